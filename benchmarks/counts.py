@@ -28,7 +28,7 @@ from kframework.cli import main as kframework
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.load import default_configuration, load_configuration
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod
@@ -144,7 +144,7 @@ def run(nodes: int = 50, pods: int = PODS) -> float:
 async def _run(nodes: int, pods: int, profile: Profile) -> None:
     clock = LoopClock(asyncio.get_running_loop())
     store = MemoryCluster(clock, [make_node(f"node-{number}", cpu=32) for number in range(nodes)])
-    client = KubeCluster(InProcess(ApiServer(store, clock)), clock, random=Random(0))
+    client = KubeCluster(InProcessTransport(ApiServer(store, clock)), clock, random=Random(0))
     scheduler = Scheduler(default_configuration(), client, clock, slice=VIRTUAL.slice)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(scheduler.run)

@@ -17,8 +17,8 @@ from pathlib import Path
 from random import Random
 from time import process_time
 
-from kframework.client.event_record import EventRecord, Occasion, PodReference
-from kframework.client.kube import Connection, connect
+from kframework.client.event_record import EventRecord, PodReference, SeriesKey
+from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import SystemClock
 from kframework.in_memory.cluster import MemoryCluster
@@ -40,8 +40,8 @@ def _pod(name: str) -> Pod:
 
 
 def _told(pod: str, uid: str) -> EventRecord:
-    occasion = Occasion("default-scheduler", "Scheduled", "Binding", False, PodReference("default", pod, uid))
-    return EventRecord(occasion, f"Successfully assigned default/{pod} to node-1", 1767225600.0, 0, 1767225600.0)
+    series_key = SeriesKey("default-scheduler", "Scheduled", "Binding", False, PodReference("default", pod, uid))
+    return EventRecord(series_key, f"Successfully assigned default/{pod} to node-1", 1767225600.0, 0, 1767225600.0)
 
 
 # --- the server's process ---------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def _binding(pod: str, uid: str) -> bytes:
 
 async def _client(kubeconfig: str, pipe: Pipe, prefix: str, pods: int) -> float:
     """Follow the pods and bind them as they come; return the microseconds per pod."""
-    transport = await connect(Connection(kubeconfig=kubeconfig))
+    transport = await connect(ConnectionSettings(kubeconfig=kubeconfig))
     cluster = KubeCluster(transport, SystemClock(), random=Random(0))
     arrived: asyncio.Queue[Pod] = asyncio.Queue()
     synced, done, running = asyncio.Event(), asyncio.Event(), 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # isort: off
     from kframework.cli.run import run as run
     from kframework.clock import (
         Clock as Clock,
-        outside as outside,
+        external_wait as external_wait,
     )
     from kframework.state.pods import QueuedPod as QueuedPod
     from kframework.errors import (

@@ -1,6 +1,6 @@
-"""Types, names and overloads of a syntax tree, found or missed before any value is looked at.
+"""Resolve the types, names and overloads of a syntax tree.
 
-The rules for type parameters are those of cel-go's checker, since overload resolution depends on each of them.
+Type parameters follow cel-go's checker rule by rule, because overload resolution depends on it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kframework.cel.syntax import (
     List,
     Literal,
     Map,
-    Node,
     Select,
+    SyntaxNode,
     qualified_name,
     walk,
 )
@@ -34,11 +34,11 @@ from kframework.cel.types import (
     STRING,
     UINT,
     Type,
-    formatted,
+    format_type,
     list_of,
     map_of,
     optional_of,
-    unwrapped,
+    unwrap_optional,
 )
 from kframework.cel.values import TypeValue, Uint
 
@@ -46,22 +46,22 @@ _STRUCTURED = frozenset({"list", "map", "optional_type"})
 
 
 class Substitutions:
-    """Types by type parameter; a failed attempt to assign leaves no trace."""
+    """Types by type parameter; a failed unification changes nothing."""
 
     def __init__(self) -> None:
         self._types: dict[Type, Type] = {}
-        self._trail: list[tuple[Type, Type | None]] = []  # what was changed, and what stood there
-        self._fresh = 0
+        self._trail: list[tuple[Type, Type | None]] = []  # changed parameters with their previous types
+        self._parameter_count = 0
 
-    def fresh(self) -> Type:
-        """Return a type parameter that occurs nowhere else."""
-        self._fresh += 1
-        return Type(f"${self._fresh}")
+    def new_parameter(self) -> Type:
+        """Return an unused type parameter."""
+        self._parameter_count += 1
+        return Type(f"${self._parameter_count}")
 
-    def assign(self, wanted: Sequence[Type], given: Sequence[Type]) -> bool:
-        """Return whether each type may stand for the other, and keep what that says about type parameters."""
+    def unify(self, expected: Sequence[Type], actual: Sequence[Type]) -> bool:
+        """Return whether the types match pairwise; if so, keep what that implies for type parameters."""
         self._trail.clear()
-        if len(wanted) == len(given) and all(map(self._assign, wanted, given)):
+        if len(expected) == len(actual) and all(map(self._unify, expected, actual)):
             return True
         for parameter, before in reversed(self._trail):
             if before is None:
@@ -71,42 +71,42 @@ class Substitutions:
         return False
 
     def resolve(self, type: Type) -> Type:
-        """Return a type with what is known of its parameters in their place."""
+        """Replace type parameters by what is known of them."""
         if not type.is_parameter:
-            return _mapped(type, self.resolve)
-        found = self._types.get(type)
-        return self.resolve(found) if found is not None else type
+            return _map_parameters(type, self.resolve)
+        bound = self._types.get(type)
+        return self.resolve(bound) if bound is not None else type
 
-    def final(self, type: Type) -> Type:
-        """Return a type without type parameters: what is not known of them is dynamic."""
+    def finalize(self, type: Type) -> Type:
+        """Replace type parameters by what is known of them, unknown ones by `dyn`."""
         if not type.is_parameter:
-            return _mapped(type, self.final)
-        found = self._types.get(type)
-        return self.final(found) if found is not None else DYN
+            return _map_parameters(type, self.finalize)
+        bound = self._types.get(type)
+        return self.finalize(bound) if bound is not None else DYN
 
-    def _assign(self, wanted: Type, given: Type) -> bool:
-        if given.is_parameter:
-            found = self._substitute(given, wanted)
-            if found or given in self._types:
-                return found
-        if wanted.is_parameter:
-            return self._substitute(wanted, given)
-        if wanted.is_unknown or given.is_unknown:
+    def _unify(self, expected: Type, actual: Type) -> bool:
+        if actual.is_parameter:
+            is_bound = self._bind(actual, expected)
+            if is_bound or actual in self._types:
+                return is_bound
+        if expected.is_parameter:
+            return self._bind(expected, actual)
+        if expected.is_unknown or actual.is_unknown:
             return True
-        if wanted.name == "null_type":
-            return given.name not in NEVER_NULL
-        if given.name == "null_type":
-            return wanted.name not in NEVER_NULL
-        if wanted.name != given.name:
+        if expected.name == "null_type":
+            return actual.name not in NEVER_NULL
+        if actual.name == "null_type":
+            return expected.name not in NEVER_NULL
+        if expected.name != actual.name:
             return False
-        if wanted.name not in _STRUCTURED:
+        if expected.name not in _STRUCTURED:
             return True
-        return len(wanted.parameters) == len(given.parameters) and all(
-            map(self._assign, wanted.parameters, given.parameters)
+        return len(expected.parameters) == len(actual.parameters) and all(
+            map(self._unify, expected.parameters, actual.parameters)
         )
 
-    def _substitute(self, parameter: Type, type: Type) -> bool:
-        """Return whether a type parameter may stand for a type, and keep it, or the more general of it and before."""
+    def _bind(self, parameter: Type, type: Type) -> bool:
+        """Bind a parameter to the more general of this type and its own; return whether they are compatible."""
         if parameter == type:
             return True
         known = self._types.get(parameter)
@@ -117,7 +117,7 @@ class Substitutions:
             return True
         if type == known:
             return True
-        if not self._assign(type, known):
+        if not self._unify(type, known):
             return False
         general = more_general(type, known)
         if not self._occurs(parameter, general):
@@ -137,31 +137,32 @@ class Substitutions:
         return any(self._occurs(parameter, part) for part in type.parameters)
 
 
-def instance(types: Sequence[Type], parameters: Mapping[Type, Type]) -> list[Type]:
-    """Return types with their parameters replaced."""
-    return [parameters[type] if type in parameters else _replaced(type, parameters) for type in types]
+def instantiate(types: Sequence[Type], parameters: Mapping[Type, Type]) -> list[Type]:
+    """Replace the type parameters in types."""
+    return [parameters[type] if type in parameters else _replace_parameters(type, parameters) for type in types]
 
 
-def more_general(one: Type, other: Type) -> Type:
-    """Return the type that says less."""
-    return one if _is_less_specific(one, other) else other
+def more_general(first: Type, second: Type) -> Type:
+    """Return the more general of two types."""
+    return first if _is_less_specific(first, second) else second
 
 
-def _replaced(type: Type, parameters: Mapping[Type, Type]) -> Type:
-    return Type(type.name, tuple(instance(type.parameters, parameters))) if type.parameters else type
+def _replace_parameters(type: Type, parameters: Mapping[Type, Type]) -> Type:
+    return Type(type.name, tuple(instantiate(type.parameters, parameters))) if type.parameters else type
 
 
-def _mapped(type: Type, change: Callable[[Type], Type]) -> Type:
+def _map_parameters(type: Type, change: Callable[[Type], Type]) -> Type:
     return Type(type.name, tuple(map(change, type.parameters))) if type.parameters else type
 
 
-def _is_less_specific(one: Type, other: Type) -> bool:
-    if one.is_dynamic or one.is_parameter:
+def _is_less_specific(first: Type, second: Type) -> bool:
+    if first.is_dynamic or first.is_parameter:
         return True
-    if other.is_dynamic or other.is_parameter or one.name != other.name:
+    if second.is_dynamic or second.is_parameter or first.name != second.name:
         return False
-    return one.name == "type" or (
-        len(one.parameters) == len(other.parameters) and all(map(_is_less_specific, one.parameters, other.parameters))
+    return first.name == "type" or (
+        len(first.parameters) == len(second.parameters)
+        and all(map(_is_less_specific, first.parameters, second.parameters))
     )
 
 
@@ -169,7 +170,7 @@ _LITERALS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes
 
 
 class Environment(NamedTuple):
-    """What an expression may name: functions, variables, the names of types, and the fields of what has fields."""
+    """The names that an expression may use: functions, variables, types, and the fields of types."""
 
     functions: Mapping[str, Sequence[Overload]]
     variables: Mapping[str, Type]
@@ -177,23 +178,23 @@ class Environment(NamedTuple):
     fields: Mapping[Type, Mapping[str, Type]]
 
 
-def check(root: Node, environment: Environment) -> None:
-    """Write types and overloads into a tree; raises CelError at the first thing that is wrong."""
+def check(root: SyntaxNode, environment: Environment) -> None:
+    """Write types and overloads into a tree; raises CelError at the first problem."""
     checker = _Checker(environment)
     checker.check(root)
     for node, _ in walk(root):
-        node.type = checker.substitutions.final(node.type)
+        node.type = checker.substitutions.finalize(node.type)
 
 
 class _Checker:
-    """Goes down a tree once; `_scopes` holds what loops and bindings declare, the innermost last."""
+    """Checks a tree in one pass; `_scopes` are the variables of loops and bindings, the innermost last."""
 
     def __init__(self, environment: Environment) -> None:
         self.substitutions = Substitutions()
         self._environment = environment
         self._scopes: list[Mapping[str, Type]] = [environment.variables]
 
-    def check(self, node: Node) -> Type:
+    def check(self, node: SyntaxNode) -> Type:
         match node:
             case Literal(value=value):
                 node.type = _LITERALS[type(value)]
@@ -217,36 +218,35 @@ class _Checker:
         return node.type
 
     def _ident(self, node: Ident) -> Type:
-        """Return the type of a variable, or of a type by its name."""
         name = node.name.removeprefix(".")
         scopes = reversed(self._scopes) if name == node.name else [self._environment.variables]
-        found = next((scope[name] for scope in scopes if name in scope), None) or self._environment.types.get(name)
-        if found is None:
-            raise _undeclared(node, node.name)
-        return found
+        type = next((scope[name] for scope in scopes if name in scope), None) or self._environment.types.get(name)
+        if type is None:
+            raise _undeclared_error(node, node.name)
+        return type
 
     def _select(self, node: Select) -> Type:
         name = qualified_name(node)
-        if name is not None and (found := self._environment.types.get(name.removeprefix("."))) is not None:
-            return found
+        if name is not None and (type := self._environment.types.get(name.removeprefix("."))) is not None:
+            return type
         type = self._field(node, node.operand, node.field)
         return BOOL if node.test else self.substitutions.resolve(type)
 
-    def _field(self, node: Node, operand: Node, field: str, *, is_optional: bool = False) -> Type:
+    def _field(self, node: SyntaxNode, operand: SyntaxNode, field: str, *, is_optional: bool = False) -> Type:
         operand_type = self.substitutions.resolve(self.check(operand))
-        inner = unwrapped(operand_type)
+        inner = unwrap_optional(operand_type)
         target, type = inner if inner is not None else operand_type, DYN
         if target.name == "map":
             type = target.parameters[1]
         elif target in self._environment.fields:
-            found = self._environment.fields[target].get(field)
-            if found is None:
+            field_type = self._environment.fields[target].get(field)
+            if field_type is None:
                 raise CelError(f"undefined field '{field}'", node.position)
-            type = found
+            type = field_type
         elif target.is_parameter:
-            self.substitutions.assign([DYN], [target])
+            self.substitutions.unify([DYN], [target])
         elif not target.is_unknown:
-            raise CelError(f"type '{formatted(target)}' does not support field selection", node.position)
+            raise CelError(f"type '{format_type(target)}' does not support field selection", node.position)
         return optional_of(type) if inner is not None or is_optional else type
 
     def _call(self, node: Call) -> Type:
@@ -260,69 +260,69 @@ class _Checker:
             self.check(node.target)
         overloads = self._environment.functions.get(function)
         if overloads is None:
-            raise _undeclared(node, function)
+            raise _undeclared_error(node, function)
         node.function = function
         return self._resolve(node, overloads)
 
     def _resolve(self, node: Call, overloads: Sequence[Overload]) -> Type:
-        """Find the overloads that take the arguments: one, or several where the run time has to tell."""
+        """Find the overloads for the arguments; if several remain, the choice is made at run time."""
         if node.function in ("_&&_", "_||_"):
             for argument in node.args:
                 self._expect(argument, BOOL)
             return BOOL
-        given = [child.type for child in node.children()]
-        fitting: list[Overload] = []
+        argument_types = [child.type for child in node.children()]
+        matching: list[Overload] = []
         result: Type | None = None
         for overload in overloads:
             if overload.is_method is (node.target is None):
                 continue
-            fresh = {Type(name): self.substitutions.fresh() for name in sorted(overload.type_parameters)}
-            if not self.substitutions.assign(given, instance(overload.parameters, fresh)):
+            fresh = {Type(name): self.substitutions.new_parameter() for name in sorted(overload.type_parameters)}
+            if not self.substitutions.unify(argument_types, instantiate(overload.parameters, fresh)):
                 continue
-            fitting.append(overload)
-            its = self.substitutions.resolve(instance([overload.result], fresh)[0])
+            matching.append(overload)
+            overload_result = self.substitutions.resolve(instantiate([overload.result], fresh)[0])
             if result is None:
-                result = its
-            elif not result.is_dynamic and its != result:
+                result = overload_result
+            elif not result.is_dynamic and overload_result != result:
                 result = DYN
         if result is None:
-            types = [formatted(self.substitutions.final(type)) for type in given]
-            spelled = f"{types[0]}.({', '.join(types[1:])})" if node.target is not None else f"({', '.join(types)})"
-            raise CelError(f"found no matching overload for '{node.function}' applied to '{spelled}'", node.position)
-        node.overloads = tuple(fitting)
+            types = [format_type(self.substitutions.finalize(type)) for type in argument_types]
+            text = f"{types[0]}.({', '.join(types[1:])})" if node.target is not None else f"({', '.join(types)})"
+            raise CelError(f"found no matching overload for '{node.function}' applied to '{text}'", node.position)
+        node.overloads = tuple(matching)
         return result
 
     def _list(self, node: List) -> Type:
         element: Type | None = None
-        for place, child in enumerate(node.elements):
-            element = self._join(element, self._present(child, place in node.optional))
-        return list_of(element if element is not None else self.substitutions.fresh())
+        for index, child in enumerate(node.elements):
+            element = self._join(element, self._element_type(child, index in node.optional))
+        return list_of(element if element is not None else self.substitutions.new_parameter())
 
     def _map(self, node: Map) -> Type:
         key: Type | None = None
         value: Type | None = None
-        for place, (key_node, value_node) in enumerate(zip(node.keys, node.values, strict=True)):
+        for index, (key_node, value_node) in enumerate(zip(node.keys, node.values, strict=True)):
             key = self._join(key, self.check(key_node))
-            value = self._join(value, self._present(value_node, place in node.optional))
+            value = self._join(value, self._element_type(value_node, index in node.optional))
         if key is None or value is None:
-            return map_of(self.substitutions.fresh(), self.substitutions.fresh())
+            return map_of(self.substitutions.new_parameter(), self.substitutions.new_parameter())
         return map_of(key, value)
 
-    def _present(self, node: Node, is_optional: bool) -> Type:
-        """Return the type of an element or entry; of one marked with `?`, what the optional holds."""
+    def _element_type(self, node: SyntaxNode, is_optional: bool) -> Type:
+        """Return the type of an element or entry; of one marked with `?`, the optional's content."""
         type = self.check(node)
         if not is_optional:
             return type
-        inner = unwrapped(type)
+        inner = unwrap_optional(type)
         if inner is None and not type.is_dynamic:
             raise self._mismatch(node, optional_of(type), type)
         return inner if inner is not None else type
 
     def _join(self, before: Type | None, type: Type) -> Type:
-        """Return the type of what may be either; that no literal mixes types is validated later."""
+        """Return a type for both; mixed literals are rejected by `program.validate`."""
         if before is None:
             return type
-        return more_general(before, type) if self.substitutions.assign([before], [type]) else DYN
+        return more_general(before, type) if self.substitutions.unify([before], [type]) else DYN
 
     def _comprehension(self, node: Comprehension) -> Type:
         range_type = self.substitutions.resolve(self.check(node.iter_range))
@@ -333,11 +333,11 @@ class _Checker:
         elif range_type.name == "map":
             first, second = range_type.parameters
         elif (range_type.is_unknown and range_type.name != "any") or range_type.is_parameter:
-            self.substitutions.assign([DYN], [range_type])
+            self.substitutions.unify([DYN], [range_type])
             first, second = DYN, DYN
         else:
-            what = f"expression of type '{formatted(range_type)}' cannot be range of a comprehension"
-            raise CelError(f"{what} (must be list, map, or dynamic)", node.iter_range.position)
+            problem = f"expression of type '{format_type(range_type)}' cannot be range of a comprehension"
+            raise CelError(f"{problem} (must be list, map, or dynamic)", node.iter_range.position)
         self._scopes.append({node.accu_var: accu})
         self._scopes.append({node.iter_var: first} | ({node.iter_var2: second} if node.iter_var2 else {}))
         self.check(node.condition)
@@ -349,21 +349,21 @@ class _Checker:
         self._scopes.pop()
         return self.substitutions.resolve(result)
 
-    def _expect(self, node: Node, wanted: Type) -> None:
-        if not self.substitutions.assign([wanted], [node.type]):
-            raise self._mismatch(node, wanted, node.type)
+    def _expect(self, node: SyntaxNode, expected: Type) -> None:
+        if not self.substitutions.unify([expected], [node.type]):
+            raise self._mismatch(node, expected, node.type)
 
-    def _mismatch(self, node: Node, wanted: Type, found: Type) -> CelError:
-        wanted, found = self.substitutions.final(wanted), self.substitutions.final(found)
-        return CelError(f"expected type '{wanted}' but found '{found}'", node.position)
+    def _mismatch(self, node: SyntaxNode, expected: Type, actual: Type) -> CelError:
+        expected, actual = self.substitutions.finalize(expected), self.substitutions.finalize(actual)
+        return CelError(f"expected type '{expected}' but found '{actual}'", node.position)
 
 
-def _undeclared(node: Node, name: str) -> CelError:
+def _undeclared_error(node: SyntaxNode, name: str) -> CelError:
     return CelError(f"undeclared reference to '{name}' (in container '')", node.position)
 
 
-def is_type_name(node: Node, environment: Environment) -> TypeValue | None:
-    """Return the type that a checked node names, None where it names none."""
+def named_type(node: SyntaxNode, environment: Environment) -> TypeValue | None:
+    """Return the type that a checked node names, None if it is no type name."""
     name = qualified_name(node)
     if name is None or node.type.name != "type" or name.removeprefix(".") not in environment.types:
         return None

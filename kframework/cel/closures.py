@@ -1,4 +1,4 @@
-"""The closures of paths, fields, elements, logic and calls: what the compiler puts together."""
+"""Closures for paths, fields, elements, logic and calls, from which the compiler builds a program."""
 
 from __future__ import annotations
 
@@ -7,69 +7,69 @@ from contextlib import suppress
 from math import ceil
 from typing import Any
 
-from kframework.cel.costs import LIMIT, MOST_HANDLED, TRAVERSAL, comparison, ordering, size
+from kframework.cel.costs import COST_LIMIT, MAX_HANDLED, TRAVERSAL_FACTOR, comparison, ordering, size
 from kframework.cel.errors import CelError, CostLimitExceeded
+from kframework.cel.evaluation import Evaluation, Step
 from kframework.cel.functions import Cost
-from kframework.cel.run import Run, Step
 from kframework.cel.values import (
     NONE,
     DomainMap,
     Optional,
     Uint,
-    equal,
-    key_of,
+    is_equal,
     no_such_overload,
-    position_of,
+    to_index,
+    to_key,
 )
 
 
-def item(container: Any, key: object) -> object:
-    """Return what a container has at a key; raises CelError where there is nothing.
+def get_item(container: Any, key: object) -> object:
+    """Return a container's value at a key; raises CelError if it has none.
 
-    On an optional it is what the value within has there, again as an optional.
+    An optional is unwrapped, and the result wrapped again.
     """
     if isinstance(container, Optional):
-        return optional_item(container, key)
+        return get_optional_item(container, key)
     if isinstance(container, dict):
         try:
-            return container[key if type(key) is str else key_of(key)]
+            return container[key if type(key) is str else to_key(key)]
         except KeyError:
             raise CelError(f"no such key: {key}") from None
     if isinstance(container, list):
-        position = position_of(key)
+        position = to_index(key)
         if 0 <= position < len(container):
             return container[position]
         raise CelError(f"index out of bounds: {key}")
     raise CelError(f"no such key: {key}")
 
 
-def optional_item(container: object, key: object) -> Optional:
-    """Return what a container has at a key as an optional; raises CelError for a list with a key that is no index."""
+def get_optional_item(container: object, key: object) -> Optional:
+    """Return a container's value at a key as an optional; raises CelError for a list with an invalid index."""
     if isinstance(container, Optional):
         if container is NONE:
             return NONE
         container = container.value
-    return Optional(item(container, key)) if has_item(container, key) else NONE
+    return Optional(get_item(container, key)) if has_item(container, key) else NONE
 
 
 def has_item(container: Any, key: object) -> bool:
-    """Return whether a container has something at a key; of a domain's map that is always so."""
+    """Return whether a container has a value at a key; a DomainMap always has."""
     if isinstance(container, Optional):
         return container is not NONE and has_item(container.value, key)
     if isinstance(container, DomainMap):
         return True
     if isinstance(container, dict):
-        return key_of(key) in container
-    return isinstance(container, list) and 0 <= position_of(key) < len(container)
+        return to_key(key) in container
+    return isinstance(container, list) and 0 <= to_index(key) < len(container)
 
 
 # -- paths -----------------------------------------------------------------------------------------------------------
 
 
-def declared(name: str, base: int) -> Step:
-    """Return what reads a variable of the environment; it raises CelError in a run that has none of the name."""
+def read_variable(name: str, base: int) -> Step:
+    """Return a step that reads a variable of the environment; raises CelError if the evaluation does not set it."""
 
-    def read(run: Run) -> object:
+    def read(run: Evaluation) -> object:
         run.cost += base
         try:
             return run.variables[name]
@@ -79,16 +79,16 @@ def declared(name: str, base: int) -> Step:
     return read
 
 
-def declared_path(name: str, keys: Sequence[str], base: int, stepwise: Step) -> Step:
-    """Return what reads a path of one or three keys from a variable in one go; other paths are read `stepwise`.
+def read_path(name: str, keys: Sequence[str], base: int, stepwise: Step) -> Step:
+    """Return a step that reads a path of one or three keys at once; other paths, and missing keys, use `stepwise`.
 
-    So is one that leads nowhere: the step where it ends says why.
+    `stepwise` raises the error of the key that is missing.
     """
     cost = base + len(keys)
     if len(keys) == 1:
         (field,) = keys
 
-        def read_field(run: Run) -> object:
+        def read_field(run: Evaluation) -> object:
             try:
                 value: object = run.variables[name][field]
             except (KeyError, TypeError):
@@ -101,7 +101,7 @@ def declared_path(name: str, keys: Sequence[str], base: int, stepwise: Step) -> 
         return stepwise
     first, second, third = keys
 
-    def read(run: Run) -> object:
+    def read(run: Evaluation) -> object:
         try:
             value: object = run.variables[name][first][second][third]
         except (KeyError, TypeError):
@@ -112,55 +112,55 @@ def declared_path(name: str, keys: Sequence[str], base: int, stepwise: Step) -> 
     return read
 
 
-def variable(slot: int, base: int) -> Step:
-    """Return what reads the variable of a loop."""
+def read_slot(slot: int, base: int) -> Step:
+    """Return a step that reads a loop variable."""
 
-    def read(run: Run) -> object:
+    def read(run: Evaluation) -> object:
         run.cost += base
         return run.slots[slot]
 
     return read
 
 
-def gathered(slot: int, base: int) -> Step:
-    """Return what reads what a loop has gathered, or what a binding stands for."""
+def read_accumulator(slot: int, base: int) -> Step:
+    """Return a step that reads the accumulator of a loop or the value of a binding."""
 
-    def read(run: Run) -> object:
+    def read(run: Evaluation) -> object:
         run.cost += base
-        return run.gathered(slot)
+        return run.read_accumulator(slot)
 
     return read
 
 
-def at(operand: Step, key: object) -> Step:
-    """Return what reads a container at a constant key."""
+def read_key(operand: Step, key: object) -> Step:
+    """Return a step that reads a container at a constant key."""
 
-    def read(run: Run) -> object:
+    def read(run: Evaluation) -> object:
         container = operand(run)
         run.cost += container is not NONE
-        return item(container, key)
+        return get_item(container, key)
 
     return read
 
 
-def at_computed(operand: Step, key: Step, access: Callable[[Any, object], object]) -> Step:
-    """Return what reads a container at a key, by `access`; an optional without a value costs nothing."""
+def read_computed_key(operand: Step, key: Step, access: Callable[[Any, object], object]) -> Step:
+    """Return a step that reads a container at a computed key by `access`; an empty optional costs nothing."""
 
-    def read(run: Run) -> object:
+    def read(run: Evaluation) -> object:
         container = operand(run)
-        found = key(run)
+        computed = key(run)
         run.cost += 1
-        value = access(container, found)
+        value = access(container, computed)
         run.cost -= value is NONE
         return value
 
     return read
 
 
-def counted(step: Step, cost: int) -> Step:
-    """Return a step that costs so much more."""
+def add_cost(step: Step, cost: int) -> Step:
+    """Return a step that costs more."""
 
-    def add(run: Run) -> object:
+    def add(run: Evaluation) -> object:
         run.cost += cost
         return step(run)
 
@@ -171,23 +171,23 @@ def counted(step: Step, cost: int) -> Step:
 
 
 def conditional(condition: Step, truthy: Step, falsy: Step) -> Step:
-    """Return what evaluates one of two."""
+    """Return a step that evaluates one of two branches."""
 
-    def choose(run: Run) -> object:
-        chosen: object = condition(run)
-        if chosen is True:
+    def choose(run: Evaluation) -> object:
+        value: object = condition(run)
+        if value is True:
             return truthy(run)
-        if chosen is False:
+        if value is False:
             return falsy(run)
-        raise no_such_overload("_?_:_", (chosen,))
+        raise no_such_overload("_?_:_", (value,))
 
     return choose
 
 
-def row(terms: Sequence[Step], decisive: bool) -> Step:
-    """Return `&&` or `||` of terms: one that is `decisive` ends it, and makes up for errors on either side."""
+def logical_chain(terms: Sequence[Step], decisive: bool) -> Step:
+    """Return `&&` or `||` of terms: a `decisive` term ends it and overrides errors on either side."""
 
-    def evaluate(run: Run) -> bool:
+    def evaluate(run: Evaluation) -> bool:
         failure: CelError | None = None
         for term in terms:
             try:
@@ -207,9 +207,9 @@ def row(terms: Sequence[Step], decisive: bool) -> Step:
 
 
 def not_strictly_false(step: Step) -> Step:
-    """Return whether a loop goes on: an error does not end it."""
+    """Return a step for a loop's condition; an error does not end the loop."""
 
-    def evaluate(run: Run) -> bool:
+    def evaluate(run: Evaluation) -> bool:
         run.cost += 1
         try:
             return step(run) is not False
@@ -219,22 +219,22 @@ def not_strictly_false(step: Step) -> Step:
     return evaluate
 
 
-def either(steps: Sequence[Step]) -> Step:
+def optional_or(steps: Sequence[Step]) -> Step:
     """Return `x.or(y)`."""
     left, right = steps
 
-    def evaluate(run: Run) -> object:
+    def evaluate(run: Evaluation) -> object:
         value = left(run)
         return right(run) if value is NONE else value
 
     return evaluate
 
 
-def value_or(steps: Sequence[Step]) -> Step:
+def optional_or_value(steps: Sequence[Step]) -> Step:
     """Return `x.orValue(y)`."""
     left, right = steps
 
-    def evaluate(run: Run) -> object:
+    def evaluate(run: Evaluation) -> object:
         value = left(run)
         if value is NONE:
             return right(run)
@@ -247,16 +247,16 @@ def value_or(steps: Sequence[Step]) -> Step:
 
 
 def unary(argument: Step, apply: Callable[..., object], cost: Cost) -> Step:
-    """Return a call of one argument."""
+    """Return a call with one argument."""
 
-    def call(run: Run) -> object:
+    def call(run: Evaluation) -> object:
         try:
             value = argument(run)
         except CelError:
             run.cost += 1
             raise
         run.cost += cost(value)
-        if run.cost > LIMIT:
+        if run.cost > COST_LIMIT:
             raise CostLimitExceeded
         return apply(value)
 
@@ -264,16 +264,16 @@ def unary(argument: Step, apply: Callable[..., object], cost: Cost) -> Step:
 
 
 def binary(steps: Sequence[Step], apply: Callable[..., object], cost: Cost) -> Step:
-    """Return a call of two arguments, of which the second is evaluated after an error in the first too."""
+    """Return a call with two arguments; after an error in the first, the second is still evaluated."""
     left, right = steps
 
-    def call(run: Run) -> object:
+    def call(run: Evaluation) -> object:
         try:
             one = left(run)
         except CelError:
             run.cost += 1
             with suppress(CelError):
-                right(run)  # for its cost alone
+                right(run)  # only for its cost
             raise
         try:
             other = right(run)
@@ -281,7 +281,7 @@ def binary(steps: Sequence[Step], apply: Callable[..., object], cost: Cost) -> S
             run.cost += 1
             raise
         run.cost += cost(one, other)
-        if run.cost > LIMIT:
+        if run.cost > COST_LIMIT:
             raise CostLimitExceeded
         return apply(one, other)
 
@@ -289,31 +289,31 @@ def binary(steps: Sequence[Step], apply: Callable[..., object], cost: Cost) -> S
 
 
 def nary(arguments: Sequence[Step], apply: Callable[..., object], cost: Cost) -> Step:
-    """Return a call that an error ends."""
+    """Return a call that stops at the first error."""
 
-    def call(run: Run) -> object:
+    def call(run: Evaluation) -> object:
         values: list[object] = []
         try:
             for argument in arguments:
-                values.append(argument(run))  # noqa: PERF401 - how far it came counts
+                values.append(argument(run))  # noqa: PERF401 - the number of values counts after an error
         except CelError:
             run.cost += len(values) == len(arguments) - 1
             raise
         run.cost += cost(*values)
-        if run.cost > LIMIT:
+        if run.cost > COST_LIMIT:
             raise CostLimitExceeded
         return apply(*values)
 
     return call
 
 
-def handling(step: Step) -> Step:
-    """Return a step whose values are large now and then, while nothing is charged for their size."""
+def limit_size(step: Step) -> Step:
+    """Return a step that limits the total size of its values, because CEL's cost does not include it."""
 
-    def evaluate(run: Run) -> object:
+    def evaluate(run: Evaluation) -> object:
         value = step(run)
         run.handled += size(value)
-        if run.handled > MOST_HANDLED:
+        if run.handled > MAX_HANDLED:
             raise CostLimitExceeded
         return value
 
@@ -323,46 +323,46 @@ def handling(step: Step) -> Step:
 # -- comparisons -----------------------------------------------------------------------------------------------------
 
 
-def differs(steps: Sequence[Step]) -> Step:
-    """Return `x != y`: what cannot be compared differs."""
+def not_equal(steps: Sequence[Step]) -> Step:
+    """Return `x != y`; values that cannot be compared are different."""
 
-    def different(left: object, right: object) -> bool:
+    def is_different(left: object, right: object) -> bool:
         try:
-            return not equal(left, right)
+            return not is_equal(left, right)
         except CelError:
             return True
 
-    return binary(steps, different, ordering)
+    return binary(steps, is_different, ordering)
 
 
 def equals_text(left: Step, text: str) -> Step:
-    """Return `x == "text"`, the most usual test of all."""
+    """Return `x == "text"`, the most frequent test."""
     length = len(text)
 
-    def evaluate(run: Run) -> bool:
+    def evaluate(run: Evaluation) -> bool:
         try:
             value = left(run)
         except CelError:
             run.cost += 1
             raise
         if type(value) is str:
-            run.cost += ceil(min(len(value), length) * TRAVERSAL)
+            run.cost += ceil(min(len(value), length) * TRAVERSAL_FACTOR)
             return value == text
         run.cost += comparison(value, text)
-        return equal(value, text)
+        return is_equal(value, text)
 
     return evaluate
 
 
-def among(value: Step, members: frozenset[object]) -> Step:
-    """Return `value in [constants]`, which costs nothing beside the value."""
+def constant_membership(value: Step, members: frozenset[object]) -> Step:
+    """Return `value in [constants]`, which costs no more than the value."""
 
-    def evaluate(run: Run) -> bool:
-        found = value(run)
-        return type(found) in SETTABLE and key_of(found) in members
+    def evaluate(run: Evaluation) -> bool:
+        element = value(run)
+        return type(element) in SET_MEMBER_TYPES and to_key(element) in members
 
     return evaluate
 
 
-#: What may be a member of a set of constants.
-SETTABLE = frozenset({bool, int, Uint, float, str})
+#: Types whose constants can be members of a set.
+SET_MEMBER_TYPES = frozenset({bool, int, Uint, float, str})

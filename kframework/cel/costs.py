@@ -1,6 +1,6 @@
-"""What calls cost, in cel-go's units and Kubernetes' own: so that a selector ends in the same error here and there.
+"""Costs of calls, in the units of cel-go and Kubernetes, so that a selector fails with the same error in both.
 
-A cost is found from the arguments alone, before the call is carried out: what would cost too much is never begun.
+A cost depends on the arguments only and is charged before the call, so an expensive call never starts.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any, Final
 from kframework.cel.functions import Cost
 from kframework.cel.values import NONE, Opaque, Optional
 
-#: What one evaluation may cost (`CELSelectorExpressionMaxCost`).
-LIMIT: Final = 1_000_000
+#: Limit of one evaluation (`CELSelectorExpressionMaxCost`).
+COST_LIMIT: Final = 1_000_000
 
-#: How many elements and characters an evaluation may go through at no cost: upstream shares lists where they are copied
-#: here, and counts nothing for some of what it goes through.
-MOST_HANDLED: Final = LIMIT
+#: Limit of elements and characters that one evaluation processes without cost: upstream shares lists that are copied
+#: here, and does not charge for some traversals.
+MAX_HANDLED: Final = COST_LIMIT
 
-TRAVERSAL = 0.1  # a character of a string that is gone through
-_PATTERN = 0.25  # a character of a regular expression
-_LIST = 10  # a list that is made
+TRAVERSAL_FACTOR = 0.1  # per character of a string
+_PATTERN_FACTOR = 0.25  # per character of a regular expression
+_LIST_COST = 10  # per created list
 
 
 def size(value: Any) -> int:
-    """Return the size of a value that has one, 1 for any other."""
+    """Return the size of a value, 1 if it has none."""
     if isinstance(value, (str, bytes, list, dict)):
         return len(value)
     if isinstance(value, Optional) and value is not NONE:
@@ -34,44 +34,44 @@ def size(value: Any) -> int:
 
 
 def traversal(value: object, *others: object) -> int:
-    """Go through a string once."""
-    return ceil(size(value) * TRAVERSAL)
+    """Return the cost of reading a string once."""
+    return ceil(size(value) * TRAVERSAL_FACTOR)
 
 
-def both(left: object, right: object) -> int:
-    """Go through two strings."""
-    return ceil((size(left) + size(right)) * TRAVERSAL)
+def two_traversals(left: object, right: object) -> int:
+    """Return the cost of reading two strings."""
+    return ceil((size(left) + size(right)) * TRAVERSAL_FACTOR)
 
 
 def comparison(left: object, right: object) -> int:
-    """Go through the shorter of two."""
-    return 1 if isinstance(left, Opaque) else ceil(min(size(left), size(right)) * TRAVERSAL)
+    """Return the cost of comparing two values: the shorter one is read."""
+    return 1 if isinstance(left, Opaque) else ceil(min(size(left), size(right)) * TRAVERSAL_FACTOR)
 
 
 def ordering(left: object, right: object) -> int:
-    """Go through the shorter of two strings to see which is less."""
-    return ceil(min(size(left), size(right)) * TRAVERSAL)
+    """Return the cost of ordering two strings: the shorter one is read."""
+    return ceil(min(size(left), size(right)) * TRAVERSAL_FACTOR)
 
 
 def contains(text: object, part: object) -> int:
-    """Look for a string in another."""
-    return ceil(size(text) * TRAVERSAL) * ceil(size(part) * TRAVERSAL)
+    """Return the cost of finding a string in another."""
+    return ceil(size(text) * TRAVERSAL_FACTOR) * ceil(size(part) * TRAVERSAL_FACTOR)
 
 
 def matches(text: object, pattern: object, *others: object) -> int:
-    """Match a regular expression."""
-    return ceil((1 + size(text)) * TRAVERSAL) * ceil(size(pattern) * _PATTERN)
+    """Return the cost of matching a regular expression."""
+    return ceil((1 + size(text)) * TRAVERSAL_FACTOR) * ceil(size(pattern) * _PATTERN_FACTOR)
 
 
 def membership(value: object, items: object) -> int:
-    """Look at every element of a list."""
+    """Return the cost of comparing with every element of a list."""
     return size(items)
 
 
 def elements(value: Any, *others: object) -> int:
-    """Go through a value: the entries of lists and maps, and the bytes of strings."""
+    """Return the number of entries in lists and maps, and a tenth of the bytes of strings."""
     if isinstance(value, (str, bytes)):
-        return int(len(value.encode() if isinstance(value, str) else value) * TRAVERSAL)
+        return int(len(value.encode() if isinstance(value, str) else value) * TRAVERSAL_FACTOR)
     if isinstance(value, list):
         return sum(map(elements, value))
     if isinstance(value, dict):
@@ -79,76 +79,78 @@ def elements(value: Any, *others: object) -> int:
     return 1
 
 
-def joined(items: list[object], separator: str = "") -> int:
-    """Make a string of many."""
+def joining(items: list[object], separator: str = "") -> int:
+    """Return the cost of joining strings."""
     whole = sum(map(size, items)) + len(separator) * max(len(items) - 1, 0)
-    return ceil(whole * 2 * TRAVERSAL)
+    return ceil(whole * 2 * TRAVERSAL_FACTOR)
 
 
-def made_list(length: int) -> int:
-    """Make a list."""
-    return max(length, 0) + 1 + _LIST
+def list_creation(length: int) -> int:
+    """Return the cost of creating a list."""
+    return max(length, 0) + 1 + _LIST_COST
 
 
-def same_length(items: object) -> int:
-    """Make a list as long as another."""
-    return made_list(size(items))
+def copied_list(items: object) -> int:
+    """Return the cost of creating a list as long as another."""
+    return list_creation(size(items))
 
 
-def flattened(items: object, depth: int = 1) -> int:
-    """Make a list of the lists within a list."""
-    return made_list(size(items) * max(depth, 0))
+def flattening(items: object, depth: int = 1) -> int:
+    """Return the cost of flattening nested lists."""
+    return list_creation(size(items) * max(depth, 0))
 
 
-def sorted_by(*lists: list[object]) -> int:
-    """Compare each element of a list with each, and make a list: the last is the one that is compared."""
+def sorting(*lists: list[object]) -> int:
+    """Return the cost of comparing all pairs in the last list, and creating a list."""
     keys = lists[-1]
-    factor = 2 + (TRAVERSAL if keys and isinstance(keys[0], (str, bytes)) else 0)
-    return made_list(int(len(keys) ** 2 * factor))
+    factor = 2 + (TRAVERSAL_FACTOR if keys and isinstance(keys[0], (str, bytes)) else 0)
+    return list_creation(int(len(keys) ** 2 * factor))
 
 
-def sets(left: object, right: object) -> int:
-    """Look each element of one list up in another."""
+def set_lookup(left: object, right: object) -> int:
+    """Return the cost of looking up each element of one list in another."""
     return 1 + size(left) * size(right)
 
 
-def both_sets(left: object, right: object) -> int:
-    """Look the elements of either list up in the other."""
+def mutual_lookup(left: object, right: object) -> int:
+    """Return the cost of looking up the elements of both lists in each other."""
     return 1 + 2 * size(left) * size(right)
 
 
-def one(*arguments: object) -> int:
-    """Charge for the call alone."""
+def constant(*arguments: object) -> int:
+    """Return the cost of a call regardless of its arguments."""
     return 1
 
 
 def _contains_ip(block: object, address: object) -> int:
-    parsed = ceil(size(address) * TRAVERSAL) if isinstance(address, str) else 0
-    return ceil(2 * size(block) * TRAVERSAL) + parsed
+    parsed = ceil(size(address) * TRAVERSAL_FACTOR) if isinstance(address, str) else 0
+    return ceil(2 * size(block) * TRAVERSAL_FACTOR) + parsed
 
 
-def _validated(format: Any, text: object) -> int:
-    return ceil((1 + size(text)) * TRAVERSAL) * ceil(int(format.longest_pattern) * _PATTERN)
+def _validation(format: Any, text: object) -> int:
+    return ceil((1 + size(text)) * TRAVERSAL_FACTOR) * ceil(int(format.longest_pattern) * _PATTERN_FACTOR)
 
 
 def _selector(builder: object, text: object = "") -> int:
     length = size(text)
-    return ceil(length * TRAVERSAL) + ceil(ceil(length * 0.5) * 50) + _LIST
+    return ceil(length * TRAVERSAL_FACTOR) + ceil(ceil(length * 0.5) * 50) + _LIST_COST
 
 
-#: Kubernetes counts by the name of a function, whatever it is called with.
+#: Kubernetes charges by function name, whatever the arguments.
 BY_FUNCTION: Mapping[str, Cost] = {
     "check": lambda *arguments: 350_000,
     "fieldSelector": _selector,
     "labelSelector": _selector,
     "containsIP": _contains_ip,
-    "containsCIDR": lambda block, other: _contains_ip(block, other) + ceil(size(block) * TRAVERSAL) + 1,
-    "validate": _validated,
+    "containsCIDR": lambda block, other: _contains_ip(block, other) + ceil(size(block) * TRAVERSAL_FACTOR) + 1,
+    "validate": _validation,
     "ip": lambda value: traversal(value) if isinstance(value, str) else 1,
-    "join": joined,
+    "join": joining,
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), elements),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim", "cidr", "isIP", "isCIDR"), traversal),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), traversal),
-    **dict.fromkeys(("replace", "split", "ip.isCanonical"), lambda text, *others: ceil(size(text) * 2 * TRAVERSAL)),
+    **dict.fromkeys(
+        ("replace", "split", "ip.isCanonical"), lambda text, *others: ceil(size(text) * 2 * TRAVERSAL_FACTOR)
+    ),
     **dict.fromkeys(("find", "findAll"), matches),
 }

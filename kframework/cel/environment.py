@@ -1,6 +1,6 @@
-"""What every expression in Kubernetes 1.36 may name: the libraries, and the names of types.
+"""The CEL environment of Kubernetes 1.36: its libraries and type names.
 
-It is the environment of stored expressions, which have everything, also what is behind a feature gate that is off.
+It is the environment of stored expressions, which includes functions behind disabled feature gates.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kframework.cel.types import DURATION, DYN, TIMESTAMP, Type, list_of, map_of
 from kframework.cel.values import no_such_overload
 
 _LIBRARIES = (cidr, conversions, format, ip, lists, quantity, regex, semver, standard, strings, times, url)
-_NAMED = (
+_NAMED_TYPES = (
     *map(Type, ("bool", "bytes", "double", "int", "null_type", "string", "uint")),
-    *map(Type, ("net.IP", "net.CIDR")),  # of Kubernetes' own types only these have names
+    *map(Type, ("net.IP", "net.CIDR")),  # Kubernetes' other types have no names
     DURATION,
     TIMESTAMP,
     list_of(DYN),
@@ -38,10 +38,10 @@ _NAMED = (
     optional_of(DYN),
     type_of(DYN),
 )
-_TYPES = {type.name: type_of(type) for type in _NAMED}
+_TYPES = {type.name: type_of(type) for type in _NAMED_TYPES}
 _AUTHORIZER = "kubernetes.authorization."
-#: Kubernetes' authorizer: its functions are declared, but no expression has a value to use them on.
-_AUTHORIZERS_FUNCTIONS = {
+#: Kubernetes' authorizer: its functions are declared, but no expression has an authorizer.
+_AUTHORIZER_SIGNATURES = {
     "path": ("Authorizer, string -> PathCheck",),
     "group": ("Authorizer, string -> GroupCheck",),
     "serviceAccount": ("Authorizer, string, string -> Authorizer",),
@@ -59,17 +59,17 @@ _AUTHORIZERS_FUNCTIONS = {
 }
 
 
-def environment(
+def build_environment(
     variables: Mapping[str, Type], fields: Mapping[Type, Mapping[str, Type]], overloads: Iterable[Overload] = ()
 ) -> Environment:
-    """Return the environment in which there are these variables; `fields` are those of the types that have some."""
+    """Return the environment with these variables; `fields` are the fields of types."""
     functions: dict[str, list[Overload]] = {}
     for overload in (*_OVERLOADS, *overloads):
         functions.setdefault(overload.function, []).append(overload)
     return Environment(functions, variables, _TYPES, fields)
 
 
-def _declared(name: str, signatures: tuple[str, ...]) -> list[Overload]:
+def _declare_unusable(name: str, signatures: tuple[str, ...]) -> list[Overload]:
     def apply(*values: object) -> object:
         raise no_such_overload(name, values)
 
@@ -80,5 +80,5 @@ def _declared(name: str, signatures: tuple[str, ...]) -> list[Overload]:
 
 _OVERLOADS = (
     *chain.from_iterable(library.OVERLOADS for library in _LIBRARIES),
-    *chain.from_iterable(_declared(name, signatures) for name, signatures in _AUTHORIZERS_FUNCTIONS.items()),
+    *chain.from_iterable(_declare_unusable(name, signatures) for name, signatures in _AUTHORIZER_SIGNATURES.items()),
 )

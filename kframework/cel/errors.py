@@ -1,4 +1,4 @@
-"""What is wrong with an expression: that it does not compile, or what went wrong when it was evaluated."""
+"""Errors of CEL expressions, at compile time or in an evaluation."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from kframework.errors import KFrameworkError
 
 
 class CelError(KFrameworkError):
-    """Raised for an expression that does not compile, and for one that fails when it is evaluated.
+    """Raised for an expression that does not compile, or that fails when evaluated.
 
-    `text` says what is wrong. `position` is the character of `expression` that it is about; at run time it is None.
+    `position` is an index into `expression`; None in an evaluation.
     """
 
     def __init__(self, text: str, position: int | None = None, expression: str = "") -> None:
@@ -17,12 +17,12 @@ class CelError(KFrameworkError):
         self.position: int | None = position
         self.expression: str = expression
 
-    def within(self, expression: str) -> CelError:
-        """Return the same error, of this expression."""
+    def with_expression(self, expression: str) -> CelError:
+        """Return this error with the text of its expression."""
         return CelError(self.text, self.position, expression)
 
     def __str__(self) -> str:
-        """Write it as cel-go does: with the line, and a mark under the character."""
+        """Format as cel-go does, with the line and a mark under the character."""
         if self.position is None:
             return self.text
         before = self.expression[: self.position]
@@ -32,4 +32,4 @@ class CelError(KFrameworkError):
 
 
 class CostLimitExceeded(Exception):
-    """Raised where an evaluation costs more than it may: nothing absorbs that, while `true || e` absorbs a CelError."""
+    """Raised when an evaluation exceeds its cost limit; unlike CelError, `true || e` does not absorb it."""

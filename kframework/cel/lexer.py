@@ -1,4 +1,4 @@
-"""From the text of an expression to its tokens."""
+"""Split an expression into tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kframework.cel.errors import CelError
 
 
 class Token(NamedTuple):
-    """A word of the expression: `kind` is `float`, `int`, `uint`, `string`, `bytes`, `ident`, `end` or the sign."""
+    """A token; `kind` is `float`, `int`, `uint`, `string`, `bytes`, `ident`, `end`, or the sign itself."""
 
     kind: str
     text: str
@@ -40,59 +40,59 @@ _ESCAPE = re.compile(
 _PLAIN = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 
 
-def tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens, an `end` last; raises CelError at what is none."""
+def tokenize(text: str) -> Iterator[Token]:
+    """Yield the tokens, `end` last; raises CelError at an invalid one."""
     position = 0
     while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:
+        match = _TOKEN.match(text, position)
+        if match is None:
             raise CelError(f"Syntax error: token recognition error at: '{text[position]}'", position)
-        kind, word = str(found.lastgroup), found.group()
+        kind, word = str(match.lastgroup), match.group()
         if kind == "text":
             yield Token("bytes" if word[0] in "bB" else "string", word, position)
         elif kind != "space":
             yield Token(word if kind == "sign" else kind, word, position)
-        position = found.end()
+        position = match.end()
     yield Token("end", "<EOF>", position)
 
 
-def string(token: Token) -> str:
-    """Return what a string literal says; raises CelError for a wrong escape."""
-    body, is_raw = _body(token.text)
+def parse_string(token: Token) -> str:
+    """Return the value of a string literal; raises CelError for a wrong escape."""
+    body, is_raw = _unquote(token.text)
     if is_raw:
         return body
     try:
-        return _ESCAPE.sub(lambda found: chr(_code(found)), body)
+        return _ESCAPE.sub(lambda escape: chr(_escape_code(escape)), body)
     except ValueError as error:
         raise CelError(str(error), token.position) from None
 
 
-def byte_string(token: Token) -> bytes:
-    """Return what a bytes literal says, where a numeric escape is a byte; raises CelError for a wrong escape."""
-    body, is_raw = _body(token.text[1:])
+def parse_bytes(token: Token) -> bytes:
+    """Return the value of a bytes literal, whose numeric escapes are bytes; raises CelError for a wrong escape."""
+    body, is_raw = _unquote(token.text[1:])
     if is_raw:
         return body.encode()
-    found, rest = bytearray(), 0
+    value, rest = bytearray(), 0
     try:
         for escape in _ESCAPE.finditer(body):
-            found += body[rest : escape.start()].encode()
+            value += body[rest : escape.start()].encode()
             if escape["u"] or escape["U"]:
                 raise ValueError("unable to unescape string")
-            found.append(_code(escape))
+            value.append(_escape_code(escape))
             rest = escape.end()
     except ValueError as error:
         raise CelError(str(error), token.position) from None
-    return bytes(found) + body[rest:].encode()
+    return bytes(value) + body[rest:].encode()
 
 
-def _body(text: str) -> tuple[str, bool]:
+def _unquote(text: str) -> tuple[str, bool]:
     is_raw = text[0] in "rR"
     quoted = text[1:] if is_raw else text
     quotes = 3 if quoted[:3] in ('"""', "'''") and len(quoted) >= 6 else 1
     return quoted[quotes:-quotes].replace("\r\n", "\n").replace("\r", "\n"), is_raw
 
 
-def _code(escape: re.Match[str]) -> int:
+def _escape_code(escape: re.Match[str]) -> int:
     if plain := escape["plain"]:
         return ord(_PLAIN.get(plain, plain))
     if octal := escape["octal"]:

@@ -1,4 +1,4 @@
-"""The syntax tree of an expression, into which the checker writes what it finds: types, and the overloads of calls."""
+"""The syntax tree of an expression, with the types and overloads found by the checker."""
 
 from __future__ import annotations
 
@@ -10,104 +10,104 @@ from kframework.cel.types import DYN, Type
 
 
 @dataclass(slots=True, eq=False)
-class Node:
-    """Anything that has a value; `position` is the character that error texts point at."""
+class SyntaxNode:
+    """A node; `position` is the index of its character in error messages."""
 
     position: int
     type: Type = field(init=False, default=DYN)
 
-    def children(self) -> Iterator[Node]:
-        """Yield the nodes right under this one."""
+    def children(self) -> Iterator[SyntaxNode]:
+        """Yield the direct children."""
         yield from ()
 
 
 @dataclass(slots=True, eq=False)
-class Literal(Node):
-    """A value that stands in the text, or was found before any value was looked at."""
+class Literal(SyntaxNode):
+    """A literal or folded constant."""
 
     value: object
 
 
 @dataclass(slots=True, eq=False)
-class Ident(Node):
-    """A variable or the name of a type."""
+class Ident(SyntaxNode):
+    """A variable or a type name."""
 
     name: str
 
 
 @dataclass(slots=True, eq=False)
-class Select(Node):
-    """`operand.field`; one that is a `test` is `has(operand.field)`."""
+class Select(SyntaxNode):
+    """`operand.field`, or `has(operand.field)` if `test` is set."""
 
-    operand: Node
+    operand: SyntaxNode
     field: str
     test: bool = False
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         yield self.operand
 
 
 @dataclass(slots=True, eq=False)
-class Call(Node):
-    """A function, a method of `target`, or an operator, which goes by a name such as `_+_`.
+class Call(SyntaxNode):
+    """A function, a method of `target`, or an operator such as `_+_`.
 
-    A row of `&&` or of `||` is one call of many arguments.
+    A chain of `&&` or `||` is one call with many arguments.
     """
 
     function: str
-    target: Node | None
-    args: list[Node]
+    target: SyntaxNode | None
+    args: list[SyntaxNode]
     overloads: tuple[Overload, ...] = field(init=False, default=())
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         if self.target is not None:
             yield self.target
         yield from self.args
 
 
 @dataclass(slots=True, eq=False)
-class List(Node):
-    """`[a, ?b]`; `optional` holds the places of the elements that may be absent."""
+class List(SyntaxNode):
+    """`[a, ?b]`; `optional` holds the indexes of optional elements."""
 
-    elements: list[Node]
+    elements: list[SyntaxNode]
     optional: frozenset[int] = frozenset()
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         yield from self.elements
 
 
 @dataclass(slots=True, eq=False)
-class Map(Node):
-    """`{k: v, ?k: v}`; `optional` holds the places of the entries that may be absent."""
+class Map(SyntaxNode):
+    """`{k: v, ?k: v}`; `optional` holds the indexes of optional entries."""
 
-    keys: list[Node]
-    values: list[Node]
+    keys: list[SyntaxNode]
+    values: list[SyntaxNode]
     optional: frozenset[int] = frozenset()
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         yield from self.keys
         yield from self.values
 
 
 @dataclass(slots=True, eq=False)
-class Comprehension(Node):
-    """A loop, which only macros write: it gathers an accu; `iter_var2` is empty in a loop of one variable."""
+class Comprehension(SyntaxNode):
+    """A loop, created by macros only: it fills an accumulator; `iter_var2` is empty if there is one variable."""
 
-    iter_range: Node
+    iter_range: SyntaxNode
     iter_var: str
     iter_var2: str
     accu_var: str
-    accu_init: Node
-    condition: Node
-    step: Node
-    result: Node
+    accu_init: SyntaxNode
+    condition: SyntaxNode
+    step: SyntaxNode
+    result: SyntaxNode
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         yield from (self.iter_range, self.accu_init, self.condition, self.step, self.result)
 
 
-def qualified_name(node: Node | None) -> str | None:
-    """Return `a.b.c` where a node reads as a dotted name, None otherwise."""
+def qualified_name(node: SyntaxNode | None) -> str | None:
+    """Return `a.b.c` for a dotted name, None for other nodes."""
     if isinstance(node, Ident):
         return node.name
     if isinstance(node, Select) and not node.test:
@@ -116,7 +116,7 @@ def qualified_name(node: Node | None) -> str | None:
     return None
 
 
-def walk(root: Node) -> Iterator[tuple[Node, int]]:
+def walk(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, int]]:
     """Yield every node with its depth, the root first, without recursion."""
     waiting = [(root, 1)]
     while waiting:

@@ -1,4 +1,4 @@
-"""The types of CEL as the checker knows them, and how signatures spell them.
+"""The types that the checker uses, and the syntax of signatures.
 
 In a signature a capital letter is a type parameter: `list(A), A -> int`.
 """
@@ -12,24 +12,24 @@ from functools import cache
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type by its name and parameters; a type parameter's name begins with `$`."""
+    """A type with parameters; the name of a type parameter begins with `$`."""
 
     name: str
     parameters: tuple[Type, ...] = ()
 
     @property
     def is_parameter(self) -> bool:
-        """Whether this stands for a type that the checker has yet to find."""
+        """Whether this is a type parameter."""
         return self.name[0] == "$"
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether only the run time knows."""
+        """Whether the type is known only at run time."""
         return self.name in ("dyn", "any")
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the checker lets anything pass for it: it is dynamic, or an error was told already."""
+        """Whether any type matches it: it is dynamic, or an error was reported already."""
         return self.name in ("dyn", "any", "error")
 
     def __str__(self) -> str:
@@ -51,10 +51,10 @@ NULL = Type("null_type")
 DURATION = Type("google.protobuf.Duration")
 TIMESTAMP = Type("google.protobuf.Timestamp")
 
-#: Those that null never stands for.
+#: Types that null does not match.
 NEVER_NULL = frozenset({"bool", "int", "uint", "double", "string", "bytes", "list", "map", "type"})
 
-_SHORT = {"duration": DURATION, "timestamp": TIMESTAMP, "optional": Type("optional_type")}
+_ABBREVIATIONS = {"duration": DURATION, "timestamp": TIMESTAMP, "optional": Type("optional_type")}
 _TOKEN = re.compile(r"[\w.]+|[(),]")
 
 
@@ -64,12 +64,12 @@ def list_of(element: Type) -> Type:
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """Return the type of maps."""
+    """Return the type of maps from `key` to `value`."""
     return Type("map", (key, value))
 
 
 def optional_of(value: Type) -> Type:
-    """Return the type of what may be absent."""
+    """Return the type of an optional `value`."""
     return Type("optional_type", (value,))
 
 
@@ -78,44 +78,44 @@ def type_of(value: Type) -> Type:
     return Type("type", (value,))
 
 
-def unwrapped(type: Type) -> Type | None:
-    """Return what an optional may hold, None for any other type."""
+def unwrap_optional(type: Type) -> Type | None:
+    """Return the type inside an optional, None for other types."""
     return type.parameters[0] if type.name == "optional_type" else None
 
 
-def formatted(type: Type) -> str:
-    """Write a type as cel-go does in the errors of its checker, where some have names of their own."""
+def format_type(type: Type) -> str:
+    """Format a type as in cel-go's checker errors, where some types have other names."""
     if not type.parameters:
-        return _FORMATTED.get(type.name, type.name)
-    return f"{type.name}({', '.join(map(formatted, type.parameters))})"
+        return _SHORT_NAMES.get(type.name, type.name)
+    return f"{type.name}({', '.join(map(format_type, type.parameters))})"
 
 
-_FORMATTED = {"null_type": "null", "error": "!error!", DURATION.name: "duration", TIMESTAMP.name: "timestamp"}
+_SHORT_NAMES = {"null_type": "null", "error": "!error!", DURATION.name: "duration", TIMESTAMP.name: "timestamp"}
 
 
 @cache
-def signature(text: str) -> tuple[tuple[Type, ...], Type]:
-    """Read a signature such as `list(A), A -> int`."""
+def parse_signature(text: str) -> tuple[tuple[Type, ...], Type]:
+    """Parse a signature such as `list(A), A -> int`."""
     parameters, _, result = text.partition("->")
-    return _read(parameters), _read(result)[0]
+    return _parse_types(parameters), _parse_types(result)[0]
 
 
-def _read(text: str) -> tuple[Type, ...]:
+def _parse_types(text: str) -> tuple[Type, ...]:
     tokens = _TOKEN.findall(text)[::-1]
     types: list[Type] = []
     while tokens:
-        types.append(_read_one(tokens))
+        types.append(_parse_type(tokens))
         if tokens:
             tokens.pop()  # the comma
     return tuple(types)
 
 
-def _read_one(tokens: list[str]) -> Type:
+def _parse_type(tokens: list[str]) -> Type:
     name = tokens.pop()
     parameters: list[Type] = []
     if tokens and tokens[-1] == "(":
         while tokens.pop() != ")":
-            parameters.append(_read_one(tokens))
+            parameters.append(_parse_type(tokens))
     if len(name) == 1 and name.isupper():
         return Type(f"${name}")
-    return Type(_SHORT[name].name if name in _SHORT else name, tuple(parameters))
+    return Type(_ABBREVIATIONS[name].name if name in _ABBREVIATIONS else name, tuple(parameters))

@@ -54,22 +54,22 @@ def command(
     run`. Whoever reaches the port may do anything, unless there are tokens or roles: then only the bearer of the
     kubeconfig may.
     """
-    from kframework.fake_api.access import AlwaysAllow, RoleBased
+    from kframework.fake_api.access import AlwaysAllow, RbacAuthorizer
     from kframework.fake_api.authentication import read_tokens
-    from kframework.fake_api.published import Publication, serve
+    from kframework.fake_api.http_server import ServerOptions, serve_until_signal
     from kframework.fake_api.state_file import StateFile
 
-    publication = Publication(
+    publication = ServerOptions(
         bind_address=bind_address,
         port=port,
         kubeconfig=write_kubeconfig,
         tls=tls,
         tokens=read_tokens(token_auth_file) if token_auth_file else None,
-        authorize=RoleBased if authorization_mode is AuthorizationMode.RBAC else AlwaysAllow,
+        authorize=RbacAuthorizer if authorization_mode is AuthorizationMode.RBAC else AlwaysAllow,
     )
     manifest = read_cluster(filenames, devices=devices, strict=strict)
     state = StateFile(state_file) if state_file else None
-    asyncio.run(serve(manifest, publication, say_where, controllers.split(","), state))
+    asyncio.run(serve_until_signal(manifest, publication, say_where, controllers.split(","), state))
 
 
 def say_where(kubeconfig: Path) -> None:

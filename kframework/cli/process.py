@@ -149,7 +149,7 @@ class ProcessOptions:
 
     def _delegation(self) -> Delegation | None:
         """Return whom to ask who may ask the endpoints; None for nobody."""
-        from kframework.client.kube import Connection
+        from kframework.client.kube import ConnectionSettings
         from kframework.process.delegation import Delegation
 
         authentication, authorization = self.authentication_kubeconfig, self.authorization_kubeconfig
@@ -160,8 +160,8 @@ class ProcessOptions:
             raise typer.BadParameter("go together", param_hint=hint)
         times = {name: getattr(self, name) for name in ("token_ttl", "authorized_ttl", "unauthorized_ttl")}
         return Delegation(
-            authentication=Connection(kubeconfig=authentication),
-            authorization=Connection(kubeconfig=authorization),
+            authentication=ConnectionSettings(kubeconfig=authentication),
+            authorization=ConnectionSettings(kubeconfig=authorization),
             always_allow_paths=tuple(filter(None, self.authorization_always_allow_paths.split(","))),
             **{name: seconds for name, seconds in times.items() if seconds is not None},
         )
@@ -208,26 +208,26 @@ def server_of(
     """
     if embedded.embedded:
         from kframework.fake_api.embedded_server import EmbeddedServer
-        from kframework.fake_api.published import Publication
+        from kframework.fake_api.http_server import ServerOptions
 
-        publication = Publication(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
+        publication = ServerOptions(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
         manifest = read_cluster(filenames, devices=embedded.devices)
         return EmbeddedServer(manifest, clock, publication, say_where, controllers.split(","))
-    from kframework.client.kube import Connection
+    from kframework.client.kube import ConnectionSettings
     from kframework.process.servers import RealServer
 
     file = process.kubeconfig or _configured_kubeconfig(configuration)
-    connection = Connection(kubeconfig=file, context=process.kube_context, server=process.master or None)
+    connection = ConnectionSettings(kubeconfig=file, context=process.kube_context, server=process.master or None)
     return RealServer(connection, configuration, clock, requests, rights_command)
 
 
 def _configured_kubeconfig(configuration: Configuration) -> str | None:
     """Return the kubeconfig that the configuration names; ConfigError, with its line there, if that is not there."""
-    from kframework.client.kubeconfig import named_files
+    from kframework.client.kubeconfig import split_paths
     from kframework.objects.problem import Problem
 
     paths = configuration.settings.client_connection.kubeconfig
-    files = named_files(paths)
+    files = split_paths(paths)
     if files and not any(Path(file).exists() for file in files):
         remedy = "name another here, or with --kubeconfig, which outranks this (KUBECONFIG does not)"
         message = f"there is no file {' or '.join(files)}; {remedy}"

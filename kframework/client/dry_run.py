@@ -1,7 +1,7 @@
-"""A cluster to which nothing is written, and which looks to the scheduler as if all had been.
+"""A cluster for dry runs: it writes nothing, and looks to the scheduler as if everything had been written.
 
-Pods that it binds sit on their nodes and take up room there, pods that it deletes are gone: for it, and for nobody
-else. Whatever the cluster does itself goes before.
+Pods that the scheduler binds occupy their nodes and pods that it deletes disappear, for this scheduler only. Changes
+that come from the cluster itself take precedence.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kframework.state.inbox import Changed, Gone, Message
 
 
 class DryRunCluster(Cluster):
-    """Another cluster as it would be if the scheduler had its way; `report` is called with every Event it records."""
+    """A cluster as it would be with the scheduler's writes; `report` receives every Event."""
 
     def __init__(self, cluster: Cluster, clock: Clock, report: Callable[[Event], None]) -> None:
         self._cluster = cluster
         self._clock = clock
         self._report = report
         self._offer: Callable[[Message], None] = lambda message: None
-        # By uid: pods that wait for a node, pods that have one here only, pods that are gone here only.
+        # By uid: unscheduled pods, pods that only this scheduler bound, pods that only this scheduler deleted.
         self._waiting: dict[str, Pod] = {}
         self._bound: dict[str, Pod] = {}
         self._deleted: set[str] = set()
@@ -49,7 +49,7 @@ class DryRunCluster(Cluster):
                     self._waiting.pop(uid, None)
                     self._bound.pop(uid, None)
                     if bound is not None and bound.spec.node_name != pod.spec.node_name:
-                        self._offer(Gone(bound))  # another scheduler has chosen otherwise
+                        self._offer(Gone(bound))  # another scheduler chose another node
                 else:
                     self._waiting[uid] = pod
                     if bound is not None:
@@ -66,8 +66,8 @@ class DryRunCluster(Cluster):
             case _:
                 self._offer(message)
 
-    async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
-        await self._cluster.follow(kind, name, namespace, tell)
+    async def follow(self, kind: type[T], name: str, namespace: str, on_change: Callable[[T | None], None]) -> None:
+        await self._cluster.follow(kind, name, namespace, on_change)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._cluster.get(kind, name, namespace)
@@ -76,22 +76,22 @@ class DryRunCluster(Cluster):
         return await self._cluster.list(kind, namespace)
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Show the pod as bound; ClusterError as the API would refuse it."""
+        """Show the pod as bound; raises the API's ClusterError."""
         pod = self._bound.get(uid) or self._waiting.get(uid)
         if pod is None:
             raise api_errors.not_found(Pod, name)
-        self._bound[uid] = transitions.bound(pod, node_name, None, rfc3339(self._clock.now()))
+        self._bound[uid] = transitions.bind_pod(pod, node_name, None, rfc3339(self._clock.now()))
         self._offer(Changed(self._bound[uid]))
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Show a pod as gone at once; ClusterError 404, or 409 if it is not the one of this uid."""
-        found = await self._cluster.get(kind, name, namespace)
-        if uid not in ("", found.metadata.uid):
-            raise api_errors.recreated(kind, name, uid, found.metadata.uid)
-        if isinstance(found, Pod) and found.metadata.uid not in self._deleted:
-            self._deleted.add(found.metadata.uid)
-            self._waiting.pop(found.metadata.uid, None)
-            self._offer(Gone(self._bound.pop(found.metadata.uid, found)))
+        """Show a pod as deleted at once; ClusterError 404, or 409 if the uid differs."""
+        current = await self._cluster.get(kind, name, namespace)
+        if uid not in ("", current.metadata.uid):
+            raise api_errors.deletion_conflict(kind, name, uid, current.metadata.uid)
+        if isinstance(current, Pod) and current.metadata.uid not in self._deleted:
+            self._deleted.add(current.metadata.uid)
+            self._waiting.pop(current.metadata.uid, None)
+            self._offer(Gone(self._bound.pop(current.metadata.uid, current)))
 
     async def record_event(self, record: EventRecord) -> None:
         self._report(record.event())
@@ -105,7 +105,7 @@ class DryRunCluster(Cluster):
         condition: PodCondition | None = None,
         nominated_node_name: str | None = None,
     ) -> None:
-        """Do nothing: the scheduler knows what it would have written."""
+        """Do nothing: the scheduler already knows the status."""
 
     async def create(self, obj: T) -> T:
         return obj
@@ -126,8 +126,8 @@ class DryRunCluster(Cluster):
         uid: str = "",
         resource_version: str = "",
     ) -> T:
-        """Answer with the object as it is; ClusterError 404, or 409 if it is not the one of this uid."""
-        found = await self._cluster.get(kind, name, namespace)
-        if uid not in ("", found.metadata.uid):
-            raise api_errors.other_uid(kind, name, uid, found.metadata.uid)
-        return found
+        """Return the unchanged object; ClusterError 404, or 409 if the uid differs."""
+        current = await self._cluster.get(kind, name, namespace)
+        if uid not in ("", current.metadata.uid):
+            raise api_errors.uid_conflict(kind, name, uid, current.metadata.uid)
+        return current

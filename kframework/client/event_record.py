@@ -1,7 +1,4 @@
-"""What is told of a pod, in the form of Kubernetes' Events: names, references, notes, series.
-
-What waits to be written, or to come again, is a few words; the Event is made of them when it is sent, or looked at.
-"""
+"""Events about pods in a compact form; a Kubernetes Event is created only when it is sent or shown."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ import msgspec
 from kframework.clock import rfc3339_micro
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 
-#: Longer names are refused by the API.
-_MAX_NAME = 253
+#: The API rejects longer names.
+_MAX_NAME_LENGTH = 253
 
 
 class PodReference(msgspec.Struct, frozen=True, gc=False):
-    """A pod, and where its object is known the version of it: a changed pod starts another series."""
+    """A pod, and its resource version if known: an Event about a changed pod starts another series."""
 
     namespace: str
     name: str
@@ -26,7 +23,7 @@ class PodReference(msgspec.Struct, frozen=True, gc=False):
     version: str = ""
 
     def object(self) -> ObjectReference:
-        """Write it as Events do."""
+        """Return the reference as an Event holds it."""
         return ObjectReference(
             api_version="v1",
             kind="Pod",
@@ -37,8 +34,8 @@ class PodReference(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class Occasion(msgspec.Struct, frozen=True, gc=False):
-    """What events of one series have in common: all but their names, times and notes."""
+class SeriesKey(msgspec.Struct, frozen=True, gc=False):
+    """The fields that the events of one series share: all but name, times and note."""
 
     profile: str
     reason: str
@@ -49,15 +46,15 @@ class Occasion(msgspec.Struct, frozen=True, gc=False):
 
 
 class EventRecord(msgspec.Struct, gc=False, eq=False):
-    """An event, how often it came by now, and how often it was tried to write it; times are in seconds since 1970.
+    """An event with its number of occurrences and of write attempts; times are in seconds since 1970.
 
-    It keeps no pod alive: it takes 440 bytes, and the names of the pod.
+    It takes 440 bytes plus the pod's names, and does not keep the pod alive.
     """
 
-    occasion: Occasion
+    series_key: SeriesKey
     note: str
     since: float
-    #: Keeps the names of two events of one moment apart.
+    #: Makes the names of two simultaneous events distinct.
     number: int
     seen_at: float
     count: int = 1
@@ -65,25 +62,25 @@ class EventRecord(msgspec.Struct, gc=False, eq=False):
 
     @property
     def name(self) -> str:
-        """The name of the Event: after its pod, or after the pod's uid where that name would be too long."""
-        pod, nanoseconds = self.occasion.pod, int(self.since * 1e9) + self.number
+        """The name of the Event: from its pod, or from the pod's uid if that would be too long."""
+        pod, nanoseconds = self.series_key.pod, int(self.since * 1e9) + self.number
         name = f"{pod.name}.{nanoseconds:x}"
-        return name if len(name) <= _MAX_NAME else f"{pod.uid}.{nanoseconds:x}"
+        return name if len(name) <= _MAX_NAME_LENGTH else f"{pod.uid}.{nanoseconds:x}"
 
     def event(self) -> Event:
-        """Make the Event of it, with a series if it came more than once."""
-        occasion, pod = self.occasion, self.occasion.pod
+        """Create the Event, with a series if it occurred more than once."""
+        series_key, pod = self.series_key, self.series_key.pod
         return Event(
             metadata=ObjectMeta(name=self.name, namespace=pod.namespace),
             event_time=rfc3339_micro(self.since),
-            reporting_controller=occasion.profile,
-            reporting_instance=_instance(occasion.profile),
-            action=occasion.action,
-            reason=occasion.reason,
+            reporting_controller=series_key.profile,
+            reporting_instance=_reporting_instance(series_key.profile),
+            action=series_key.action,
+            reason=series_key.reason,
             regarding=pod.object(),
-            related=occasion.related.object() if occasion.related is not None else None,
+            related=series_key.related.object() if series_key.related is not None else None,
             note=self.note,
-            type="Warning" if occasion.warning else "Normal",
+            type="Warning" if series_key.warning else "Normal",
             series=EventSeries(count=self.count, last_observed_time=rfc3339_micro(self.seen_at))
             if self.count > 1
             else None,
@@ -91,5 +88,5 @@ class EventRecord(msgspec.Struct, gc=False, eq=False):
 
 
 @lru_cache(maxsize=64)
-def _instance(profile: str) -> str:
+def _reporting_instance(profile: str) -> str:
     return f"{profile}-{socket.gethostname()}"

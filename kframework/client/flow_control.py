@@ -1,8 +1,8 @@
-"""Flow control of an API server's client: how many requests it sends in a second, and how many writes at a time.
+"""Flow control of an API server's client: requests per second, and concurrent writes.
 
-`clientConnection.qps` and `burst` set the rate, as in kube-scheduler's clients. How many writes are in flight is
-learned from the server's answers: sixteen at a time are 3,200 a second where an answer takes 5 ms, and 32 where it
-takes 500 ms. What the client repeats waits for its turn again.
+`clientConnection.qps` and `burst` set the rate, as in kube-scheduler's clients. The limit of concurrent writes is
+learned from the server's response times: sixteen are 3,200 writes a second if a response takes 5 ms, and 32 if it takes
+500 ms. A retried request waits for its turn again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 
-from kframework.client.rest import pause_of
+from kframework.client.rest import retry_after
 from kframework.client.transport import Request, Response, Transport, TransportLayer
 from kframework.clock import Clock
 from kframework.config.models import ClientConnection
@@ -23,32 +23,32 @@ from kframework.errors import ClusterError
 
 _log = logging.getLogger(__name__)
 
-#: A wait this long is worth a line in the log, but no more often than that, both in seconds; as in client-go.
-LONG_WAIT, LOG_INTERVAL = 1.0, 10.0
+#: Waits of at least LOGGED_WAIT seconds are logged, at most once in LOG_INTERVAL seconds; as in client-go.
+LOGGED_WAIT, LOG_INTERVAL = 1.0, 10.0
 
-#: How many writes are in flight at first, and at most: a client has 256 connections, for watches and reads too.
+#: Initial and maximal number of concurrent writes: a client has 256 connections, also for watches and reads.
 INITIAL_LIMIT, MAX_LIMIT = 16.0, 128.0
 
-#: How much longer than the best answer a write may take before the limit is lowered, and by how much a round of answers
-#: in time raises it. So as many are in flight as the server takes in twice the time of its best answer, and eight:
-#: enough to keep it busy, and no write waits long for its turn at the server.
+#: A round slower than SLOWDOWN_TARGET times the best response lowers the limit, any other raises it by ROUND_INCREASE.
+#: The limit settles at what the server completes in twice its best response time, plus eight: enough to keep it busy
+#: without long queues in the server.
 SLOWDOWN_TARGET, ROUND_INCREASE = 2.0, 8.0
 
-#: Answers within this many seconds of the best are as good.
+#: Responses within this many seconds of the best count as equally fast.
 LATENCY_TOLERANCE = 0.001
 
-#: For how many seconds the best answer counts. A server that has become slower for good is then measured again, with a
-#: third of the writes, so that what is measured is not how long they wait for each other. For as long after a failure
-#: a round adds one write only: what a server refuses costs it, and the writer must come again, too.
-MEMORY, PROBE_DIVISOR = 10.0, 3.0
+#: For how many seconds the best response time counts. Then it is measured again with a third of the writes, so that
+#: they do not slow each other down; otherwise a server that became slower for good would look overloaded. For as long
+#: after a failure, a round adds one write only, because failures cost the server, and the writer must retry.
+LATENCY_WINDOW, PROBE_DIVISOR = 10.0, 3.0
 
-#: How long the place of a failed write stays empty where the server does not say, in seconds: one that is down refuses
-#: thousands a second.
+#: For how many seconds a failed write keeps its slot if the server does not say: one that is down fails thousands a
+#: second.
 FAILURE_PAUSE = 0.5
 
 
 class WriteClass(IntEnum):
-    """What a write is about, the most urgent first: bindings and what plugins write, statuses of pods, events."""
+    """What a write is about, most urgent first: bindings and plugins' writes, pod statuses, events."""
 
     BINDING = 0
     STATUS = 1
@@ -57,25 +57,25 @@ class WriteClass(IntEnum):
 
 _CLASSES = tuple(WriteClass)
 
-#: How many of ten writes in flight are of which class while all of them wait.
+#: Shares of the write slots, out of ten, if writes of all classes wait.
 SHARES = (7, 2, 1)
 
 
 class TokenBucket:
-    """Lets `burst` through at once, and `qps` a second after that, in the order in which they come.
+    """A rate limit: `burst` requests at once, then `qps` a second, in order of arrival.
 
-    A caller that is cancelled while it waits has used up its turn all the same.
+    A caller that is cancelled while it waits still uses up its turn.
     """
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._interval = 1 / qps
         self._credit = (burst - 1) * self._interval
         self._clock = clock
-        #: When the bucket will be full again.
+        #: When the bucket is full again.
         self._full_at = -math.inf
 
     async def admit(self) -> float:
-        """Wait for one's turn; return for how many seconds."""
+        """Wait for a turn; return the seconds waited."""
         now = self._clock.now()
         self._full_at = max(self._full_at, now) + self._interval
         wait = self._full_at - self._interval - self._credit - now
@@ -86,62 +86,62 @@ class TokenBucket:
 
 
 class WriteLimit:
-    """How many writes a server takes at a time, learned in rounds: as many answers as there may be writes in flight.
+    """The number of concurrent writes, learned in rounds of as many responses as there may be writes in flight.
 
-    A round that took no longer than it must raises the limit, a slow one lowers it by as much as it was slow; a failed
-    write halves it, once a round. What was sent before the round says nothing of it.
+    A slow round lowers the limit in proportion, any other raises it; a failed write halves it, once a round. Responses
+    to writes sent before the round are ignored.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.value: float = INITIAL_LIMIT
-        #: Whether a write had to wait for its turn in this round: else there is nothing to learn.
-        self.full: bool = False
+        #: Whether a write had to wait in this round; otherwise the limit stays.
+        self.is_saturated: bool = False
         self._clock = clock
         self._best = [math.inf] * len(_CLASSES)
-        self._forget_at = clock.now() + MEMORY
+        self._forget_at = clock.now() + LATENCY_WINDOW
         self._failed_at = -math.inf
-        self._begin_round()
+        self._start_round()
 
-    def _begin_round(self) -> None:
-        self._began = self._clock.now()
-        self._answers, self._slowdown, self.full = 0, 0.0, False
+    def _start_round(self) -> None:
+        self._round_start = self._clock.now()
+        self._answers, self._slowdown, self.is_saturated = 0, 0.0, False
 
     def record_failure(self, sent: float) -> None:
-        """Learn from a write that was put off, went wrong at the server or got no answer."""
-        if sent > self._began:
+        """Lower the limit after a write that was deferred, failed at the server or got no response."""
+        if sent > self._round_start:
             self._failed_at = self._clock.now()
             self.value = max(1.0, self.value / 2)
-            self._begin_round()
+            self._start_round()
 
-    def record_answer(self, of: WriteClass, sent: float) -> None:
-        """Learn from a write's answer."""
-        if sent < self._began:
+    def record_answer(self, write_class: WriteClass, sent: float) -> None:
+        """Adjust the limit by a write's response time."""
+        if sent < self._round_start:
             return
         took = self._clock.now() - sent + LATENCY_TOLERANCE
-        best = self._best[of] = min(self._best[of], took)
+        best = self._best[write_class] = min(self._best[write_class], took)
         self._answers += 1
         self._slowdown += took / best
         if self._answers < self.value:
             return
         now = self._clock.now()
         if now >= self._forget_at:
-            self._forget_at = now + MEMORY
+            self._forget_at = now + LATENCY_WINDOW
             self._best = [math.inf] * len(_CLASSES)
-            if self.full:
+            if self.is_saturated:
                 self.value = max(1.0, self.value / PROBE_DIVISOR)
-        elif self.full:
+        elif self.is_saturated:
             slow = self._slowdown / self._answers / SLOWDOWN_TARGET
-            increase = ROUND_INCREASE if now >= self._failed_at + MEMORY else 1.0
+            increase = ROUND_INCREASE if now >= self._failed_at + LATENCY_WINDOW else 1.0
             self.value = min(self.value / min(max(slow, 1.0), 2.0) + increase, MAX_LIMIT)
-        self._begin_round()
+        self._start_round()
 
 
-class WritePlaces:
-    """The places of writes in flight, at most as many as the limit, and the writes that wait for one.
+class WriteSlots:
+    """The slots of concurrent writes, as many as the limit, and the writes that wait for one.
 
-    The next one is of the class that has the least of its share in flight. A class of which nothing is in flight has
-    its turn at once, so that no class waits for another. Statuses and events take up half of the places at most,
-    however many are free: what hangs there delays no binding.
+    The next slot goes to the class that uses the least of its share. A class without a write in flight gets a slot at
+    once, so that no class blocks another. Statuses and events use at most half of the slots each, however many are
+    free: slow ones delay no binding.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -149,58 +149,57 @@ class WritePlaces:
         self._in_flight = [0] * len(_CLASSES)
         self._waiting = [deque[asyncio.Future[None]]() for _ in _CLASSES]
 
-    async def take(self, of: WriteClass) -> None:
-        """Take a place for a write of this class, as soon as it is its turn."""
-        if not self._waiting[of] and self._has_room(of):
-            self._in_flight[of] += 1
+    async def acquire(self, write_class: WriteClass) -> None:
+        """Wait for a slot for a write of this class."""
+        if not self._waiting[write_class] and self._has_room(write_class):
+            self._in_flight[write_class] += 1
             return
-        self.limit.full = True
+        self.limit.is_saturated = True
         turn = asyncio.get_running_loop().create_future()
-        self._waiting[of].append(turn)
+        self._waiting[write_class].append(turn)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                with suppress(ValueError):  # it was passed over already
-                    self._waiting[of].remove(turn)
+                with suppress(ValueError):  # `release` has skipped it already
+                    self._waiting[write_class].remove(turn)
             else:
-                self.give_back(of)
+                self.release(write_class)
             raise
 
-    def give_back(self, of: WriteClass) -> None:
-        """Give a place back, and let in the writes whose turn it is."""
-        self._in_flight[of] -= 1
-        while (chosen := self._next()) is not None:
-            turn = self._waiting[chosen].popleft()
-            if not turn.done():  # else it was cancelled a moment ago
-                self._in_flight[chosen] += 1
+    def release(self, write_class: WriteClass) -> None:
+        """Free a slot, and start the writes that are next."""
+        self._in_flight[write_class] -= 1
+        while (next_class := self._next_class()) is not None:
+            turn = self._waiting[next_class].popleft()
+            if not turn.done():  # otherwise it has just been cancelled
+                self._in_flight[next_class] += 1
                 turn.set_result(None)
 
-    def _next(self) -> WriteClass | None:
-        """Return the class whose turn it is; None if nothing waits or there is no place."""
-        chosen, least = None, math.inf
-        for of in _CLASSES:
-            if self._waiting[of] and self._has_room(of):
-                load = self._in_flight[of] / SHARES[of]
-                if load < least:
-                    chosen, least = of, load
-        return chosen
+    def _next_class(self) -> WriteClass | None:
+        next_class, least_load = None, math.inf
+        for write_class in _CLASSES:
+            if self._waiting[write_class] and self._has_room(write_class):
+                load = self._in_flight[write_class] / SHARES[write_class]
+                if load < least_load:
+                    next_class, least_load = write_class, load
+        return next_class
 
-    def _has_room(self, of: WriteClass) -> bool:
-        mine, limit = self._in_flight[of], self.limit.value
-        if not mine:
+    def _has_room(self, write_class: WriteClass) -> bool:
+        in_flight, limit = self._in_flight[write_class], self.limit.value
+        if not in_flight:
             return True
-        return sum(self._in_flight) < int(limit) and (of is WriteClass.BINDING or mine < limit / 2)
+        return sum(self._in_flight) < int(limit) and (write_class is WriteClass.BINDING or in_flight < limit / 2)
 
     def __repr__(self) -> str:
         waiting = sum(map(len, self._waiting))
-        return f"<WritePlaces {sum(self._in_flight)} of {self.limit.value:.0f} taken, {waiting} waiting>"
+        return f"<WriteSlots {sum(self._in_flight)} of {self.limit.value:.0f} taken, {waiting} waiting>"
 
 
 class FlowControl(TransportLayer):
-    """A transport that lets requests wait for their turn, and writes then for a place; streams do not count.
+    """A transport that limits the rate of requests and the number of concurrent writes; streams are exempt.
 
-    `tell` is told the method of each request that may have waited for its turn, and for how many seconds it has.
+    `on_wait` receives the method of each rate-limited request and the seconds waited.
     """
 
     def __init__(
@@ -208,56 +207,56 @@ class FlowControl(TransportLayer):
         transport: Transport,
         settings: ClientConnection,
         clock: Clock,
-        tell: Callable[[str, float], None] = lambda method, seconds: None,
+        on_wait: Callable[[str, float], None] = lambda method, seconds: None,
     ) -> None:
         super().__init__(transport)
-        self.places: WritePlaces = WritePlaces(clock)
+        self.slots: WriteSlots = WriteSlots(clock)
         self._settings = settings
         self._clock = clock
-        self._tell = tell
+        self._on_wait = on_wait
         self._buckets: tuple[TokenBucket, TokenBucket] | None = None
         if settings.qps > 0:
-            all_else, events = (TokenBucket(settings.qps, settings.burst, clock) for _ in range(2))
-            self._buckets = all_else, events
+            others, events = (TokenBucket(settings.qps, settings.burst, clock) for _ in range(2))
+            self._buckets = others, events
         self._logged_at = -math.inf
 
     async def send(self, request: Request) -> Response:
         if self._buckets is not None:
             # Events have a bucket of their own: kube-scheduler's recorder has its own client.
             waited = await self._buckets[request.is_event].admit()
-            self._tell(request.method, waited)
-            self._log(waited)
-        if not request.writes:
+            self._on_wait(request.method, waited)
+            self._log_wait(waited)
+        if not request.is_write:
             return await self._inner.send(request)
-        of = WriteClass.STATUS if request.path.endswith("/status") else WriteClass.BINDING
-        of = WriteClass.EVENT if request.is_event else of
-        await self.places.take(of)
-        #: For how long the place stays empty.
+        write_class = WriteClass.STATUS if request.path.endswith("/status") else WriteClass.BINDING
+        write_class = WriteClass.EVENT if request.is_event else write_class
+        await self.slots.acquire(write_class)
+        #: For how many seconds the slot stays taken.
         pause = 0.0
         sent = self._clock.now()
         try:
             response = await self._inner.send(request)
             if response.status < 500 and response.status != 429:
-                self.places.limit.record_answer(of, sent)
+                self.slots.limit.record_answer(write_class, sent)
             else:
-                self.places.limit.record_failure(sent)
-                wanted = pause_of(response)
-                pause = FAILURE_PAUSE if wanted is None else wanted
+                self.slots.limit.record_failure(sent)
+                delay = retry_after(response)
+                pause = FAILURE_PAUSE if delay is None else delay
             return response
         except ClusterError as error:
             if not error.status:
-                self.places.limit.record_failure(sent)
+                self.slots.limit.record_failure(sent)
                 pause = FAILURE_PAUSE
             raise
         finally:
             if pause:
-                asyncio.get_running_loop().call_later(pause, self.places.give_back, of)
+                asyncio.get_running_loop().call_later(pause, self.slots.release, write_class)
             else:
-                self.places.give_back(of)
+                self.slots.release(write_class)
 
-    def _log(self, seconds: float) -> None:
+    def _log_wait(self, seconds: float) -> None:
         now = self._clock.now()
-        if seconds < LONG_WAIT or now < self._logged_at + LOG_INTERVAL:
+        if seconds < LOGGED_WAIT or now < self._logged_at + LOG_INTERVAL:
             return
         self._logged_at = now
         limit = f"{self._settings.qps:g} a second and bursts of {self._settings.burst}"

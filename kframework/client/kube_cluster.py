@@ -1,7 +1,7 @@
-"""The client of a Kubernetes API server: `Cluster` in terms of REST requests, whatever carries them.
+"""A client of a Kubernetes API server: `Cluster` in terms of REST requests.
 
-A call that gets no answer raises ClusterError with status 0 and may have been done all the same: whoever makes it reads
-back. A request that the server puts off (429, or any Retry-After) is sent again when it says so.
+A call without a response raises ClusterError with status 0 and may have succeeded; the caller has to read back. A
+request that the server defers (429, or any Retry-After) is retried when the server says.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from kframework.client import api_errors
 from kframework.client.cluster import Cluster
 from kframework.client.event_record import EventRecord
-from kframework.client.reflector import LONGEST_WATCH, SHORTEST_WATCH, SILENCE, Reflector
-from kframework.client.rest import ANSWER_TIMEOUT, ask, path_of, refusal
-from kframework.client.transitions import says_the_same
+from kframework.client.reflector import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, WATCH_IDLE_TIMEOUT, Reflector
+from kframework.client.rest import ANSWER_TIMEOUT, object_path, response_error, send_with_retries
+from kframework.client.transitions import is_equivalent
 from kframework.client.transport import JSON, Request, Transport
-from kframework.client.wire import Page, Undecodable, pages, read_event, read_object
+from kframework.client.wire import Page, UndecodableObject, list_pages, read_event, read_object
 from kframework.clock import Clock, rfc3339
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Kind, Pod, PodCondition, kind_of
@@ -39,9 +39,9 @@ _EVENTS = kind_of(Event)
 
 
 class KubeCluster(Cluster):
-    """A cluster behind an API server; `page` is how many objects a list asks for at once.
+    """A cluster behind an API server; `page` is the size of a list's pages.
 
-    `random` spreads the watches and pauses of several clients over time.
+    `random` spreads the watches and retries of several clients over time.
     """
 
     def __init__(self, transport: Transport, clock: Clock, *, random: Random, page: int = 500) -> None:
@@ -53,44 +53,44 @@ class KubeCluster(Cluster):
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
-        """List these kinds, then follow them for ever, through lost connections and forgotten versions.
+        """List these kinds, then watch them forever, through lost connections and expired versions.
 
-        A kind that the server does not have counts as empty; one that it forbids holds Synced up until it is allowed.
+        A kind that the server does not serve counts as empty; one that it forbids delays Synced until it is allowed.
         """
-        followed = sorted((kind_of(struct) for struct in set(kinds)), key=lambda kind: (kind.plural, kind.api_version))
-        missing = len(followed)
+        watched = sorted((kind_of(struct) for struct in set(kinds)), key=lambda kind: (kind.plural, kind.api_version))
+        unlisted = len(watched)
 
-        def listed() -> None:
-            nonlocal missing
-            missing -= 1
-            if not missing:
+        def on_listed() -> None:
+            nonlocal unlisted
+            unlisted -= 1
+            if not unlisted:
                 offer(Synced())
 
-        if not followed:
+        if not watched:
             offer(Synced())
         async with anyio.create_task_group() as tasks:
-            for kind in followed:
-                chance = Random(self._random.getrandbits(64))
+            for kind in watched:
+                random = Random(self._random.getrandbits(64))
                 reflector = Reflector(
-                    self._transport, kind, offer, listed, self._clock, chance, self._page, ended_pods=ended_pods
+                    self._transport, kind, offer, on_listed, self._clock, random, self._page, ended_pods=ended_pods
                 )
                 tasks.start_soon(reflector.run)
             await asyncio.get_running_loop().create_future()
 
-    async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
+    async def follow(self, kind: type[T], name: str, namespace: str, on_change: Callable[[T | None], None]) -> None:
         described = kind_of(kind)
         query = (
-            ("fieldSelector", f"metadata.name={name}"),  # by it a role may name the object that may be watched
+            ("fieldSelector", f"metadata.name={name}"),  # lets a role restrict the watch to this name
             ("watch", "true"),
-            ("timeoutSeconds", str(self._random.randint(SHORTEST_WATCH, LONGEST_WATCH))),
+            ("timeoutSeconds", str(self._random.randint(MIN_WATCH_SECONDS, MAX_WATCH_SECONDS))),
         )
-        request = Request(method="GET", path=path_of(described, namespace), query=query, timeout=SILENCE)
+        request = Request(method="GET", path=object_path(described, namespace), query=query, timeout=WATCH_IDLE_TIMEOUT)
         async with self._transport.stream(request) as stream:
             if stream.status != 200:
-                raise refusal(request, stream.status, b"\n".join([line async for line in stream.lines]))
+                raise response_error(request, stream.status, b"\n".join([line async for line in stream.lines]))
             async for line in stream.lines:
-                event, found = read_event(line, described)
-                tell(None if event == "DELETED" else _fitting(found, described))
+                event, item = read_event(line, described)
+                on_change(None if event == "DELETED" else _require_decoded(item, described))
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         binding = {
@@ -98,7 +98,7 @@ class KubeCluster(Cluster):
             "target": {"name": node_name, "kind": "Node", "apiVersion": "v1"},
             **{"kind": "Binding", "apiVersion": "v1"},
         }
-        await self._ask("POST", path_of(_PODS, namespace, name, "binding"), _encode(binding))
+        await self._request("POST", object_path(_PODS, namespace, name, "binding"), _encode(binding))
 
     async def patch_pod_status(
         self,
@@ -109,17 +109,16 @@ class KubeCluster(Cluster):
         condition: PodCondition | None = None,
         nominated_node_name: str | None = None,
     ) -> None:
-        """Set a condition of a pod, its nominated node, or both, in one write; None leaves as it is.
+        """Set a condition of a pod, its nominated node, or both, in one write; None leaves a field unchanged.
 
-        Whoever knows since when the condition has its status says so in it; otherwise the pod is read first, and not
-        written if it says the same already.
+        A condition without a transition time is compared with the pod's first, and skipped if nothing changed.
         """
         if condition is not None and condition.last_transition_time is None:
-            condition = await self._dated(namespace, name, uid, condition)
+            condition = await self._with_transition_time(namespace, name, uid, condition)
         status: dict[str, object] = {}
         if condition is not None:
-            # In a strategic merge, what is left out stays as it was and null takes away.
-            written: dict[str, object] = {
+            # In a strategic merge patch, an absent field stays and null removes it.
+            fields: dict[str, object] = {
                 "type": condition.type,
                 "status": condition.status,
                 "reason": condition.reason or None,
@@ -128,8 +127,8 @@ class KubeCluster(Cluster):
                 "lastTransitionTime": condition.last_transition_time,
             }
             if condition.observed_generation:
-                written["observedGeneration"] = condition.observed_generation
-            status["conditions"] = [written]
+                fields["observedGeneration"] = condition.observed_generation
+            status["conditions"] = [fields]
         if nominated_node_name is not None:
             status["nominatedNodeName"] = nominated_node_name or None
         if status:
@@ -139,22 +138,25 @@ class KubeCluster(Cluster):
     async def _write_status(
         self, kind: Kind[T], namespace: str, name: str, patch: Mapping[str, object], content_type: str
     ) -> bytes:
-        """Patch a status; a uid that the patch names is a precondition."""
+        """Patch a status; a uid in the patch is a precondition."""
         try:
-            return await self._ask("PATCH", path_of(kind, namespace, name, "status"), _encode(patch), content_type)
+            path = object_path(kind, namespace, name, "status")
+            return await self._request("PATCH", path, _encode(patch), content_type)
         except ClusterError as error:
             if error.status == 422 and "metadata.uid: Invalid value" in str(error):
-                # What is a conflict to any other request counts as invalid in a patch.
-                raise api_errors.conflict(api_errors.resource(kind.struct), name, str(error)) from error
+                # In a patch, a server reports as invalid what it reports as a conflict elsewhere.
+                raise api_errors.conflict(api_errors.format_resource(kind.struct), name, str(error)) from error
             raise
 
-    async def _dated(self, namespace: str, name: str, uid: str, condition: PodCondition) -> PodCondition | None:
-        """Return the condition with the time of its status, None if the pod has it already."""
+    async def _with_transition_time(
+        self, namespace: str, name: str, uid: str, condition: PodCondition
+    ) -> PodCondition | None:
+        """Return the condition with its transition time, None if the pod has it already."""
         pod = await self.get(Pod, name, namespace)
         if pod.metadata.uid != uid:
-            raise api_errors.other_uid(Pod, name, uid, pod.metadata.uid)
+            raise api_errors.uid_conflict(Pod, name, uid, pod.metadata.uid)
         old = next((each for each in pod.status.conditions if each.type == condition.type), None)
-        if old is not None and says_the_same(old, condition):
+        if old is not None and is_equivalent(old, condition):
             return None
         same = old is not None and old.status == condition.status
         since = old.last_transition_time if old is not None and same else rfc3339(self._clock.now())
@@ -164,53 +166,53 @@ class KubeCluster(Cluster):
         event = record.event()
         namespace = event.metadata.namespace
         if event.series is not None:
-            path = path_of(_EVENTS, namespace, event.metadata.name)
+            path = object_path(_EVENTS, namespace, event.metadata.name)
             try:
-                await self._ask("PATCH", path, _encode({"series": event.series}), _STRATEGIC_MERGE_PATCH)
+                await self._request("PATCH", path, _encode({"series": event.series}), _STRATEGIC_MERGE_PATCH)
                 return
             except ClusterError as error:
                 if error.status != 404:
                     raise
-            # The server has forgotten it meanwhile.
+            # The server has expired the Event.
         try:
-            await self._ask("POST", path_of(_EVENTS, namespace or "default"), encode(event))
+            await self._request("POST", object_path(_EVENTS, namespace or "default"), encode(event))
         except ClusterError as error:
             if error.reason != "AlreadyExists":
                 raise
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         described = kind_of(kind)
-        return _understood(await self._ask("GET", path_of(described, namespace, name)), described)
+        return _decode_object(await self._request("GET", object_path(described, namespace, name)), described)
 
     async def list(self, kind: type[T], namespace: str = "") -> list[T]:
         described = kind_of(kind)
         try:
-            return await _collected(pages(self._transport, described, self._page, namespace=namespace), described)
+            return await _read_all(list_pages(self._transport, described, self._page, namespace=namespace), described)
         except ClusterError as error:
             if error.status != 410:
                 raise
-            # The pages took longer than the server remembers the version of the first one: then all in one.
-            return await _collected(pages(self._transport, described, 0, namespace=namespace), described)
+            # The first page's version expired before the last page was read: read everything in one page.
+            return await _read_all(list_pages(self._transport, described, 0, namespace=namespace), described)
 
     async def create(self, obj: T) -> T:
         kind = kind_of(obj)
         namespace = obj.metadata.namespace or ("default" if kind.namespaced else "")
-        return _understood(await self._ask("POST", path_of(kind, namespace), encode(obj)), kind)
+        return _decode_object(await self._request("POST", object_path(kind, namespace), encode(obj)), kind)
 
     async def update(self, obj: T) -> T:
         """Replace the object and return it as stored; its resource version, if set, is a precondition.
 
-        The server forgets what the struct does not hold. So this is for kinds that are held whole, as Leases; for
-        others there is `patch`.
+        Fields that the struct does not hold are lost, so this is for kinds that are held whole, such as Leases; use
+        `patch` for others.
         """
         kind = kind_of(obj)
-        path = path_of(kind, obj.metadata.namespace, obj.metadata.name)
-        return _understood(await self._ask("PUT", path, encode(obj)), kind)
+        path = object_path(kind, obj.metadata.namespace, obj.metadata.name)
+        return _decode_object(await self._request("PUT", path, encode(obj)), kind)
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
         described = kind_of(kind)
-        path = path_of(described, namespace, name)
-        return _understood(await self._ask("PATCH", path, _encode(patch), _MERGE_PATCH), described)
+        path = object_path(described, namespace, name)
+        return _decode_object(await self._request("PATCH", path, _encode(patch), _MERGE_PATCH), described)
 
     async def patch_status(
         self,
@@ -224,31 +226,31 @@ class KubeCluster(Cluster):
     ) -> T:
         described = kind_of(kind)
         preconditions = {"uid": uid, "resourceVersion": resource_version}
-        stated = {name: value for name, value in preconditions.items() if value}
-        whole = {"metadata": stated, "status": patch} if stated else {"status": patch}
-        return _understood(await self._write_status(described, namespace, name, whole, _MERGE_PATCH), described)
+        metadata = {name: value for name, value in preconditions.items() if value}
+        whole = {"metadata": metadata, "status": patch} if metadata else {"status": patch}
+        return _decode_object(await self._write_status(described, namespace, name, whole, _MERGE_PATCH), described)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if uid:
             options["preconditions"] = {"uid": uid}
-        await self._ask("DELETE", path_of(kind_of(kind), namespace, name), _encode(options))
+        await self._request("DELETE", object_path(kind_of(kind), namespace, name), _encode(options))
 
-    async def _ask(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> bytes:
+    async def _request(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> bytes:
         request = Request(method=method, path=path, body=body, content_type=content_type, timeout=ANSWER_TIMEOUT)
-        return await ask(self._transport, request)
+        return await send_with_retries(self._transport, request)
 
 
-async def _collected(found: AsyncIterator[Page[T]], kind: Kind[T]) -> list[T]:
-    return [_fitting(item, kind) async for page in found for item in page.items]
+async def _read_all(pages: AsyncIterator[Page[T]], kind: Kind[T]) -> list[T]:
+    return [_require_decoded(item, kind) async for page in pages for item in page.items]
 
 
-def _understood(body: bytes, kind: Kind[T]) -> T:
-    return _fitting(read_object(body, kind), kind)
+def _decode_object(body: bytes, kind: Kind[T]) -> T:
+    return _require_decoded(read_object(body, kind), kind)
 
 
-def _fitting(item: T | Undecodable, kind: Kind[T]) -> T:
-    if isinstance(item, Undecodable):
+def _require_decoded(item: T | UndecodableObject, kind: Kind[T]) -> T:
+    if isinstance(item, UndecodableObject):
         name = "/".join(filter(None, (item.metadata.namespace, item.metadata.name)))
-        raise ClusterError(f"{kind.name} {name} cannot be understood: {item.why}", status=200)
+        raise ClusterError(f"cannot decode {kind.name} {name}: {item.problem}", status=200)
     return item

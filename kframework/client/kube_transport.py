@@ -1,4 +1,4 @@
-"""Requests over HTTP with aiohttp; `kube.connect` imports this module when a cluster is opened, and nobody before."""
+"""Requests over HTTP with aiohttp; only `kube.connect` imports this module, because of aiohttp's import time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kframework.errors import ClusterError, ConfigError
 
 _log = logging.getLogger(__name__)
 
-#: Seconds until a connection must be there.
+#: How long opening a connection may take, in seconds.
 CONNECT_TIMEOUT = 10.0
 
-#: The most bytes that one line of a stream, and one whole answer, may have: an object has 1.5 MiB at most, a list of
-#: all pods of a large cluster some hundred.
-LONGEST_LINE = 4 << 20
-LARGEST_ANSWER = 1 << 30
+#: Most bytes of a line of a stream, and of a whole response: an object has 1.5 MiB at most, a list of all pods of a
+#: large cluster some hundred.
+MAX_LINE_BYTES = 4 << 20
+MAX_RESPONSE_BYTES = 1 << 30
 
 _CHUNK = 1 << 18
 _AUTHORIZATION = "Authorization"
@@ -34,19 +34,19 @@ _FAILURES = (aiohttp.ClientError, OSError, ValueError)
 
 
 class _Body(aiohttp.BytesPayload):
-    """A body that asks whether it may leave when it does: before that the request may have waited for a connection."""
+    """A body that calls `check` when it is sent, because the request may have waited for a connection."""
 
-    def __init__(self, body: bytes, may_leave: Callable[[], None]) -> None:
+    def __init__(self, body: bytes, check: Callable[[], None]) -> None:
         super().__init__(body)
-        self._may_leave = may_leave
+        self._check = check
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        self._may_leave()  # nothing of the request has been sent: aiohttp sends its head with the first of its body
+        self._check()  # nothing is sent yet: aiohttp sends the head with the first of the body
         await super().write_with_length(writer, content_length)
 
 
 class KubeTransport(Transport):
-    """Speaks HTTP; whoever is not let in (401) logs in once more and asks again."""
+    """Sends requests over HTTP; on 401 it logs in again and repeats the request once."""
 
     def __init__(self, credentials: Login, user_agent: str) -> None:
         self._credentials = credentials
@@ -59,25 +59,25 @@ class KubeTransport(Transport):
 
     @property
     def address(self) -> str:
-        """The server's name or number, and its port."""
+        """The server's host and port."""
         return urlsplit(self._host).netloc
 
     async def send(self, request: Request) -> Response:
         login = self._login
-        response = await self._sent(request)
-        if response.status == 401 and await self._logged_in_since(login):
-            response = await self._sent(request)
+        response = await self._send_once(request)
+        if response.status == 401 and await self._has_new_login(login):
+            response = await self._send_once(request)
         return response
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         login = self._login
-        response = await self._opened(request, _timeout(None, request.timeout))
-        if response.status == 401 and await self._logged_in_since(login):
+        response = await self._open(request, _timeout(None, request.timeout))
+        if response.status == 401 and await self._has_new_login(login):
             response.close()
-            response = await self._opened(request, _timeout(None, request.timeout))
+            response = await self._open(request, _timeout(None, request.timeout))
         try:
-            async with aclosing(_lines(request, response)) as lines:
+            async with aclosing(_split_lines(request, response)) as lines:
                 yield Stream(response.status, lines, _headers(response))
         finally:
             response.close()
@@ -87,27 +87,28 @@ class KubeTransport(Transport):
             self._renewal.cancel()
         await self._session.close()
 
-    async def _sent(self, request: Request) -> Response:
+    async def _send_once(self, request: Request) -> Response:
         try:
-            response = await self._opened(request, _timeout(request.timeout, None))
+            response = await self._open(request, _timeout(request.timeout, None))
             try:
-                return Response(response.status, await _body(response), _headers(response))
+                return Response(response.status, await _read_body(response), _headers(response))
             finally:
                 response.close()
         except _FAILURES as error:
-            raise _no_answer(request, error) from error
+            raise _unanswered_error(request, error) from error
 
-    async def _opened(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         if self._credentials.due <= asyncio.get_running_loop().time():
-            self._renew()  # what there is still holds while that is under way
+            self._renew()  # the old credentials are valid meanwhile
         url = self._host + request.path
         if request.query:
             url += "?" + urlencode(request.query)
+        check = request.check_before_send
         try:
             return await self._session.request(
                 request.method,
                 URL(url, encoded=True),
-                data=_Body(request.body, request.may_leave) if request.may_leave else request.body or None,
+                data=_Body(request.body, check) if check else request.body or None,
                 headers={"Accept": request.accept, "Content-Type": request.content_type},
                 timeout=limits,
                 server_hostname=self._server_name,
@@ -115,14 +116,14 @@ class KubeTransport(Transport):
             )
         except _FAILURES as error:
             if isinstance(error.__cause__, ClusterError):
-                raise error.__cause__ from None  # it may not leave
-            raise _no_answer(request, error) from error
+                raise error.__cause__ from None  # raised by `check_before_send`
+            raise _unanswered_error(request, error) from error
 
     def _open_session(self) -> aiohttp.ClientSession:
         session = aiohttp.ClientSession(
             connector=self._credentials.connector(),
             cookie_jar=aiohttp.DummyCookieJar(),
-            # Compressing costs both sides more than the bytes do.
+            # Compression costs both sides more than the bytes do.
             headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
             proxy=self._credentials.proxy,
             read_bufsize=_CHUNK,
@@ -131,8 +132,8 @@ class KubeTransport(Transport):
             session.headers[_AUTHORIZATION] = self._credentials.authorization
         return session
 
-    async def _logged_in_since(self, login: int) -> bool:
-        """Return whether we have other credentials than at this login, after one more if need be."""
+    async def _has_new_login(self, login: int) -> bool:
+        """Return whether the credentials differ from those of this login; log in again if they do not."""
         if login == self._login:
             await asyncio.shield(self._renew())
         return login != self._login
@@ -168,23 +169,23 @@ def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     return {name.lower(): value for name, value in response.headers.items()}
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes:
-    """Read an answer as a whole; ValueError if it is larger than any that makes sense."""
-    if response.content_length is not None and response.content_length <= LARGEST_ANSWER:
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
+    """Read a whole response; ValueError if it is larger than MAX_RESPONSE_BYTES."""
+    if response.content_length is not None and response.content_length <= MAX_RESPONSE_BYTES:
         return await response.read()
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
-        if len(body) > LARGEST_ANSWER:
-            raise ValueError(f"the answer is longer than {LARGEST_ANSWER} bytes")
+        if len(body) > MAX_RESPONSE_BYTES:
+            raise ValueError(f"the answer is longer than {MAX_RESPONSE_BYTES} bytes")
     return bytes(body)
 
 
-async def _lines(request: Request, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    """Split an answer into lines; one that is no stream comes as a whole."""
+async def _split_lines(request: Request, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    """Split a response into lines; one that is no stream is yielded as a whole."""
     try:
         if response.status != 200:
-            yield await _body(response)
+            yield await _read_body(response)
             return
         rest = b""
         async for piece in response.content.iter_any():
@@ -192,15 +193,15 @@ async def _lines(request: Request, response: aiohttp.ClientResponse) -> AsyncGen
             for line in lines:
                 if line:
                     yield line
-            if len(rest) > LONGEST_LINE:
-                raise ValueError(f"a line is longer than {LONGEST_LINE} bytes")
+            if len(rest) > MAX_LINE_BYTES:
+                raise ValueError(f"a line is longer than {MAX_LINE_BYTES} bytes")
         if rest:
             yield rest
     except _FAILURES as error:
-        raise _no_answer(request, error) from error
+        raise _unanswered_error(request, error) from error
 
 
-def _no_answer(request: Request, error: Exception) -> ClusterError:
+def _unanswered_error(request: Request, error: Exception) -> ClusterError:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = error.certificate_error
         text = reason.verify_message if isinstance(reason, ssl.SSLCertVerificationError) else str(reason)

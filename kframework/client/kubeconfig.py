@@ -1,4 +1,4 @@
-"""Kubeconfig files: what must be right in them before anyone logs in; what is wrong is told without secrets."""
+"""Read and check kubeconfig files; error messages contain no secrets."""
 
 from __future__ import annotations
 
@@ -15,101 +15,101 @@ from kframework.objects.problem import Problem
 DEFAULT_FILE = "~/.kube/config"
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """A cluster or a user: what it says, and the folder from which its paths lead."""
+class KubeconfigEntry(msgspec.Struct, frozen=True):
+    """The fields of a cluster or a user, and the folder to which its paths are relative."""
 
     values: Mapping[str, Json] = {}
     folder: Path = Path()
 
     def text(self, name: str) -> str:
-        """Return what is said of this, "" if nothing is."""
+        """Return the value of a field as text, "" if it is absent."""
         value = self.values.get(name)
         return "" if value is None else str(value)
 
     def path(self, name: str) -> Path | None:
-        """Return the file that is named as this, None if none is."""
-        named = self.text(name)
-        return self.folder / named if named else None
+        """Return the file that a field names, None if it is absent."""
+        path = self.text(name)
+        return self.folder / path if path else None
 
 
 class KubeConfig(msgspec.Struct, frozen=True):
-    """The context in use; `paths` are the files it was found in, as KUBECONFIG names them, `user` may be empty.
+    """The context in use; `paths` are the files it was found in, separated as in KUBECONFIG, `user` may be empty.
 
-    `server` is where the server's address stands.
+    `server` is the location of the server's address.
     """
 
     paths: str
     context: str
     server: Place
-    cluster: Entry
-    user: Entry
+    cluster: KubeconfigEntry
+    user: KubeconfigEntry
 
 
-def named_files(paths: str) -> list[str]:
-    """List the files of a path list as KUBECONFIG is one."""
+def split_paths(paths: str) -> list[str]:
+    """Split a path list such as KUBECONFIG."""
     return [str(Path(name).expanduser()) for name in paths.split(os.pathsep) if name]
 
 
-def read_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
-    """Check the files of a path list as KUBECONFIG is one, and choose a context, the current one if None is named.
+def load_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
+    """Check the files of a path list such as KUBECONFIG, and choose a context, the current one if None.
 
-    Files that do not exist are passed over, as kubectl does, if one of them does. Raises ConfigError.
+    Files that do not exist are skipped, as in kubectl, unless all are missing. Raises ConfigError.
     """
-    names = named_files(paths)
+    names = split_paths(paths)
     files = [name for name in names if Path(name).exists()]
     if not files:
-        raise ConfigError(
-            "there is no such file; name a kubeconfig with --kubeconfig or KUBECONFIG", file=" or ".join(names)
-        )
-    places: list[Place] = []
+        raise ConfigError("no such file; name a kubeconfig with --kubeconfig or KUBECONFIG", file=" or ".join(names))
+    roots: list[Place] = []
     for file in files:
         name, text = read_source(file)
         documents = parse_documents(text, name)
         if len(documents) != 1 or not isinstance(documents[0].data, dict):
             raise ConfigError("must hold one kubeconfig: a mapping with clusters, contexts and users", file=name)
-        places.append(documents[0].at())
-    chosen = context or next((str(now) for place in places if (now := (place / "current-context").value)), "")
-    if not chosen:
-        known = ", ".join(_named(places, "contexts")) or "there is none"
+        roots.append(documents[0].at())
+    context_name = context or next(
+        (str(current.value) for root in roots if (current := root / "current-context").value), ""
+    )
+    if not context_name:
+        known = ", ".join(_entries_by_name(roots, "contexts")) or "it has none"
         raise ConfigError(f"has no current-context; name one with --context ({known})", file=files[0])
-    of_context = _part(places, files, "context", chosen)
-    cluster = _part(places, files, "cluster", _text(of_context, "cluster"))
-    _text(cluster, "server")
-    user = (of_context / "user").value
-    identity = _entry(_part(places, files, "user", str(user))) if user else Entry()
-    return KubeConfig(os.pathsep.join(files), chosen, cluster / "server", _entry(cluster), identity)
+    context_entry = _find_entry(roots, files, "context", context_name)
+    cluster = _find_entry(roots, files, "cluster", _required_text(context_entry, "cluster"))
+    _required_text(cluster, "server")
+    user = (context_entry / "user").value
+    identity = _read_entry(_find_entry(roots, files, "user", str(user))) if user else KubeconfigEntry()
+    return KubeConfig(os.pathsep.join(files), context_name, cluster / "server", _read_entry(cluster), identity)
 
 
-def _entry(place: Place) -> Entry:
+def _read_entry(place: Place) -> KubeconfigEntry:
     values, file = place.value, place.document.file
-    return Entry(values if isinstance(values, dict) else {}, Path(file or "").parent)
+    return KubeconfigEntry(values if isinstance(values, dict) else {}, Path(file or "").parent)
 
 
-def _part(places: list[Place], files: list[str], part: str, name: str) -> Place:
-    """Find a named cluster, context or user, the first of this name."""
-    named = _named(places, f"{part}s")
-    if name not in named:
-        raise ConfigError(f"there is no {part} {name!r}", file=" or ".join(files), nearest=nearest(name, named))
-    found = named[name] / part
-    if not isinstance(found.value, dict):
-        raise found.error(Problem((), f"must be the mapping that describes {part} {name!r}"))
-    return found
+def _find_entry(roots: list[Place], files: list[str], part: str, name: str) -> Place:
+    """Return the first cluster, context or user of this name; ConfigError if there is none."""
+    entries = _entries_by_name(roots, f"{part}s")
+    if name not in entries:
+        raise ConfigError(f"no {part} is named {name!r}", file=" or ".join(files), nearest=nearest(name, entries))
+    entry = entries[name] / part
+    if not isinstance(entry.value, dict):
+        raise entry.error(Problem((), f"must be the mapping that describes {part} {name!r}"))
+    return entry
 
 
-def _named(places: list[Place], part: str) -> dict[str, Place]:
-    named: dict[str, Place] = {}
-    for place in places:
-        entries = (place / part).value
-        for index in range(len(entries) if isinstance(entries, list) else 0):
-            entry = place / part / index
+def _entries_by_name(roots: list[Place], part: str) -> dict[str, Place]:
+    entries: dict[str, Place] = {}
+    for root in roots:
+        items = (root / part).value
+        for index in range(len(items) if isinstance(items, list) else 0):
+            entry = root / part / index
             name = (entry / "name").value
             if not isinstance(name, str):
                 raise entry.error(Problem((), "must be a mapping with a name"))
-            named.setdefault(name, entry)
-    return named
+            entries.setdefault(name, entry)
+    return entries
 
 
-def _text(place: Place, field: str) -> str:
+def _required_text(place: Place, field: str) -> str:
     value = (place / field).value
     if not isinstance(value, str) or not value:
         raise place.error(Problem((field,), "must be given"))

@@ -1,4 +1,4 @@
-"""What a login comes to: which server, what we show it, whom we trust, until tokens and certificates expire."""
+"""Credentials in use: the server, our certificate or token, the trusted CAs, and when to renew them."""
 
 from __future__ import annotations
 
@@ -13,33 +13,32 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.request import getproxies, proxy_bypass
 
-from kframework.client.kubeconfig import Entry
-from kframework.client.loopback import PLAIN_HTTP, host_of, is_loopback, keeps_secrets, names_a_user
+from kframework.client.kubeconfig import KubeconfigEntry
+from kframework.client.loopback import PLAIN_HTTP, has_credentials, host_of, is_confidential, is_loopback
 from kframework.errors import ConfigError
 
 if TYPE_CHECKING:
     import aiohttp
 
-#: Where a pod finds the token of its account and the authority of its cluster.
+#: Where Kubernetes mounts the token of a pod's service account and the CA of its cluster.
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
-#: How many connections there may be at once: one per kind that is watched, and one per request under way.
-CONNECTIONS = 256
+#: Most concurrent connections: one per watched kind, and one per request in flight.
+MAX_CONNECTIONS = 256
 
-#: The shortest time between two logins, in seconds.
-SHORTEST_PERIOD = 10.0
+#: Least seconds between two logins.
+MIN_LOGIN_INTERVAL = 10.0
 
-#: How long logging in may take, which for a plugin may mean to ask somebody else, in seconds.
+#: How long a login may take, in seconds; an exec plugin may call other services.
 LOGIN_TIMEOUT = 60.0
 
-_REASON = 300  # characters of a reason that a message shows
+_MAX_REASON_LENGTH = 300
 
-#: Makes a folder for what may not stay.
-MakeFolder = Callable[[], Path]
+FolderFactory = Callable[[], Path]
 
 
-class Configuration:
-    """What is known of a server and of us; the names are those by which kubernetes-asyncio fills it in."""
+class ClientConfiguration:
+    """Connection settings of a server and a user; the attribute names are kubernetes-asyncio's, which fills them in."""
 
     def __init__(self) -> None:
         self.host: str | None = None
@@ -52,109 +51,109 @@ class Configuration:
         self.proxy: str | None = None
 
 
-class Source(Protocol):
-    """Where credentials come from; `name` is for messages."""
+class CredentialSource(Protocol):
+    """A source of credentials; `name` is for messages."""
 
     name: str
 
-    async def load(self, configuration: Configuration, folder: MakeFolder) -> float:
-        """Fill in the configuration and return after how many seconds to do so again; raises whatever it likes.
+    async def load(self, configuration: ClientConfiguration, folder: FolderFactory) -> float:
+        """Fill in the configuration and return after how many seconds to repeat that; may raise any exception.
 
-        What TLS can only read from files may be put into folders that are made for it, and gone afterwards.
+        Data that TLS can only read from files go into folders created by `folder`, which are deleted afterwards.
         """
         ...
 
-    def wrong_server(self, why: str) -> ConfigError:
-        """Return the error that says where the server's address stands, and what is wrong with it."""
+    def server_error(self, why: str) -> ConfigError:
+        """Return an error at the location of the server's address."""
         return ConfigError(why, file=self.name)
 
 
 class Login:
-    """Who we are to which server, as a source of credentials says it.
+    """The current credentials for a server.
 
-    `authorization` is what a request says of it, None if the certificate says it all; `due` is when to renew that, on
-    the loop's clock.
+    `authorization` is the header's value, None if the client certificate is enough; `due` is when to renew it, on the
+    loop's clock.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: CredentialSource) -> None:
         self._source = source
-        self._configuration = Configuration()
+        self._configuration = ClientConfiguration()
         self._certificate = b""
         self._tls: ssl.SSLContext | None = None
         self.authorization: str | None = None
         self.due: float = 0.0
 
     async def renew(self) -> bool:
-        """Log in, again if need be, and return whether that takes new connections; raises ConfigError."""
+        """Log in and return whether new connections are needed; raises ConfigError."""
         loop = asyncio.get_running_loop()
-        self.due = loop.time() + SHORTEST_PERIOD  # if it fails, the next one may try again then
-        # In a thread with a loop of its own, as files are read and written on the way.
-        valid, certificate = await asyncio.to_thread(self._load_in_thread, self._configuration)
-        self.due = loop.time() + valid
+        self.due = loop.time() + MIN_LOGIN_INTERVAL  # a failed login may be retried then
+        # In a thread with its own loop, because this reads and writes files.
+        valid_for, certificate = await asyncio.to_thread(self._load_in_thread, self._configuration)
+        self.due = loop.time() + valid_for
         key = self._configuration.api_key.get("BearerToken")
-        if (key or names_a_user(self.host)) and not keeps_secrets(self.host, self.proxy):
-            raise self._source.wrong_server(f"{PLAIN_HTTP}, or take away the user's credentials")
+        if (key or has_credentials(self.host)) and not is_confidential(self.host, self.proxy):
+            raise self._source.server_error(f"{PLAIN_HTTP}, or take away the user's credentials")
         self.authorization = str(key).strip() if key else None
-        known, self._certificate = self._certificate, certificate
-        return certificate != known
+        previous, self._certificate = self._certificate, certificate
+        return certificate != previous
 
-    def _load_in_thread(self, configuration: Configuration) -> tuple[float, bytes]:
+    def _load_in_thread(self, configuration: ClientConfiguration) -> tuple[float, bytes]:
         with ExitStack() as folders, asyncio.Runner(loop_factory=_LoginLoop) as runner:
             return runner.run(self._load(configuration, lambda: Path(folders.enter_context(TemporaryDirectory()))))
 
-    async def _load(self, configuration: Configuration, folder: MakeFolder) -> tuple[float, bytes]:
+    async def _load(self, configuration: ClientConfiguration, folder: FolderFactory) -> tuple[float, bytes]:
         loop = cast("_LoginLoop", asyncio.get_running_loop())
         try:
-            async with asyncio.timeout(LOGIN_TIMEOUT), loop.plugins_ended():
-                valid = await self._source.load(configuration, folder)
-            certificate = _certificate(configuration)
+            async with asyncio.timeout(LOGIN_TIMEOUT), loop.plugins_terminated():
+                valid_for = await self._source.load(configuration, folder)
+            certificate = _read_certificate(configuration)
             if self._tls is None or certificate != self._certificate:
                 try:
-                    self._tls = tls(configuration)
+                    self._tls = create_tls_context(configuration)
                 except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
                     why = f"its certificates cannot be used: {error}"
                     raise ConfigError(why, file=self._source.name) from None
-            return valid, certificate
+            return valid_for, certificate
         except ConfigError:
             raise
         except TimeoutError:
             reason = f"logging in took longer than {LOGIN_TIMEOUT:g} s"
-        except Exception as error:  # whatever a malformed file or a plugin brings about in the library
-            reason = _reason(error)
+        except Exception as error:  # a malformed file or a plugin can raise anything in the library
+            reason = _describe_error(error)
         raise ConfigError(f"cannot log in: {reason}", file=self._source.name)
 
     @property
     def host(self) -> str:
-        """The URL of the server, to which paths are appended."""
+        """The URL of the server, without a trailing slash."""
         return str(self._configuration.host).rstrip("/")
 
     @property
     def server_name(self) -> str | None:
-        """The name that the server's certificate must have, None for that of the host."""
+        """The name to expect in the server's certificate, None for the host's."""
         return self._configuration.tls_server_name or None
 
     @property
     def proxy(self) -> str | None:
-        """The proxy to the server: the kubeconfig's, or the environment's, which is asked once and not per request."""
-        return self._configuration.proxy or _proxy_of(self.host)
+        """The proxy to the server: the kubeconfig's, or the environment's, looked up once instead of per request."""
+        return self._configuration.proxy or _environment_proxy(self.host)
 
     def connector(self) -> aiohttp.BaseConnector:
-        """Make a pool of connections with the TLS that the credentials ask for."""
+        """Create a pool of connections with the credentials' TLS settings."""
         import aiohttp
 
-        return aiohttp.TCPConnector(limit=CONNECTIONS, ssl=self._tls or True)
+        return aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=self._tls or True)
 
 
 class _LoginLoop(asyncio.SelectorEventLoop):
-    """A loop that knows the plugins it runs, of which the library tells nothing."""
+    """A loop that tracks the exec plugins that the library starts."""
 
     def __init__(self) -> None:
         super().__init__()
         self._plugins: list[asyncio.SubprocessTransport] = []
 
     @asynccontextmanager
-    async def plugins_ended(self) -> AsyncIterator[None]:
-        """Leave no plugin behind: one that hangs is killed."""
+    async def plugins_terminated(self) -> AsyncIterator[None]:
+        """Terminate the plugins at the end, even one that hangs."""
         try:
             yield
         finally:
@@ -164,38 +163,40 @@ class _LoginLoop(asyncio.SelectorEventLoop):
                     await asyncio.sleep(0.001)
 
     async def subprocess_exec(self, *args: Any, **settings: Any) -> tuple[Any, Any]:
-        made = await super().subprocess_exec(*args, **settings)
-        self._plugins.append(made[0])
-        return made
+        started = await super().subprocess_exec(*args, **settings)
+        self._plugins.append(started[0])
+        return started
 
 
-def of_user(configuration: Configuration, cluster: Entry, user: Entry, folder: MakeFolder) -> None:
-    """Fill in what a kubeconfig says of a user who needs nobody else to log in; OSError for files that are not there.
+def configure_user(
+    configuration: ClientConfiguration, cluster: KubeconfigEntry, user: KubeconfigEntry, folder: FolderFactory
+) -> None:
+    """Fill in a kubeconfig's user who needs no plugin; OSError for missing files.
 
-    Certificates that stand in the kubeconfig itself are put into folders that are made for them alone.
+    Certificates inside the kubeconfig are written to folders created by `folder`.
     """
     configuration.host = cluster.text("server").rstrip("/")
     configuration.verify_ssl = not cluster.values.get("insecure-skip-tls-verify")
     configuration.tls_server_name = cluster.text("tls-server-name") or None
     configuration.proxy = cluster.text("proxy-url") or None
-    if authorization := _authorization(user):
+    if authorization := _authorization_header(user):
         configuration.api_key["BearerToken"] = authorization
     if configuration.host.startswith("https"):
-        configuration.ssl_ca_cert = _file(cluster, "certificate-authority", folder)
-        configuration.cert_file = _file(user, "client-certificate", folder)
-        configuration.key_file = _file(user, "client-key", folder)
+        configuration.ssl_ca_cert = _credential_file(cluster, "certificate-authority", folder)
+        configuration.cert_file = _credential_file(user, "client-certificate", folder)
+        configuration.key_file = _credential_file(user, "client-key", folder)
 
 
-def of_service_account(configuration: Configuration, environ: Mapping[str, str]) -> None:
-    """Fill in what a pod knows of the cluster around it; OSError for files that are not there."""
+def configure_service_account(configuration: ClientConfiguration, environ: Mapping[str, str]) -> None:
+    """Fill in the server and service account of the pod this runs in; OSError for missing files."""
     host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT") or "443"
     configuration.host = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     configuration.api_key["BearerToken"] = f"Bearer {(SERVICE_ACCOUNT / 'token').read_text()}"
-    configuration.ssl_ca_cert = str(_there(SERVICE_ACCOUNT / "ca.crt"))
+    configuration.ssl_ca_cert = str(_require_readable(SERVICE_ACCOUNT / "ca.crt"))
 
 
-def tls(configuration: Configuration) -> ssl.SSLContext | None:
-    """Return what to show to the server and whom to trust, None for plain HTTP; OSError or ValueError if it is bad."""
+def create_tls_context(configuration: ClientConfiguration) -> ssl.SSLContext | None:
+    """Create the TLS context, None for plain HTTP; OSError or ValueError for bad certificates."""
     if not (configuration.host or "").startswith("https"):
         return None
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
@@ -207,51 +208,51 @@ def tls(configuration: Configuration) -> ssl.SSLContext | None:
     return context
 
 
-def _authorization(user: Entry) -> str:
+def _authorization_header(user: KubeconfigEntry) -> str:
     token, file = user.text("token"), user.path("tokenFile")
     if not token and file is not None:
         token = file.read_text()
     if token:
         return f"Bearer {token}"
     if "username" in user.values and "password" in user.values:
-        named = f"{user.text('username')}:{user.text('password')}"
-        return f"Basic {b64encode(named.encode()).decode()}"
+        credentials = f"{user.text('username')}:{user.text('password')}"
+        return f"Basic {b64encode(credentials.encode()).decode()}"
     return ""
 
 
-def _file(entry: Entry, name: str, folder: MakeFolder) -> str | None:
-    """Return the file that is named, or one with the data that stand in its place."""
+def _credential_file(entry: KubeconfigEntry, name: str, folder: FolderFactory) -> str | None:
+    """Return the named file, or a temporary one with the inline data."""
     if data := entry.text(f"{name}-data"):
         file = folder() / name
         file.write_bytes(standard_b64decode(data))
         return str(file)
-    named = entry.path(name)
-    return None if named is None else str(_there(named))
+    path = entry.path(name)
+    return None if path is None else str(_require_readable(path))
 
 
-def _there(file: Path) -> Path:
+def _require_readable(file: Path) -> Path:
     file.open("rb").close()
     return file
 
 
-def _certificate(configuration: Configuration) -> bytes:
-    """Return the certificate that we show and its key, empty if there is none."""
+def _read_certificate(configuration: ClientConfiguration) -> bytes:
+    """Return our certificate and its key, empty without one."""
     files = filter(None, (configuration.cert_file, configuration.key_file))
     return b"".join(Path(file).read_bytes() for file in files)
 
 
-def _proxy_of(url: str) -> str | None:
+def _environment_proxy(url: str) -> str | None:
     scheme, _, rest = url.partition("://")
     host = rest.partition("/")[0]
-    here = is_loopback(host_of(url))  # Go asks no proxy for this machine either, whatever the environment says
-    return None if here or proxy_bypass(host) else getproxies().get(scheme)
+    local = is_loopback(host_of(url))  # as in Go, no proxy for this machine, whatever the environment says
+    return None if local or proxy_bypass(host) else getproxies().get(scheme)
 
 
-def _reason(error: Exception) -> str:
-    """Say what went wrong without the parts of the file that the library quotes, which hold secrets."""
+def _describe_error(error: Exception) -> str:
+    """Describe an error without the parts of the file that the library quotes, which hold secrets."""
     if isinstance(error, FileNotFoundError):
         remedy = "" if os.sep in str(error.filename) else "; install this plugin, or put it on the PATH"
         return f"there is no {error.filename}{remedy}"
     if isinstance(error, OSError):
-        return str(error).partition("/{")[0].partition("\n")[0].strip()[:_REASON]
+        return str(error).partition("/{")[0].partition("\n")[0].strip()[:_MAX_REASON_LENGTH]
     return f"something in it has another form than expected ({type(error).__name__})"

@@ -1,7 +1,7 @@
-"""What stays on this machine: whom a listener of its own answers, and where what is not encrypted may go.
+"""Loopback addresses: which Host headers a local listener accepts, and where unencrypted secrets may be sent.
 
-Who listens for this machine alone answers only to names of this machine. Otherwise a page in a browser could ask
-everything here by giving its own name our address (DNS rebinding).
+A loopback listener answers only to this machine's names. Otherwise a page in a browser could reach it by resolving its
+own name to our address (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -9,43 +9,43 @@ from __future__ import annotations
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-#: Why credentials are kept back where `keeps_secrets` does not hold.
+#: Why credentials are withheld if `is_confidential` is false.
 PLAIN_HTTP = "credentials are not sent over plain HTTP, where anybody on the way can read them; write https://"
 
-#: What others are told, with status 421.
+#: Answer to other Host headers, with status 421.
 MISDIRECTED = "this port is for this machine alone: ask it as localhost"
 
 
-def is_meant_for_us(bind_address: str, host: str) -> bool:
-    """Return whether a request with this Host header may be answered by who listens at this address."""
-    return not is_loopback(bind_address) or is_loopback(_name(host))
+def is_host_allowed(bind_address: str, host: str) -> bool:
+    """Return whether a listener at this address may answer a request with this Host header."""
+    return not is_loopback(bind_address) or is_loopback(_hostname(host))
 
 
-def keeps_secrets(url: str, proxy: str | None = None) -> bool:
-    """Return whether what is sent to this URL is encrypted, or stays on this machine."""
+def is_confidential(url: str, proxy: str | None = None) -> bool:
+    """Return whether data sent to this URL is encrypted or stays on this machine."""
     encrypted = url.lower().startswith("https://")
     return encrypted or all(is_loopback(host_of(way)) for way in (url, proxy) if way)
 
 
-def names_a_user(url: str) -> bool:
-    """Return whether somebody's credentials stand in this URL."""
+def has_credentials(url: str) -> bool:
+    """Return whether a URL contains credentials."""
     return "@" in url.partition("://")[2].partition("/")[0]
 
 
 def host_of(url: str) -> str:
-    """Return the name or the address in a URL, without the port; empty where there is none."""
-    return _name(url.rpartition("://")[2])
+    """Return the host name or address of a URL, without the port; empty if it has none."""
+    return _hostname(url.rpartition("://")[2])
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a name or an address, without a port, is this machine for itself."""
+    """Return whether a host name or address, without a port, is this machine's loopback."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _name(host: str) -> str:
+def _hostname(host: str) -> str:
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

@@ -1,6 +1,6 @@
-"""Keeping up with one kind of object: list it in pages, then follow its changes, through whatever happens on the way.
+"""Mirror one kind of object: list it in pages, then watch it, through lost connections and expired versions.
 
-Streaming lists would spare the server some memory and need a fallback to these paged ones anyway; they are not used.
+Streaming lists are not used: they save the server some memory, but need this paged list as a fallback anyway.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Generic, NoReturn
 
 import msgspec
 
-from kframework.client.missing_rights import lacks_right
-from kframework.client.rest import path_of, refusal
+from kframework.client.missing_rights import is_denial
+from kframework.client.rest import object_path, response_error
 from kframework.client.transport import Request, Transport
-from kframework.client.wire import Undecodable, pages, read_event
+from kframework.client.wire import UndecodableObject, list_pages, read_event
 from kframework.clock import Clock
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Kind, ObjectMeta, Pod
@@ -27,57 +27,57 @@ from kframework.state.inbox import Changed, Gone, Message
 _log = logging.getLogger(__name__)
 
 
-#: A watch is ended by the server after a random time within these bounds, in seconds, so that watches spread over the
-#: servers, and given up here when nothing came for SILENCE: servers send a bookmark about every minute.
-SHORTEST_WATCH = 290
-LONGEST_WATCH = 590
-SILENCE = 90.0
+#: A watch ends after a random time within these bounds, in seconds, so that watches spread over the servers. It is
+#: abandoned after WATCH_IDLE_TIMEOUT seconds without data: servers send a bookmark about every minute.
+MIN_WATCH_SECONDS = 290
+MAX_WATCH_SECONDS = 590
+WATCH_IDLE_TIMEOUT = 90.0
 
-#: A watch that ends sooner than this, in seconds, has failed, as in client-go: else an empty answer makes a busy loop.
-SHORT = 1.0
+#: A watch that ends within this many seconds has failed, as in client-go; otherwise empty answers cause a busy loop.
+FAILED_WATCH_SECONDS = 1.0
 
-#: Answers that say nothing against the version from which a watch was asked for. After any other the kind is listed
-#: again: 410 is the usual one, 504 comes when the server has not reached that version.
-_VERSION_STANDS = frozenset({0, 401, 403, 408, 429, 500, 502, 503})
+#: Statuses after which the watch resumes from the same version. After any other the kind is listed again: 410 is the
+#: usual one, 504 means that the server has not reached that version.
+_VERSION_KEPT_STATUSES = frozenset({0, 401, 403, 408, 429, 500, 502, 503})
 
 
-class Backoff:
-    """Pauses in seconds, doubling from failure to failure and up to twice as long by chance, as client-go's."""
+class ReconnectBackoff:
+    """Pauses in seconds that double with each failure, plus up to 100 % at random, as in client-go."""
 
-    FIRST = 0.8
-    LONGEST = 30.0
+    INITIAL = 0.8
+    MAX = 30.0
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._next = self.FIRST
+        self._next = self.INITIAL
 
     def pause(self) -> float:
-        """Return how long to rest after one more failure."""
+        """Return the pause after one more failure."""
         pause = self._next * (1 + self._random.random())
-        self._next = min(self._next * 2, self.LONGEST)
+        self._next = min(self._next * 2, self.MAX)
         return pause
 
     def reset(self) -> None:
-        """Begin with the shortest pause again."""
-        self._next = self.FIRST
+        """Start again with the shortest pause."""
+        self._next = self.INITIAL
 
 
 class _CacheEntry(msgspec.Struct, gc=False):
-    """What is remembered of an object; `last` is None for pods, which the scheduler's state knows by uid."""
+    """A known object; `last` is None for pods, which the scheduler's state has by uid."""
 
     uid: str
     version: str
     last: ApiObject | None
 
 
-#: The query for the pods that have not ended.
-_UNENDED = (("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed"),)
+#: The query for pods that have not ended.
+_UNENDED_PODS = (("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed"),)
 
 
 class Reflector(Generic[T]):
-    """Tells `offer` of every object of a kind as it comes, changes and goes; calls `listed` after the first listing.
+    """Reports each object of a kind to `offer` when it changes or goes; calls `on_listed` after the first list.
 
-    Pods that have ended are gone, unless `ended_pods` are asked for.
+    Pods that have ended count as gone, unless `ended_pods` is set.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Reflector(Generic[T]):
         transport: Transport,
         kind: Kind[T],
         offer: Callable[[Message], None],
-        listed: Callable[[], None],
+        on_listed: Callable[[], None],
         clock: Clock,
         random: Random,
         page: int,
@@ -95,122 +95,121 @@ class Reflector(Generic[T]):
         self.kind = kind
         self._transport = transport
         self._offer = offer
-        self._listed: Callable[[], None] | None = listed
+        self._on_listed: Callable[[], None] | None = on_listed
         self._clock = clock
         self._random = random
         self._limit = page
-        self._path = path_of(kind)
-        self._selection = _UNENDED if kind.struct is Pod and not ended_pods else ()
-        #: The version up to which everything has been told; "" before the first listing and when it must be repeated.
+        self._path = object_path(kind)
+        self._selection = _UNENDED_PODS if kind.struct is Pod and not ended_pods else ()
+        #: The version up to which everything is reported; "" if the kind must be listed.
         self._version = ""
         self._known: dict[tuple[str, str], _CacheEntry] = {}
         self._undecodable: set[tuple[str, str]] = set()
-        self._backoff = Backoff(random)
-        self._heard = False
+        self._backoff = ReconnectBackoff(random)
+        self._has_events = False
         self._failures = 0
         self._problem = ""
 
     async def run(self) -> NoReturn:
-        """Keep up for ever."""
+        """List and watch forever."""
         while True:
-            rest = await self.round()
-            await asyncio.sleep(rest)
+            pause = await self.run_round()
+            await asyncio.sleep(pause)
 
-    async def round(self) -> float:
-        """List if need be and follow until that ends, well or not; return how many seconds to rest."""
-        began, self._heard = self._clock.now(), False
+    async def run_round(self) -> float:
+        """List if necessary, and watch until that ends; return how many seconds to pause."""
+        start, self._has_events = self._clock.now(), False
         error: ClusterError | None = None
         try:
             if not self._version:
                 await self._list_all()
             await self._follow()
-        except ClusterError as refused:
-            error = refused
-            if refused.status not in _VERSION_STANDS:
+        except ClusterError as failure:
+            error = failure
+            if failure.status not in _VERSION_KEPT_STATUSES:
                 self._version = ""
-        lasted = self._clock.now() - began
-        if self._heard or lasted >= SILENCE:
+        lasted = self._clock.now() - start
+        if self._has_events or lasted >= WATCH_IDLE_TIMEOUT:
             self._backoff.reset()
             self._failures, self._problem = 0, ""
-        if error is None and lasted >= SHORT:
+        if error is None and lasted >= FAILED_WATCH_SECONDS:
             return 0.0
-        self._complain(error or ClusterError("the watch ended at once", status=0))
+        self._log_failure(error or ClusterError("the watch ended at once", status=0))
         return self._backoff.pause()
 
     async def _list_all(self) -> None:
-        """Tell what differs from what is known."""
         try:
             await self._list(self._limit)
         except ClusterError as error:
             if error.status == 404 and "/" in self.kind.api_version:
-                self._tell_listed()  # a server without this API has no objects of it; what is known of them stands
+                self._report_listed()  # a server without this API has no objects of it; known ones are kept
             if error.status != 410:
                 raise
-            # The pages took longer than the server remembers the version of the first one: then all in one.
+            # The first page's version expired before the last page was read: read everything in one page.
             await self._list(0)
-        self._tell_listed()
+        self._report_listed()
 
     async def _list(self, limit: int) -> None:
         seen: set[tuple[str, str]] = set()
         version = ""
-        async for page in pages(self._transport, self.kind, limit, selection=self._selection):
+        async for page in list_pages(self._transport, self.kind, limit, selection=self._selection):
             version = page.version
             for item in page.items:
                 seen.add((item.metadata.namespace, item.metadata.name))
-                self._take(item)
+                self._upsert(item)
         self._undecodable &= seen
         for key in [key for key in self._known if key not in seen]:
-            self._drop(key)
+            self._delete(key)
         self._version = version
 
-    def _tell_listed(self) -> None:
-        listed, self._listed = self._listed, None
-        if listed is not None:
-            listed()
+    def _report_listed(self) -> None:
+        on_listed, self._on_listed = self._on_listed, None
+        if on_listed is not None:
+            on_listed()
 
     async def _follow(self) -> None:
-        """Tell what changes until the server ends the watch; raises ClusterError."""
+        """Report changes until the server ends the watch; raises ClusterError."""
         query = (
             *self._selection,
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", self._version),
-            ("timeoutSeconds", str(self._random.randint(SHORTEST_WATCH, LONGEST_WATCH))),
+            ("timeoutSeconds", str(self._random.randint(MIN_WATCH_SECONDS, MAX_WATCH_SECONDS))),
         )
-        request = Request(method="GET", path=self._path, query=query, timeout=SILENCE)
+        request = Request(method="GET", path=self._path, query=query, timeout=WATCH_IDLE_TIMEOUT)
         async with self._transport.stream(request) as stream:
             if stream.status != 200:
                 body = b"\n".join([line async for line in stream.lines])
-                raise refusal(request, stream.status, body)
+                raise response_error(request, stream.status, body)
             async for line in stream.lines:
                 event, subject = read_event(line, self.kind)
-                self._heard = True
+                self._has_events = True
                 metadata = subject.metadata
                 if not _is_newer(metadata.resource_version, self._version):
-                    continue  # it has been told already
+                    continue  # reported already
                 self._version = metadata.resource_version
                 if event in ("ADDED", "MODIFIED"):
-                    self._take(subject)
+                    self._upsert(subject)
                 elif event == "DELETED":
-                    self._drop((metadata.namespace, metadata.name), subject)
+                    self._delete((metadata.namespace, metadata.name), subject)
 
-    def _take(self, subject: T | Undecodable) -> None:
-        """Tell of an object unless this version of it is known."""
+    def _upsert(self, subject: T | UndecodableObject) -> None:
+        """Report an object unless this version of it is known."""
         metadata = subject.metadata
         key = (metadata.namespace, metadata.name)
         known = self._known.get(key)
         if known is not None and known.uid != metadata.uid:
-            self._drop(key)
+            self._delete(key)
             known = None
-        if isinstance(subject, Undecodable):
+        if isinstance(subject, UndecodableObject):
             if key not in self._undecodable:
                 self._undecodable.add(key)
                 name = "/".join(filter(None, key)) or "without a name"
-                _log.error("%s %s cannot be understood and is passed over: %s", self.kind.name, name, subject.why)
+                _log.error("skipping %s %s: cannot decode: %s", self.kind.name, name, subject.problem)
             return
         last = None if isinstance(subject, Pod) else subject
         if known is None:
-            # Every object brings a string of its own for the namespace that it shares with many others.
+            # Share one string per namespace: every decoded object has its own.
             key = (sys.intern(metadata.namespace), metadata.name)
             self._known[key] = _CacheEntry(metadata.uid, metadata.resource_version, last)
         elif known.version == metadata.resource_version:
@@ -219,24 +218,24 @@ class Reflector(Generic[T]):
             known.version, known.last = metadata.resource_version, last
         self._offer(Changed(subject))
 
-    def _drop(self, key: tuple[str, str], last: T | Undecodable | None = None) -> None:
-        """Tell that an object is gone, as the watch showed it last if it did."""
+    def _delete(self, key: tuple[str, str], last: T | UndecodableObject | None = None) -> None:
+        """Report an object as gone, in its last version if the watch showed it."""
         self._undecodable.discard(key)
         known = self._known.pop(key, None)
         if known is None:
             return
-        if last is not None and not isinstance(last, Undecodable) and last.metadata.uid == known.uid:
+        if last is not None and not isinstance(last, UndecodableObject) and last.metadata.uid == known.uid:
             self._offer(Gone(last))
             return
         namespace, name = key
         self._offer(Gone(known.last or Pod(metadata=ObjectMeta(namespace=namespace, name=name, uid=known.uid))))
 
-    def _complain(self, error: ClusterError) -> None:
-        """Log what went wrong, once in a row; a lost connection or an old version are nothing if the next try helps.
+    def _log_failure(self, error: ClusterError) -> None:
+        """Log a failure, once in a row; the first lost connection or expired version is only informational.
 
-        A missing right was said where it was noted.
+        `MissingRights` has logged missing rights.
         """
-        if lacks_right(error.message):
+        if is_denial(error.message):
             return
         self._failures += 1
         if self._failures == 1 and error.status in (0, 410):
@@ -245,12 +244,12 @@ class Reflector(Generic[T]):
             self._problem = str(error)
             version, outcome = self.kind.api_version, ""
             if error.status == 404 and "/" in version:
-                outcome = f"; this server has no {version}: they count as none until it has"
+                outcome = f"; this server does not serve {version}: treated as empty until it does"
             _log.warning("watching %s: %s%s", self.kind.plural, error, outcome)
 
 
 def _is_newer(version: str, than: str) -> bool:
-    """Compare resource versions: they count upwards where they are numbers; otherwise, only the same is not newer."""
+    """Compare resource versions: as numbers if they are, otherwise any other version is newer."""
     if version.isdecimal() and than.isdecimal():
         return int(version) > int(than)
     return version != than

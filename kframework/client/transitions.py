@@ -1,4 +1,4 @@
-"""What binding, deletion and new conditions make of a pod, as an API server does it; pure functions."""
+"""How an API server changes a pod on binding, deletion and new conditions, as pure functions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kframework.clock import rfc3339, seconds_of
 from kframework.objects import ApiObject, Namespace, Node, Pod, PodCondition
 from kframework.objects.kinds import T
 
-#: What a condition says.
-_SAID = ("status", "reason", "message", "last_probe_time")
-#: Finalizers of the garbage collector: what an object owns goes first, or is to lose its owner.
+#: The fields in which two conditions may differ for kube-scheduler.
+_COMPARED_FIELDS = ("status", "reason", "message", "last_probe_time")
+#: Finalizers of the garbage collector: wait until owned objects are deleted, or orphaned.
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 #: By propagation policy.
 _FINALIZERS: dict[str, tuple[str, ...]] = {"Background": (), "Foreground": (FOREGROUND,), "Orphan": (ORPHAN,)}
-#: Finalizers whose controllers are none here, unless they say so: who waited for them would wait for ever.
-UNATTENDED = frozenset(
+#: Finalizers of controllers that do not run here; an object would keep them forever.
+IGNORED_FINALIZERS = frozenset(
     {
         "batch.kubernetes.io/job-tracking",
         "kubernetes.io/pv-protection",
@@ -33,20 +33,20 @@ _TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zon
 
 
 def has_ended(pod: Pod) -> bool:
-    """Return whether a pod has run to its end."""
+    """Return whether a pod has terminated."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
 def is_ready(pod: Pod) -> bool:
-    """Return whether a pod is ready; one that runs and says nothing of that is."""
-    said = (condition.status for condition in pod.status.conditions if condition.type == "Ready")
-    return next(said, "True" if pod.status.phase == "Running" else "") == "True"
+    """Return whether a pod is ready; a running pod without a Ready condition is."""
+    statuses = (condition.status for condition in pod.status.conditions if condition.type == "Ready")
+    return next(statuses, "True" if pod.status.phase == "Running" else "") == "True"
 
 
-def bound(pod: Pod, node_name: str, node: Node | None, now: str, version: str = "") -> Pod:
+def bind_pod(pod: Pod, node_name: str, node: Node | None, now: str, version: str = "") -> Pod:
     """Bind a pod to a node, which need not be known; ClusterError 409 if it is being deleted, bound or gated.
 
-    It gets this resource version, or keeps its own.
+    An empty `version` keeps the resource version.
     """
     metadata, status = pod.metadata, pod.status
     name = metadata.name
@@ -61,7 +61,7 @@ def bound(pod: Pod, node_name: str, node: Node | None, now: str, version: str = 
         raise api_errors.conflict("pods/binding", name, why)
     node_labels = node.metadata.labels if node else {}
     topology = {key: node_labels[key] for key in _TOPOLOGY_LABELS if key in node_labels}
-    conditions = with_condition(status.conditions, _SCHEDULED, now) if status.conditions else _scheduled_at(now)
+    conditions = with_condition(status.conditions, _SCHEDULED, now) if status.conditions else _scheduled_conditions(now)
     return replace(
         pod,
         metadata=replace(
@@ -77,33 +77,33 @@ def bound(pod: Pod, node_name: str, node: Node | None, now: str, version: str = 
 _SCHEDULED = PodCondition(type="PodScheduled", status="True")
 
 
-@lru_cache(maxsize=4)  # the pods that are bound in one second share it
-def _scheduled_at(now: str) -> tuple[PodCondition, ...]:
+@lru_cache(maxsize=4)  # shared by the pods that are bound within one second
+def _scheduled_conditions(now: str) -> tuple[PodCondition, ...]:
     return with_condition((), _SCHEDULED, now)
 
 
-def is_over(deleted: ApiObject, unattended: Set[str] = UNATTENDED) -> bool:
-    """Return whether an object that is being deleted has nothing to wait for any more but `unattended` finalizers."""
+def is_over(deleted: ApiObject, ignored: Set[str] = IGNORED_FINALIZERS) -> bool:
+    """Return whether an object that is being deleted has no finalizers left but `ignored` ones."""
     metadata = deleted.metadata
     if metadata.deletion_grace_period_seconds or (isinstance(deleted, Namespace) and deleted.spec.finalizers):
         return False
-    return all(each in unattended for each in metadata.finalizers)
+    return all(each in ignored for each in metadata.finalizers)
 
 
-def terminating(namespace: Namespace, now: float) -> Namespace:
-    """Start the deletion of a namespace; it waits until it is empty."""
+def terminate_namespace(namespace: Namespace, now: float) -> Namespace:
+    """Start the deletion of a namespace, which lasts until it is empty."""
     metadata = replace(namespace.metadata, deletion_timestamp=rfc3339(now))
     return replace(namespace, metadata=metadata, status=replace(namespace.status, phase="Terminating"))
 
 
-def emptied(namespace: Namespace) -> Namespace:
-    """Take the finalizer away for which a namespace waited until nothing was left in it."""
+def remove_namespace_finalizer(namespace: Namespace) -> Namespace:
+    """Remove the finalizer of a namespace that has become empty."""
     rest = tuple(each for each in namespace.spec.finalizers if each != "kubernetes")
     return replace(namespace, spec=replace(namespace.spec, finalizers=rest))
 
 
-def propagating(subject: T, policy: str | None) -> T:
-    """Have an object wait for what it owns, as the `propagationPolicy` of a deletion says; None leaves it as it is."""
+def with_propagation_policy(subject: T, policy: str | None) -> T:
+    """Set the finalizers of a deletion's `propagationPolicy`; None leaves the object unchanged."""
     if policy is None:
         return subject
     wanted = _FINALIZERS[policy]
@@ -111,27 +111,25 @@ def propagating(subject: T, policy: str | None) -> T:
     return replace(subject, metadata=replace(subject.metadata, finalizers=rest + wanted))
 
 
-def deleting(subject: T, grace: int | None, now: float, unattended: Set[str] = UNATTENDED) -> T | None:
-    """Start the deletion of an object, or shorten the grace that a pod has left; None when it goes at once.
+def start_deletion(subject: T, grace: int | None, now: float, ignored: Set[str] = IGNORED_FINALIZERS) -> T | None:
+    """Start the deletion of an object, or shorten a pod's grace period; None if it is deleted at once.
 
-    `grace` is in seconds, None for what the pod's spec says; `now` is in seconds since 1970. What has finalizers stays
-    until their controllers have taken them away, but for those that are `unattended`.
+    `grace` is in seconds, None for the pod's own; `now` is in seconds since 1970. An object with finalizers stays until
+    their controllers remove them, except for `ignored` ones.
     """
-    rest = _with_grace(subject, grace, now) if isinstance(subject, Pod) else None
+    rest = _with_grace_period(subject, grace, now) if isinstance(subject, Pod) else None
     if rest is not None:
         return cast("T", rest)
     metadata = subject.metadata
-    begun = metadata.deletion_timestamp or rfc3339(now)
-    begun_subject = replace(
-        subject, metadata=replace(metadata, deletion_timestamp=begun, deletion_grace_period_seconds=0)
-    )
-    if is_over(begun_subject, unattended):
+    started = metadata.deletion_timestamp or rfc3339(now)
+    deleted = replace(subject, metadata=replace(metadata, deletion_timestamp=started, deletion_grace_period_seconds=0))
+    if is_over(deleted, ignored):
         return None
-    return subject if begun_subject == subject else begun_subject
+    return subject if deleted == subject else deleted
 
 
-def _with_grace(pod: Pod, grace: int | None, now: float) -> Pod | None:
-    """Give a pod time to end; None if it needs none."""
+def _with_grace_period(pod: Pod, grace: int | None, now: float) -> Pod | None:
+    """Start or shorten a pod's grace period; None if it needs none."""
     metadata = pod.metadata
     if metadata.deletion_timestamp is not None and grace is None:
         return pod
@@ -154,17 +152,17 @@ def _with_grace(pod: Pod, grace: int | None, now: float) -> Pod | None:
     return replace(pod, metadata=metadata)
 
 
-def says_the_same(old: PodCondition, new: PodCondition) -> bool:
-    """Return whether a condition would be nothing new, to kube-scheduler; when and of which generation do not count."""
-    return all(getattr(old, field) == getattr(new, field) for field in _SAID)
+def is_equivalent(old: PodCondition, new: PodCondition) -> bool:
+    """Return whether two conditions are equal for kube-scheduler, which ignores times and generation."""
+    return all(getattr(old, field) == getattr(new, field) for field in _COMPARED_FIELDS)
 
 
 def with_condition(conditions: tuple[PodCondition, ...], condition: PodCondition, now: str) -> tuple[PodCondition, ...]:
-    """Set the condition of this type; its transition time moves only when its status does."""
+    """Set the condition of this type; its transition time changes only with its status."""
     for index, old in enumerate(conditions):
         if old.type == condition.type:
-            moved = condition.last_transition_time or now
-            since = moved if old.status != condition.status else old.last_transition_time
+            changed = condition.last_transition_time or now
+            since = changed if old.status != condition.status else old.last_transition_time
             new = replace(condition, last_transition_time=since)
             return (*conditions[:index], new, *conditions[index + 1 :])
     return (*conditions, replace(condition, last_transition_time=condition.last_transition_time or now))

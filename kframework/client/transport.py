@@ -1,8 +1,6 @@
-"""How requests reach an API server: over HTTP to a real one, or straight into the fake one in this process.
+"""The transports of requests to an API server: over HTTP, or straight into the fake one in this process.
 
-A request names its user; the write fence refuses writes while this process does not lead.
-
-Everything above, from the paging of lists to the retries, is the same for both.
+A request names its user; the write fence rejects writes while this process is not the leader.
 """
 
 from __future__ import annotations
@@ -17,26 +15,26 @@ from msgspec.structs import replace
 from kframework.errors import ClusterError
 
 AUTHENTICATED = "system:authenticated"
-#: Who is in this group may do anything, whatever roles there are.
+#: Members of this group may do anything, whatever the roles.
 MASTERS = "system:masters"
 
 
 class User(NamedTuple):
-    """Who sends a request."""
+    """The user who sends a request."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
 
 
-#: Whom a kubeconfig of kubeadm, and one of ours, makes of its bearer.
+#: The user of a kubeconfig from kubeadm or from us.
 ADMIN = User("kubernetes-admin", (MASTERS, AUTHENTICATED))
-#: Who says nothing of himself.
+#: The user of a request without credentials.
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 def service_account(namespace: str, name: str, uid: str = "") -> User:
-    """Return as whom API servers know a ServiceAccount."""
+    """Return the user that API servers see for a ServiceAccount."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
     return User(f"system:serviceaccount:{namespace}:{name}", groups, uid)
 
@@ -47,12 +45,13 @@ _EVENTS = "/apis/events.k8s.io/"
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, as it stands in the HTTP message; `path` starts with a slash, values of `query` are not escaped.
+    """A request; `path` starts with a slash, values of `query` are not escaped.
 
-    `user` is who asks, where somebody found that out; a program of this process says nothing, and may do anything.
-    `user_agent` is the program that asks, if it says so.
-    `timeout` says after how many seconds without an answer, or without the next piece of a stream, it has failed. A
-    transport that waits for a connection asks `may_leave` right before it sends a body, and raises what that raises.
+    Attributes:
+        user: Who sends it, if authenticated; None within this process, which may do anything.
+        user_agent: The program that sends it.
+        timeout: Seconds without a response, or without more of a stream, after which it fails.
+        check_before_send: Called right before the body is sent, after any wait for a connection; may raise.
     """
 
     method: str
@@ -65,21 +64,21 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     user: User | None = None
     user_agent: str = ""
     timeout: float | None = None
-    may_leave: Callable[[], None] | None = None
+    check_before_send: Callable[[], None] | None = None
 
     @property
-    def writes(self) -> bool:
-        """Whether it may change something."""
+    def is_write(self) -> bool:
+        """Whether it may change anything."""
         return self.method != "GET"
 
     @property
     def is_event(self) -> bool:
-        """Whether it is about what schedulers tell of pods."""
+        """Whether it is about a scheduler's Event."""
         return self.path.startswith(_EVENTS)
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An answer as a whole; names of headers are in lower case."""
+    """A whole response; header names are in lower case."""
 
     status: int
     body: bytes = b""
@@ -87,7 +86,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """An answer that goes on: `lines` yields one JSON document each; with another status than 200, its body."""
+    """A streamed response; `lines` yields JSON documents, or the body if the status is not 200."""
 
     status: int
     lines: AsyncIterator[bytes]
@@ -95,23 +94,23 @@ class Stream(msgspec.Struct, frozen=True):
 
 
 class Transport(Protocol):
-    """Carries requests to one API server; a call that gets no answer raises ClusterError with status 0."""
+    """Carries requests to one API server; a call without a response raises ClusterError with status 0."""
 
     async def send(self, request: Request) -> Response:
-        """Send a request and return the whole answer, whatever its status."""
+        """Send a request and return the whole response, whatever its status."""
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        """Send a request and return its answer line by line; leaving the context ends it."""
+        """Send a request and stream its response line by line; leaving the context ends it."""
         ...
 
     async def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
         ...
 
 
 class TransportLayer(Transport):
-    """Stands in front of another transport; what a layer does not change passes through."""
+    """A transport around another one; passes on what it does not override."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
@@ -126,54 +125,54 @@ class TransportLayer(Transport):
         await self._inner.close()
 
 
-#: The reason of the ClusterError that whoever writes gets when the fence is closed.
+#: The reason of the ClusterError for a write after the fence was closed.
 STOPPED = "Stopped"
 
 
 class WriteFence:
-    """Open until it is closed for good; any thread may use it."""
+    """A lock on writes that closes once and for all; safe in any thread."""
 
     def __init__(self) -> None:
         self._closed = self._handed_over = False
-        self._holds: Callable[[], bool] = lambda: True
+        self._may_write: Callable[[], bool] = lambda: True
 
     def close(self) -> None:
-        """Let nothing be written any more."""
+        """Block all writes."""
         self._closed = True
 
     def hand_over(self) -> None:
-        """Let nothing but events be written any more: another scheduler may lead from now on, whom they disturb not."""
+        """Block all writes except events: another scheduler may lead now, and events cannot harm it."""
         self._handed_over = True
 
     def only_while(self, holds: Callable[[], bool]) -> None:
-        """Let nothing be written when this does not hold, though nobody has closed the fence yet."""
-        self._holds = holds
+        """Block all writes whenever `holds` returns false, though the fence is open."""
+        self._may_write = holds
 
     @property
     def is_open(self) -> bool:
-        """Whether all may be written."""
-        return not (self._closed or self._handed_over) and self._holds()
+        """Whether all writes are allowed."""
+        return not (self._closed or self._handed_over) and self._may_write()
 
     def check(self) -> None:
-        """Raise ClusterError when nothing may be written, or events only."""
+        """Raise ClusterError unless all writes are allowed."""
         if not self.is_open:
-            raise _stopped()
+            raise _stopped_error()
 
     def check_event(self) -> None:
-        """Raise ClusterError when not even an event may be written."""
-        if self._closed or not (self._handed_over or self._holds()):
-            raise _stopped()
+        """Raise ClusterError unless events may be written."""
+        if self._closed or not (self._handed_over or self._may_write()):
+            raise _stopped_error()
 
 
-def _stopped() -> ClusterError:
+def _stopped_error() -> ClusterError:
     message = "this scheduler has stopped, or lost its lease, and writes nothing any more"
     return ClusterError(message, status=403, reason=STOPPED)
 
 
 class FencedTransport(TransportLayer):
-    """A transport that carries what writes only while its fence is open.
+    """A transport that carries writes only while its fence is open.
 
-    It stands behind all that lets a request wait, or sends it again. A watch never writes.
+    It is the innermost layer, below those that delay or retry requests. A watch never writes.
     """
 
     def __init__(self, transport: Transport, fence: WriteFence) -> None:
@@ -181,8 +180,8 @@ class FencedTransport(TransportLayer):
         self._fence = fence
 
     async def send(self, request: Request) -> Response:
-        if request.writes:
+        if request.is_write:
             check = self._fence.check_event if request.is_event else self._fence.check
             check()
-            request = replace(request, may_leave=check)
+            request = replace(request, check_before_send=check)
         return await self._inner.send(request)

@@ -1,6 +1,6 @@
-"""What an API server sends around objects: pages of lists and the lines of a watch, decoded once, into their structs.
+"""Decode pages of lists and lines of a watch, straight into the structs of their objects.
 
-An object that does not fit its struct is Undecodable: it costs itself, not its page or its watch.
+An object that does not fit its struct becomes UndecodableObject; the rest of its page or watch is unaffected.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kframework.client.rest import ask, path_of, stated
+from kframework.client.rest import object_path, parse_status, send_with_retries
 from kframework.client.transport import Request, Transport
 from kframework.errors import ClusterError, InputError
 from kframework.objects import ApiObject, Kind, ObjectMeta
@@ -20,25 +20,25 @@ from kframework.objects.kinds import T
 
 Item = TypeVar("Item")
 
-#: How long an answer may take, in seconds: longer than this an API server works on none.
+#: How long a list may take, in seconds: API servers abandon a request after as long.
 LIST_TIMEOUT = 60.0
 
 Query = tuple[tuple[str, str], ...]
 
 
-class Undecodable(msgspec.Struct, frozen=True):
-    """An object that cannot be decoded; the metadata is what could be read of it."""
+class UndecodableObject(msgspec.Struct, frozen=True):
+    """An object that cannot be decoded, with as much of its metadata as can."""
 
     metadata: ObjectMeta
-    why: str
+    problem: str
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
     """A page of a list: its objects, the version of the whole list, and the token of the next page, "" on the last."""
 
-    items: list[T | Undecodable]
+    items: list[T | UndecodableObject]
     version: str
-    following: str
+    continue_token: str
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -56,65 +56,66 @@ class _WatchEvent(msgspec.Struct, Generic[Item]):
     object: Item
 
 
-async def pages(
+async def list_pages(
     transport: Transport, kind: Kind[T], limit: int, *, namespace: str = "", selection: Query = ()
 ) -> AsyncIterator[Page[T]]:
-    """Read the objects of a kind, `limit` at once or with 0 all; raises ClusterError.
+    """Read the objects of a kind in pages of `limit`, all at once if 0; raises ClusterError.
 
-    Status 410 says that the pages before it count for nothing: they took longer than the server remembers a version.
+    Status 410 invalidates the pages before it: the server has expired their version.
     """
-    path, following = path_of(kind, namespace), ""
+    path, continue_token = object_path(kind, namespace), ""
     while True:
         query = selection
         if limit:
             query = (*query, ("limit", str(limit)))
-        if following:
-            query = (*query, ("continue", following))
+        if continue_token:
+            query = (*query, ("continue", continue_token))
         page = read_page(
-            await ask(transport, Request(method="GET", path=path, query=query, timeout=LIST_TIMEOUT)), kind
+            await send_with_retries(transport, Request(method="GET", path=path, query=query, timeout=LIST_TIMEOUT)),
+            kind,
         )
         yield page
-        following = page.following
-        if not following:
+        continue_token = page.continue_token
+        if not continue_token:
             return
 
 
 def read_page(body: bytes, kind: Kind[T]) -> Page[T]:
-    """Decode a page of a list; ClusterError if it is none."""
-    items: list[T | Undecodable]
+    """Decode a page of a list; raises ClusterError."""
+    items: list[T | UndecodableObject]
     try:
-        page = _pages(kind.struct).decode(body)
+        page = _page_decoder(kind.struct).decode(body)
         items = [*(page.items or ())]
         metadata = page.metadata
     except msgspec.ValidationError:
-        raw = _decoded(_RAW_PAGES, body)
+        raw = _decode_with(_RAW_PAGES, body)
         items = [read_object(item, kind) for item in raw.items or ()]
         metadata = raw.metadata
     except (ValueError, RecursionError) as error:
-        raise _unreadable(error) from error
+        raise _decode_error(error) from error
     return Page(items, metadata.resource_version, metadata.continue_)
 
 
-def read_event(line: bytes, kind: Kind[T]) -> tuple[str, T | Undecodable]:
-    """Decode a line of a watch: what happened, to which object; raises ClusterError, the one of an ERROR event too.
+def read_event(line: bytes, kind: Kind[T]) -> tuple[str, T | UndecodableObject]:
+    """Decode a line of a watch into its type and object; raises ClusterError, also for an ERROR event.
 
-    Of the object of a bookmark, only the resource version means something.
+    Of a bookmark's object, only the resource version is meaningful.
     """
     try:
-        event = _events(kind.struct).decode(line)
+        event = _event_decoder(kind.struct).decode(line)
         if event.type != "ERROR":
             return event.type, event.object
     except msgspec.ValidationError:
         pass
     except (ValueError, RecursionError) as error:
-        raise _unreadable(error) from error
-    raw = _decoded(_RAW_EVENTS, line)
+        raise _decode_error(error) from error
+    raw = _decode_with(_RAW_EVENTS, line)
     if raw.type == "ERROR":
-        raise stated(raw.object, 500) or ClusterError("the watch failed", status=500, retryable=True)
+        raise parse_status(raw.object, 500) or ClusterError("the watch failed", status=500, retryable=True)
     return raw.type, read_object(raw.object, kind)
 
 
-def read_object(data: bytes | msgspec.Raw, kind: Kind[T]) -> T | Undecodable:
+def read_object(data: bytes | msgspec.Raw, kind: Kind[T]) -> T | UndecodableObject:
     """Decode an object."""
     try:
         return decode(bytes(data), kind)
@@ -123,17 +124,17 @@ def read_object(data: bytes | msgspec.Raw, kind: Kind[T]) -> T | Undecodable:
             metadata = msgspec.json.decode(data, type=ApiObject).metadata
         except (ValueError, RecursionError):
             metadata = ObjectMeta()
-        return Undecodable(metadata, f"{error.path}: {error.message}" if error.path else error.message)
+        return UndecodableObject(metadata, f"{error.path}: {error.message}" if error.path else error.message)
 
 
-def _decoded(decoder: msgspec.json.Decoder[Item], data: bytes) -> Item:
+def _decode_with(decoder: msgspec.json.Decoder[Item], data: bytes) -> Item:
     try:
         return decoder.decode(data)
     except (ValueError, RecursionError) as error:
-        raise _unreadable(error) from error
+        raise _decode_error(error) from error
 
 
-def _unreadable(error: Exception) -> ClusterError:
+def _decode_error(error: Exception) -> ClusterError:
     return ClusterError(f"the API server's answer cannot be read: {error}", status=200)
 
 
@@ -142,10 +143,10 @@ _RAW_EVENTS: msgspec.json.Decoder[_WatchEvent[msgspec.Raw]] = msgspec.json.Decod
 
 
 @cache
-def _pages(struct: type[T]) -> msgspec.json.Decoder[_List[T]]:
+def _page_decoder(struct: type[T]) -> msgspec.json.Decoder[_List[T]]:
     return msgspec.json.Decoder(_List[struct])  # type: ignore[valid-type]  # the type is only known at runtime
 
 
 @cache
-def _events(struct: type[T]) -> msgspec.json.Decoder[_WatchEvent[T]]:
+def _event_decoder(struct: type[T]) -> msgspec.json.Decoder[_WatchEvent[T]]:
     return msgspec.json.Decoder(_WatchEvent[struct])  # type: ignore[valid-type]  # the type is only known at runtime

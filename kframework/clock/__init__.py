@@ -1,4 +1,4 @@
-"""Where time and chance come from: one Clock, real or virtual, and one seed."""
+"""The sources of time (`Clock`, real or virtual) and of randomness (`Seeds`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from random import Random
 from typing import Protocol
 
 from kframework.clock.virtual_time import VirtualTimeLoop as VirtualTimeLoop
-from kframework.clock.virtual_time import beside_running_loop as beside_running_loop
-from kframework.clock.virtual_time import in_turn as in_turn
-from kframework.clock.virtual_time import outside
+from kframework.clock.virtual_time import await_in_order as await_in_order
+from kframework.clock.virtual_time import call_off_loop as call_off_loop
+from kframework.clock.virtual_time import external_wait
 from kframework.clock.virtual_time import run_virtual as run_virtual
 
-__all__ = ["VIRTUAL_EPOCH", "Seeds", "SystemClock", "outside", "rfc3339", "rfc3339_micro", "seconds_of"]
+__all__ = ["VIRTUAL_EPOCH", "Seeds", "SystemClock", "external_wait", "rfc3339", "rfc3339_micro", "seconds_of"]
 
 #: The instant at which virtual time starts: 2026-01-01T00:00:00Z, in seconds since 1970.
 VIRTUAL_EPOCH = 1767225600.0
@@ -30,10 +30,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The wall clock of this machine, as it stood at the start and moved on by the monotonic clock.
-
-    A step of the machine's clock (NTP, a suspended laptop) therefore moves no backoff and no timeout.
-    """
+    """The wall clock at start plus the monotonic clock, so that a clock step (NTP, suspend) moves no timeout."""
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
@@ -44,7 +41,7 @@ class SystemClock:
 
 
 class LoopClock:
-    """The time of an event loop, counted from an epoch; virtual when the loop is."""
+    """The time of an event loop, counted from an epoch; virtual if the loop is."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = VIRTUAL_EPOCH) -> None:
         self._loop_time = loop.time
@@ -56,31 +53,30 @@ class LoopClock:
 
 
 def rfc3339(seconds: float) -> str:
-    """Write an instant as Kubernetes does: UTC, whole seconds, e.g. `2026-01-01T00:00:00Z`."""
-    return f"{_second(int(seconds))}Z"
+    """Format seconds since 1970 as Kubernetes does: UTC, whole seconds, e.g. `2026-01-01T00:00:00Z`."""
+    return f"{_format_second(int(seconds))}Z"
 
 
 def rfc3339_micro(seconds: float) -> str:
-    """Write an instant with microseconds, as Events and Leases want it: `2026-01-01T00:00:00.000000Z`."""
+    """Format seconds since 1970 with microseconds, for Events and Leases: `2026-01-01T00:00:00.000000Z`."""
     second, microseconds = divmod(round(seconds * 1_000_000), 1_000_000)
-    return f"{_second(second)}.{microseconds:06d}Z"
+    return f"{_format_second(second)}.{microseconds:06d}Z"
 
 
-@lru_cache(maxsize=16)  # much is written within one second, and to write the second down costs most of it
-def _second(second: int) -> str:
+@lru_cache(maxsize=16)  # most calls share a second, and strftime is most of the cost
+def _format_second(second: int) -> str:
     return datetime.fromtimestamp(second, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def seconds_of(text: str) -> float:
-    """Return the seconds since 1970 of a Kubernetes timestamp; ValueError if it is none."""
+    """Parse a Kubernetes timestamp into seconds since 1970; raises ValueError."""
     return datetime.fromisoformat(text).timestamp()
 
 
 class Seeds:
-    """Generators derived from one seed; the same purpose gets the same sequence in every process.
+    """Random generators derived from one seed; a purpose gets the same sequence in every process.
 
-    Each purpose has its own, so that no one's draws move another's: a run with one plugin more breaks ties exactly as
-    the run without it.
+    Purposes do not share a generator, so a run with one more plugin breaks ties exactly as the run without it.
     """
 
     def __init__(self, seed: int) -> None:

@@ -1,7 +1,7 @@
-"""Who asks: bearer tokens, and the names under which administrators may act, as kube-apiserver reads them.
+"""Authentication: bearer tokens, and impersonation, as in kube-apiserver.
 
-Nobody is known by a certificate here. A token of a service account says all by itself, as a JWT of a real server does,
-so none is kept: it holds as long as its account is there, and the object that it is bound to, and its time is not over.
+Client certificates are not supported. A service account's token is a signed JWT as on a real server and is not stored:
+it is valid until it expires, or its account or bound object is deleted.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from kframework.client import api_errors
 from kframework.client.transport import ADMIN, ANONYMOUS, AUTHENTICATED, Response, User, service_account
 from kframework.clock import Clock, rfc3339
 from kframework.errors import ClusterError, ConfigError
-from kframework.fake_api.calls import Call, object_in
+from kframework.fake_api.calls import ApiCall, decode_object
+from kframework.fake_api.resources import built_in_kind
 from kframework.fake_api.schema.causes import Cause, InvalidObjectError, invalid
-from kframework.fake_api.served import built_in_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, text, value
 from kframework.in_memory.cluster import MemoryCluster
@@ -33,27 +33,25 @@ from kframework.process.http.statuses import answered
 if TYPE_CHECKING:
     from multidict import MultiMapping
 
-#: For whom tokens are if nobody says it: this server.
+#: The audience of tokens by default: this server.
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 
-#: How long a token holds if nobody says it, at least and at most, in seconds.
-_DEFAULT, _LEAST, _MOST = 3600, 600, 1 << 32
+#: Default, minimal and maximal lifetime of a token, in seconds.
+_DEFAULT_SECONDS, _MIN_SECONDS, _MAX_SECONDS = 3600, 600, 1 << 32
 _HEAD = {"alg": "HS256", "typ": "JWT"}
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _ObjectReference(msgspec.Struct, frozen=True):
     name: str
     uid: str
 
 
-class _Bound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whose token it is, and the objects with which it goes."""
-
+class _BoundObjects(msgspec.Struct, frozen=True, omit_defaults=True):
     namespace: str
-    serviceaccount: _Named
-    pod: _Named | None = None
-    node: _Named | None = None
-    secret: _Named | None = None
+    serviceaccount: _ObjectReference
+    pod: _ObjectReference | None = None
+    node: _ObjectReference | None = None
+    secret: _ObjectReference | None = None
 
 
 class _Claims(msgspec.Struct, frozen=True):
@@ -62,51 +60,51 @@ class _Claims(msgspec.Struct, frozen=True):
     iat: int
     iss: str
     jti: str
-    bound: _Bound = msgspec.field(name="kubernetes.io")
+    bound: _BoundObjects = msgspec.field(name="kubernetes.io")
     nbf: int
     sub: str
 
 
 class ServiceAccountTokens:
-    """Makes tokens for the service accounts of a cluster, and knows them again."""
+    """Issues and verifies tokens for the service accounts of a cluster."""
 
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
         self._cluster = cluster
         self._clock = clock
         self._key = secrets.token_bytes(32)
-        self._made = 0
+        self._issued = 0
 
-    def request(self, call: Call) -> Response:
+    def issue(self, call: ApiCall) -> Response:
         """Answer a TokenRequest with a token; ClusterError 400, 404, 409 or 422 as an API server."""
-        (namespace, name), asked = call.key, object_in(call.request)
+        (namespace, name), body = call.key, decode_object(call.request)
         account = self._cluster.read(built_in_kind("v1", "ServiceAccount").struct, name, namespace)
-        _check(asked, account)
-        bound = self._bound(asked, account)
-        now, spec = int(self._clock.now()), mapping(asked, "spec")
-        told = spec.get("audiences")
-        audiences = tuple(each for each in told if isinstance(each, str)) if isinstance(told, list) else ()
+        _check(body, account)
+        bound = self._bound_objects(body, account)
+        now, spec = int(self._clock.now()), mapping(body, "spec")
+        requested = spec.get("audiences")
+        audiences = tuple(each for each in requested if isinstance(each, str)) if isinstance(requested, list) else ()
         audiences = audiences or (AUDIENCE,)
-        seconds = spec.get("expirationSeconds", _DEFAULT)
+        seconds = spec.get("expirationSeconds", _DEFAULT_SECONDS)
         assert isinstance(seconds, int)
-        token = self._token(bound, audiences, now, seconds)
+        token = self._sign_token(bound, audiences, now, seconds)
         metadata = {
             "name": name,
             "namespace": namespace,
             "uid": account.metadata.uid,
             "creationTimestamp": rfc3339(now),
         }
-        answer = {
+        result = {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
-            "metadata": mapping(asked, "metadata") | metadata,
+            "metadata": mapping(body, "metadata") | metadata,
             "spec": {"boundObjectRef": None} | spec | {"audiences": audiences, "expirationSeconds": seconds},
             "status": {"token": token, "expirationTimestamp": rfc3339(now + seconds)},
         }
-        return answered(answer, 201)
+        return answered(result, 201)
 
-    def user(self, token: str, audience: str) -> User | None:
-        """Return whose token it is; None if it is none that holds, or is not for this audience."""
-        claims = self._read(token)
+    def find_user(self, token: str, audience: str) -> User | None:
+        """Return the user of a token; None if it is invalid or not for this audience."""
+        claims = self._decode_token(token)
         if claims is None or claims.exp <= self._clock.now() or audience not in claims.aud:
             return None
         bound = claims.bound
@@ -116,22 +114,21 @@ class ServiceAccountTokens:
             "secret": built_in_kind("v1", "Secret").struct,
         }
         for field, kind in kinds.items():
-            named: _Named | None = getattr(bound, field)
-            if named is not None and not self._is_there(kind, named, bound.namespace):
+            reference: _ObjectReference | None = getattr(bound, field)
+            if reference is not None and not self._exists(kind, reference, bound.namespace):
                 return None
-        if bound.node is not None and bound.pod is None and not self._is_there(Node, bound.node, ""):
+        if bound.node is not None and bound.pod is None and not self._exists(Node, bound.node, ""):
             return None
         account = bound.serviceaccount
         return service_account(bound.namespace, account.name, account.uid)
 
-    def _is_there(self, kind: type[ApiObject], named: _Named, namespace: str) -> bool:
-        found = self._cluster.find(kind, named.name, namespace)
-        return found is not None and found.metadata.uid == named.uid
+    def _exists(self, kind: type[ApiObject], reference: _ObjectReference, namespace: str) -> bool:
+        current = self._cluster.find(kind, reference.name, namespace)
+        return current is not None and current.metadata.uid == reference.uid
 
-    def _bound(self, asked: Data, account: ApiObject) -> _Bound:
-        """Find the object with which the token is to go."""
-        metadata, reference = account.metadata, mapping(asked, "spec.boundObjectRef")
-        bound = _Bound(metadata.namespace, _Named(metadata.name, metadata.uid))
+    def _bound_objects(self, body: Data, account: ApiObject) -> _BoundObjects:
+        metadata, reference = account.metadata, mapping(body, "spec.boundObjectRef")
+        bound = _BoundObjects(metadata.namespace, _ObjectReference(metadata.name, metadata.uid))
         kind, name, uid = text(reference, "kind"), text(reference, "name"), text(reference, "uid")
         if not reference:
             return bound
@@ -139,41 +136,41 @@ class ServiceAccountTokens:
             api_version = text(reference, "apiVersion", "v1")
             raise api_errors.bad_request(f"cannot bind token to object of type {api_version:.100}, Kind={kind:.100}")
         struct = built_in_kind("v1", kind).struct
-        found = self._cluster.read(struct, name, metadata.namespace if kind_of(struct).namespaced else "")
-        named = _Named(name, found.metadata.uid)
-        if uid not in ("", named.uid):
+        target = self._cluster.read(struct, name, metadata.namespace if kind_of(struct).namespaced else "")
+        target_reference = _ObjectReference(name, target.metadata.uid)
+        if uid not in ("", target_reference.uid):
             why = (
                 f"the UID in the bound object reference ({uid:.100}) does not match the UID in record. "
                 "The object might have been deleted and then recreated"
             )
             raise api_errors.conflict(kind, name, why)
-        if not isinstance(found, Pod):
-            return msgspec.structs.replace(bound, **{kind.lower(): named})
-        if (found.spec.service_account_name or "default") != metadata.name:
+        if not isinstance(target, Pod):
+            return msgspec.structs.replace(bound, **{kind.lower(): target_reference})
+        if (target.spec.service_account_name or "default") != metadata.name:
             why = (
                 f'cannot bind token for serviceaccount "{metadata.name}" to pod running with different serviceaccount '
                 "name."
             )
             raise api_errors.bad_request(why)
-        node = self._cluster.find(Node, found.spec.node_name) if found.spec.node_name else None
-        on = _Named(node.metadata.name, node.metadata.uid) if node is not None else None
-        return msgspec.structs.replace(bound, pod=named, node=on)
+        node = self._cluster.find(Node, target.spec.node_name) if target.spec.node_name else None
+        node_reference = _ObjectReference(node.metadata.name, node.metadata.uid) if node is not None else None
+        return msgspec.structs.replace(bound, pod=target_reference, node=node_reference)
 
-    def _token(self, bound: _Bound, audiences: tuple[str, ...], now: int, seconds: int) -> str:
-        self._made += 1
+    def _sign_token(self, bound: _BoundObjects, audiences: tuple[str, ...], now: int, seconds: int) -> str:
+        self._issued += 1
         subject = service_account(bound.namespace, bound.serviceaccount.name).name
-        digits = self._signature(str(self._made).encode()).hex()
+        digits = self._signature(str(self._issued).encode()).hex()
         jti = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}"
         claims = _Claims(audiences, now + seconds, now, AUDIENCE, jti, bound, now, subject)
         signed = b".".join(urlsafe_b64encode(msgspec.json.encode(each)).rstrip(b"=") for each in (_HEAD, claims))
         return (signed + b"." + urlsafe_b64encode(self._signature(signed)).rstrip(b"=")).decode()
 
-    def _read(self, token: str) -> _Claims | None:
+    def _decode_token(self, token: str) -> _Claims | None:
         signed, _, signature = token.encode(errors="replace").rpartition(b".")
         try:
-            if not hmac.compare_digest(_decoded(signature), self._signature(signed)):
+            if not hmac.compare_digest(_decode_base64(signature), self._signature(signed)):
                 return None
-            return msgspec.json.decode(_decoded(signed.partition(b".")[2]), type=_Claims)
+            return msgspec.json.decode(_decode_base64(signed.partition(b".")[2]), type=_Claims)
         except ValueError:
             return None
 
@@ -181,27 +178,27 @@ class ServiceAccountTokens:
         return hmac.digest(self._key, data, hashlib.sha256)
 
 
-def _check(asked: Data, account: ApiObject) -> None:
-    """Raise ClusterError 409 or 422 for a request that is for another account, or for a time that no token may have."""
+def _check(body: Data, account: ApiObject) -> None:
+    """Raise ClusterError 409 or 422 for another account's name or uid, or an invalid lifetime."""
     metadata = account.metadata
-    for field, told in (("name", metadata.name), ("namespace", metadata.namespace)):
-        if (said := text(asked, f"metadata.{field}", told)) != told:
+    for field, expected in (("name", metadata.name), ("namespace", metadata.namespace)):
+        if (actual := text(body, f"metadata.{field}", expected)) != expected:
             detail = f"must match the service account {field} if specified"
-            raise _invalid(metadata.name, invalid(f"metadata.{field}", said, detail))
-    if (uid := text(asked, "metadata.uid", metadata.uid)) != metadata.uid:
+            raise _invalid(metadata.name, invalid(f"metadata.{field}", actual, detail))
+    if (uid := text(body, "metadata.uid", metadata.uid)) != metadata.uid:
         why = (
             f"the UID in the token request ({uid:.100}) does not match the UID of the service account ({metadata.uid})"
         )
         raise api_errors.conflict("TokenRequest.authentication.k8s.io", metadata.name, why)
     field = "spec.expirationSeconds"
-    seconds = value(asked, field)
+    seconds = value(body, field)
     if seconds is None:
         return
     if not isinstance(seconds, int) or isinstance(seconds, bool):
-        raise api_errors.bad_request(f"{field}: it must be a whole number")
-    if seconds < _LEAST:
+        raise api_errors.bad_request(f"{field}: must be a whole number")
+    if seconds < _MIN_SECONDS:
         raise _invalid("", invalid(field, seconds, "may not specify a duration less than 10 minutes"))
-    if seconds > _MOST:
+    if seconds > _MAX_SECONDS:
         raise _invalid("", invalid(field, seconds, "may not specify a duration larger than 2^32 seconds"))
 
 
@@ -209,47 +206,46 @@ def _invalid(name: str, cause: Cause) -> InvalidObjectError:
     return InvalidObjectError("TokenRequest", "authentication.k8s.io", name, [cause])
 
 
-def _decoded(written: bytes) -> bytes:
-    return urlsafe_b64decode(written + b"=" * (-len(written) % 4))
+def _decode_base64(encoded: bytes) -> bytes:
+    return urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
 
 
 _BEARER = "bearer "
 
 
 class Authenticator:
-    """Knows users by their tokens; who brings none is anonymous.
+    """Identifies users by their tokens; without a token they are anonymous.
 
-    With None in the place of `tokens` nobody has to log in: who brings no token of a service account is an
-    administrator.
+    With `tokens` None no login is needed: without a service account's token, users are administrators.
     """
 
     def __init__(self, accounts: ServiceAccountTokens, tokens: Mapping[str, User] | None = None) -> None:
         self._accounts = accounts
         self._tokens = tokens
 
-    def user(self, headers: MultiMapping[str]) -> User:
-        """Return who sends a request with these headers; ClusterError 401 for a token that nobody has."""
-        said = headers.get("authorization", "")
-        token = said[len(_BEARER) :].strip() if said.lower().startswith(_BEARER) else ""
-        found = self.find(token) if token else None
-        if found is not None:
-            return found
+    def authenticate(self, headers: MultiMapping[str]) -> User:
+        """Return the sender of a request with these headers; ClusterError 401 for an unknown token."""
+        header = headers.get("authorization", "")
+        token = header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
+        user = self.find_user(token) if token else None
+        if user is not None:
+            return user
         if self._tokens is None:
             return ADMIN
         if token:
             raise ClusterError("Unauthorized", status=401, reason="Unauthorized")
         return ANONYMOUS
 
-    def find(self, token: str, audience: str = AUDIENCE) -> User | None:
-        """Return whose token it is; None if nobody has it, or it is not for this audience."""
-        found = (self._tokens or {}).get(token) if audience == AUDIENCE else None
-        if found is None:
-            return self._accounts.user(token, audience)
-        return found._replace(groups=tuple(dict.fromkeys((*found.groups, AUTHENTICATED))))
+    def find_user(self, token: str, audience: str = AUDIENCE) -> User | None:
+        """Return the user of a token; None if it is unknown or not for this audience."""
+        user = (self._tokens or {}).get(token) if audience == AUDIENCE else None
+        if user is None:
+            return self._accounts.find_user(token, audience)
+        return user._replace(groups=tuple(dict.fromkeys((*user.groups, AUTHENTICATED))))
 
 
-def impersonated(headers: MultiMapping[str]) -> User | None:
-    """Return as whom a request is to be answered (`kubectl --as`), None for its sender."""
+def impersonated_user(headers: MultiMapping[str]) -> User | None:
+    """Return the impersonated user (`kubectl --as`), None without impersonation."""
     name = headers.get("impersonate-user", "")
     if not name:
         return None
@@ -258,7 +254,7 @@ def impersonated(headers: MultiMapping[str]) -> User | None:
 
 
 def read_tokens(file: Path) -> dict[str, User]:
-    """Read a token file of kube-apiserver, `token,user,uid,"group1,group2"` in a line; ConfigError for another."""
+    """Read a token file of kube-apiserver, with lines `token,user,uid,"group1,group2"`; raises ConfigError."""
     try:
         with file.open(encoding="utf-8", newline="") as lines:
             users: dict[str, User] = {}
@@ -267,10 +263,10 @@ def read_tokens(file: Path) -> dict[str, User]:
                     continue
                 token, name, uid, groups = [*(each.strip() for each in row), "", "", "", ""][:4]
                 if not token or not name or len(row) < 3:
-                    form = 'a line says token, user name, uid and, if any, "group1,group2"'
-                    raise ConfigError(form, file=str(file), line=line)
+                    problem = 'expected a line with token, user name, uid and optionally "group1,group2"'
+                    raise ConfigError(problem, file=str(file), line=line)
                 users[token] = User(name, tuple(each.strip() for each in groups.split(",") if each.strip()), uid)
             return users
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"cannot be read as tokens: {why}", file=str(file)) from error
+        raise ConfigError(f"cannot read tokens: {why}", file=str(file)) from error

@@ -1,7 +1,7 @@
-"""The documents of one kind: what is there now, what was there lately, and what led from one to the other.
+"""The documents of one kind: the current ones, and the recent changes.
 
-A change is encoded once, when it is written, however many watch. Those who watch keep the version up to which they have
-been told and nothing else, so a slow one costs no memory: it falls behind the history and learns that.
+A change is encoded once when it is written, for any number of watches. A watch keeps only the version that it has sent,
+so a slow one costs no memory: it falls behind the history and gets an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import takewhile
 import msgspec
 
 from kframework.client import api_errors
-from kframework.fake_api.wire.documents import Complete, Document, Draft
+from kframework.fake_api.wire.documents import ApiDocument, Completer, Draft
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import HISTORY, Change
 from kframework.objects import ApiObject, Kind
@@ -26,69 +26,70 @@ from kframework.objects import ApiObject, Kind
 #: Namespace and name.
 Key = tuple[str, str]
 
-_NOWHERE: Key = ("", "")
+_FIRST_KEY: Key = ("", "")
 
 
-class Written(msgspec.Struct, frozen=True):
-    """One write: the document before it (None: created) and after it (None: deleted), and the version it made."""
+class DocumentChange(msgspec.Struct, frozen=True):
+    """A change of a document: before (None: created), after (None: deleted), and its version."""
 
     version: int
     key: Key
-    old: Document | None
-    new: Document | None
+    old: ApiDocument | None
+    new: ApiDocument | None
 
 
-#: Makes the documents of a kind.
-Collect = Callable[[Kind[ApiObject], MemoryCluster], "Collection"]
+CollectionFactory = Callable[[Kind[ApiObject], MemoryCluster], "Collection"]
 
 
 class Collection:
-    """The documents of a kind, by namespace and name; it follows the cluster from the moment it is made.
+    """The documents of a kind, by namespace and name, following the cluster from now on.
 
-    `complete` adds to each what the cluster itself does not know of.
+    `complete` adds to each document what the cluster does not store.
     """
 
-    def __init__(self, kind: Kind[ApiObject], cluster: MemoryCluster, complete: Complete = lambda each: each) -> None:
+    def __init__(self, kind: Kind[ApiObject], cluster: MemoryCluster, complete: Completer = lambda each: each) -> None:
         self.kind = kind
         self._cluster = cluster
         self._complete = complete
         written = cluster.take_written(kind.struct)
-        self._current: dict[Key, Document] = {}
-        for subject in cluster.objects(kind.struct):  # each as its writer wrote it
+        self._current: dict[Key, ApiDocument] = {}
+        for subject in cluster.objects(kind.struct):  # each in its writer's form
             key = subject.metadata.namespace, subject.metadata.name
             draft = written.get(key)
-            self._current[key] = complete(Document.of(subject) if draft is None else Draft(*draft).then(subject))
+            self._current[key] = complete(
+                ApiDocument.from_struct(subject) if draft is None else Draft(*draft).to_document(subject)
+            )
         self._keys = sorted(self._current)
-        self._history: deque[Written] = deque(maxlen=HISTORY)
-        self._forgotten = cluster.version  # what happened up to this version cannot be told
-        self._sleepers: dict[asyncio.Event, None] = {}
+        self._history: deque[DocumentChange] = deque(maxlen=HISTORY)
+        self._expired = cluster.version  # changes up to this version are not known
+        self._listeners: dict[asyncio.Event, None] = {}
         cluster.subscribe([kind.struct], self._receive)
 
     @property
     def version(self) -> int:
-        """The version of the cluster, and so of everything here."""
+        """The cluster's version, which is also the collection's."""
         return self._cluster.version
 
-    def find(self, key: Key) -> Document | None:
+    def find(self, key: Key) -> ApiDocument | None:
         """Return a document, or None."""
         return self._current.get(key)
 
-    def at(self, version: int, namespace: str = "", after: Key = _NOWHERE) -> Iterator[Document]:
-        """Yield what there was at a version, by namespace and name; ClusterError 410 if that is forgotten.
+    def documents_at(self, version: int, namespace: str = "", after: Key = _FIRST_KEY) -> Iterator[ApiDocument]:
+        """Yield the documents of a version, by namespace and name; ClusterError 410 if it has expired.
 
-        It starts behind the key `after`. Nothing may be written meanwhile.
+        Starts after the key `after`. Nothing may be written during the iteration.
         """
-        if version < self._forgotten:
-            raise api_errors.expired(version, self._forgotten)
-        undone: dict[Key, Document | None] = {}  # what was there in the place of all that has been written since
-        for written in reversed(self._history):
-            if written.version <= version:
+        if version < self._expired:
+            raise api_errors.version_expired(version, self._expired)
+        undone: dict[Key, ApiDocument | None] = {}  # the documents of that version that have changed since
+        for change in reversed(self._history):
+            if change.version <= version:
                 break
-            undone[written.key] = written.old
+            undone[change.key] = change.old
         start = max(after, (namespace, ""))
         deleted = sorted(key for key in undone if key > start and key not in self._current)
-        places = range(bisect_right(self._keys, start), len(self._keys))
-        for key in merge(map(self._keys.__getitem__, places), deleted):
+        indexes = range(bisect_right(self._keys, start), len(self._keys))
+        for key in merge(map(self._keys.__getitem__, indexes), deleted):
             if namespace and key[0] != namespace:
                 return
             document = undone[key] if key in undone else self._current[key]
@@ -96,70 +97,71 @@ class Collection:
                 yield document
 
     def count(self, namespace: str, after: Key) -> int:
-        """Return how many documents there are now behind a key, in a namespace or in all."""
+        """Return the number of current documents after a key, in a namespace or in all."""
         end = bisect_left(self._keys, (f"{namespace}\0", "")) if namespace else len(self._keys)
         return end - bisect_right(self._keys, max(after, (namespace, "")))
 
-    def stored(self) -> Iterator[Document]:
-        """Yield what the cluster has, in the order in which it was created."""
+    def stored_documents(self) -> Iterator[ApiDocument]:
+        """Yield the documents of stored objects, in order of creation."""
         for subject in self._cluster.objects(self.kind.struct):
             yield self._current[subject.metadata.namespace, subject.metadata.name]
 
-    def renewed_every(self, namespace: str) -> float:
-        """Return after how many seconds documents differ that nobody has written, in a namespace or in all."""
+    def renewal_interval(self, namespace: str) -> float:
+        """Return after how many seconds unwritten documents change, in a namespace or in all."""
         return math.inf
 
-    def renewed(self, namespace: str) -> Sequence[Document]:
-        """Return those."""
+    def renewed_documents(self, namespace: str) -> Sequence[ApiDocument]:
+        """Return the documents that change without a write."""
         return ()
 
-    def since(self, version: int) -> list[Written]:
-        """Return what was written after a version; ClusterError 410 when part of it is forgotten.
+    def changes_since(self, version: int) -> list[DocumentChange]:
+        """Return the changes after a version; ClusterError 410 if some have expired.
 
-        A version still to come is one of another server, and as good as forgotten.
+        A future version belongs to another server, and counts as expired.
         """
-        if not self._forgotten <= version <= self.version:
-            raise api_errors.expired(version, self._forgotten)
-        news = list(takewhile(lambda written: written.version > version, reversed(self._history)))
-        news.reverse()
-        return news
+        if not self._expired <= version <= self.version:
+            raise api_errors.version_expired(version, self._expired)
+        changes = list(takewhile(lambda change: change.version > version, reversed(self._history)))
+        changes.reverse()
+        return changes
 
     @contextmanager
-    def waking(self, event: asyncio.Event) -> Iterator[None]:
-        """Set the event at every write."""
-        self._sleepers[event] = None
+    def wake_on_change(self, event: asyncio.Event) -> Iterator[None]:
+        """Set the event at every change."""
+        self._listeners[event] = None
         try:
             yield
         finally:
-            del self._sleepers[event]
+            del self._listeners[event]
 
-    def write(self, draft: Draft) -> Document:
-        """Store what the cluster has admitted or amended; return it as it is stored."""
+    def write(self, draft: Draft) -> ApiDocument:
+        """Store an admitted or amended object; return the stored document."""
         stored = self._cluster.write(draft.subject, written=draft.data)
-        # It goes with this write if it was only waiting for that.
-        return self._current.get((stored.metadata.namespace, stored.metadata.name)) or draft.then(stored)
+        # An object that was only waiting for this write is deleted by it.
+        return self._current.get((stored.metadata.namespace, stored.metadata.name)) or draft.to_document(stored)
 
     def _receive(self, change: Change) -> None:
-        """Take down a write, be it a client's of the API or the cluster's own."""
         metadata = change.subject.metadata
         key = metadata.namespace, metadata.name
         old, new = self._current.get(key), None
         if change.new is not None:
             draft = change.written or ((old.subject, old.data) if old is not None else None)
-            new = self._complete(Draft(*draft).then(change.new) if draft is not None else Document.of(change.new))
-        self._take_down(Written(change.version, key, old, new))
+            new = self._complete(
+                Draft(*draft).to_document(change.new) if draft is not None else ApiDocument.from_struct(change.new)
+            )
+        self._record(DocumentChange(change.version, key, old, new))
 
-    def _take_down(self, written: Written) -> None:
-        key, new = written.key, written.new
+    def _record(self, change: DocumentChange) -> None:
+        key, new = change.key, change.new
         if len(self._history) == self._history.maxlen:
-            self._forgotten = self._history[0].version
-        self._history.append(written)
+            self._expired = self._history[0].version
+        self._history.append(change)
         if new is None:
             del self._current[key]
             del self._keys[bisect_left(self._keys, key)]
         else:
-            if written.old is None:
+            if change.old is None:
                 insort(self._keys, key)
             self._current[key] = new
-        for event in self._sleepers:
+        for event in self._listeners:
             event.set()

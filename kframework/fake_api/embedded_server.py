@@ -1,4 +1,4 @@
-"""The fake API server in the process of its scheduler: no socket, so virtual time works."""
+"""The fake API server in the scheduler's process, without a socket, so that virtual time works."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kframework.client.missing_rights import MissingRights
 from kframework.client.transport import Request, Response, Stream, Transport, WriteFence
 from kframework.clock import Clock
 from kframework.errors import ClusterError
-from kframework.fake_api.published import Publication, running
+from kframework.fake_api.http_server import ServerOptions, run_cluster
 from kframework.fake_api.server import ApiServer
 from kframework.objects.manifest import Manifest
 from kframework.objects.openapi.definitions import read_document
 from kframework.process.servers import Connect, Server, chance
 
-# Here, because the loop may not be held up, and virtual time knows nothing of a thread that reads.
+# At import, because it would block the loop, and virtual time cannot account for a thread.
 read_document()
 
 
-class InProcess(Transport):
+class InProcessTransport(Transport):
     """Carries requests without a network; an answer takes one turn of the loop."""
 
     def __init__(self, server: ApiServer) -> None:
@@ -37,15 +37,15 @@ class InProcess(Transport):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         await asyncio.sleep(0)
-        async with self._server.follow(request) as stream, aclosing(_in_time(stream.lines, request.timeout)) as lines:
+        async with self._server.follow(request) as stream, aclosing(_limit(stream.lines, request.timeout)) as lines:
             yield Stream(stream.status, lines, stream.headers)
 
     async def close(self) -> None:
         """Do nothing: there are no connections."""
 
 
-async def _in_time(lines: AsyncIterator[bytes], seconds: float | None) -> AsyncGenerator[bytes, None]:
-    """Yield the lines; ClusterError if the next takes more than so many seconds."""
+async def _limit(lines: AsyncIterator[bytes], seconds: float | None) -> AsyncGenerator[bytes, None]:
+    """Yield the lines; ClusterError if the next one takes longer than `seconds`."""
     while True:
         try:
             async with asyncio.timeout(seconds):
@@ -58,9 +58,9 @@ async def _in_time(lines: AsyncIterator[bytes], seconds: float | None) -> AsyncG
 
 
 class EmbeddedServer(Server):
-    """A fake API server in this process; `say_where` is told of the kubeconfig by which others reach it too.
+    """A fake API server in this process; `on_kubeconfig` receives the kubeconfig for other clients.
 
-    `controllers` names those that run, as kube-controller-manager's flag does.
+    `controllers` selects controllers as kube-controller-manager's flag does.
     """
 
     elect: Connect | None = None
@@ -69,16 +69,16 @@ class EmbeddedServer(Server):
         self,
         manifest: Manifest,
         clock: Clock,
-        publication: Publication,
-        say_where: Callable[[Path], None],
+        options: ServerOptions,
+        on_kubeconfig: Callable[[Path], None],
         controllers: Sequence[str] = ("*",),
     ) -> None:
         self._clock = clock
-        self._running = partial(running, manifest, clock, publication, say_where, controllers)
+        self._running = partial(run_cluster, manifest, clock, options, on_kubeconfig, controllers)
         self.fence: WriteFence = WriteFence()
         self.rights: MissingRights = MissingRights(clock)
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
         async with self._running() as local:
-            yield KubeCluster(InProcess(local.server), self._clock, random=chance())
+            yield KubeCluster(InProcessTransport(local.server), self._clock, random=chance())

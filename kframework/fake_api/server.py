@@ -1,7 +1,7 @@
 """The fake API server: a cluster in memory behind Kubernetes' REST interface, without the network.
 
-`answer` and `follow` are all of it; over HTTP it is reached through `kframework.fake_api.web`, from within the process
-through `kframework.fake_api.embedded_server`.
+Its interface is `answer` and `follow`; `kframework.fake_api.web` serves it over HTTP,
+`kframework.fake_api.embedded_server` inside the process.
 """
 
 from __future__ import annotations
@@ -14,79 +14,78 @@ from functools import lru_cache
 import msgspec
 
 from kframework.client import api_errors
-from kframework.client.request_attributes import Attributes, Path
+from kframework.client.request_attributes import Attributes, ResourcePath
 from kframework.client.transport import ADMIN, JSON, Request, Response, Stream, User
 from kframework.clock import Clock
 from kframework.errors import ClusterError
 from kframework.fake_api import discovery
 from kframework.fake_api.access import AlwaysAllow, Authorizer
 from kframework.fake_api.authentication import AUDIENCE, Authenticator, ServiceAccountTokens
-from kframework.fake_api.calls import Call, in_json, object_in
-from kframework.fake_api.collection import Collect, Collection
-from kframework.fake_api.discovery import nothing_at, root_path
-from kframework.fake_api.forms import Form, encoding, negotiated
-from kframework.fake_api.lists import Selection
+from kframework.fake_api.calls import ApiCall, decode_object, to_json_request
+from kframework.fake_api.collection import Collection, CollectionFactory
+from kframework.fake_api.discovery import answer_root_path, not_found_response
+from kframework.fake_api.lists import ObjectSelection
+from kframework.fake_api.representations import Representation, negotiate, negotiate_encoding
+from kframework.fake_api.resources import SUBRESOURCES, ApiResource
 from kframework.fake_api.schema.openapi import OpenApi
-from kframework.fake_api.served import SUBRESOURCES, Resource
 from kframework.fake_api.store import Store
-from kframework.fake_api.subresources import IN_A_PROCESS, bind, evict, logs
+from kframework.fake_api.subresources import PROCESS_SUBRESOURCES, bind_pod, evict_pod, read_logs
 from kframework.fake_api.verbs import ScaleVerbs, Verbs
-from kframework.fake_api.watches import Watch
+from kframework.fake_api.watches import WatchStream
 from kframework.fake_api.webhooks.chain import Webhooks
-from kframework.fake_api.wire.documents import Data, Document
+from kframework.fake_api.wire.documents import ApiDocument, Data
 from kframework.fake_api.wire.plain_data import mapping, text, value
-from kframework.fake_api.wire.yaml_bodies import YAML, in_yaml
+from kframework.fake_api.wire.yaml_bodies import YAML, to_yaml_response
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, kind_of
 from kframework.objects.openapi.definitions import read_document
 from kframework.process.http.statuses import NOBODY, Subject, answered, failure
 
-#: For so many audiences a token is looked at.
-_AUDIENCES = 64
+_MAX_AUDIENCES = 64
 
 
-def review(call: Call, authorizer: Authorizer, authenticator: Authenticator) -> Response:
-    """Answer a review; ClusterError 400 if its body cannot be read, or does not ask."""
-    asked, kind = object_in(call.request), call.resource.kind
-    asks = call.request.user or ADMIN  # a program of this process may do anything
+def answer_review(call: ApiCall, authorizer: Authorizer, authenticator: Authenticator) -> Response:
+    """Answer a review; ClusterError 400 if its body is invalid."""
+    body, kind = decode_object(call.request), call.resource.kind
+    sender = call.request.user or ADMIN  # this process may do anything
     match kind.name:
         case "SelfSubjectReview":
-            status: Data = {"userInfo": _user_info(asks)}
+            status: Data = {"userInfo": _user_info(sender)}
         case "TokenReview":
-            status = _token_status(asked, authenticator)
+            status = _token_status(body, authenticator)
         case "SelfSubjectRulesReview":
-            rules = [msgspec.to_builtins(rule) for rule in authorizer.rules(asks, text(asked, "spec.namespace"))]
+            rules = [msgspec.to_builtins(rule) for rule in authorizer.rules(sender, text(body, "spec.namespace"))]
             status = {
                 "resourceRules": [rule for rule in rules if "nonResourceURLs" not in rule],
                 "nonResourceRules": [rule for rule in rules if "nonResourceURLs" in rule],
                 "incomplete": False,
             }
         case _:
-            groups, user = value(asked, "spec.groups"), asks
+            groups, user = value(body, "spec.groups"), sender
             if not kind.name.startswith("Self"):
                 names = tuple(map(str, groups)) if isinstance(groups, list) else ()
-                user = User(text(asked, "spec.user"), names, text(asked, "spec.uid"))
+                user = User(text(body, "spec.user"), names, text(body, "spec.uid"))
             status = {"allowed": True}
             try:
-                authorizer.check(user, _wanted(asked))
-            except ClusterError as refused:
-                if refused.status != 403:
+                authorizer.check(user, _review_attributes(body))
+            except ClusterError as denial:
+                if denial.status != 403:
                     raise
                 status = {"allowed": False}
-    named = {"kind": kind.name, "apiVersion": kind.api_version}
-    return answered(named | asked | {"metadata": mapping(asked, "metadata"), "status": status}, 201)
+    head = {"kind": kind.name, "apiVersion": kind.api_version}
+    return answered(head | body | {"metadata": mapping(body, "metadata"), "status": status}, 201)
 
 
-def _token_status(asked: Data, authenticator: Authenticator) -> Data:
-    """Say whose a token is; it is for this server, if it is not said for whom it is to be."""
-    token, wanted = text(asked, "spec.token"), value(asked, "spec.audiences")
+def _token_status(body: Data, authenticator: Authenticator) -> Data:
+    """Return the user a token belongs to, for this server unless it names audiences."""
+    token, wanted = text(body, "spec.token"), value(body, "spec.audiences")
     if not token:
         raise api_errors.bad_request("token is required for TokenReview in authentication")
-    audiences = [str(each) for each in wanted[:_AUDIENCES]] if isinstance(wanted, list) and wanted else [AUDIENCE]
-    found = {each: user for each in audiences if (user := authenticator.find(token, each)) is not None}
-    if not found:
+    audiences = [str(each) for each in wanted[:_MAX_AUDIENCES]] if isinstance(wanted, list) and wanted else [AUDIENCE]
+    users = {each: user for each in audiences if (user := authenticator.find_user(token, each)) is not None}
+    if not users:
         return {"user": {}, "error": "invalid bearer token"}
-    return {"authenticated": True, "user": _user_info(next(iter(found.values()))), "audiences": list(found)}
+    return {"authenticated": True, "user": _user_info(next(iter(users.values()))), "audiences": list(users)}
 
 
 def _user_info(user: User) -> Data:
@@ -94,10 +93,10 @@ def _user_info(user: User) -> Data:
     return info | {"uid": user.uid} if user.uid else info
 
 
-def _wanted(asked: Data) -> Attributes:
-    resource = mapping(asked, "spec.resourceAttributes")
+def _review_attributes(body: Data) -> Attributes:
+    resource = mapping(body, "spec.resourceAttributes")
     if not resource:
-        attributes = mapping(asked, "spec.nonResourceAttributes")
+        attributes = mapping(body, "spec.nonResourceAttributes")
         return Attributes(text(attributes, "verb"), path=text(attributes, "path"))
     plural, part = text(resource, "resource"), text(resource, "subresource")
     return Attributes(
@@ -110,175 +109,176 @@ def _wanted(asked: Data) -> Attributes:
 
 
 class ApiServer:
-    """Serves a cluster in memory as an API server would; every answer is a Response, also that something failed.
+    """Serves a cluster in memory like an API server; every answer is a Response, also an error.
 
-    `collect` makes the documents of a kind, which may show what the cluster does not know of.
+    `collect` creates the collection of a kind, which may add documents that the cluster does not store.
     """
 
     def __init__(
         self,
         cluster: MemoryCluster,
         clock: Clock,
-        collect: Collect = Collection,
+        collect: CollectionFactory = Collection,
         authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
     ) -> None:
         self.cluster: MemoryCluster = cluster
-        #: Decides about requests of which it is known who sends them.
+        #: Decides about requests with a known user.
         self.authorizer: Authorizer = authorize(cluster)
         self.accounts: ServiceAccountTokens = ServiceAccountTokens(cluster, clock)
-        #: Knows who sends requests by their tokens.
+        #: Identifies users by their tokens.
         self.authenticator: Authenticator = Authenticator(self.accounts)
         self._store = Store(cluster, clock, collect)
-        #: Programs of others that look at writes; over HTTP they are asked before.
+        #: Admission webhooks; called over HTTP only.
         self.webhooks: Webhooks = Webhooks(self._store, self.begin)
         self._openapi = OpenApi()
-        self._knows_fields = False  # whether the document is read that lists the fields of kinds
+        self._knows_fields = False  # whether the OpenAPI document is loaded
 
-    def encode(self, kinds: Iterable[type[ApiObject]]) -> None:
-        """Encode the objects of some kinds now, which else the first who asks for them waits for."""
+    def encode_kinds(self, kinds: Iterable[type[ApiObject]]) -> None:
+        """Encode the objects of some kinds now, instead of on the first request."""
         for kind in kinds:
             self._store.collection(kind_of(kind))
 
-    def documents(self) -> Iterator[Document]:
-        """Yield all objects that there are, each as the kind under which it is kept."""
-        for stored in dict.fromkeys(each.stored for each in self._store.catalogue.resources() if not each.is_review):
+    def documents(self) -> Iterator[ApiDocument]:
+        """Yield all stored documents, each in its storage version."""
+        resources = self._store.catalogue.resources()
+        for stored in dict.fromkeys(each.storage_kind for each in resources if not each.is_review):
             if self._store.cluster.objects(stored.struct):
-                yield from self._store.collection(stored).stored()
+                yield from self._store.collection(stored).stored_documents()
 
     async def prepare(self, request: Request) -> None:
-        """Read and make in a thread what an answer would hold the loop up with; not for virtual time."""
+        """Prepare in a thread what would block the loop; not for virtual time."""
         if request.path.startswith("/openapi/"):
             await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
-        elif request.writes and not self._knows_fields:
+        elif request.is_write and not self._knows_fields:
             await asyncio.to_thread(read_document)
             self._knows_fields = True
 
-    def begin(self, request: Request) -> Response | Watch:
-        """Answer a request as a whole, or begin the watch that it asks for."""
-        answer = self._begun(request)
-        if request.accept != JSON and isinstance(answer, Response) and encoding(request.accept) == YAML:
-            return in_yaml(answer)
+    def begin(self, request: Request) -> Response | WatchStream:
+        """Answer a request, or start the watch that it asks for."""
+        answer = self._begin(request)
+        if request.accept != JSON and isinstance(answer, Response) and negotiate_encoding(request.accept) == YAML:
+            return to_yaml_response(answer)
         return answer
 
-    def _begun(self, request: Request) -> Response | Watch:
+    def _begin(self, request: Request) -> Response | WatchStream:
         subject = NOBODY
         try:
             if request.user is not None:
-                wanted = Attributes.of(request)
-                subject = Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
-                self.authorizer.check(request.user, wanted)
-            path = _path(request.path)
+                attributes = Attributes.from_request(request)
+                subject = Subject(attributes.group, attributes.resource.partition("/")[0], attributes.name)
+                self.authorizer.check(request.user, attributes)
+            path = _parse_path(request.path)
             if path is None:
                 subject = NOBODY
-                return self._described(request) or nothing_at(request.path)
+                return self._answer_other(request) or not_found_response(request.path)
             resource = self._store.catalogue.find(path.api_version, path.plural)
-            if resource is None or not _exists(path, resource):
-                return nothing_at(request.path)
-            call = Call(path, resource, dict(request.query), in_json(request) if request.body else request)
+            if resource is None or not _is_valid_path(path, resource):
+                return not_found_response(request.path)
+            call = ApiCall(path, resource, dict(request.query), to_json_request(request) if request.body else request)
             subject = call.subject
             if not call.is_watch or "watch" not in call.resource.verbs:
-                return self._done(call)
-            if encoding(request.accept) == YAML:
+                return self._answer_call(call)
+            if negotiate_encoding(request.accept) == YAML:
                 message = "only the following media types are accepted: application/json;stream=watch"
                 raise ClusterError(message, status=406, reason="NotAcceptable")
-            selection = Selection(call.resource, path.namespace, call.query)
-            return Watch(self._store.collection(call.resource.stored), selection, self._form(call), call.query)
+            selection = ObjectSelection(call.resource, path.namespace, call.query)
+            collection = self._store.collection(call.resource.storage_kind)
+            return WatchStream(collection, selection, self._representation(call), call.query)
         except ClusterError as error:
             return failure(error, subject)
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request as a whole; one that asks for a watch is refused."""
+        """Answer a request as a whole; a watch is an error."""
         answer = self.begin(request)
-        if isinstance(answer, Watch):
-            return failure(api_errors.bad_request("a watch has no end: follow it"), NOBODY)
+        if isinstance(answer, WatchStream):
+            return failure(api_errors.bad_request("a watch has no end: use follow"), NOBODY)
         return answer
 
     @asynccontextmanager
     async def follow(self, request: Request) -> AsyncIterator[Stream]:
-        """Answer a request line by line: a watch until it ends, anything else in one."""
+        """Answer a request line by line: a watch until it ends, others at once."""
         answer = self.begin(request)
         if isinstance(answer, Response):
-            yield Stream(answer.status, _one_by_one(answer), answer.headers)
+            yield Stream(answer.status, _stream_lines(answer), answer.headers)
             return
-        async with aclosing(_one_by_one(answer)) as lines:
+        async with aclosing(_stream_lines(answer)) as lines:
             yield Stream(200, lines, {"content-type": JSON})
 
-    def _done(self, call: Call) -> Response:
+    def _answer_call(self, call: ApiCall) -> Response:
         part = call.path.subresource
         allowed = SUBRESOURCES[part].verbs if part else call.resource.verbs
         match call.request.method, bool(call.path.name):
-            case "GET" | "POST", True if part in IN_A_PROCESS:
+            case "GET" | "POST", True if part in PROCESS_SUBRESOURCES:
                 message = f"nothing is executed here: pod {call.path.name} has no process for {part}"
                 raise ClusterError(message, status=501, reason="NotImplemented")
             case "GET", True if part == "log":
-                return logs(self._store.cluster, call)
+                return read_logs(self._store.cluster, call)
             case "GET", True if "get" in allowed:
-                return self._verbs(call).get()
+                return self._create_verbs(call).get()
             case "GET", False if "list" in allowed:
-                return self._verbs(call).list()
+                return self._create_verbs(call).list()
             case "POST", True if part and "create" in allowed:
                 match part:
                     case "binding":
-                        return bind(self._store.cluster, call)
+                        return bind_pod(self._store.cluster, call)
                     case "eviction":
-                        return evict(self._store.cluster, call)
-                return self.accounts.request(call)
+                        return evict_pod(self._store.cluster, call)
+                return self.accounts.issue(call)
             case "POST", False if "create" in allowed and bool(call.path.namespace) == call.resource.kind.namespaced:
                 if call.resource.is_review:
-                    return review(call, self.authorizer, self.authenticator)
-                return self._verbs(call).create()
+                    return answer_review(call, self.authorizer, self.authenticator)
+                return self._create_verbs(call).create()
             case "PUT", True if "update" in allowed:
-                return self._verbs(call).update()
+                return self._create_verbs(call).update()
             case "PATCH", True if "patch" in allowed:
-                verbs = self._verbs(call)
+                verbs = self._create_verbs(call)
                 return verbs.apply() if call.is_apply else verbs.patch()
             case "DELETE", True if "delete" in allowed:
-                return self._verbs(call).delete()
+                return self._create_verbs(call).delete()
             case "DELETE", False if "deletecollection" in allowed:
-                return self._verbs(call).delete_all()
-        raise _not_allowed()
+                return self._create_verbs(call).delete_all()
+        raise _method_not_allowed()
 
-    def _verbs(self, call: Call) -> Verbs:
+    def _create_verbs(self, call: ApiCall) -> Verbs:
         scale = call.resource.scale if call.path.subresource == "scale" else None
-        form = self._form(call)
+        form = self._representation(call)
         return Verbs(self._store, call, form) if scale is None else ScaleVerbs(self._store, call, form, scale)
 
-    def _form(self, call: Call) -> Form:
+    def _representation(self, call: ApiCall) -> Representation:
         include = call.query.get("includeObject", "Metadata")
-        return negotiated(call.request.accept, call.resource, self._store.clock, include)
+        return negotiate(call.request.accept, call.resource, self._store.clock, include)
 
-    def _described(self, request: Request) -> Response | None:
-        """Answer what is asked of the server itself; None if there is nothing at the path."""
+    def _answer_other(self, request: Request) -> Response | None:
+        """Answer a request outside of resources; None if there is nothing at the path."""
         if request.method != "GET":
-            raise _not_allowed()
+            raise _method_not_allowed()
         served = self._store.catalogue.resources()
         match request.path.strip("/").split("/"):
             case ["version"]:
                 return answered(discovery.VERSION)
             case ["api"]:
-                return discovery.versions(request.accept, served)
+                return discovery.list_versions(request.accept, served)
             case ["apis"]:
-                return discovery.groups(request.accept, served)
+                return discovery.list_groups(request.accept, served)
             case ["apis", name]:
-                return discovery.group(name, served)
+                return discovery.get_group(name, served)
             case ["api", version]:
-                return discovery.resources(version, served)
+                return discovery.list_resources(version, served)
             case ["apis", name, version]:
-                return discovery.resources(f"{name}/{version}", served)
+                return discovery.list_resources(f"{name}/{version}", served)
             case ["openapi", "v2"]:
-                return self._openapi.version_2(request, served)
+                return self._openapi.answer_v2(request, served)
             case ["openapi", "v3"]:
-                return self._openapi.index(request, served)
+                return self._openapi.answer_index(request, served)
             case ["openapi", "v3", *place]:
-                return self._openapi.document(request, "/".join(place), served)
-        return root_path(request, served)
+                return self._openapi.answer_document(request, "/".join(place), served)
+        return answer_root_path(request, served)
 
 
-_path = lru_cache(maxsize=64)(Path.read)  # who prepares for a request and who answers it read the same
+_parse_path = lru_cache(maxsize=64)(ResourcePath.parse)  # parsed twice: by `prepare` and by the answer
 
 
-def _exists(path: Path, resource: Resource) -> bool:
-    """Return whether there can be something at a path."""
+def _is_valid_path(path: ResourcePath, resource: ApiResource) -> bool:
     kind = resource.kind
     if path.namespace and not kind.namespaced:
         return False
@@ -287,12 +287,12 @@ def _exists(path: Path, resource: Resource) -> bool:
     return not path.subresource or path.subresource in resource.subresources
 
 
-def _not_allowed() -> ClusterError:
-    message = "the server does not allow this method on the requested resource"
+def _method_not_allowed() -> ClusterError:
+    message = "the server does not allow this method on the wanted resource"
     return ClusterError(message, status=405, reason="MethodNotAllowed")
 
 
-async def _one_by_one(answer: Response | Watch) -> AsyncGenerator[bytes, None]:
+async def _stream_lines(answer: Response | WatchStream) -> AsyncGenerator[bytes, None]:
     if isinstance(answer, Response):
         yield answer.body
         return

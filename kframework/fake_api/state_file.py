@@ -1,7 +1,7 @@
-"""A cluster on disk: what a fake API server keeps over a restart.
+"""A cluster on disk, which a fake API server keeps across restarts.
 
-A line that says what it is, and then each object as the API shows it, one a line: uids and managed fields are kept.
-Versions go on where they were, so that whoever watched from before is told to list anew.
+The first line identifies the file, then each object is one line in its API form, with uids and managed fields.
+Versions continue, so that watches from before the restart have to list again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from kframework.errors import InputError
-from kframework.fake_api.custom.definitions import CustomResourceDefinition, defined
-from kframework.fake_api.served import built_in, built_in_kinds, declared
+from kframework.fake_api.custom.definitions import CustomResourceDefinition, defined_resources
+from kframework.fake_api.resources import built_in_kinds, built_in_resource, declared_resource
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import text
 from kframework.objects import ApiObject, Kind, all_kinds, kind_of
@@ -24,36 +24,36 @@ from kframework.objects.codec import convert
 
 _KIND = "ClusterState"
 _DEFINITION = kind_of(CustomResourceDefinition)
-_REMEDY = "remove the file, or name another with --state-file, to begin anew"
+_REMEDY = "remove the file to start with an empty cluster, or name another with --state-file"
 
 
-class _Head(msgspec.Struct, frozen=True, rename="camel"):
-    """What the first line says: `version` is that of the last write."""
+class _StateHeader(msgspec.Struct, frozen=True, rename="camel"):
+    """The first line; `version` is that of the last write."""
 
     kind: str = ""
     version: int = 0
 
 
-class Kept(NamedTuple):
-    """A cluster as it was: its objects, their documents in the same order, and the version of its last write."""
+class SavedState(NamedTuple):
+    """A saved cluster: objects, their documents in the same order, and the version of its last write."""
 
     objects: list[ApiObject]
-    written: list[Data]
+    documents: list[Data]
     version: int
 
 
 class StateFile:
-    """The file of one cluster; nobody but its owner can read it, as it holds Secrets.
+    """The file of one cluster, readable by its owner only, because it contains Secrets.
 
-    It is read when this is made, and so in no event loop: InputError for a file that holds no cluster.
+    The constructor reads it, so call it outside of event loops; InputError for an invalid file.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        #: What it held then; None if there was no file.
-        self.kept: Kept | None = self._read()
+        #: The content at that time; None if the file did not exist.
+        self.saved: SavedState | None = self._read()
 
-    def _read(self) -> Kept | None:
+    def _read(self) -> SavedState | None:
         try:
             lines = self._path.read_bytes().splitlines()
         except FileNotFoundError:
@@ -62,31 +62,31 @@ class StateFile:
             raise self._error(error.strerror or str(error)) from error
         line, *rest = lines or [b""]
         try:
-            head = msgspec.json.decode(line, type=_Head)
+            head = msgspec.json.decode(line, type=_StateHeader)
         except (ValueError, RecursionError):
-            head = _Head()
+            head = _StateHeader()
         if head.kind != _KIND:
-            raise self._error(f"holds no state of a cluster; {_REMEDY}", 1)
+            raise self._error(f"is not a saved cluster; {_REMEDY}", 1)
         documents: list[Data] = []
         for number, line in enumerate(rest, 2):
             try:
                 documents.append(msgspec.json.decode(line, type=dict[str, object]))
             except (ValueError, RecursionError) as error:
-                raise self._error(f"is damaged here: {error}; {_REMEDY}", number) from error
-        served = [*map(built_in, built_in_kinds()), *map(declared, all_kinds())]
-        kinds = {(each.stored.api_version, each.stored.name): each.stored for each in served}
+                raise self._error(f"is damaged: {error}; {_REMEDY}", number) from error
+        served = [*map(built_in_resource, built_in_kinds()), *map(declared_resource, all_kinds())]
+        kinds = {(each.storage_kind.api_version, each.storage_kind.name): each.storage_kind for each in served}
         for number, document in enumerate(documents, 2):
             if document.get("kind") == _DEFINITION.name:
-                definition = self._object(document, kinds, number)
+                definition = self._decode_object(document, kinds, number)
                 if isinstance(definition, CustomResourceDefinition):
-                    stored = [each.stored for each in defined(definition)]
+                    stored = [each.storage_kind for each in defined_resources(definition)]
                     kinds |= {(kind.api_version, kind.name): kind for kind in stored}
-        objects = [self._object(document, kinds, number) for number, document in enumerate(documents, 2)]
-        return Kept(objects, documents, head.version)
+        objects = [self._decode_object(document, kinds, number) for number, document in enumerate(documents, 2)]
+        return SavedState(objects, documents, head.version)
 
     def write(self, bodies: Iterable[bytes], version: int) -> None:
-        """Put a cluster in the place of the one that it held, as a whole or not at all; raises OSError."""
-        head = msgspec.json.encode(_Head(_KIND, version))
+        """Replace the saved cluster atomically; raises OSError."""
+        head = msgspec.json.encode(_StateHeader(_KIND, version))
         descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")  # of mode 0600
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -98,16 +98,16 @@ class StateFile:
             Path(name).unlink(missing_ok=True)
             raise
 
-    def _object(self, document: Data, kinds: dict[tuple[str, str], Kind[ApiObject]], number: int) -> ApiObject:
+    def _decode_object(self, document: Data, kinds: dict[tuple[str, str], Kind[ApiObject]], number: int) -> ApiObject:
         api_version, name = text(document, "apiVersion"), text(document, "kind")
         kind = kinds.get((api_version, name))
         if kind is None:
-            why = f"{name} ({api_version}) is of a kind that is not served here: is a plugin not installed any more?"
+            why = f"{name} ({api_version}) is not served here; install the plugin that declares it, or"
             raise self._error(f"{why} {_REMEDY}", number)
         try:
             return convert(document, kind)
         except InputError as error:
-            raise self._error(f"is damaged here: {error}; {_REMEDY}", number) from error
+            raise self._error(f"is damaged: {error}; {_REMEDY}", number) from error
 
     def _error(self, message: str, line: int | None = None) -> InputError:
         return InputError(message, file=str(self._path), line=line)

@@ -1,4 +1,4 @@
-"""What clients do with objects and parts of them: get, list, create, update, patch, apply and delete."""
+"""The verbs of the API: get, list, create, update, patch, apply and delete."""
 
 from __future__ import annotations
 
@@ -8,73 +8,76 @@ from kframework.client import api_errors
 from kframework.client.transitions import FOREGROUND, ORPHAN
 from kframework.client.transport import ADMIN, JSON, Response
 from kframework.fake_api.apply.field_manager import FieldManager
-from kframework.fake_api.apply.managed_fields import managed_as
-from kframework.fake_api.calls import Call, DeleteOptions, json_object, object_in
+from kframework.fake_api.apply.managed_fields import copy_managed_fields
+from kframework.fake_api.calls import ApiCall, DeleteOptions, decode_json_object, decode_object
 from kframework.fake_api.field_validation import FieldValidation
-from kframework.fake_api.forms import Form
-from kframework.fake_api.lists import Selection, listed
+from kframework.fake_api.lists import ObjectSelection, list_page
 from kframework.fake_api.patch.patches import apply_patch
-from kframework.fake_api.schema.defaults.addresses import addressed, with_kept_addresses
-from kframework.fake_api.served import Resource, ScalePaths, scale_of, scaled
+from kframework.fake_api.representations import Representation
+from kframework.fake_api.resources import ApiResource, ScalePaths, to_scale, with_scale
+from kframework.fake_api.schema.defaults.addresses import assign_addresses, keep_addresses
 from kframework.fake_api.store import Store
-from kframework.fake_api.wire.documents import Data, Document, Draft
+from kframework.fake_api.wire.documents import ApiDocument, Data, Draft
 from kframework.fake_api.wire.plain_data import entries, mapping, name
-from kframework.fake_api.writes import amended, asked_by, check_name, check_uid, created
+from kframework.fake_api.writes import check_name, check_uid, draft_creation, draft_update, with_requester
 from kframework.in_memory.generations import is_custom
 from kframework.objects import ApiObject, Job, Namespace, Pod, ReplicationController, Service, kind_of
 from kframework.process.http.statuses import answered, success
 
-#: What of the metadata says which object is meant, and in which version.
-_WHICH = ("name", "namespace", "uid", "resourceVersion")
+#: Metadata that identifies an object and its version.
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 _CONTAINERS = ("containers", "initContainers")
-#: What admission fills in again where an update of a pod leaves it out, and tolerations of these keys.
-_FILLED = ("priority", "preemptionPolicy")
-_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+#: Pod fields that admission keeps if an update omits them, and the keys of such tolerations.
+_ADMITTED_FIELDS = ("priority", "preemptionPolicy")
+_ADMITTED_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-def with_part(resource: Resource, part: str, old: Data, new: Data, now: str) -> Data:
-    """Return the old object with what the new one says of a part, "" being the main one; `now` is for conditions."""
+def merge_part(resource: ApiResource, part: str, old: Data, new: Data, now: str) -> Data:
+    """Return the old object with a part of the new one, "" for the main part; `now` is for conditions."""
     match part:
         case "status":
-            kept, said = old.get("metadata"), new.get("metadata")
-            if is_custom(resource.kind) and isinstance(kept, Mapping) and isinstance(said, Mapping):
-                # Of a custom resource not even the metadata is taken, but for what says which object is meant.
-                rest = {field: value for field, value in kept.items() if field not in _WHICH}
-                new = {**new, "metadata": rest | {field: said[field] for field in _WHICH if field in said}}
-            return _timed(resource, old, _with(_with(old, "status", new), "metadata", new), now)
+            before, after = old.get("metadata"), new.get("metadata")
+            if is_custom(resource.kind) and isinstance(before, Mapping) and isinstance(after, Mapping):
+                # A custom resource's status update does not even change the metadata, except the identity.
+                rest = {field: value for field, value in before.items() if field not in _IDENTITY}
+                new = {
+                    **new,
+                    "metadata": rest | {field: after[field] for field in _IDENTITY if field in after},
+                }
+            return _with_condition_times(resource, old, _copy(_copy(old, "status", new), "metadata", new), now)
         case "approval":
             conditions = mapping(new, "status").get("conditions", [])
             status = {**mapping(old, "status"), "conditions": conditions}
-            return _timed(resource, old, {**old, "metadata": new.get("metadata"), "status": status}, now)
+            return _with_condition_times(resource, old, {**old, "metadata": new.get("metadata"), "status": status}, now)
         case "finalize":
-            return _with(new, "status", old)
+            return _copy(new, "status", old)
         case "ephemeralcontainers":
-            spec = _with(mapping(old, "spec"), "ephemeralContainers", mapping(new, "spec"))
+            spec = _copy(mapping(old, "spec"), "ephemeralContainers", mapping(new, "spec"))
             return {**old, "metadata": new.get("metadata"), "spec": spec}
         case "resize":
-            spec = _resized(mapping(old, "spec"), mapping(new, "spec"))
+            spec = _merge_resize(mapping(old, "spec"), mapping(new, "spec"))
             return {**old, "metadata": new.get("metadata"), "spec": spec}
     if "status" in resource.subresources:
-        new = _with(new, "status", old)
+        new = _copy(new, "status", old)
     match resource.kind.api_version, resource.kind.name:
         case "v1", "Pod":
-            return {**new, "spec": _readmitted(mapping(old, "spec"), mapping(new, "spec"))}
+            return {**new, "spec": _keep_admitted(mapping(old, "spec"), mapping(new, "spec"))}
         case ("v1", "Namespace") | ("certificates.k8s.io/v1", "CertificateSigningRequest"):
-            return _with(new, "spec", old)
+            return _copy(new, "spec", old)
     return new
 
 
-def _readmitted(old: Data, new: Data) -> Data:
-    """Return the spec of a pod with what admission filled in when it was created."""
-    filled = {field: value for field, value in old.items() if field in _FILLED} | new
-    told = entries(new, "tolerations")
-    keys = {*_TOLERATED} - {each.get("key") for each in told}
+def _keep_admitted(old: Data, new: Data) -> Data:
+    """Return a pod spec with what admission added at creation."""
+    filled = {field: value for field, value in old.items() if field in _ADMITTED_FIELDS} | new
+    tolerations = entries(new, "tolerations")
+    keys = {*_ADMITTED_TOLERATIONS} - {each.get("key") for each in tolerations}
     lost = [each for each in entries(old, "tolerations") if each.get("key") in keys]
-    return filled | {"tolerations": [*told, *lost]} if lost else filled
+    return filled | {"tolerations": [*tolerations, *lost]} if lost else filled
 
 
-def _timed(resource: Resource, old: Data, new: Data, now: str) -> Data:
-    """Say of each condition of a request for a certificate since when it holds; others say it themselves."""
+def _with_condition_times(resource: ApiResource, old: Data, new: Data, now: str) -> Data:
+    """Add times to the conditions of a certificate request; other kinds' writers set them."""
     if resource.kind.name != "CertificateSigningRequest":
         return new
     before = {(each.get("type"), each.get("status")): each for each in entries(old, "status.conditions")}
@@ -89,22 +92,22 @@ def _timed(resource: Resource, old: Data, new: Data, now: str) -> Data:
     return {**new, "status": {**mapping(new, "status"), "conditions": conditions}}
 
 
-def _resized(old: Data, new: Data) -> Data:
-    """Take resources and how they change from the new; where the containers are others, all, which is refused then."""
+def _merge_resize(old: Data, new: Data) -> Data:
+    """Take resources and resize policies of the new spec; all of it if containers differ, which is rejected later."""
     lists = [(entries(old, field), entries(new, field)) for field in _CONTAINERS]
-    if any([each.get("name") for each in was] != [each.get("name") for each in told] for was, told in lists):
+    if any([each.get("name") for each in was] != [each.get("name") for each in now] for was, now in lists):
         return new
-    spec = _with(old, "resources", new)
-    for field, (was, told) in zip(_CONTAINERS, lists, strict=True):
+    spec = _copy(old, "resources", new)
+    for field, (was, now) in zip(_CONTAINERS, lists, strict=True):
         if was:
             spec[field] = [
-                _with(_with(each, "resources", other), "resizePolicy", other)
-                for each, other in zip(was, told, strict=True)
+                _copy(_copy(each, "resources", other), "resizePolicy", other)
+                for each, other in zip(was, now, strict=True)
             ]
     return spec
 
 
-def _with(data: Data, field: str, source: Data) -> Data:
+def _copy(data: Data, field: str, source: Data) -> Data:
     rest = {name: value for name, value in data.items() if name != field}
     return rest | {field: source[field]} if field in source else rest
 
@@ -112,169 +115,169 @@ def _with(data: Data, field: str, source: Data) -> Data:
 class Verbs:
     """Answers one call about the objects of a collection."""
 
-    def __init__(self, store: Store, call: Call, form: Form) -> None:
+    def __init__(self, store: Store, call: ApiCall, form: Representation) -> None:
         self._store = store
         self._cluster = store.cluster
-        self._collection = store.collection(call.resource.stored)
+        self._collection = store.collection(call.resource.storage_kind)
         self._call = call
         self._resource = call.resource
         self._form = form
 
     def get(self) -> Response:
         """Return one object."""
-        return self._answer(self._form.one(self._found()))
+        return self._answer(self._form.encode_one(self._require_existing()))
 
     def list(self) -> Response:
-        """Return what is selected, in pages if the client wants."""
-        selection = Selection(self._resource, self._call.path.namespace, self._call.query)
-        return self._answer(self._form.many(*listed(self._collection, selection, self._call.query)))
+        """Return the selected objects, paged if the client asks for it."""
+        selection = ObjectSelection(self._resource, self._call.path.namespace, self._call.query)
+        return self._answer(self._form.encode_list(*list_page(self._collection, selection, self._call.query)))
 
     def create(self) -> Response:
         """Store a new object."""
         fields, manager = FieldValidation(self._call), FieldManager(self._call, self._cluster)
-        return self._create(manager.created(fields.said()), fields.headers)
+        return self._create(manager.create(fields.decode_body()), fields.headers)
 
     def update(self) -> Response:
-        """Store an object in place of the one of its name."""
-        fields, manager, old = FieldValidation(self._call), FieldManager(self._call, self._cluster), self._found()
-        new = manager.updated(self._resource.data(old), self._part(old, fields.said()))
+        """Replace an object."""
+        fields = FieldValidation(self._call)
+        manager, old = FieldManager(self._call, self._cluster), self._require_existing()
+        new = manager.update(self._resource.data(old), self._merge_part(old, fields.decode_body()))
         return self._replace(old, new, fields.headers)
 
     def patch(self) -> Response:
-        """Change an object as a patch says."""
-        old, fields, manager = self._found(), FieldValidation(self._call), FieldManager(self._call, self._cluster)
-        asked = self._call.request
-        new = fields.patched(apply_patch(self._resource.data(old), asked.body, asked.content_type))
+        """Patch an object."""
+        old, fields = self._require_existing(), FieldValidation(self._call)
+        manager = FieldManager(self._call, self._cluster)
+        request = self._call.request
+        new = fields.check_patched(apply_patch(self._resource.data(old), request.body, request.content_type))
         check_uid(old, new)
-        new = manager.updated(self._resource.data(old), self._part(old, new))
+        new = manager.update(self._resource.data(old), self._merge_part(old, new))
         return self._replace(old, new, fields.headers)
 
     def apply(self) -> Response:
-        """Merge a configuration into an object, or make one of it."""
+        """Apply a configuration to an object, or create one."""
         manager, fields = FieldManager(self._call, self._cluster), FieldValidation(self._call)
-        config = json_object(self._call.request.body)
+        config = decode_json_object(self._call.request.body)
         old = self._collection.find(self._call.key)
         if old is None and not self._call.path.subresource:
-            new = fields.patched(manager.applied({}, config))
+            new = fields.check_patched(manager.apply({}, config))
             check_name(name(new), self._call.path.name)
             return self._create(new, fields.headers)
-        old = self._found()
-        new = fields.patched(manager.applied(self._resource.data(old), config))
+        old = self._require_existing()
+        new = fields.check_patched(manager.apply(self._resource.data(old), config))
         check_uid(old, new)
-        return self._replace(old, managed_as(new, self._part(old, new)), fields.headers)
+        return self._replace(old, copy_managed_fields(new, self._merge_part(old, new)), fields.headers)
 
     def _create(self, data: Data, headers: Mapping[str, str]) -> Response:
-        data = asked_by(data, self._resource, self._call.request.user or ADMIN)
-        draft = created(self._cluster, self._resource, self._call.path.namespace, data)
+        data = with_requester(data, self._resource, self._call.request.user or ADMIN)
+        draft = draft_creation(self._cluster, self._resource, self._call.path.namespace, data)
         metadata = draft.subject.metadata
-        if self._collection.find((metadata.namespace, metadata.name)) is not None:  # what is there without being stored
+        if self._collection.find((metadata.namespace, metadata.name)) is not None:  # also one that is not stored
             raise api_errors.already_exists(self._resource.kind.struct, metadata.name)
-        return self._answer(self._form.one(self._written(draft)), 201, headers)
+        return self._answer(self._form.encode_one(self._store_draft(draft)), 201, headers)
 
-    def _part(self, old: Document, new: Data) -> Data:
+    def _merge_part(self, old: ApiDocument, new: Data) -> Data:
         shown, part = self._resource.data(old), self._call.path.subresource
-        return with_part(self._resource, part, shown, new, self._cluster.timestamp())
+        return merge_part(self._resource, part, shown, new, self._cluster.timestamp())
 
-    def _replace(self, old: Document, new: Data, headers: Mapping[str, str]) -> Response:
+    def _replace(self, old: ApiDocument, new: Data, headers: Mapping[str, str]) -> Response:
         if isinstance(old.subject, Service):
-            new = with_kept_addresses(self._resource.data(old), new)
-        return self._answer(self._form.one(self._amended(old, new)), headers=headers)
+            new = keep_addresses(self._resource.data(old), new)
+        return self._answer(self._form.encode_one(self._store_update(old, new)), headers=headers)
 
-    def _amended(self, old: Document, new: Data) -> Document:
-        """Store an object in place of the old one; what changes nothing is no write."""
-        draft = amended(self._cluster, self._resource, old, new, self._call.path.subresource)
-        return old if draft.data == old.data else self._written(draft)
+    def _store_update(self, old: ApiDocument, new: Data) -> ApiDocument:
+        draft = draft_update(self._cluster, self._resource, old, new, self._call.path.subresource)
+        return old if draft.data == old.data else self._store_draft(draft)
 
-    def _written(self, draft: Draft) -> Document:
-        """Store a draft, unless the client only wants to see what that would come to."""
+    def _store_draft(self, draft: Draft) -> ApiDocument:
         if isinstance(draft.subject, Service):
-            others = self._collection.at(self._collection.version)
-            draft = draft._replace(data=addressed(draft.data, others))
-        return draft.then(draft.subject) if self._call.is_dry_run else self._collection.write(draft)
+            others = self._collection.documents_at(self._collection.version)
+            draft = draft._replace(data=assign_addresses(draft.data, others))
+        return draft.to_document(draft.subject) if self._call.is_dry_run else self._collection.write(draft)
 
     def delete(self) -> Response:
-        """Delete an object; a pod on a node stays until its kubelet has ended it."""
-        old, options = self._found(), DeleteOptions.of(self._call)
-        subject, wanted = old.subject, options.preconditions
-        if wanted.uid not in ("", subject.metadata.uid):
-            raise api_errors.recreated(type(subject), subject.metadata.name, wanted.uid, subject.metadata.uid)
-        if wanted.resource_version not in ("", subject.metadata.resource_version):
+        """Delete an object; a pod on a node stays until its kubelet has terminated it."""
+        old, options = self._require_existing(), DeleteOptions.from_call(self._call)
+        subject, expected = old.subject, options.preconditions
+        if expected.uid not in ("", subject.metadata.uid):
+            raise api_errors.deletion_conflict(type(subject), subject.metadata.name, expected.uid, subject.metadata.uid)
+        if expected.resource_version not in ("", subject.metadata.resource_version):
             version = subject.metadata.resource_version
             why = (
-                f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the "
+                f"the ResourceVersion in the precondition ({expected.resource_version}) does not match the "
                 f"ResourceVersion in record ({version}). The object might have been modified"
             )
             raise api_errors.conflict(kind_of(subject).name, subject.metadata.name, why)
         if self._call.is_dry_run or "All" in options.dry_run:
-            return self._answer(self._form.one(old))
+            return self._answer(self._form.encode_one(old))
         self._remove(subject, options)
-        left = self._collection.find(old.key)
-        if left is not None and left.subject.metadata.uid != subject.metadata.uid:
-            left = None  # somebody has made it again at once
-        if left is not None or isinstance(subject, Pod | Namespace):
-            return self._answer(self._form.one(left or old.at(self._collection.version)))
+        remaining = self._collection.find(old.key)
+        if remaining is not None and remaining.subject.metadata.uid != subject.metadata.uid:
+            remaining = None  # created again meanwhile
+        if remaining is not None or isinstance(subject, Pod | Namespace):
+            return self._answer(self._form.encode_one(remaining or old.with_version(self._collection.version)))
         return success(self._call.subject, subject.metadata.uid)
 
     def delete_all(self) -> Response:
-        """Delete what is selected, and return it as it was."""
-        options = DeleteOptions.of(self._call)
-        selection = Selection(self._resource, self._call.path.namespace, self._call.query)
-        documents, metadata = listed(self._collection, selection, self._call.query)
+        """Delete the selected objects, and return them."""
+        options = DeleteOptions.from_call(self._call)
+        selection = ObjectSelection(self._resource, self._call.path.namespace, self._call.query)
+        documents, metadata = list_page(self._collection, selection, self._call.query)
         if not self._call.is_dry_run and "All" not in options.dry_run:
             for document in documents:
                 self._remove(document.subject, options)
-        return self._answer(self._form.many(documents, metadata))
+        return self._answer(self._form.encode_list(documents, metadata))
 
     def _remove(self, subject: ApiObject, options: DeleteOptions) -> None:
         metadata, grace = subject.metadata, options.grace_period_seconds
-        self._store.delete_within(subject)
-        where = type(subject), metadata.name, metadata.namespace
-        if self._cluster.find(*where) is None:  # it was only reckoned
+        self._store.delete_contents(subject)
+        target = type(subject), metadata.name, metadata.namespace
+        if self._cluster.find(*target) is None:  # a virtual object
             self._cluster.write(subject)
         policy = options.policy
         if policy is None and not {FOREGROUND, ORPHAN}.intersection(metadata.finalizers):
-            # What becomes of the dependents where nobody says it: those of the oldest kinds stay.
+            # By default, the dependents of the oldest kinds are orphaned.
             policy = "Orphan" if isinstance(subject, Job | ReplicationController) else None
-        self._cluster.remove(*where, uid=metadata.uid, grace=grace, policy=policy)
+        self._cluster.remove(*target, uid=metadata.uid, grace=grace, policy=policy)
 
-    def _found(self) -> Document:
-        found = self._collection.find(self._call.key)
-        if found is None:
+    def _require_existing(self) -> ApiDocument:
+        document = self._collection.find(self._call.key)
+        if document is None:
             raise api_errors.not_found(self._resource.kind.struct, self._call.path.name)
-        return found
+        return document
 
     def _answer(self, body: bytes, status: int = 200, headers: Mapping[str, str] = {}) -> Response:
         return Response(status, body, {"content-type": JSON, **headers})
 
 
 class ScaleVerbs(Verbs):
-    """Answers a call about the scale of an object; `paths` says where its kind has that."""
+    """Answers one call about the scale of an object; `paths` are its fields."""
 
-    def __init__(self, store: Store, call: Call, form: Form, paths: ScalePaths) -> None:
+    def __init__(self, store: Store, call: ApiCall, form: Representation, paths: ScalePaths) -> None:
         super().__init__(store, call, form)
         self._paths = paths
 
     def get(self) -> Response:
-        return self._shown(self._found())
+        return self._answer_scale(self._require_existing())
 
     def update(self) -> Response:
-        return self._rescale(self._found(), object_in(self._call.request))
+        return self._rescale(self._require_existing(), decode_object(self._call.request))
 
     def patch(self) -> Response:
-        old, asked = self._found(), self._call.request
-        scale = scale_of(self._paths, self._resource.data(old))
-        return self._rescale(old, apply_patch(scale, asked.body, asked.content_type))
+        old, request = self._require_existing(), self._call.request
+        scale = to_scale(self._paths, self._resource.data(old))
+        return self._rescale(old, apply_patch(scale, request.body, request.content_type))
 
     def apply(self) -> Response:
-        manager, old, kind = FieldManager(self._call, self._cluster), self._found(), self._resource.kind
-        scale = json_object(self._call.request.body)
-        config = {"apiVersion": kind.api_version, "kind": kind.name} | scaled(self._paths, {}, scale)
-        return self._shown(self._amended(old, manager.applied(self._resource.data(old), config)))
+        manager, old, kind = FieldManager(self._call, self._cluster), self._require_existing(), self._resource.kind
+        scale = decode_json_object(self._call.request.body)
+        config = {"apiVersion": kind.api_version, "kind": kind.name} | with_scale(self._paths, {}, scale)
+        return self._answer_scale(self._store_update(old, manager.apply(self._resource.data(old), config)))
 
-    def _rescale(self, old: Document, scale: Data) -> Response:
+    def _rescale(self, old: ApiDocument, scale: Data) -> Response:
         shown = self._resource.data(old)
-        new = FieldManager(self._call, self._cluster).updated(shown, scaled(self._paths, shown, scale))
-        return self._shown(self._amended(old, new))
+        new = FieldManager(self._call, self._cluster).update(shown, with_scale(self._paths, shown, scale))
+        return self._answer_scale(self._store_update(old, new))
 
-    def _shown(self, document: Document) -> Response:
-        return answered(scale_of(self._paths, self._resource.data(document)))
+    def _answer_scale(self, document: ApiDocument) -> Response:
+        return answered(to_scale(self._paths, self._resource.data(document)))

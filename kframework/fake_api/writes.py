@@ -1,6 +1,6 @@
-"""What a client may say of an object when it creates or changes it, and what the cluster makes of that.
+"""Checks of what clients may create or change, and the resulting drafts.
 
-Status is a resource of its own: who writes an object does not touch its status, who writes the status nothing else.
+Status is a separate resource: writing an object leaves its status unchanged, and vice versa.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from msgspec.structs import replace
 from kframework.client import api_errors
 from kframework.client.transport import User
 from kframework.errors import InputError
-from kframework.fake_api.custom.definitions import CustomResourceDefinition, accepted, causes_of, named
+from kframework.fake_api.custom.definitions import (
+    CustomResourceDefinition,
+    definition_causes,
+    establish,
+    fill_names,
+)
+from kframework.fake_api.resources import ApiResource
 from kframework.fake_api.schema.causes import Cause, InvalidObjectError
 from kframework.fake_api.schema.shared_specs import qos_class
 from kframework.fake_api.schema.validation.changes import change_causes, part_causes
 from kframework.fake_api.schema.validation.kinds import object_causes
 from kframework.fake_api.schema.validation.pods import metadata_causes
-from kframework.fake_api.served import Resource
-from kframework.fake_api.wire.documents import Data, Document, Draft, followed
+from kframework.fake_api.wire.documents import ApiDocument, Data, Draft, update_document
 from kframework.fake_api.wire.plain_data import mapping
 from kframework.in_memory.admission import check_version
 from kframework.in_memory.cluster import MemoryCluster
@@ -28,79 +33,78 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import convert
 
 
-def asked_by(said: Data, resource: Resource, user: User) -> Data:
-    """Return what a user says of a new object; a request for a certificate names who makes it."""
+def with_requester(said: Data, resource: ApiResource, user: User) -> Data:
+    """Return a new object with its requester, if it is a certificate request."""
     if resource.kind.name != "CertificateSigningRequest":
         return said
     who = {"username": user.name, "groups": list(user.groups)} | ({"uid": user.uid} if user.uid else {})
     return {**said, "spec": mapping(said, "spec") | who}
 
 
-def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Data) -> Draft:
-    """Return what creating an object would store; ClusterError 400, 403, 404, 409, 422 or 500 as an API server."""
-    data = _stored(resource, said, namespace)
-    # A node is created with its status, as by a kubelet.
+def draft_creation(cluster: MemoryCluster, resource: ApiResource, namespace: str, said: Data) -> Draft:
+    """Return the draft of a new object; ClusterError 400, 403, 404, 409, 422 or 500 as an API server."""
+    data = _to_stored(resource, said, namespace)
+    # A node is created with its status, because kubelets do that.
     if "status" in resource.subresources and resource.kind.struct is not Node:
         data.pop("status", None)
     if resource.kind.struct is Pod:
         data["status"] = {"qosClass": qos_class(mapping(data, "spec"))}
-    subject = _read(resource, data)
+    subject = _decode_struct(resource, data)
     admitted = cluster.admit_request(subject)
     causes = _causes(resource, data)
-    if wrong := [*causes, *_broken_rules(resource, data, None, causes)]:
+    if wrong := [*causes, *_rule_violations(resource, data, None, causes)]:
         raise InvalidObjectError(resource.kind.name, resource.group, admitted.metadata.name, wrong)
-    data = followed(data, subject, admitted)
+    data = update_document(data, subject, admitted)
     if isinstance(admitted, CustomResourceDefinition):
-        data = accepted(data, cluster.timestamp(), cluster.objects(CustomResourceDefinition))
-        admitted = _read(resource, data)
+        data = establish(data, cluster.timestamp(), cluster.objects(CustomResourceDefinition))
+        admitted = _decode_struct(resource, data)
     return Draft(admitted, data)
 
 
-def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Data, part: str = "") -> Draft:
-    """Return what storing this in place of the old would store; ClusterError 400, 404, 409 or 422.
+def draft_update(cluster: MemoryCluster, resource: ApiResource, old: ApiDocument, said: Data, part: str = "") -> Draft:
+    """Return the draft of an update; ClusterError 400, 404, 409 or 422.
 
-    `part` is the path over which it comes: what may change depends on that.
+    `part` is the subresource: allowed changes depend on it.
     """
     namespace, name = old.key
-    data = _stored(resource, said, namespace)
-    subject = _read(resource, data)
+    data = _to_stored(resource, said, namespace)
+    subject = _decode_struct(resource, data)
     check_name(subject.metadata.name, name)
     check_version(subject)
     new = cluster.amend(subject, old.subject)
     metadata = new.metadata
-    if has_generation(resource.stored) and metadata.generation == old.subject.metadata.generation:
-        if not says_the_same(old.data, data):  # in what no struct holds
+    if has_generation(resource.storage_kind) and metadata.generation == old.subject.metadata.generation:
+        if not says_the_same(old.data, data):  # in fields that no struct has
             new = replace(new, metadata=replace(metadata, generation=metadata.generation + 1))
-    data = followed(data, subject, new)
-    if causes := _causes(resource, data):  # what was there before may stay, wherever it came from
+    data = update_document(data, subject, new)
+    if causes := _causes(resource, data):  # existing problems may stay
         before = _causes(resource, old.data)
         causes = [each for each in causes if each not in before]
-    kind = resource.stored
+    kind = resource.storage_kind
     changes = change_causes(old.data, data, kind.api_version, kind.name)
     of_part = part_causes(part, old.data, data, kind.api_version, kind.name)
-    if wrong := [*changes, *of_part, *causes, *_broken_rules(resource, data, old.data, causes)]:
+    if wrong := [*changes, *of_part, *causes, *_rule_violations(resource, data, old.data, causes)]:
         raise InvalidObjectError(resource.kind.name, resource.group, name, wrong)
     return Draft(new, data)
 
 
 def check_name(said: str, name: str) -> None:
-    """Raise ClusterError 400 if an object has another name than the path."""
+    """Raise ClusterError 400 if an object's name differs from the path's."""
     if said != name:
         raise api_errors.bad_request(
             f"the name of the object ({said:.253}) does not match the name on the URL ({name})"
         )
 
 
-def check_uid(old: Document, patched: Data) -> None:
-    """Raise ClusterError 422 if a patch says that the object is another one; to who updates that is a conflict."""
+def check_uid(old: ApiDocument, patched: Data) -> None:
+    """Raise ClusterError 422 if a patch changes the uid; an update with another uid is a conflict."""
     metadata, subject = patched.get("metadata"), old.subject
     uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
     if uid not in (None, "", subject.metadata.uid):
-        raise api_errors.other_than_patched(type(subject), subject.metadata.name, str(uid))
+        raise api_errors.immutable_uid(type(subject), subject.metadata.name, str(uid))
 
 
-def _stored(resource: Resource, said: Data, namespace: str) -> Data:
-    """Return what a client said of an object as it would be stored, if it is for this kind and this namespace."""
+def _to_stored(resource: ApiResource, said: Data, namespace: str) -> Data:
     kind = resource.kind
     for field, expected in (("apiVersion", kind.api_version), ("kind", kind.name)):
         given = said.get(field, expected)
@@ -117,26 +121,26 @@ def _stored(resource: Resource, said: Data, namespace: str) -> Data:
         raise api_errors.bad_request(why)
     kept = {field: value for field, value in metadata.items() if field != "selfLink" and value not in ({}, [])}
     data["metadata"] = kept | {"namespace": namespace} if namespace else kept
-    data = {**resource.read(data), "apiVersion": resource.stored.api_version}
-    return named(data) if resource.kind.struct is CustomResourceDefinition else data
+    data = {**resource.from_view(data), "apiVersion": resource.storage_kind.api_version}
+    return fill_names(data) if resource.kind.struct is CustomResourceDefinition else data
 
 
-def _causes(resource: Resource, data: Data) -> list[Cause]:
-    kind = resource.stored
+def _causes(resource: ApiResource, data: Data) -> list[Cause]:
+    kind = resource.storage_kind
     if resource.custom is not None:
         return [*metadata_causes(mapping(data, "metadata"), kind.name), *resource.custom.causes(data)]
     if kind.struct is CustomResourceDefinition:
-        return causes_of(data)
+        return definition_causes(data)
     return list(object_causes(data, kind.api_version, kind.name))
 
 
-def _broken_rules(resource: Resource, data: Data, old: Data | None, causes: list[Cause]) -> list[Cause]:
-    return resource.custom.broken_rules(data, old, causes) if resource.custom is not None else []
+def _rule_violations(resource: ApiResource, data: Data, old: Data | None, causes: list[Cause]) -> list[Cause]:
+    return resource.custom.rule_violations(data, old, causes) if resource.custom is not None else []
 
 
-def _read(resource: Resource, data: Data) -> ApiObject:
+def _decode_struct(resource: ApiResource, data: Data) -> ApiObject:
     try:
-        return convert(data, resource.stored)
+        return convert(data, resource.storage_kind)
     except InputError as error:
         kind = resource.kind
         why = f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {error}'

@@ -82,7 +82,7 @@ def as_request(subject: T) -> T:
     ClusterError 500 if it names a version. A node comes with its status because a kubelet creates it.
     """
     if subject.metadata.resource_version:
-        raise api_errors.versioned()
+        raise api_errors.version_forbidden()
     metadata = replace(
         subject.metadata,
         uid="",
@@ -190,7 +190,7 @@ def check_version(subject: ApiObject) -> None:
     """Raise ClusterError 422 if a client must say which version it updates, and does not."""
     kind, metadata = type(subject), subject.metadata
     if not metadata.resource_version and (kind in _NEED_VERSION or is_custom(kind_of(kind))):
-        raise api_errors.unversioned(kind, metadata.name)
+        raise api_errors.version_required(kind, metadata.name)
 
 
 def check_identity(old: T, new: T) -> None:
@@ -201,7 +201,7 @@ def check_identity(old: T, new: T) -> None:
             why = f"the {field} of the object ({there:.253}) does not match the {field} on the URL ({here})"
             raise api_errors.bad_request(why)
     if said.uid not in (was.uid, ""):
-        raise api_errors.other_than_patched(type(old), was.name, said.uid)
+        raise api_errors.immutable_uid(type(old), was.name, said.uid)
 
 
 def merge_patch(target: object, patch: object) -> object:

@@ -146,7 +146,7 @@ class MemoryCluster(MemoryStore, Cluster):
         return self._at_once("patch_pod_status", Pod, namespace, name, patch)
 
     def record_event(self, record: EventRecord) -> Awaitable[None]:
-        namespace = record.occasion.pod.namespace
+        namespace = record.series_key.pod.namespace
         name = record.name if self.faults else ""  # nobody else asks, and it took a quarter of the call
         return self._at_once("record_event", Event, namespace, name, lambda: self.keep_event(record))
 
@@ -197,7 +197,7 @@ class MemoryCluster(MemoryStore, Cluster):
             admission.check_status(kind)
             old = self.read(kind, name, namespace, uid=uid)
             if resource_version not in ("", old.metadata.resource_version):
-                raise api_errors.modified(kind, name)
+                raise api_errors.version_conflict(kind, name)
             return self.replace(admission.patched(old, {"status": patch}))
 
         return await self._call("patch_status", kind, namespace, name, apply)
@@ -246,4 +246,4 @@ async def _refused(error: ClusterError) -> None:
 
 
 def _says(status: PodStatus, condition: PodCondition) -> bool:
-    return any(old.type == condition.type and transitions.says_the_same(old, condition) for old in status.conditions)
+    return any(old.type == condition.type and transitions.is_equivalent(old, condition) for old in status.conditions)

@@ -114,7 +114,7 @@ class KindStore(Generic[T]):
     def changes(self, since: int) -> list[Change]:
         """Return what happened after a version; ClusterError 410 when part of it is forgotten."""
         if since < self._forgotten:
-            raise api_errors.expired(since, self._forgotten)
+            raise api_errors.version_expired(since, self._forgotten)
         return [change for change in self._history if change.version > since]
 
     def subscribe(self, receive: Receive) -> None:

@@ -87,7 +87,7 @@ class MemoryStore:
         self.version: int = version
         self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
         self._follow_all: Receive | None = None
-        self._unattended = transitions.UNATTENDED
+        self._unattended = transitions.IGNORED_FINALIZERS
         self._terminating: set[str] = set()  # namespaces that were deleted, and still hold something
         #: What a scheduler told of pods since somebody last looked, with the version and the time of each write: in a
         #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
@@ -132,7 +132,7 @@ class MemoryStore:
         if found is None:
             raise api_errors.not_found(kind, name)
         if uid not in ("", found.metadata.uid):
-            raise api_errors.other_uid(kind, name, uid, found.metadata.uid)
+            raise api_errors.uid_conflict(kind, name, uid, found.metadata.uid)
         return found
 
     def objects(self, kind: type[T], namespace: str = "") -> list[T]:
@@ -155,7 +155,7 @@ class MemoryStore:
         kind, kind_store = type(subject), self._kind_store(type(subject))
         if not subject.metadata.name:
             if not subject.metadata.generate_name:
-                raise api_errors.unnamed(kind)
+                raise api_errors.name_required(kind)
             subject = structs.replace(subject, metadata=self._named(kind_store, subject.metadata))
         classes = self._kind_store(PriorityClass).objects.values()
         subject = admission.admitted(subject, self.version + 1, self.timestamp(), classes)
@@ -170,7 +170,7 @@ class MemoryStore:
         if namespace:
             home = self.read(Namespace, namespace).metadata
             if home.deletion_timestamp is not None:
-                raise api_errors.terminating(type(subject), subject.metadata.name, namespace)
+                raise api_errors.namespace_terminating(type(subject), subject.metadata.name, namespace)
             device_admission.check_admin_access(subject, home.labels)
         return named(self.admit(admission.as_request(subject)))
 
@@ -227,12 +227,12 @@ class MemoryStore:
         kind_store = self._kind_store(kind)
         old = self.read(kind, name, namespace)
         if uid not in ("", old.metadata.uid):
-            raise api_errors.recreated(kind, name, uid, old.metadata.uid)
+            raise api_errors.deletion_conflict(kind, name, uid, old.metadata.uid)
         if isinstance(old, Namespace):
             self._end_namespace(old)
             return
-        propagating = transitions.propagating(old, policy)
-        rest = transitions.deleting(propagating, grace, self._clock.now(), self._unattended)
+        propagating = transitions.with_propagation_policy(old, policy)
+        rest = transitions.start_deletion(propagating, grace, self._clock.now(), self._unattended)
         if rest is None:
             self._take_away(kind_store, old)
         elif rest is not old:
@@ -248,7 +248,7 @@ class MemoryStore:
         if name in _IMMORTAL_NAMESPACES:
             raise api_errors.forbidden(Namespace, name, "this namespace may not be deleted")
         if old.metadata.deletion_timestamp is None:
-            self.write(transitions.terminating(old, self._clock.now()))
+            self.write(transitions.terminate_namespace(old, self._clock.now()))
         self._make_events()  # what is kept of them goes too, lest it outlive the namespace
         for kind in [kind for kind, kind_store in self._kind_stores.items() if kind_store.kind.namespaced]:
             for each in self.objects(kind, name):
@@ -261,13 +261,13 @@ class MemoryStore:
         namespaced = (each for each in self._kind_stores.values() if each.kind.namespaced)
         if not any(place == name for kind_store in namespaced for place, _ in kind_store.objects):
             self._terminating.remove(name)
-            self.write(transitions.emptied(self.read(Namespace, name)))
+            self.write(transitions.remove_namespace_finalizer(self.read(Namespace, name)))
 
     def assign(self, namespace: str, name: str, uid: str, node_name: str) -> Pod:
         """Bind a pod to a node; ClusterError 404, or 409 if it is another, bound, gated or being deleted."""
         pod = self.read(Pod, name, namespace, uid=uid)
         node = self.find(Node, node_name)
-        return self._write(self._kind_store(Pod), transitions.bound(pod, node_name, node, self.timestamp()))
+        return self._write(self._kind_store(Pod), transitions.bind_pod(pod, node_name, node, self.timestamp()))
 
     def assign_pods(self, assigned: Iterable[tuple[str, str, str, str]]) -> dict[int, ClusterError]:
         """Bind pods, given by namespace, name, uid and node; return the errors of `assign` by their places."""
@@ -277,7 +277,7 @@ class MemoryStore:
             try:
                 old = self.read(Pod, name, namespace, uid=uid)
                 version = str(self.version + 1)
-                new = transitions.bound(old, node_name, self.find(Node, node_name), now, version)
+                new = transitions.bind_pod(old, node_name, self.find(Node, node_name), now, version)
             except ClusterError as error:
                 errors[place] = error
                 continue
@@ -292,7 +292,7 @@ class MemoryStore:
 
     def keep_event(self, record: EventRecord) -> None:
         """Store what a scheduler tells of a pod; ClusterError 404 if its namespace is gone."""
-        self.read(Namespace, record.occasion.pod.namespace)
+        self.read(Namespace, record.series_key.pod.namespace)
         self.version += 1
         self._kept_events.append((copy(record), self.version, self.timestamp()))
         if Event in self._kind_stores and self._kind_stores[Event].subscribers:
@@ -350,9 +350,9 @@ class MemoryStore:
         namespace, name = self._kind_store(kind).key(subject.metadata)
         old = old or self.read(kind, name, namespace)
         if uid not in ("", old.metadata.uid):
-            raise api_errors.other_uid(kind, name, uid, old.metadata.uid)
+            raise api_errors.uid_conflict(kind, name, uid, old.metadata.uid)
         if subject.metadata.resource_version not in ("", old.metadata.resource_version):
-            raise api_errors.modified(kind, name)
+            raise api_errors.version_conflict(kind, name)
         return old, admission.updated(old, subject)
 
     def _write(self, kind_store: KindStore[T], subject: T, written: Said | None = None) -> T:

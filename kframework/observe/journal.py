@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from kframework.client.missing_rights import lacks_right
+from kframework.client.missing_rights import is_denial
 from kframework.core.cycle.records import Binding, Decision, Observer, Result
 from kframework.values.status import Code
 from kframework.verbosity import NOTICE, V2
@@ -72,7 +72,7 @@ class Journal(Observer):
             self._wait(binding)
         elif binding.code is not Code.SKIP:
             # A missing right was said where it was noted, and need not be with every pod.
-            level = V2 if lacks_right(binding.message) else logging.ERROR
+            level = V2 if is_denial(binding.message) else logging.ERROR
             _log.log(level, "Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})
 
     def _wait(self, record: Decision | Binding) -> None:

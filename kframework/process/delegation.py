@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
-from kframework.client.kube import Connection, connect
-from kframework.client.rest import ask
+from kframework.client.kube import ConnectionSettings, connect
+from kframework.client.rest import send_with_retries
 from kframework.client.transport import Request, Response, Transport
 from kframework.errors import ClusterError, visible
 from kframework.process.http.statuses import NOBODY, failure
@@ -45,8 +45,8 @@ _MASTERS, _AUTHENTICATED = "system:masters", "system:authenticated"
 class Delegation:
     """Whom to ask who somebody is, and what he may do; paths may end with `*`, times are in seconds."""
 
-    authentication: Connection
-    authorization: Connection
+    authentication: ConnectionSettings
+    authorization: ConnectionSettings
     always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
     token_ttl: float = 10.0
     authorized_ttl: float = 10.0
@@ -206,7 +206,7 @@ async def _asked(transport: Transport, path: str, review: object, form: type[T])
     request = Request(method="POST", path=path, body=msgspec.json.encode(review), timeout=PATIENCE)
     try:
         async with asyncio.timeout(PATIENCE):
-            return msgspec.json.decode(await ask(transport, request), type=form)
+            return msgspec.json.decode(await send_with_retries(transport, request), type=form)
     except TimeoutError as error:
         raise ClusterError(f"POST {path}: no answer within {PATIENCE:g} s", status=0) from error
     except (ValueError, RecursionError) as error:

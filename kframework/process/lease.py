@@ -20,7 +20,7 @@ import anyio
 from msgspec import structs
 
 from kframework.client.cluster import Cluster
-from kframework.client.missing_rights import lacks_right
+from kframework.client.missing_rights import is_denial
 from kframework.clock import Clock, rfc3339, rfc3339_micro
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.errors import ClusterError
@@ -310,7 +310,7 @@ class LeaderElection:
 
     def _complain(self, level: int, text: str, error: ClusterError) -> None:
         """Log what went wrong with the lease, unless it is a missing right, which was said where it was noted."""
-        if not lacks_right(error.message):
+        if not is_denial(error.message):
             _log.log(level, text, self._name, error)
 
     async def _asked(self, call: Coroutine[object, object, T]) -> T:

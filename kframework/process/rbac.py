@@ -13,7 +13,7 @@ from typing import get_args
 
 import msgspec
 
-from kframework.client.request_attributes import GROUP, Rule
+from kframework.client.request_attributes import RBAC_GROUP, PolicyRule
 from kframework.config.models import LeaderElection
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.plugin import Verb, Watch
@@ -26,7 +26,7 @@ _SEEING = ("get", "list", "watch")
 _VERBS = (*_SEEING, *get_args(Verb))
 
 
-def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iterable[Watch] = ()) -> list[Rule]:
+def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iterable[Watch] = ()) -> list[PolicyRule]:
     """Return what the scheduler must be allowed in all namespaces.
 
     `watches` are those of others than plugins, `reads` what these read one by one, without watching it.
@@ -40,7 +40,7 @@ def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iter
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource), allowed in sorted(granted.items()):
         alike[group, tuple(sorted(allowed, key=_VERBS.index))].append(resource)
-    return [Rule((group,), tuple(resources), verbs) for (group, verbs), resources in alike.items()]
+    return [PolicyRule((group,), tuple(resources), verbs) for (group, verbs), resources in alike.items()]
 
 
 def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[ApiObject], str, Iterable[str]]]:
@@ -61,23 +61,23 @@ def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[
                 yield kind, "binding", ("patch",)
 
 
-def lease_rules(election: LeaderElection) -> list[Rule]:
+def lease_rules(election: LeaderElection) -> list[PolicyRule]:
     """Return what the leader election must be allowed in the namespace of its Lease; nothing where there is none."""
     if not election.leader_elect:
         return []
     lease, event = kind_of(Lease), kind_of(CoreEvent)
     return [
-        Rule((_group(event),), (event.plural,), ("create",)),
-        Rule((_group(lease),), (lease.plural,), ("create",)),  # what is not there yet has no name to limit it to
-        Rule((_group(lease),), (lease.plural,), ("get", "watch", "update"), (election.resource_name,)),
+        PolicyRule((_group(event),), (event.plural,), ("create",)),
+        PolicyRule((_group(lease),), (lease.plural,), ("create",)),  # what is not there yet has no name to limit it to
+        PolicyRule((_group(lease),), (lease.plural,), ("get", "watch", "update"), (election.resource_name,)),
     ]
 
 
-def review_rules() -> list[Rule]:
+def review_rules() -> list[PolicyRule]:
     """Return what it takes to have the API server say who may ask the endpoints."""
     return [
-        Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
-        Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
+        PolicyRule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
+        PolicyRule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
     ]
 
 
@@ -87,7 +87,7 @@ def manifests(
     *,
     watches: Iterable[Watch] = (),
     reads: Iterable[Watch] = (),
-    reviews: Iterable[Rule] = (),
+    reviews: Iterable[PolicyRule] = (),
     name: str,
     namespace: str,
 ) -> list[dict[str, object]]:
@@ -104,17 +104,17 @@ def manifests(
 
 
 def _granted(
-    role: str, metadata: dict[str, str], rules: list[Rule], account: dict[str, str]
+    role: str, metadata: dict[str, str], rules: list[PolicyRule], account: dict[str, str]
 ) -> Iterator[dict[str, object]]:
     """Yield a role with these rules and its binding to an account, or nothing where there are no rules."""
     if rules:
-        reference = {"apiGroup": GROUP, "kind": role, "name": metadata["name"]}
+        reference = {"apiGroup": RBAC_GROUP, "kind": role, "name": metadata["name"]}
         yield {**_head(role, metadata), "rules": [msgspec.to_builtins(rule) for rule in rules]}
         yield {**_head(f"{role}Binding", metadata), "roleRef": reference, "subjects": [dict(account)]}
 
 
 def _head(kind: str, metadata: dict[str, str]) -> dict[str, object]:
-    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": dict(metadata)}
+    return {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": dict(metadata)}
 
 
 def _group(kind: Kind[ApiObject]) -> str:

@@ -14,7 +14,7 @@ from msgspec import structs
 from kframework._version import __version__
 from kframework.client.cluster import Cluster
 from kframework.client.flow_control import FlowControl
-from kframework.client.kube import Connection, connect
+from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import RIGHTS_COMMAND, MissingRights, RightsTransport
 from kframework.client.transport import FencedTransport, WriteFence
@@ -57,7 +57,7 @@ class RealServer(Server):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ConnectionSettings,
         configuration: Configuration,
         clock: Clock,
         requests: RequestCounts | None = None,

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 import anyio
 
-from kframework.clock import Clock, in_turn
+from kframework.clock import Clock, await_in_order
 from kframework.config.configuration import HookTimeouts
 from kframework.config.models import camel
 from kframework.core.cycle.records import Binding, fit_error
@@ -262,7 +262,7 @@ class BindingCycle:
         else:
             work = within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
         # After answers from outside, plugins go on in the order of the attempts.
-        return (yield from wait_for(contained(in_turn(self._trace.attempt, work))))
+        return (yield from wait_for(contained(await_in_order(self._trace.attempt, work))))
 
     def _notify(self, step: Step) -> Suspendable[Status | None]:
         """Tell one plugin that the pod is bound; return what went wrong, which changes nothing."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kframework.client.event_record import EventRecord, Occasion, PodReference
+from kframework.client.event_record import EventRecord, PodReference, SeriesKey
 from kframework.clock import Clock
 from kframework.core.effects import PodEvent
 from kframework.state.pods import PendingPod, PodInfo
@@ -41,8 +41,8 @@ class EventRecorder:
         self._recorded += 1
         now, related = self._clock.now(), told.related
         pod, other = _reference(told.pod), _reference(related) if related is not None else None
-        occasion = Occasion(told.profile, told.reason, told.action, told.warning, pod, other)
-        record = EventRecord(occasion, _cut(told.note), now, self._recorded, now)
+        series_key = SeriesKey(told.profile, told.reason, told.action, told.warning, pod, other)
+        record = EventRecord(series_key, _cut(told.note), now, self._recorded, now)
         if told.reason == _LAST:
             self.pod_ended(pod.uid)
             self._write(record)
@@ -84,21 +84,21 @@ def _cut(note: str) -> str:
 class EventAggregator:
     """Knows the events of the last minutes, and says what of a further one is to be written; `now` is in seconds.
 
-    Events of one occasion are the same: another note is never written while the series goes on.
+    Events of one series_key are the same: another note is never written while the series goes on.
     """
 
     def __init__(self) -> None:
-        self._known: dict[Occasion, EventRecord] = {}
-        self._of_pods: dict[str, set[Occasion]] = {}
+        self._known: dict[SeriesKey, EventRecord] = {}
+        self._of_pods: dict[str, set[SeriesKey]] = {}
 
     def observe(self, record: EventRecord) -> EventRecord | None:
         """Return what is to be written now that an event has come.
 
         That is the event itself the first time, its series the second time, and nothing after that.
         """
-        known = self._known.setdefault(record.occasion, record)
+        known = self._known.setdefault(record.series_key, record)
         if known is record:
-            self._of_pods.setdefault(record.occasion.pod.uid, set()).add(record.occasion)
+            self._of_pods.setdefault(record.series_key.pod.uid, set()).add(record.series_key)
             return record
         known.count += 1
         known.seen_at = record.seen_at
@@ -112,16 +112,16 @@ class EventAggregator:
         """Forget what has been silent for long; return the series among it, to be written a last time."""
         silent = [known for known in self._known.values() if known.seen_at < now - SILENCE]
         for known in silent:
-            del self._known[known.occasion]
-            of_pod = self._of_pods[known.occasion.pod.uid]
-            of_pod.discard(known.occasion)
+            del self._known[known.series_key]
+            of_pod = self._of_pods[known.series_key.pod.uid]
+            of_pod.discard(known.series_key)
             if not of_pod:
-                del self._of_pods[known.occasion.pod.uid]
+                del self._of_pods[known.series_key.pod.uid]
         return [known for known in silent if known.count > 1]
 
     def finish_pod(self, uid: str) -> list[EventRecord]:
         """Forget what is known of a pod; return the series among it, oldest first, to be written a last time."""
-        known = [self._known.pop(occasion) for occasion in self._of_pods.pop(uid, ())]
+        known = [self._known.pop(series_key) for series_key in self._of_pods.pop(uid, ())]
         return sorted((each for each in known if each.count > 1), key=lambda each: each.number)
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kframework.client.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
+from kframework.client.loopback import PLAIN_HTTP, has_credentials, is_confidential
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.config.models import ExtenderTLSConfig
 from kframework.core.cycle.suspendable import ExtenderError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 #: An answer may be this large in any case, and otherwise twice as large as its question, in bytes.
-LARGEST_ANSWER = 16 << 20
+MAX_RESPONSE_BYTES = 16 << 20
 
 _CHUNK = 1 << 16
 
@@ -30,7 +30,7 @@ class HttpLine:
 
     def __init__(self, settings: ExtenderSettings) -> None:
         self._url = settings.url_prefix.rstrip("/")
-        if names_a_user(self._url) and not keeps_secrets(self._url):
+        if has_credentials(self._url) and not is_confidential(self._url):
             raise ConfigError(f"couldn't build extenders: {settings.address}: {PLAIN_HTTP}", path="extenders")
         self._shown = settings.address.rstrip("/")
         self._seconds = float(settings.http_timeout)
@@ -89,7 +89,7 @@ class HttpLine:
         async with request as response:
             if response.status != 200:
                 raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status}")
-            largest = max(LARGEST_ANSWER, 2 * len(question))
+            largest = max(MAX_RESPONSE_BYTES, 2 * len(question))
             answer = bytearray()
             async for chunk in response.content.iter_chunked(_CHUNK):
                 answer += chunk

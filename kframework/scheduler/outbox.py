@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from kframework.client.cluster import Cluster
 from kframework.client.event_record import EventRecord
-from kframework.client.missing_rights import lacks_right
-from kframework.client.transitions import says_the_same
+from kframework.client.missing_rights import is_denial
+from kframework.client.transitions import is_equivalent
 from kframework.client.transport import STOPPED, WriteFence
 from kframework.clock import Clock, rfc3339
 from kframework.core.cycle.run import Run
@@ -254,7 +254,7 @@ class Outbox:
 
     def _refused(self, error: ClusterError) -> None:
         """Log a refusal, but not that the subject is gone, the scheduler has stopped, or a right is missing."""
-        if error.status != 404 and error.reason != STOPPED and not lacks_right(error.message):
+        if error.status != 404 and error.reason != STOPPED and not is_denial(error.message):
             _log.warning("a write was refused: %s", error)
 
     def _patch(self, status: _StatusWrite) -> Suspendable[None]:
@@ -301,7 +301,7 @@ class Outbox:
                 self._resting += 1
                 assert self._tasks is not None
                 self._tasks.start_soon(self._write_again, event)
-            elif lacks_right(error.message):
+            elif is_denial(error.message):
                 self.dropped[WRITE_FAILED] += 1  # which right is missing was said where it was noted
             else:
                 self._lost(WRITE_FAILED, str(error))
@@ -325,7 +325,7 @@ def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: 
     if nominated_node_name not in (None, pod.status.nominated_node_name):
         return False
     return condition is None or any(
-        old.type == condition.type and says_the_same(old, condition) for old in pod.status.conditions
+        old.type == condition.type and is_equivalent(old, condition) for old in pod.status.conditions
     )
 
 

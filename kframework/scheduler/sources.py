@@ -18,7 +18,7 @@ from typing import TypeVar, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from kframework.clock import Clock, Seeds, in_turn
+from kframework.clock import Clock, Seeds, await_in_order
 from kframework.errors import in_words
 from kframework.framework.source import Source, SourceChange
 from kframework.scheduler.timeouts import GRACE, HookTimeout, contained, renew, within
@@ -95,7 +95,7 @@ class SourceFeed:
             raise TypeError(f"fetch must be `async def`; it answered a {type(answer).__name__}")
         else:
             timeout, limit = (own, "its timeout") if own else (self._timeout, "hookTimeouts.source")
-            self._tell(cast("_Values", await in_turn(self._number, within(timeout, answer, limit))))
+            self._tell(cast("_Values", await await_in_order(self._number, within(timeout, answer, limit))))
 
     def pause(self) -> float:
         """Return how long to wait before the next try, in seconds."""
@@ -108,7 +108,7 @@ class SourceFeed:
         """Tell what a stream yields until its end; in one task, as what it has opened may want to be closed there."""
         try:
             while True:
-                values = await in_turn(self._number, _reached(anext(stream)))
+                values = await await_in_order(self._number, _reached(anext(stream)))
                 renew()
                 self._tell(values)
                 self.tried.set()

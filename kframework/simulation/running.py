@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import anyio
 
-from kframework.clock import Clock, VirtualTimeLoop, beside_running_loop
+from kframework.clock import Clock, VirtualTimeLoop, call_off_loop
 from kframework.core.cycle.records import Decision
 from kframework.errors import quitting
 from kframework.in_memory.cluster import MemoryCluster
@@ -107,9 +107,9 @@ class Run(Generic[E]):
                 self._work.remove_done_callback(self._stop)
                 self._work.cancel()
                 with quitting(), suppress(asyncio.CancelledError):
-                    beside_running_loop(self._loop.run_until_complete, self._work)
+                    call_off_loop(self._loop.run_until_complete, self._work)
         finally:
-            beside_running_loop(self._runner.close)
+            call_off_loop(self._runner.close)
 
     def run_for(self, seconds: float | None) -> None:
         """Run for so many seconds, whether anything moves or not, or until the loop is stopped."""
@@ -121,7 +121,7 @@ class Run(Generic[E]):
                 if self._work is None:
                     self._work = self._loop.create_task(self._main())
                     self._work.add_done_callback(self._stop)
-                beside_running_loop(self._loop.run_forever)
+                call_off_loop(self._loop.run_forever)
                 if self._work.done():
                     self._work.result()
         finally:

@@ -14,9 +14,9 @@ import yaml
 
 from kframework.client.transport import User
 from kframework.clock import SystemClock
-from kframework.fake_api.access import AlwaysAllow, RoleBased
-from kframework.fake_api.local import LocalCluster
-from kframework.fake_api.published import Publication, running
+from kframework.fake_api.access import AlwaysAllow, RbacAuthorizer
+from kframework.fake_api.http_server import ServerOptions, run_cluster
+from kframework.fake_api.local_cluster import LocalCluster
 from kframework.objects import ApiObject
 from kframework.objects.manifest import Manifest
 from kframework.simulation.inputs import ClusterSource, read_cluster
@@ -62,7 +62,7 @@ class FakeApi:
         controllers: Sequence[str] = ("*",),
     ) -> None:
         self._controllers = controllers
-        self._publication = Publication(tls=tls, tokens=tokens, authorize=RoleBased if rbac else AlwaysAllow)
+        self._options = ServerOptions(tls=tls, tokens=tokens, authorize=RbacAuthorizer if rbac else AlwaysAllow)
         if isinstance(cluster, str | Path):
             self._manifest = read_cluster([str(cluster)])
         else:
@@ -126,10 +126,10 @@ class FakeApi:
 
     async def _run(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        places: list[Path] = []
-        serving = running(self._manifest, SystemClock(), self._publication, places.append, self._controllers)
+        kubeconfigs: list[Path] = []
+        serving = run_cluster(self._manifest, SystemClock(), self._options, kubeconfigs.append, self._controllers)
         async with serving as local:
-            self._begun.set_result((places[0], local))
+            self._begun.set_result((kubeconfigs[0], local))
             await self._over.wait()
 
 

@@ -15,7 +15,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.plugins.dynamic_resources.observer": "counted in observe/metrics/test_metrics/test_devices.py",
     "kframework.cel.closures": "what cel/test_compiler.py evaluates",
     "kframework.cel.functions": "declarations, which cel/library/ calls",
-    "kframework.cel.run": "what cel/test_compiler.py evaluates in",
+    "kframework.cel.evaluation": "what cel/test_compiler.py evaluates in",
     "kframework.cel.syntax": "records without behaviour, made by cel/test_parser.py",
     "kframework.plugins.dynamic_resources.args": "the Args of all built-in plugins: config/test_args.py",
     "kframework.plugins.node_resources_fit.args": "the Args of all built-in plugins: config/test_args.py",

@@ -123,7 +123,7 @@ def test_a_simulation_imports_nothing_that_speaks_http(tmp_path: Path) -> None:
 
 def test_a_fake_api_without_rules_imports_no_language_for_them() -> None:
     imported = imported_by("import kframework.fake_api.server")
-    assert "kframework.fake_api.custom.rules.written" in imported
+    assert "kframework.fake_api.custom.rules.spec" in imported
     assert not any(name.startswith("kframework.cel") for name in imported)
 
 

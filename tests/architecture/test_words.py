@@ -27,7 +27,7 @@ OURS = {
     "GatedTransport": "FencedTransport",
     "Lane": "KeyedWriteQueue",
     "Shelf": "KindStore",
-    "Misfit": "Undecodable",
+    "Misfit": "UndecodableObject",
     "refusals": "api_errors",
     "Wishes": "IncomingTerms",
     "encounters": "existing_terms",

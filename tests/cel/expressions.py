@@ -1,4 +1,4 @@
-"""Random expressions of CEL's core that are well typed: what they come to, another implementation says."""
+"""Random expressions of CEL's core that are well typed: another implementation gives their values."""
 
 from __future__ import annotations
 

@@ -129,5 +129,5 @@ def test_an_expression_is_evaluated(expression: str, expected: object) -> None:
         ("cel.bind(x, device.driver, x == 'a' || x == 'b')", 6),
     ],
 )
-def test_it_costs_what_it_costs_in_kubernetes(expression: str, expected: int) -> None:
+def test_expression_costs_as_much_as_in_kubernetes(expression: str, expected: int) -> None:
     assert cost(expression) == expected

@@ -4,7 +4,7 @@ import pytest
 
 from kframework.cel import costs
 from kframework.cel.library.cidr import Cidr
-from kframework.cel.library.ip import parsed
+from kframework.cel.library.ip import parse_address
 from kframework.cel.values import NONE, Optional
 from tests.plugins.dynamic_resources.selectors.selecting import answer, cost
 
@@ -13,7 +13,15 @@ TOO_COSTLY = "run: operation cancelled: actual cost limit exceeded"
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("abc", 3), ([1, 2], 2), ({"a": 1}, 1), (Optional("ab"), 2), (NONE, 1), (5, 1), (Cidr(parsed("10.0.0.0"), 9), 2)],
+    [
+        ("abc", 3),
+        ([1, 2], 2),
+        ({"a": 1}, 1),
+        (Optional("ab"), 2),
+        (NONE, 1),
+        (5, 1),
+        (Cidr(parse_address("10.0.0.0"), 9), 2),
+    ],
 )
 def test_some_values_have_a_size(value: object, expected: int) -> None:
     assert costs.size(value) == expected
@@ -64,7 +72,7 @@ def test_a_call_costs_what_it_does_in_kubernetes(expression: str, expected: int)
         "strings.max() == 'a'",
     ],
 )
-def test_what_costs_little_and_takes_long_ends_too(step: str) -> None:
+def test_cheap_but_slow_evaluation_ends(step: str) -> None:
     big = "lists.range(50000)"
     text = "'" + "b" * 90000 + "'"
     loop = f"lists.range(20000).all(x, {step})"
@@ -83,12 +91,12 @@ def test_what_costs_little_and_takes_long_ends_too(step: str) -> None:
         "cel.bind(a, lists.range(90000), cel.bind(b, a + a + a + a, cel.bind(c, b + b + b, c.size() > 0)))",
     ],
 )
-def test_nothing_absorbs_a_limit(expression: str) -> None:
+def test_cost_limit_is_not_absorbed(expression: str) -> None:
     assert answer(expression) == TOO_COSTLY
 
 
 def test_the_limit_is_that_of_kubernetes() -> None:
     just_below = "lists.range(999987).size() > 0"
-    assert cost(just_below) == costs.LIMIT
+    assert cost(just_below) == costs.COST_LIMIT
     assert answer(just_below) is True
     assert answer("lists.range(999988).size() > 0") == TOO_COSTLY

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.cel.environment import environment
+from kframework.cel.environment import build_environment
 from kframework.cel.errors import CelError
+from kframework.cel.evaluation import Evaluation
 from kframework.cel.functions import function
 from kframework.cel.program import compile_program
-from kframework.cel.run import Run
 from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
 
 
@@ -24,17 +24,17 @@ from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
     ],
 )
 def test_every_environment_has_the_libraries(expression: str, value: object) -> None:
-    assert compile_program(expression, environment({}, {}), lambda type: "").evaluate(Run({})) == value
+    assert compile_program(expression, build_environment({}, {}), lambda type: "").evaluate(Evaluation({})) == value
 
 
 def test_an_environment_may_have_functions_of_its_own() -> None:
-    own = environment({}, {}, function("twice", "int -> int", apply=lambda number: 2 * number))
-    assert compile_program("twice(2)", own, lambda type: "").evaluate(Run({})) == 4
+    own = build_environment({}, {}, function("twice", "int -> int", apply=lambda number: 2 * number))
+    assert compile_program("twice(2)", own, lambda type: "").evaluate(Evaluation({})) == 4
     with pytest.raises(CelError, match="undeclared reference to 'twice'"):
-        compile_program("twice(2)", environment({}, {}), lambda type: "")
+        compile_program("twice(2)", build_environment({}, {}), lambda type: "")
 
 
-def test_its_functions_are_declared_and_have_nothing_to_work_on() -> None:
+def test_authorizer_functions_are_declared_only() -> None:
     assert answer(f"{OWN}.model.path('/x').check('get').allowed()") == "run: no such overload: path(string, string)"
     assert str(answer("'a'.path('/x').check('get').allowed()")).startswith("compile: found no matching overload")
     assert answer("authorizer.path('/x').check('get').allowed()") == (

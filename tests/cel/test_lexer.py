@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.cel.errors import CelError
-from kframework.cel.lexer import byte_string, string, tokens
+from kframework.cel.lexer import parse_bytes, parse_string, tokenize
 
 
 @pytest.mark.parametrize(
@@ -19,14 +19,14 @@ from kframework.cel.lexer import byte_string, string, tokens
         ("'''a'b''' \"\"\"c\"\"\"", "string string end"),
     ],
 )
-def test_tokens_are_told_apart(text: str, kinds: str) -> None:
-    assert [token.kind for token in tokens(text)] == kinds.split()
+def test_tokens_have_kinds(text: str, kinds: str) -> None:
+    assert [token.kind for token in tokenize(text)] == kinds.split()
 
 
 @pytest.mark.parametrize("text", ["a = b", "'a", '"a\n"', "#", "a | b", "`a`"])
-def test_what_is_no_token_is_an_error(text: str) -> None:
+def test_invalid_token_is_an_error(text: str) -> None:
     with pytest.raises(CelError, match="token recognition error"):
-        list(tokens(text))
+        list(tokenize(text))
 
 
 @pytest.mark.parametrize(
@@ -42,24 +42,24 @@ def test_what_is_no_token_is_an_error(text: str) -> None:
         ("'©'", "©"),
     ],
 )
-def test_strings_are_read(text: str, value: str) -> None:
-    assert string(next(tokens(text))) == value
+def test_string_literal_is_parsed(text: str, value: str) -> None:
+    assert parse_string(next(tokenize(text))) == value
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("b'abc'", b"abc"), (r"b'\xff\377'", b"\xff\xff"), ("b'é'", "é".encode()), (r"br'\x'", rb"\x")]
 )
-def test_bytes_are_read(text: str, value: bytes) -> None:
-    assert byte_string(next(tokens(text))) == value
+def test_bytes_literal_is_parsed(text: str, value: bytes) -> None:
+    assert parse_bytes(next(tokenize(text))) == value
 
 
 @pytest.mark.parametrize("text", [r"'\q'", r"'\x4'", r"'\uD800'", r"'\U00110000'", r"'\8'"])
 def test_a_wrong_escape_is_an_error(text: str) -> None:
     with pytest.raises(CelError):
-        string(next(tokens(text)))
+        parse_string(next(tokenize(text)))
 
 
 @pytest.mark.parametrize("text", [r"b'\u0041'", r"b'\q'"])
 def test_a_wrong_escape_of_bytes_is_an_error(text: str) -> None:
     with pytest.raises(CelError):
-        byte_string(next(tokens(text)))
+        parse_bytes(next(tokenize(text)))

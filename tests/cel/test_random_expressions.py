@@ -18,7 +18,7 @@ def _oracle(expression: str) -> object:
 
 
 @given(BOOL_EXPRESSIONS)
-def test_both_come_to_the_same(expression: str) -> None:
+def test_both_implementations_agree(expression: str) -> None:
     # What an empty list holds is of no type; to cel-go `-` makes it a double, where C++ takes it for an int.
     assume("-([][" not in expression)
     found = answer(expression)

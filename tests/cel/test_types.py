@@ -7,13 +7,13 @@ from kframework.cel.types import (
     INT,
     STRING,
     Type,
-    formatted,
+    format_type,
     list_of,
     map_of,
     optional_of,
-    signature,
+    parse_signature,
     type_of,
-    unwrapped,
+    unwrap_optional,
 )
 
 A = Type("$A")
@@ -30,20 +30,20 @@ A = Type("$A")
         ("kubernetes.Quantity -> int", (Type("kubernetes.Quantity"),), INT),
     ],
 )
-def test_a_signature_is_read(text: str, parameters: tuple[Type, ...], result: Type) -> None:
-    assert signature(text) == (parameters, result)
+def test_signature_is_parsed(text: str, parameters: tuple[Type, ...], result: Type) -> None:
+    assert parse_signature(text) == (parameters, result)
 
 
-def test_types_are_written_as_cel_does() -> None:
+def test_type_is_formatted_as_in_cel() -> None:
     assert str(map_of(STRING, list_of(INT))) == "map(string, list(int))"
 
 
 def test_an_optional_is_unwrapped() -> None:
-    assert unwrapped(optional_of(INT)) == INT
-    assert unwrapped(INT) is None
+    assert unwrap_optional(optional_of(INT)) == INT
+    assert unwrap_optional(INT) is None
 
 
-def test_what_is_not_known_is_told_apart() -> None:
+def test_dynamic_and_unknown_types_are_distinct() -> None:
     assert A.is_parameter and not INT.is_parameter
     assert [Type(name).is_unknown for name in ("dyn", "any", "error", "int")] == [True, True, True, False]
     assert [Type(name).is_dynamic for name in ("dyn", "any", "error", "int")] == [True, True, False, False]
@@ -59,5 +59,5 @@ def test_what_is_not_known_is_told_apart() -> None:
         ("optional(null_type)", "optional_type(null)"),
     ],
 )
-def test_types_are_written_as_the_checker_of_cel_go_does(text: str, written: str) -> None:
-    assert formatted(signature(f"{text} -> int")[0][0]) == written
+def test_type_is_formatted_as_in_the_checker_of_cel_go(text: str, written: str) -> None:
+    assert format_type(parse_signature(f"{text} -> int")[0][0]) == written

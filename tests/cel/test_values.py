@@ -8,20 +8,20 @@ from kframework.cel.library.standard import add
 from kframework.cel.values import (
     NONE,
     BoolKey,
+    CelDuration,
     DomainMap,
-    Duration,
     KeyedList,
     Optional,
     Timestamp,
     TypeValue,
     Uint,
     compare,
-    equal,
-    is_among,
+    is_element,
+    is_equal,
     is_zero,
-    key_of,
-    keys_of,
-    position_of,
+    map_keys,
+    to_index,
+    to_key,
     type_name,
 )
 
@@ -53,22 +53,22 @@ NAN = float("nan")
         (Optional(1), Optional(1.0), True),
         (NONE, NONE, True),
         (NONE, Optional(1), False),
-        (Duration(1), Duration(1), True),
+        (CelDuration(1), CelDuration(1), True),
         (TypeValue("int"), TypeValue("int"), True),
         (QUANTITY, CelQuantity.parse("1000m"), True),
         ("1", QUANTITY, False),
-        ([QUANTITY], ["1"], True),  # cel-go takes for equal, within a list, what it cannot compare
+        ([QUANTITY], ["1"], True),  # cel-go treats incomparable values inside lists as equal
     ],
 )
 def test_values_are_equal_or_not(left: object, right: object, expected: bool) -> None:
-    assert equal(left, right) is expected
+    assert is_equal(left, right) is expected
 
 
 def test_a_type_of_kubernetes_is_not_compared_with_another() -> None:
     with pytest.raises(CelError, match="no such overload"):
-        equal(QUANTITY, "1")
-    assert not is_among(QUANTITY, ["1"])
-    assert is_among(QUANTITY, ["1", QUANTITY])
+        is_equal(QUANTITY, "1")
+    assert not is_element(QUANTITY, ["1"])
+    assert is_element(QUANTITY, ["1", QUANTITY])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_type_of_kubernetes_is_not_compared_with_another() -> None:
         ("a", "b", -1),
         (b"b", b"a", 1),
         (False, True, -1),
-        (Duration(1), Duration(2), -1),
+        (CelDuration(1), CelDuration(2), -1),
         (Timestamp(2), Timestamp(1), 1),
         (2**63 - 1, 2.0**63, 0),
     ],
@@ -92,36 +92,36 @@ def test_values_have_an_order(left: object, right: object, expected: int) -> Non
 @pytest.mark.parametrize(
     ("left", "right"), [(1, "1"), (True, 1), ([1], [1]), (None, None), (NAN, 1.0), (1, NAN), (QUANTITY, QUANTITY)]
 )
-def test_not_all_do(left: object, right: object) -> None:
+def test_unordered_values_cannot_be_compared(left: object, right: object) -> None:
     with pytest.raises(CelError):
         compare(left, right)
 
 
 def test_a_bool_is_no_number_as_a_key() -> None:
-    assert key_of(True) is BoolKey.TRUE
-    assert key_of(1) == 1
-    assert keys_of({BoolKey.FALSE: 1, "a": 2}) == [False, "a"]
+    assert to_key(True) is BoolKey.TRUE
+    assert to_key(1) == 1
+    assert map_keys({BoolKey.FALSE: 1, "a": 2}) == [False, "a"]
     with pytest.raises(CelError, match="unsupported key type: list"):
-        key_of([])
+        to_key([])
 
 
 def test_an_index_is_a_whole_number() -> None:
-    assert [position_of(index) for index in (1, Uint(2), 3.0)] == [1, 2, 3]
+    assert [to_index(index) for index in (1, Uint(2), 3.0)] == [1, 2, 3]
     for index in (1.5, "1", True):
         with pytest.raises(CelError):
-            position_of(index)
+            to_index(index)
 
 
-def test_a_domain_that_is_not_there_is_empty() -> None:
+def test_missing_domain_is_empty() -> None:
     domains = DomainMap({"a": {"x": 1}})
     assert domains["a"] == {"x": 1}
     assert domains["b"] == {}
     assert "b" not in domains
 
 
-def test_what_is_zero() -> None:
-    assert all(map(is_zero, [0, Uint(0), 0.0, "", b"", [], {}, False, None, Duration(0)]))
-    assert not any(map(is_zero, [1, "a", [0], {"a": 0}, True, Duration(1), Timestamp(0), NONE, QUANTITY]))
+def test_zero_values_are_zero() -> None:
+    assert all(map(is_zero, [0, Uint(0), 0.0, "", b"", [], {}, False, None, CelDuration(0)]))
+    assert not any(map(is_zero, [1, "a", [0], {"a": 0}, True, CelDuration(1), Timestamp(0), NONE, QUANTITY]))
 
 
 def test_every_value_has_a_type() -> None:
@@ -145,10 +145,10 @@ def test_every_value_has_a_type() -> None:
     ],
 )
 def test_the_order_of_sets_and_maps_does_not_count(left: object, right: object, same: bool) -> None:
-    assert equal(left, right) is same
+    assert is_equal(left, right) is same
 
 
-def test_adding_to_sets_and_maps_keeps_places() -> None:
+def test_adding_to_sets_and_maps_keeps_positions() -> None:
     assert add(KeyedList(["a", "b"]), ["c", "a"]) == ["a", "b", "c"]
     whole = add(KeyedList([{"k": 1, "v": 1}, {"k": 2}], ("k",)), [{"k": 3}, {"k": 1, "v": 2}])
     assert whole == [{"k": 1, "v": 2}, {"k": 2}, {"k": 3}] and isinstance(whole, KeyedList)

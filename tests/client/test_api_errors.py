@@ -1,4 +1,4 @@
-"""The words of an API server."""
+"""Errors have the text of an API server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kframework.objects import Pod, PodDisruptionBudget
             'Operation cannot be fulfilled on pods/binding "web": it is gone',
         ),
         (
-            api_errors.modified(Pod, "web"),
+            api_errors.version_conflict(Pod, "web"),
             409,
             "Conflict",
             (
@@ -37,7 +37,7 @@ from kframework.objects import Pod, PodDisruptionBudget
             ),
         ),
         (
-            api_errors.other_uid(Pod, "web", "a", "b"),
+            api_errors.uid_conflict(Pod, "web", "a", "b"),
             409,
             "Conflict",
             (
@@ -46,7 +46,7 @@ from kframework.objects import Pod, PodDisruptionBudget
             ),
         ),
         (
-            api_errors.recreated(Pod, "web", "a", "b"),
+            api_errors.deletion_conflict(Pod, "web", "a", "b"),
             409,
             "Conflict",
             (
@@ -55,26 +55,26 @@ from kframework.objects import Pod, PodDisruptionBudget
             ),
         ),
         (
-            api_errors.unpatchable('{"a":1}', "why"),
+            api_errors.invalid_patch('{"a":1}', "why"),
             422,
             "Invalid",
             ' "" is invalid: patch: Invalid value: "{\\"a\\":1}": why',
         ),
         (
-            api_errors.other_than_patched(Pod, "web", "a"),
+            api_errors.immutable_uid(Pod, "web", "a"),
             422,
             "Invalid",
             'Pod "web" is invalid: metadata.uid: Invalid value: "a": field is immutable',
         ),
         (
-            api_errors.unnamed(Pod),
+            api_errors.name_required(Pod),
             422,
             "Invalid",
             'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
         ),
-        (api_errors.versioned(), 500, "", "resourceVersion should not be set on objects to be created"),
+        (api_errors.version_forbidden(), 500, "", "resourceVersion should not be set on objects to be created"),
         (
-            api_errors.unversioned(PodDisruptionBudget, "web"),
+            api_errors.version_required(PodDisruptionBudget, "web"),
             422,
             "Invalid",
             (
@@ -91,15 +91,15 @@ from kframework.objects import Pod, PodDisruptionBudget
             'PodDisruptionBudget.policy "web" is invalid: spec.x: bad',
         ),
         (api_errors.bad_request("not JSON"), 400, "BadRequest", "not JSON"),
-        (api_errors.expired(3, 17), 410, "Expired", "too old resource version: 3 (17)"),
+        (api_errors.version_expired(3, 17), 410, "Expired", "too old resource version: 3 (17)"),
     ],
 )
-def test_the_words(error: ClusterError, status: int, reason: str, message: str) -> None:
+def test_errors_have_the_api_servers_text(error: ClusterError, status: int, reason: str, message: str) -> None:
     assert (error.status, error.reason, str(error)) == (status, reason, message)
 
 
-def test_names_of_kinds() -> None:
-    assert (api_errors.resource(Pod), api_errors.resource(PodDisruptionBudget)) == (
+def test_resource_is_formatted_with_its_group() -> None:
+    assert (api_errors.format_resource(Pod), api_errors.format_resource(PodDisruptionBudget)) == (
         "pods",
         "poddisruptionbudgets.policy",
     )

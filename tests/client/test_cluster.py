@@ -1,4 +1,4 @@
-"""The siblings of a real cluster are asked as it is: the Protocol says the same about all."""
+"""All implementations of Cluster have the signatures of the Protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERBS = [name for name, member in vars(Cluster).items() if inspect.isfunction(me
 
 @pytest.mark.parametrize("sibling", [MemoryCluster, KubeCluster, DryRunCluster])
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_sibling_takes_the_same_arguments(sibling: type, verb: str) -> None:
+def test_implementation_has_the_protocols_signatures(sibling: type, verb: str) -> None:
     asked, given = (inspect.signature(getattr(owner, verb)).parameters for owner in (Cluster, sibling))
     assert [(each.name, each.kind, each.default) for each in asked.values()] == [
         (each.name, each.kind, each.default) for each in given.values()
@@ -25,5 +25,5 @@ def test_a_sibling_takes_the_same_arguments(sibling: type, verb: str) -> None:
     assert awaited or inspect.iscoroutinefunction(getattr(sibling, verb)), "whoever asks may await the answer"
 
 
-def test_the_verbs_are_found() -> None:
+def test_protocol_has_all_verbs() -> None:
     assert {"watch", "bind", "delete"} <= set(VERBS)

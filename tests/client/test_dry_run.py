@@ -1,4 +1,4 @@
-"""A dry run changes nothing, and shows the scheduler what its choices would come to."""
+"""A dry run changes nothing, and shows the scheduler the effects of its decisions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reported(*objects: ApiObject) -> list[tuple[str, str]]:
     return list(dict.fromkeys(events))
 
 
-def test_what_was_chosen_takes_up_room() -> None:
+def test_bound_pods_use_resources_of_their_nodes() -> None:
     pods = [make_pod(name, cpu=2) for name in ("first", "second", "third")]
     full = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
     assert reported(make_node("a", cpu=4), *pods) == [
@@ -53,7 +53,7 @@ def test_what_was_chosen_takes_up_room() -> None:
     ]
 
 
-def test_each_pod_is_chosen_for_once() -> None:
+def test_each_pod_is_bound_once() -> None:
     events: list[Event] = []
 
     async def main() -> None:
@@ -66,7 +66,7 @@ def test_each_pod_is_chosen_for_once() -> None:
     assert [event.reason for event in events] == ["Scheduled"]
 
 
-def test_victims_make_room_and_live() -> None:
+def test_victims_free_resources_but_are_not_deleted() -> None:
     victim, urgent = make_pod("victim", node_name="a", cpu=4), make_pod("urgent", cpu=4, priority=9)
     (_, failed), (preempted, _), scheduled = reported(make_node("a", cpu=4), victim, urgent)
     assert failed.startswith("0/1 nodes are available: 1 Insufficient cpu.")
@@ -125,7 +125,7 @@ def test_a_bound_pod_stays_where_it_is() -> None:
     ("node_name", "messages"),
     [("a", ["Changed pod on a"]), ("b", ["Gone pod on a", "Changed pod on b"])],
 )
-def test_the_real_scheduler_has_the_last_word(node_name: str, messages: list[str]) -> None:
+def test_binding_of_the_real_scheduler_takes_precedence(node_name: str, messages: list[str]) -> None:
     async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
         pod = await bound(dry, cluster)
         pod = cluster.assign("default", "pod", pod.metadata.uid, node_name)
@@ -135,7 +135,7 @@ def test_the_real_scheduler_has_the_last_word(node_name: str, messages: list[str
 
 
 @pytest.mark.parametrize("choose", [True, False])
-def test_a_pod_that_goes_is_gone_from_where_it_was(choose: bool) -> None:
+def test_deleted_pod_is_gone_from_the_node_it_was_shown_on(choose: bool) -> None:
     async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
         if choose:
             await bound(dry, cluster)
@@ -156,7 +156,7 @@ def test_a_deleted_pod_is_gone_once() -> None:
 
 
 @pytest.mark.parametrize(("ended_pods", "message"), [(False, "Gone pod on a"), (True, "Changed pod on a")])
-def test_a_pod_that_ends_is_seen_as_the_scheduler_wants(ended_pods: bool, message: str) -> None:
+def test_ended_pod_is_gone_or_changed_as_requested(ended_pods: bool, message: str) -> None:
     async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
         pod = await bound(dry, cluster)
         cluster.set_status(pod, replace(pod.status, phase="Failed"))
@@ -182,7 +182,7 @@ def test_a_pod_that_ends_is_seen_as_the_scheduler_wants(ended_pods: bool, messag
         (lambda cluster: cluster.patch_status(Pod, "pod", {"phase": "Failed"}, "default", uid="pod"), 0),
     ],
 )
-def test_it_refuses_what_the_api_would(call: Callable[[Cluster], Awaitable[object]], status: int) -> None:
+def test_dry_run_raises_the_apis_errors(call: Callable[[Cluster], Awaitable[object]], status: int) -> None:
     async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
         before = cluster.version
         try:
@@ -201,7 +201,7 @@ async def twice(cluster: Cluster) -> None:
         await cluster.bind("default", "pod", "pod", node_name)
 
 
-def test_it_answers_as_if_it_had_written() -> None:
+def test_writes_return_objects_without_writing() -> None:
     async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
         before, pod, team = (
             cluster.version,

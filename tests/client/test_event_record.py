@@ -1,4 +1,4 @@
-"""What is told of a pod becomes an Event in the form that Kubernetes wants."""
+"""An EventRecord becomes a Kubernetes Event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kframework.objects import EventSeries, ObjectReference
 from tests.support.event_records import failed_scheduling
 
 
-def test_the_event() -> None:
+def test_event_has_the_fields_of_its_record() -> None:
     event = failed_scheduling(note="0/1 nodes").event()
     name, _, nanoseconds = event.metadata.name.rpartition(".")
     assert (name, event.metadata.namespace) == ("web", "default")
@@ -23,20 +23,20 @@ def test_the_event() -> None:
     assert (event.regarding, event.related) == (pod, None)
 
 
-def test_what_came_again_is_a_series() -> None:
+def test_repeated_event_is_a_series() -> None:
     assert failed_scheduling(count=3).event().series == EventSeries(
         count=3, last_observed_time="2026-01-01T00:00:09.000001Z"
     )
 
 
 @pytest.mark.parametrize(("length", "named_after"), [(236, "name"), (237, "uid")])
-def test_a_name_that_would_be_too_long_is_the_uid(length: int, named_after: str) -> None:
+def test_event_is_named_after_the_uid_when_the_pods_name_is_too_long(length: int, named_after: str) -> None:
     record = failed_scheduling("x" * length)
-    assert record.name.rpartition(".")[0] == (record.occasion.pod.name if named_after == "name" else "1")
+    assert record.name.rpartition(".")[0] == (record.series_key.pod.name if named_after == "name" else "1")
 
 
-def test_who_is_related_is_named() -> None:
+def test_event_names_the_related_pod() -> None:
     record = failed_scheduling()
-    record.occasion = replace(record.occasion, related=PodReference("default", "urgent", "2"))
+    record.series_key = replace(record.series_key, related=PodReference("default", "urgent", "2"))
     related = record.event().related
     assert related is not None and (related.name, related.uid) == ("urgent", "2")

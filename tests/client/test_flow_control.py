@@ -26,7 +26,7 @@ from kframework.client.flow_control import (
     WriteLimit,
 )
 from kframework.client.kube_cluster import KubeCluster
-from kframework.client.rest import ask
+from kframework.client.rest import send_with_retries
 from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.config.load import parse
@@ -119,7 +119,7 @@ def test_without_configuration_it_is_fifty_a_second_after_a_hundred() -> None:
     assert sent[-1] == pytest.approx(1.0, abs=1e-4)
 
 
-async def test_every_wait_for_a_turn_is_told() -> None:
+async def test_every_wait_is_reported() -> None:
     told: list[tuple[str, float]] = []
     clock = LoopClock(asyncio.get_running_loop())
     control = FlowControl(Noting(), connection(10, 2), clock, lambda *wait: told.append(wait))
@@ -127,7 +127,7 @@ async def test_every_wait_for_a_turn_is_told() -> None:
     assert sorted(told) == [("PATCH", 0.0), ("PATCH", 0.0), ("PATCH", pytest.approx(0.1)), ("POST", 0.0)]
 
 
-async def test_whoever_is_cancelled_has_used_up_its_turn_and_stops_nobody() -> None:
+async def test_cancelled_request_uses_up_its_turn_and_blocks_no_other() -> None:
     loop = asyncio.get_running_loop()
     bucket = TokenBucket(1, 1, LoopClock(loop))
     assert await bucket.admit() == 0.0
@@ -150,7 +150,7 @@ async def test_streams_do_not_count() -> None:
     assert noting.closed
 
 
-def test_long_waits_are_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+def test_long_waits_are_logged_at_an_interval(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         times([STATUS] * 20, 1, 1)  # the waits are 1 s, 2 s, ... 19 s
     line = "a request has waited {} s for its turn: clientConnection allows 1 a second and bursts of 1 ({})"
@@ -164,7 +164,7 @@ def test_long_waits_are_told_now_and_then(caplog: pytest.LogCaptureFixture) -> N
     st.integers(1, 5),
     st.lists(st.integers(0, 12), max_size=30),
 )
-def test_it_fills_as_a_bucket_does(qps: int, burst: int, pauses: list[int]) -> None:
+def test_bucket_refills_at_its_rate(qps: int, burst: int, pauses: list[int]) -> None:
     """The slow version counts tokens: one trickles in every 1/qps seconds, and one is owed by whoever waits."""
 
     async def measured() -> list[float]:
@@ -188,8 +188,8 @@ def unlimited(transport: Transport) -> FlowControl:
 
 
 def is_empty(control: FlowControl) -> bool:
-    places = repr(control.places)
-    return places.startswith("<WritePlaces 0 of ") and places.endswith(" 0 waiting>")
+    places = repr(control.slots)
+    return places.startswith("<WriteSlots 0 of ") and places.endswith(" 0 waiting>")
 
 
 class Rush:
@@ -209,7 +209,7 @@ class Rush:
     async def write(self, request: Request) -> None:
         while True:
             try:
-                await ask(self.control, request)
+                await send_with_retries(self.control, request)
             except ClusterError:
                 await asyncio.sleep(0.01)
 
@@ -230,7 +230,7 @@ async def rushing(server: SlowServer, *requests: Request) -> AsyncIterator[Rush]
 @pytest.mark.parametrize(
     ("capacity", "latency"), sampled([(20, 0.05), (200, 0.3), (1000, 0.005), (3000, 0.015), (400, 0.1)])
 )
-async def test_the_limit_finds_what_the_server_takes(capacity: int, latency: float) -> None:
+async def test_limit_converges_to_the_servers_capacity(capacity: int, latency: float) -> None:
     """It keeps the server busy, and no write waits there for much longer than it must."""
     async with rushing(SlowServer(capacity, latency), BINDING) as rush:
         await asyncio.sleep(8.0)
@@ -242,14 +242,14 @@ async def test_the_limit_finds_what_the_server_takes(capacity: int, latency: flo
         assert rush.server.most <= 2 * needed + 24
 
 
-async def test_the_limit_has_an_end() -> None:
+async def test_limit_has_a_maximum() -> None:
     async with rushing(SlowServer(1000000.0, 0.1), BINDING) as rush:
         await asyncio.sleep(5.0)
         assert 100 < rush.server.most <= MAX_LIMIT
 
 
 @pytest.mark.slow
-async def test_a_server_that_becomes_slower_or_faster_is_met_anew() -> None:
+async def test_limit_adapts_when_the_server_becomes_slower_or_faster() -> None:
     async with rushing(SlowServer(1000, 0.01), BINDING) as rush:
         for latency, capacity in ((0.01, 500), (0.2, 200), (0.01, 500)):
             rush.server.latency, rush.server.capacity = latency, capacity
@@ -259,7 +259,7 @@ async def test_a_server_that_becomes_slower_or_faster_is_met_anew() -> None:
             assert rush.counts().total() >= 0.9 * 10 * capacity
 
 
-async def test_what_asks_for_few_writes_at_a_time_teaches_nothing() -> None:
+async def test_limit_stays_when_no_write_waits() -> None:
     limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
     for _ in range(200):
         sent = clock.now()
@@ -282,7 +282,7 @@ async def test_failures_halve_the_limit_once_a_round() -> None:
     assert limit.value == 1.0
 
 
-async def test_a_server_that_refuses_is_asked_no_more_often_than_it_says() -> None:
+async def test_deferring_server_gets_no_more_requests_than_it_allows() -> None:
     async with rushing(SlowServer(500, 0.2), BINDING, EVENT) as rush:
         rush.server.room = 0
         await asyncio.sleep(10.0)
@@ -298,9 +298,9 @@ async def test_a_server_that_refuses_is_asked_no_more_often_than_it_says() -> No
 
 
 @pytest.mark.parametrize("request_", [BINDING, STATUS, EVENT], ids=["binding", "status", "event"])
-async def test_whatever_is_put_off_is_sent_again_when_the_server_says(request_: Request) -> None:
+async def test_deferred_requests_are_retried_when_the_server_says(request_: Request) -> None:
     inner = Scripted(refused(429, retry_after="7"), refused(503, retry_after="2"), ok({}))
-    await ask(unlimited(inner), request_)
+    await send_with_retries(unlimited(inner), request_)
     assert inner.at == [0.0, 7.0, 9.0]
 
 
@@ -315,7 +315,7 @@ async def test_whatever_is_put_off_is_sent_again_when_the_server_says(request_: 
     ],
     ids=["429", "500", "no answer", "409", "200"],
 )
-async def test_the_place_of_what_failed_stays_empty(answer: Answer, seconds: float) -> None:
+async def test_failed_write_keeps_its_slot_for_a_pause(answer: Answer, seconds: float) -> None:
     inner = Scripted(*[answer] * 16, *[ok({})] * 16)
     control = unlimited(inner)
     await asyncio.gather(*[control.send(BINDING) for _ in range(32)], return_exceptions=True)
@@ -324,7 +324,7 @@ async def test_the_place_of_what_failed_stays_empty(answer: Answer, seconds: flo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hangs", [False, True], ids=["refuses connections", "hangs"])
-async def test_a_server_that_is_down_is_asked_seldom_and_taken_up_again(hangs: bool) -> None:
+async def test_server_that_is_down_gets_few_requests_until_it_recovers(hangs: bool) -> None:
     async with rushing(SlowServer(500, 0.02), BINDING, EVENT) as rush:
         await asyncio.sleep(10.0)
         rush.server.down, rush.server.hangs = not hangs, hangs
@@ -380,10 +380,10 @@ async def test_events_that_hang_delay_no_binding() -> None:
             tasks.cancel_scope.cancel()
 
 
-async def test_who_reads_waits_for_nobody() -> None:
+async def test_reads_need_no_slot() -> None:
     inner = Scripted(*[ok({})] * 3)
     control = unlimited(inner)
-    control.places.limit.value = 1.0
+    control.slots.limit.value = 1.0
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
             tasks.start_soon(control.send, READ)
@@ -392,22 +392,22 @@ async def test_who_reads_waits_for_nobody() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_what_is_refused_before_it_leaves_teaches_nothing() -> None:
+async def test_write_rejected_before_it_is_sent_does_not_change_the_limit() -> None:
     """Such as by a fence that is closed."""
     closed = ClusterError("stopped", status=403, reason="Stopped")
     control = unlimited(Scripted(*[closed] * 20))
     for _ in range(20):
         with pytest.raises(ClusterError, match="stopped"):
             await control.send(BINDING)
-    assert repr(control.places) == "<WritePlaces 0 of 16 taken, 0 waiting>"
+    assert repr(control.slots) == "<WriteSlots 0 of 16 taken, 0 waiting>"
 
 
 @given(st.lists(st.tuples(st.sampled_from([BINDING, STATUS, EVENT]), st.integers(0, 30), st.integers(1, 60))))
-async def test_whoever_gives_up_gives_his_place_back(writes: list[tuple[Request, int, int]]) -> None:
+async def test_cancelled_write_frees_its_slot(writes: list[tuple[Request, int, int]]) -> None:
     """Each begins after so many milliseconds and gives up after so many more, waiting or under way."""
     server = SlowServer(300, 0.01)
     control = unlimited(server)
-    control.places.limit.value = 2.0
+    control.slots.limit.value = 2.0
 
     async def write(request: Request, start: int, patience: int) -> None:
         await asyncio.sleep(start / 1000)

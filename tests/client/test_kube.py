@@ -17,7 +17,7 @@ import yaml
 from aiohttp import web
 
 from kframework.client import login
-from kframework.client.kube import Connection, connect
+from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.kube_transport import KubeTransport
 from kframework.client.loopback import PLAIN_HTTP
 from kframework.client.transport import Request
@@ -52,7 +52,7 @@ def write(
     return str(path)
 
 
-def hosts(settings: Connection) -> str:
+def hosts(settings: ConnectionSettings) -> str:
     """Connect and tell where to."""
 
     async def main() -> str:
@@ -63,7 +63,7 @@ def hosts(settings: Connection) -> str:
     return asyncio.run(main())
 
 
-def problem(settings: Connection) -> str:
+def problem(settings: ConnectionSettings) -> str:
     with pytest.raises(ConfigError) as caught:
         hosts(settings)
     text = str(caught.value)
@@ -78,21 +78,21 @@ def test_the_first_place_that_names_a_cluster_counts(tmp_path: Path, monkeypatch
     write(tmp_path / "home/.kube/config", server="https://default")
     monkeypatch.setenv("KUBECONFIG", write(tmp_path / "env", server="https://env"))
     flag = write(tmp_path / "flag", server="https://flag/")
-    assert hosts(Connection(kubeconfig=flag)) == "https://flag"
-    assert hosts(Connection()) == "https://env"
+    assert hosts(ConnectionSettings(kubeconfig=flag)) == "https://flag"
+    assert hosts(ConnectionSettings()) == "https://env"
     monkeypatch.setenv("KUBECONFIG", "")
-    assert hosts(Connection()) == "https://10.0.0.1:443"
-    assert hosts(Connection(context="x")) == "https://default"
+    assert hosts(ConnectionSettings()) == "https://10.0.0.1:443"
+    assert hosts(ConnectionSettings(context="x")) == "https://default"
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
-    assert hosts(Connection()) == "https://default"
+    assert hosts(ConnectionSettings()) == "https://default"
 
 
 def test_a_server_goes_before_the_one_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert hosts(Connection(server="https://other")) == "https://other"
-    assert hosts(Connection(server="https://other", kubeconfig=write(tmp_path / "flag"))) == "https://other"
+    assert hosts(ConnectionSettings(server="https://other")) == "https://other"
+    assert hosts(ConnectionSettings(server="https://other", kubeconfig=write(tmp_path / "flag"))) == "https://other"
     monkeypatch.setenv("KUBECONFIG", write(tmp_path / "env"))
-    assert hosts(Connection(server="https://other/")) == "https://other"
-    assert problem(Connection(server="other")) == (
+    assert hosts(ConnectionSettings(server="https://other/")) == "https://other"
+    assert problem(ConnectionSettings(server="other")) == (
         "the API server's address 'other' is no URL; write it as https://host:6443"
     )
 
@@ -110,23 +110,25 @@ def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, port: str
     return token
 
 
-def test_no_cluster_at_all() -> None:
-    assert "/home/.kube/config: there is no such file; name a kubeconfig with --kubeconfig" in problem(Connection())
+def test_missing_cluster_is_a_config_error() -> None:
+    assert "/home/.kube/config: no such file; name a kubeconfig with --kubeconfig" in problem(ConnectionSettings())
 
 
-def test_a_pod_without_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_without_a_token_is_a_config_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_pod(tmp_path, monkeypatch, "10.0.0.1", "443", "").unlink()
     account = "/var/run/secrets/kubernetes.io/serviceaccount"
-    assert problem(Connection()) == f"{account}: cannot log in: there is no {tmp_path}/account/token"
+    assert problem(ConnectionSettings()) == f"{account}: cannot log in: there is no {tmp_path}/account/token"
 
 
-def test_the_environment_s_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environments_proxy_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy:1")
     monkeypatch.setenv("no_proxy", "near")
-    assert [login._proxy_of(f"http://{host}/x") for host in ("far", "near")] == ["http://proxy:1", None]
-    assert login._proxy_of("http://127.0.0.1:1/x") is None  # what this machine says to itself, no proxy is told
+    assert [login._environment_proxy(f"http://{host}/x") for host in ("far", "near")] == ["http://proxy:1", None]
+    assert (
+        login._environment_proxy("http://127.0.0.1:1/x") is None
+    )  # what this machine says to itself, no proxy is told
     monkeypatch.delenv("http_proxy")
-    assert login._proxy_of("http://far") is None
+    assert login._environment_proxy("http://far") is None
 
 
 class Door:
@@ -144,7 +146,9 @@ class Door:
         self.agents.add(request.headers["User-Agent"])
         return web.Response(status=200 if self.shown[-1] == self.key else 401)
 
-    def visited(self, settings: Callable[[str], Connection], visit: Callable[[KubeTransport], Awaitable[None]]) -> None:
+    def visited(
+        self, settings: Callable[[str], ConnectionSettings], visit: Callable[[KubeTransport], Awaitable[None]]
+    ) -> None:
         """Open the door, connect and visit."""
 
         async def main() -> None:
@@ -176,24 +180,26 @@ async def once(transport: KubeTransport) -> None:
         ({"token": "t\n"}, "Bearer t"),
     ],
 )
-def test_a_user_of_a_kubeconfig(tmp_path: Path, user: dict[str, str], key: str) -> None:
+def test_kubeconfig_user_is_authenticated(tmp_path: Path, user: dict[str, str], key: str) -> None:
     door = Door(key)
-    door.visited(lambda url: Connection(kubeconfig=write(tmp_path / "config", user, url)), once)
+    door.visited(lambda url: ConnectionSettings(kubeconfig=write(tmp_path / "config", user, url)), once)
     assert door.shown == [key]
     (agent,) = door.agents
     assert agent.startswith("kframework/")
 
 
-def test_the_user_agent(tmp_path: Path) -> None:
+def test_requests_carry_the_user_agent(tmp_path: Path) -> None:
     door = Door("Bearer s3cret")
-    door.visited(lambda url: Connection(kubeconfig=write(tmp_path / "c", server=url), user_agent="me/leader"), once)
+    door.visited(
+        lambda url: ConnectionSettings(kubeconfig=write(tmp_path / "c", server=url), user_agent="me/leader"), once
+    )
     assert door.agents == {"me/leader"}
 
 
 def test_a_server_is_shown_the_credentials_of_the_file(tmp_path: Path) -> None:
     door = Door("Bearer s3cret")
     kubeconfig = write(tmp_path / "config", server="https://elsewhere")
-    door.visited(lambda url: Connection(kubeconfig=kubeconfig, server=url), once)
+    door.visited(lambda url: ConnectionSettings(kubeconfig=kubeconfig, server=url), once)
     assert door.shown == ["Bearer s3cret"]
 
 
@@ -208,7 +214,9 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
         await once(transport)
         await once(transport)
 
-    door.visited(lambda url: Connection(kubeconfig=write(tmp_path / "config", {"tokenFile": "token"}, url)), visit)
+    door.visited(
+        lambda url: ConnectionSettings(kubeconfig=write(tmp_path / "config", {"tokenFile": "token"}, url)), visit
+    )
     assert door.shown == ["Bearer old", "Bearer old", "Bearer new", "Bearer new"]
 
 
@@ -236,7 +244,7 @@ def credential(token: str, seconds: float | None = None) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("seconds", [None, 3600])
-def test_a_plugin_is_asked_again_when_its_token_is_refused(tmp_path: Path, seconds: float | None) -> None:
+def test_plugin_runs_again_when_its_token_is_rejected(tmp_path: Path, seconds: float | None) -> None:
     door = Door("Bearer new")
     user = plugin(tmp_path, credential("old", seconds), credential("new", seconds))
 
@@ -244,7 +252,7 @@ def test_a_plugin_is_asked_again_when_its_token_is_refused(tmp_path: Path, secon
         await once(transport)
         await once(transport)
 
-    door.visited(lambda url: Connection(kubeconfig=write(tmp_path / "config", user, url)), visit)
+    door.visited(lambda url: ConnectionSettings(kubeconfig=write(tmp_path / "config", user, url)), visit)
     assert door.shown == ["Bearer old", "Bearer new", "Bearer new"]
     assert (tmp_path / "runs").read_text() == "x\n" * 2
 
@@ -259,7 +267,9 @@ def test_a_plugin_is_asked_again_when_its_token_is_refused(tmp_path: Path, secon
         (30, 10),
     ],
 )
-def test_when_credentials_are_renewed(tmp_path: Path, user: dict[str, Any] | float | None, period: float) -> None:
+def test_credentials_are_renewed_before_they_expire(
+    tmp_path: Path, user: dict[str, Any] | float | None, period: float
+) -> None:
     """A number or None is a plugin whose token is valid for so many seconds, or does not say."""
     (tmp_path / "token").write_text("a")
     began = monotonic()
@@ -267,7 +277,7 @@ def test_when_credentials_are_renewed(tmp_path: Path, user: dict[str, Any] | flo
         user = plugin(tmp_path, credential("a", user))
 
     async def main() -> float:
-        transport = await connect(Connection(kubeconfig=write(tmp_path / "config", user)))
+        transport = await connect(ConnectionSettings(kubeconfig=write(tmp_path / "config", user)))
         await transport.close()
         return transport._credentials.due - asyncio.get_running_loop().time()
 
@@ -299,25 +309,28 @@ def oidc(config: dict[str, str]) -> dict[str, object]:
         (oidc({"refresh-token": "s3cret"}), "Invalid kube-config file. Expected key client-id in "),
     ],
 )
-def test_a_login_that_fails(
+def test_failed_login_is_a_config_error(
     tmp_path: Path, user: dict[str, Any], text: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path / "config", user)
-    assert problem(Connection(kubeconfig=file)).startswith(f"{file}: cannot log in: {text}")
+    assert problem(ConnectionSettings(kubeconfig=file)).startswith(f"{file}: cannot log in: {text}")
     assert not caplog.records
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_plugin_that_fails(tmp_path: Path) -> None:
+def test_failing_plugin_is_a_config_error(tmp_path: Path) -> None:
     file = write(tmp_path / "config", plugin(tmp_path, "{}", status=3))
-    assert problem(Connection(kubeconfig=file)) == f"{file}: cannot log in: exec: process returned 3. please log in"
+    assert (
+        problem(ConnectionSettings(kubeconfig=file))
+        == f"{file}: cannot log in: exec: process returned 3. please log in"
+    )
 
 
-def test_a_plugin_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_is_killed_after_the_login_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login, "LOGIN_TIMEOUT", 0.5)
     pid = tmp_path / "pid"
     file = write(tmp_path / "config", exec_("sh", "-c", f"echo $$ > {pid}; exec sleep 30"))
-    assert problem(Connection(kubeconfig=file)) == f"{file}: cannot log in: logging in took longer than 0.5 s"
+    assert problem(ConnectionSettings(kubeconfig=file)) == f"{file}: cannot log in: logging in took longer than 0.5 s"
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
 
@@ -337,20 +350,20 @@ def test_credentials_do_not_go_over_plain_http(tmp_path: Path, user: dict[str, A
     file = write(tmp_path / "config", user or plugin(tmp_path, credential("s3cret")), "http://far:8080")
     line = 1 + next(number for number, text in enumerate(Path(file).read_text().splitlines()) if "server" in text)
     why = f"{PLAIN_HTTP}, or take away the user's credentials"
-    assert problem(Connection(kubeconfig=file)) == f"{file}:{line}: clusters[0].cluster.server: {why}"
-    assert problem(Connection(kubeconfig=file, server="http://far")) == f"--master: {why}"
-    assert hosts(Connection(kubeconfig=file, server="http://127.0.0.1:8080")) == "http://127.0.0.1:8080"
+    assert problem(ConnectionSettings(kubeconfig=file)) == f"{file}:{line}: clusters[0].cluster.server: {why}"
+    assert problem(ConnectionSettings(kubeconfig=file, server="http://far")) == f"--master: {why}"
+    assert hosts(ConnectionSettings(kubeconfig=file, server="http://127.0.0.1:8080")) == "http://127.0.0.1:8080"
 
 
-def test_who_has_no_credentials_may_speak_plain_http(tmp_path: Path) -> None:
-    assert hosts(Connection(kubeconfig=write(tmp_path / "config", {"as": "me"}, "http://far"))) == "http://far"
+def test_plain_http_is_allowed_without_credentials(tmp_path: Path) -> None:
+    assert hosts(ConnectionSettings(kubeconfig=write(tmp_path / "config", {"as": "me"}, "http://far"))) == "http://far"
     file = write(tmp_path / "config", {"as": "me"}, "http://me:s3cret@far")
-    assert "clusters[0].cluster.server: credentials are not sent" in problem(Connection(kubeconfig=file))
+    assert "clusters[0].cluster.server: credentials are not sent" in problem(ConnectionSettings(kubeconfig=file))
 
 
-def test_a_proxy_is_not_told_what_this_machine_says_to_itself(tmp_path: Path) -> None:
+def test_loopback_requests_bypass_the_proxy(tmp_path: Path) -> None:
     file = write(tmp_path / "config", server="http://localhost:1", cluster={"proxy-url": "http://proxy:3128"})
-    assert "credentials are not sent over plain HTTP" in problem(Connection(kubeconfig=file))
+    assert "credentials are not sent over plain HTTP" in problem(ConnectionSettings(kubeconfig=file))
 
 
 @pytest.fixture(scope="module")
@@ -363,23 +376,25 @@ TRUST = {"tls-server-name": "extender.test"}
 
 @pytest.mark.tool("openssl")
 @pytest.mark.parametrize("inline", [True, False])
-def test_a_client_certificate(tmp_path: Path, certificates: Certificates, inline: bool) -> None:
+def test_client_certificate_is_presented(tmp_path: Path, certificates: Certificates, inline: bool) -> None:
     def part(name: str, file: str) -> dict[str, str]:
         return {f"{name}-data": certificates.data(file)} if inline else {name: certificates.file(file)}
 
     user = part("client-certificate", "client.crt") | part("client-key", "client.key")
     cluster = part("certificate-authority", "authority.crt") | TRUST
     door = Door(None, certificates.of_server(wants_client=True))  # type: ignore[arg-type]  # no key is the key
-    door.visited(lambda url: Connection(kubeconfig=write(tmp_path / "config", user, url, cluster)), once)
+    door.visited(lambda url: ConnectionSettings(kubeconfig=write(tmp_path / "config", user, url, cluster)), once)
 
 
 @pytest.mark.tool("openssl")
-def test_the_account_of_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificates: Certificates) -> None:
+def test_pod_uses_its_service_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificates: Certificates
+) -> None:
     door = Door("Bearer new", certificates.of_server())
 
-    def settings(url: str) -> Connection:
+    def settings(url: str) -> ConnectionSettings:
         in_pod(tmp_path, monkeypatch, "127.0.0.1", url.rpartition(":")[2], certificates.file("authority.crt"))
-        return Connection()
+        return ConnectionSettings()
 
     async def visit(transport: KubeTransport) -> None:
         transport._server_name = "extender.test"
@@ -392,7 +407,7 @@ def test_the_account_of_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
 
 
 @pytest.mark.tool("openssl")
-def test_a_server_that_is_not_trusted(tmp_path: Path, certificates: Certificates) -> None:
+def test_untrusted_server_is_an_error(tmp_path: Path, certificates: Certificates) -> None:
     async def visit(transport: KubeTransport) -> None:
         with pytest.raises(ClusterError) as caught:
             await transport.send(GET)
@@ -401,18 +416,18 @@ def test_a_server_that_is_not_trusted(tmp_path: Path, certificates: Certificates
         assert str(caught.value).endswith("; see certificate-authority")
 
     door = Door("", certificates.of_server())
-    door.visited(lambda url: Connection(kubeconfig=write(tmp_path / "config", server=url)), visit)
+    door.visited(lambda url: ConnectionSettings(kubeconfig=write(tmp_path / "config", server=url)), visit)
 
 
 @pytest.mark.tool("openssl")
-def test_whoever_wants_to_trusts_anybody(tmp_path: Path, certificates: Certificates) -> None:
+def test_insecure_skip_tls_verify_accepts_any_certificate(tmp_path: Path, certificates: Certificates) -> None:
     door = Door("Bearer s3cret", certificates.of_server())
     insecure = {"insecure-skip-tls-verify": True}
-    door.visited(lambda url: Connection(kubeconfig=write(tmp_path / "config", None, url, insecure)), once)
+    door.visited(lambda url: ConnectionSettings(kubeconfig=write(tmp_path / "config", None, url, insecure)), once)
 
 
-def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:
+def test_unusable_certificates_are_a_config_error(tmp_path: Path) -> None:
     file = write(tmp_path / "config", None, "https://s", {"certificate-authority-data": "bm9uZQ=="})
-    assert problem(Connection(kubeconfig=file)).startswith(f"{file}: its certificates cannot be used: ")
+    assert problem(ConnectionSettings(kubeconfig=file)).startswith(f"{file}: its certificates cannot be used: ")
     file = write(tmp_path / "config", None, "https://s", {"certificate-authority": "/none/such"})
-    assert problem(Connection(kubeconfig=file)) == f"{file}: cannot log in: there is no /none/such"
+    assert problem(ConnectionSettings(kubeconfig=file)) == f"{file}: cannot log in: there is no /none/such"

@@ -67,7 +67,7 @@ def bind(client: Cluster) -> Awaitable[None]:
     return client.bind("shop", "web", "web-uid", "n1")
 
 
-async def test_bind() -> None:
+async def test_bind_sends_a_binding() -> None:
     (request,) = await sent(bind, CREATED)
     assert request == (
         "POST",
@@ -81,7 +81,7 @@ async def test_bind() -> None:
     )
 
 
-async def test_a_binding_that_is_refused_or_lost() -> None:
+async def test_rejected_or_unanswered_binding_is_an_error() -> None:
     bound = 'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "n2"'
     error = await refusal(bind, refused(409, "Conflict", bound))
     assert (str(error), error.status, error.retryable) == (bound, 409, False)
@@ -89,7 +89,7 @@ async def test_a_binding_that_is_refused_or_lost() -> None:
     assert (error.status, error.retryable) == (0, True)
 
 
-async def test_a_binding_that_is_put_off_is_sent_again() -> None:
+async def test_deferred_binding_is_retried() -> None:
     transport = Scripted(refused(429, retry_after="3"), CREATED)
     await bind(cluster(transport))
     assert transport.at == [0, 3]
@@ -160,7 +160,7 @@ async def test_a_condition_without_a_time_gets_it_from_the_pod(there: dict[str, 
     assert condition["lastTransitionTime"] == since
 
 
-async def test_what_the_pod_says_already_is_not_written() -> None:
+async def test_unchanged_condition_is_not_written() -> None:
     same = {
         "type": "PodScheduled",
         "status": "False",
@@ -173,7 +173,7 @@ async def test_what_the_pod_says_already_is_not_written() -> None:
     assert write[2]["status"] == {"nominatedNodeName": "n1"}
 
 
-async def test_what_a_condition_no_more_says_is_taken_away() -> None:
+async def test_empty_fields_of_a_condition_are_removed() -> None:
     bare = PodCondition(type="PodScheduled", status="True", last_transition_time=START)
     (request,) = await sent(patch(condition=bare), ok({}))
     (condition,) = request[2]["status"]["conditions"]
@@ -182,7 +182,7 @@ async def test_what_a_condition_no_more_says_is_taken_away() -> None:
 
 
 @pytest.mark.parametrize(("name", "written"), [("n1", "n1"), ("", None)])
-async def test_a_nominated_node(name: str, written: str | None) -> None:
+async def test_nominated_node_is_patched(name: str, written: str | None) -> None:
     (request,) = await sent(patch(nominated_node_name=name), ok({}))
     assert request[2] == {"metadata": {"uid": "web-uid"}, "status": {"nominatedNodeName": written}}
 
@@ -214,7 +214,7 @@ def record(what: EventRecord) -> Callable[[Cluster], Awaitable[None]]:
     return lambda client: client.record_event(what)
 
 
-async def test_an_event() -> None:
+async def test_event_is_posted() -> None:
     (request,) = await sent(record(TOLD), ok(some(TOLD.name, 3)))
     assert request[:2] == ("POST", EVENTS)
     assert (request[2]["apiVersion"], request[2]["kind"], request[2]["reason"]) == (
@@ -232,19 +232,19 @@ async def test_a_series_is_patched() -> None:
     assert body(request) == {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:09.000001Z"}}
 
 
-async def test_a_series_that_the_server_has_forgotten_is_an_event_again() -> None:
+async def test_series_of_an_expired_event_is_posted_again() -> None:
     _, request = await sent(record(AGAIN), refused(404, "NotFound"), ok(some(TOLD.name, 3)))
     assert request[:2] == ("POST", EVENTS)
     assert request[2]["series"]["count"] == 2
 
 
-async def test_an_event_that_has_been_written_is_no_error() -> None:
+async def test_existing_event_is_no_error() -> None:
     assert len(await sent(record(TOLD), refused(409, "AlreadyExists"))) == 1
     assert (await refusal(record(TOLD), refused(403, "Forbidden"))).status == 403
     assert (await refusal(record(AGAIN), refused(409, "Conflict"))).status == 409
 
 
-async def test_get() -> None:
+async def test_get_decodes_the_object() -> None:
     async def read(client: Cluster) -> None:
         assert (await client.get(Pod, "web", "shop")).spec.node_name == "n1"
         assert (await client.get(Node, "n1")).metadata.name == "n1"
@@ -256,14 +256,14 @@ async def test_get() -> None:
     ]
 
 
-async def test_what_is_not_there() -> None:
+async def test_missing_object_is_not_found() -> None:
     error = await refusal(
         lambda client: client.get(Pod, "web", "shop"), refused(404, "NotFound", 'pods "web" not found')
     )
     assert (str(error), error.status, error.reason) == ('pods "web" not found', 404, "NotFound")
 
 
-async def test_what_is_not_understood() -> None:
+async def test_undecodable_object_is_an_error() -> None:
     odd = some("web", 5, spec={"containers": 5})
     for call, answer in (
         (lambda client: client.get(Pod, "web"), ok(odd)),
@@ -271,18 +271,18 @@ async def test_what_is_not_understood() -> None:
     ):
         error = await refusal(call, answer)
         why = "spec.containers: expected a list, got an integer"
-        assert str(error) == f"Pod default/web cannot be understood: {why}"
+        assert str(error) == f"cannot decode Pod default/web: {why}"
         assert (error.status, error.retryable) == (200, False)
 
 
-async def test_list() -> None:
+async def test_list_reads_all_pages() -> None:
     transport = Scripted(listed(5, some("a", 1), following="t1"), listed(5, some("b", 2)))
     found = await cluster(transport, page=1).list(Pod, "shop")
     assert [each.metadata.name for each in found] == ["a", "b"]
     assert [request.path for request in transport.requests] == ["/api/v1/namespaces/shop/pods"] * 2
 
 
-async def test_a_list_that_takes_too_long_begins_again() -> None:
+async def test_list_is_read_in_one_page_when_its_version_expires() -> None:
     transport = Scripted(listed(5, some("a", 1), following="t1"), refused(410), listed(9, some("b", 2), some("c", 7)))
     found = await cluster(transport, page=1).list(Pod)
     assert [each.metadata.name for each in found] == ["b", "c"]
@@ -353,7 +353,7 @@ async def test_what_belongs_to_no_namespace_is_created_in_the_default_one() -> N
     assert [path for _, path, _ in requests] == ["/api/v1/namespaces/default/pods", "/api/v1/nodes"]
 
 
-async def test_patch() -> None:
+async def test_patch_is_a_merge_patch() -> None:
     transport = Scripted(ok(some("v", 2, namespace="")))
     patched = await cluster(transport).patch(PersistentVolume, "v", {"spec": {"claimRef": None}})
     (request,) = transport.requests
@@ -369,7 +369,7 @@ async def test_patch() -> None:
         ("v-uid", b'{"metadata":{"uid":"v-uid"},"status":{"phase":"Bound","message":null}}'),
     ],
 )
-async def test_patch_of_a_status(uid: str, body: bytes) -> None:
+async def test_status_patch_is_a_merge_patch(uid: str, body: bytes) -> None:
     transport = Scripted(ok(some("v", 2, namespace="")))
     change = {"phase": "Bound", "message": None}
     patched = await cluster(transport).patch_status(PersistentVolume, "v", change, uid=uid)
@@ -388,7 +388,7 @@ async def test_the_status_of_another_object_of_this_name_is_a_conflict() -> None
     assert str(error).startswith('Operation cannot be fulfilled on persistentvolumes "v": ')
 
 
-async def test_delete() -> None:
+async def test_delete_sends_preconditions() -> None:
     async def remove(client: Cluster) -> None:
         await client.delete(Pod, "web", "shop", uid="web-uid")
         await client.delete(Node, "n1")
@@ -424,7 +424,7 @@ async def test_synced_follows_the_first_list_of_every_kind() -> None:
     assert await followed(transport, Pod, Node, seconds=10) == ["n", "p", "Synced", "n2"]
 
 
-async def test_a_kind_that_the_server_lacks_does_not_hold_synced_up() -> None:
+async def test_unserved_kind_does_not_delay_synced() -> None:
     transport = Scripted(listed(5), [50.0], Response(404))
     assert await followed(transport, Pod, StorageClass, seconds=0.5) == ["Synced"]
 

@@ -1,4 +1,4 @@
-"""Requests go over HTTP as they are, and whatever goes wrong on the way is one kind of error."""
+"""Requests go over HTTP as they are, and every failure on the way is a ClusterError."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def text(transport: KubeTransport, request: Request) -> list[bytes]:
         return [line async for line in stream.lines]
 
 
-async def test_a_request_that_may_not_leave_once_it_has_its_connection_does_not() -> None:
+async def test_request_is_not_sent_when_its_check_fails_after_connecting() -> None:
     seen: list[str] = []
 
     async def handle(request: web.Request) -> web.Response:
@@ -100,7 +100,7 @@ async def test_a_request_that_may_not_leave_once_it_has_its_connection_does_not(
 
     async with connected(handle) as transport:
         fence = WriteFence()
-        request = Request(method="POST", path="/late", timeout=5.0, may_leave=fence.check)
+        request = Request(method="POST", path="/late", timeout=5.0, check_before_send=fence.check)
         under_way = asyncio.create_task(transport.send(request))
         await asyncio.sleep(0)  # now it waits for its connection
         fence.close()
@@ -110,7 +110,7 @@ async def test_a_request_that_may_not_leave_once_it_has_its_connection_does_not(
     assert seen == ["/read"]
 
 
-async def test_a_request_arrives_as_it_is() -> None:
+async def test_request_arrives_unchanged() -> None:
     seen: list[tuple[web.Request, bytes]] = []
 
     async def handle(request: web.Request) -> web.Response:
@@ -141,7 +141,7 @@ async def test_a_request_arrives_as_it_is() -> None:
     assert "Authorization" not in request.headers
 
 
-async def test_a_server_below_a_path() -> None:
+async def test_server_url_may_have_a_path() -> None:
     async def handle(request: web.Request) -> web.Response:
         return web.Response(text=request.path)
 
@@ -151,7 +151,7 @@ async def test_a_server_below_a_path() -> None:
         await transport.close()
 
 
-async def test_redirects_are_answers() -> None:
+async def test_redirects_are_not_followed() -> None:
     async def handle(request: web.Request) -> web.Response:
         return web.Response(status=302, headers={"Location": "http://elsewhere"})
 
@@ -159,7 +159,7 @@ async def test_redirects_are_answers() -> None:
         assert (await transport.send(get())).status == 302
 
 
-async def test_an_answer_without_a_length() -> None:
+async def test_response_without_a_length_is_read() -> None:
     async with connected(pieces(b"ab", b"c")) as transport:
         assert (await transport.send(get())).body == b"abc"
 
@@ -180,8 +180,8 @@ def pieces(*parts: bytes, status: int = 200, then: float = 0.0) -> Handle:
 
 
 @pytest.mark.parametrize("declared", [True, False])
-async def test_an_answer_has_its_size(monkeypatch: pytest.MonkeyPatch, declared: bool) -> None:
-    monkeypatch.setattr(kube_transport, "LARGEST_ANSWER", 10)
+async def test_too_large_response_is_an_error(monkeypatch: pytest.MonkeyPatch, declared: bool) -> None:
+    monkeypatch.setattr(kube_transport, "MAX_RESPONSE_BYTES", 10)
 
     async def handle(request: web.Request) -> web.Response:
         return web.Response(body=b"x" * int(request.query["size"]))
@@ -194,7 +194,7 @@ async def test_an_answer_has_its_size(monkeypatch: pytest.MonkeyPatch, declared:
         assert error == "GET /: the answer is longer than 10 bytes"
 
 
-async def test_nobody_there() -> None:
+async def test_refused_connection_is_an_error() -> None:
     async with serving(pieces()) as url:
         pass
     transport = KubeTransport(Credentials(url), "test/1")
@@ -207,12 +207,12 @@ async def test_nobody_there() -> None:
     await transport.close()
 
 
-async def test_an_answer_has_its_time() -> None:
+async def test_late_response_is_an_error() -> None:
     async with connected(pieces(b"x", then=5)) as transport:
         assert await no_answer(transport.send(get(seconds=0.05))) == "GET /api: no answer within 0.05 s"
 
 
-async def test_a_connection_that_breaks() -> None:
+async def test_broken_connection_is_an_error() -> None:
     async def handle(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "10"})
         await response.prepare(request)
@@ -226,13 +226,13 @@ async def test_a_connection_that_breaks() -> None:
         assert (await no_answer(text(transport, get()))).startswith("GET /api: ")
 
 
-async def test_no_address() -> None:
+async def test_unresolvable_host_is_an_error() -> None:
     transport = KubeTransport(Credentials("nonsense"), "test/1")
     assert (await no_answer(transport.send(get()))).startswith("GET /api: ")
     await transport.close()
 
 
-async def test_lines_are_put_together_and_taken_apart() -> None:
+async def test_lines_are_split_across_chunks() -> None:
     async with connected(pieces(b'{"a":1}\n{"b"', b":2}\n\n", b"{", b"}", b"\n3\n4")) as transport:
         assert await text(transport, get()) == [b'{"a":1}', b'{"b":2}', b"{}", b"3", b"4"]
 
@@ -242,7 +242,7 @@ async def test_lines_come_before_the_end() -> None:
         assert [await anext(stream.lines), await anext(stream.lines)] == [b"1", b"2"]
 
 
-async def test_a_silent_stream_has_failed() -> None:
+async def test_silent_stream_is_an_error() -> None:
     async with connected(pieces(b"1\n", then=5)) as transport, transport.stream(get(seconds=0.05)) as stream:
         assert await anext(stream.lines) == b"1"
         assert await no_answer(anext(stream.lines)) == "GET /api: no answer within 0.05 s"
@@ -260,8 +260,8 @@ async def test_a_refused_stream_comes_as_a_whole() -> None:
             assert [line async for line in stream.lines] == [b'{"kind":\n"Status"}']
 
 
-async def test_a_line_has_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kube_transport, "LONGEST_LINE", 10)
+async def test_too_long_line_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kube_transport, "MAX_LINE_BYTES", 10)
     async with connected(pieces(b"x" * 10, b"\n", b"x" * 11, b"\n")) as transport, transport.stream(get()) as stream:
         assert await anext(stream.lines) == b"x" * 10
         assert await no_answer(anext(stream.lines)) == "GET /api: a line is longer than 10 bytes"
@@ -297,7 +297,7 @@ def door(*keys: str) -> tuple[Handle, list[str]]:
     return handle, shown
 
 
-async def test_who_is_not_let_in_logs_in_again() -> None:
+async def test_request_is_repeated_after_a_new_login_on_401() -> None:
     handle, shown = door("new")
     async with connected(handle, "old", "new") as transport:
         assert (await transport.send(get())).status == 200
@@ -305,14 +305,14 @@ async def test_who_is_not_let_in_logs_in_again() -> None:
     assert shown == ["old", "new", "new"]
 
 
-async def test_a_stream_too() -> None:
+async def test_stream_is_repeated_after_a_new_login_on_401() -> None:
     handle, shown = door("new")
     async with connected(handle, "old", "new") as transport:
         assert await text(transport, get()) == [b"body"]
     assert shown == ["old", "new"]
 
 
-async def test_all_wait_for_one_login() -> None:
+async def test_concurrent_requests_share_one_login() -> None:
     handle, shown = door("new")
     async with connected(handle, "old", "new") as transport:
         responses = await asyncio.gather(*(transport.send(get()) for _ in range(5)))
@@ -322,7 +322,9 @@ async def test_all_wait_for_one_login() -> None:
 
 
 @pytest.mark.parametrize("second", ["old", None])
-async def test_whom_a_login_does_not_help_is_told_so(second: str | None, caplog: pytest.LogCaptureFixture) -> None:
+async def test_401_is_returned_when_a_new_login_does_not_help(
+    second: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
     handle, shown = door()
     async with connected(handle, "old", second) as transport:
         assert (await transport.send(get())).status == 401
@@ -330,7 +332,7 @@ async def test_whom_a_login_does_not_help_is_told_so(second: str | None, caplog:
     assert caplog.messages == (["f: the plugin is ill"] if second is None else [])
 
 
-async def test_a_caller_that_gives_up_does_not_end_the_login_of_others() -> None:
+async def test_cancelled_request_does_not_cancel_the_shared_login() -> None:
     handle, _ = door("new")
     async with connected(handle, "old", "new") as transport:
         first, second = (asyncio.ensure_future(transport.send(get())) for _ in range(2))

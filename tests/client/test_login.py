@@ -1,4 +1,4 @@
-"""What stands in files about a login is read without anybody's help."""
+"""Logins from kubeconfig files and service accounts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 
 from kframework.client import login
-from kframework.client.kubeconfig import Entry
-from kframework.client.login import Configuration, of_service_account, of_user, tls
+from kframework.client.kubeconfig import KubeconfigEntry
+from kframework.client.login import ClientConfiguration, configure_service_account, configure_user, create_tls_context
 from kframework.config.document import Json
 
 HTTPS: dict[str, Json] = {"server": "https://s/"}
 
 
-def logged_in(folder: Path, cluster: Mapping[str, Json], user: Mapping[str, Json]) -> Configuration:
-    configuration = Configuration()
-    of_user(configuration, Entry({**cluster}, folder), Entry({**user}, folder), lambda: folder)
+def logged_in(folder: Path, cluster: Mapping[str, Json], user: Mapping[str, Json]) -> ClientConfiguration:
+    configuration = ClientConfiguration()
+    configure_user(
+        configuration, KubeconfigEntry({**cluster}, folder), KubeconfigEntry({**user}, folder), lambda: folder
+    )
     return configuration
 
 
@@ -34,12 +36,12 @@ def logged_in(folder: Path, cluster: Mapping[str, Json], user: Mapping[str, Json
         ({"username": "me"}, None),
     ],
 )
-def test_what_a_user_shows(tmp_path: Path, user: dict[str, Json], shown: str | None) -> None:
+def test_user_is_authorized_by_token_or_password(tmp_path: Path, user: dict[str, Json], shown: str | None) -> None:
     (tmp_path / "token").write_text("of the file\n")
     assert logged_in(tmp_path, HTTPS, user).api_key.get("BearerToken") == shown
 
 
-def test_what_a_cluster_says(tmp_path: Path) -> None:
+def test_cluster_fields_are_applied(tmp_path: Path) -> None:
     cluster: dict[str, Json] = {
         "insecure-skip-tls-verify": True,
         "tls-server-name": "name",
@@ -57,7 +59,7 @@ def test_what_a_cluster_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inline", [True, False])
-def test_certificates_are_files_in_the_end(tmp_path: Path, inline: bool) -> None:
+def test_inline_certificates_are_written_to_files(tmp_path: Path, inline: bool) -> None:
     def part(name: str) -> dict[str, Json]:
         (tmp_path / f"{name}.pem").write_text(name)
         return {f"{name}-data": b64encode(name.encode()).decode()} if inline else {name: f"{name}.pem"}
@@ -73,14 +75,14 @@ def test_certificates_are_files_in_the_end(tmp_path: Path, inline: bool) -> None
 
 def test_plain_http_has_no_certificates(tmp_path: Path) -> None:
     found = logged_in(tmp_path, {"server": "http://s", "certificate-authority": "none"}, {"client-key": "none"})
-    assert (found.ssl_ca_cert, found.key_file, tls(found)) == (None, None, None)
+    assert (found.ssl_ca_cert, found.key_file, create_tls_context(found)) == (None, None, None)
 
 
 @pytest.mark.parametrize("verified", [True, False])
-def test_whom_tls_trusts(verified: bool) -> None:
-    configuration = Configuration()
+def test_tls_context_trusts_the_configured_authority(verified: bool) -> None:
+    configuration = ClientConfiguration()
     configuration.host, configuration.verify_ssl = "https://s", verified
-    context = tls(configuration)
+    context = create_tls_context(configuration)
     assert context is not None
     assert context.check_hostname is verified
     assert context.verify_mode is (ssl.CERT_REQUIRED if verified else ssl.CERT_NONE)
@@ -94,15 +96,15 @@ def test_whom_tls_trusts(verified: bool) -> None:
         ({"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}, "https://[fd00::1]:6443"),
     ],
 )
-def test_the_cluster_around_a_pod(
+def test_service_account_is_read_from_the_pod(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], url: str
 ) -> None:
     monkeypatch.setattr(login, "SERVICE_ACCOUNT", tmp_path)
     (tmp_path / "token").write_text("a")
-    configuration = Configuration()
+    configuration = ClientConfiguration()
     with pytest.raises(FileNotFoundError, match=r"ca\.crt"):
-        of_service_account(configuration, environ)
+        configure_service_account(configuration, environ)
     (tmp_path / "ca.crt").write_text("")
-    of_service_account(configuration, environ)
+    configure_service_account(configuration, environ)
     assert (configuration.host, configuration.api_key) == (url, {"BearerToken": "Bearer a"})
     assert configuration.ssl_ca_cert == str(tmp_path / "ca.crt")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.client.loopback import is_meant_for_us, keeps_secrets, names_a_user
+from kframework.client.loopback import has_credentials, is_confidential, is_host_allowed
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ from kframework.client.loopback import is_meant_for_us, keeps_secrets, names_a_u
         ("node-1", "anything", True),
     ],
 )
-def test_who_is_answered(bind_address: str, host: str, answered: bool) -> None:
-    assert is_meant_for_us(bind_address, host) is answered
+def test_host_header_is_allowed(bind_address: str, host: str, answered: bool) -> None:
+    assert is_host_allowed(bind_address, host) is answered
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_who_is_answered(bind_address: str, host: str, answered: bool) -> None:
         ("http://", None, False),
     ],
 )
-def test_where_credentials_may_go(url: str, proxy: str | None, kept: bool) -> None:
-    assert keeps_secrets(url, proxy) is kept
+def test_url_is_confidential(url: str, proxy: str | None, kept: bool) -> None:
+    assert is_confidential(url, proxy) is kept
 
 
-def test_who_a_url_names() -> None:
-    assert [names_a_user(url) for url in ("http://a@b/", "http://a:b@c", "http://b/a@c", "http://b", "")] == [
+def test_url_has_credentials() -> None:
+    assert [has_credentials(url) for url in ("http://a@b/", "http://a:b@c", "http://b/a@c", "http://b", "")] == [
         True,
         True,
         False,

@@ -1,4 +1,4 @@
-"""A missing right is said once, shown while it lasts, and its end is said too."""
+"""A missing right is logged once, reported while it is missing, and logged when granted."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from kframework.client.missing_rights import AGAIN, MissingRights, RightsTransport, lacks_right
+from kframework.client.missing_rights import REPEAT_INTERVAL, MissingRights, RightsTransport, is_denial
 from kframework.client.request_attributes import Attributes
 from kframework.client.transport import Request, Response, User, service_account
-from kframework.fake_api.access import forbidden
+from kframework.fake_api.access import access_denied
 from kframework.process.http.statuses import NOBODY, failure
 from tests.client.scripted import Scripted, happened, ok, refused, some
 
@@ -44,11 +44,11 @@ class Stage:
         self._caplog = caplog
 
     def refused(self, request: Request, user: User = ACCOUNT) -> None:
-        refusal = failure(forbidden(user, Attributes.of(request)), NOBODY)
-        self.rights.answered(request, refusal.status, refusal.body)
+        refusal = failure(access_denied(user, Attributes.from_request(request)), NOBODY)
+        self.rights.record_answer(request, refusal.status, refusal.body)
 
     def answered(self, request: Request, status: int = 200, body: bytes = b"") -> None:
-        self.rights.answered(request, status, body)
+        self.rights.record_answer(request, status, body)
 
     def said(self) -> list[str]:
         """Return what was said since the last time."""
@@ -73,7 +73,7 @@ def test_the_line_names_the_rule_and_the_remedy(stage: Stage) -> None:
     )
 
 
-def test_whoever_is_no_account_is_told_what_to_be_granted(stage: Stage) -> None:
+def test_remedy_for_a_user_prints_the_needed_rights(stage: Stage) -> None:
     stage.refused(NODES, User("100% ann"))
     (line,) = stage.said()
     assert line.endswith("; grant it: kframework rbac --config FILE prints what 100% ann needs")
@@ -86,23 +86,23 @@ def test_the_command_is_that_of_the_scheduler(stage: Stage) -> None:
     assert "grant it: kframework batch rbac --config FILE" in line
 
 
-def test_a_right_is_said_to_be_missing_once_and_then_seldom(stage: Stage) -> None:
+def test_missing_right_is_logged_once_and_then_at_an_interval(stage: Stage) -> None:
     lines = []
-    for _ in range(int(3 * AGAIN)):
+    for _ in range(int(3 * REPEAT_INTERVAL)):
         stage.refused(NODES)
         lines += stage.said()
         stage.clock.time += 1.0
     assert len(lines) == 3
 
 
-def test_each_right_has_a_line_and_a_form_of_its_own(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_right_has_its_own_log_format(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     for request in (NODES, WATCH, LEASE, bind(), bind(pod="other"), bind("other")):
         stage.refused(request)
     # Of lines in the same form a command writes only a few.
     assert len({record.msg for record in caplog.records}) == len(caplog.records) == 4
 
 
-def test_its_end_is_said_once(stage: Stage) -> None:
+def test_granted_right_is_logged_once(stage: Stage) -> None:
     stage.refused(NODES)
     stage.said()
     stage.answered(WATCH)
@@ -131,7 +131,7 @@ def test_an_answer_of_any_kind_shows_that_there_is_the_right(stage: Stage, statu
 
 
 @pytest.mark.parametrize("status", [401, 403, 408, 429, 500, 503, 504])
-def test_but_not_one_that_came_before_anybody_looked(stage: Stage, status: int) -> None:
+def test_answer_without_authorization_does_not_show_a_right(stage: Stage, status: int) -> None:
     stage.refused(NODES)
     stage.answered(NODES, status)
     assert stage.rights.problem() is not None
@@ -145,13 +145,13 @@ def test_but_not_one_that_came_before_anybody_looked(stage: Stage, status: int) 
         "",
     ],
 )
-def test_what_admission_refuses_is_no_missing_right(stage: Stage, message: str) -> None:
+def test_rejection_by_admission_is_no_missing_right(stage: Stage, message: str) -> None:
     stage.answered(bind(), 403, refused(403, "Forbidden", message).body)
     stage.answered(bind(), 403, b"<html>no</html>")
-    assert (stage.said(), stage.rights.problem(), lacks_right(message)) == ([], None, False)
+    assert (stage.said(), stage.rights.problem(), is_denial(message)) == ([], None, False)
 
 
-def test_the_problem_is_what_nothing_can_be_scheduled_without(stage: Stage) -> None:
+def test_problem_names_the_rights_that_scheduling_needs(stage: Stage) -> None:
     assert stage.rights.problem() is None
     for request in (NODES, LEASE, bind()):
         stage.refused(request)
@@ -176,24 +176,24 @@ def test_the_problem_is_what_nothing_can_be_scheduled_without(stage: Stage) -> N
     ],
     ids=lambda request: f"{request.method} {request.path}",
 )
-def test_what_else_is_missing_is_only_said(stage: Stage, wanted: Request) -> None:
+def test_other_missing_rights_are_only_logged(stage: Stage, wanted: Request) -> None:
     stage.refused(wanted)
     assert len(stage.said()) == 1
     assert stage.rights.problem() is None
 
 
-def test_what_nobody_asks_for_any_more_is_no_problem_for_ever(stage: Stage) -> None:
+def test_denial_is_forgotten_when_not_repeated(stage: Stage) -> None:
     stage.refused(bind())
-    stage.clock.time += AGAIN - 1
+    stage.clock.time += REPEAT_INTERVAL - 1
     stage.refused(bind("other"))
-    stage.clock.time += AGAIN - 1
+    stage.clock.time += REPEAT_INTERVAL - 1
     assert stage.rights.problem() == f"it may not create pods/binding in the namespace other; grant it: {COMMAND}"
     stage.clock.time += 1
     assert stage.rights.problem() is None
 
 
 def refusal(request: Request) -> Response:
-    return failure(forbidden(ACCOUNT, Attributes.of(request)), NOBODY)
+    return failure(access_denied(ACCOUNT, Attributes.from_request(request)), NOBODY)
 
 
 @pytest.mark.anyio

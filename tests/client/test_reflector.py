@@ -1,4 +1,4 @@
-"""A reflector keeps up with a kind, through everything that can come between."""
+"""A reflector keeps up with a kind, through all failures."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kframework.client.reflector import Backoff, Reflector
+from kframework.client.reflector import ReconnectBackoff, Reflector
 from kframework.client.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node, ObjectMeta, Pod, StorageClass, kind_of
@@ -81,14 +81,14 @@ async def test_a_list_and_a_watch() -> None:
         ],
     )
     told = Told()
-    assert await reflector(transport, told).round() == 0
+    assert await reflector(transport, told).run_round() == 0
     assert told.words == ["+a@3", "+b@4", "listed", "+c@6", "+a@7", "-b"]
     assert [request.path for request in transport.requests] == ["/api/v1/pods"] * 2
 
 
-async def test_what_is_asked() -> None:
+async def test_list_and_watch_send_these_queries() -> None:
     transport = Scripted(listed(5), [2.0])
-    await reflector(transport, Told(), page=50).round()
+    await reflector(transport, Told(), page=50).run_round()
     alive = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
     listing, watching = queries(transport)
     assert listing == {**alive, "limit": "50"}
@@ -99,27 +99,27 @@ async def test_what_is_asked() -> None:
 
 
 @pytest.mark.parametrize(("kind", "ended_pods"), [(Node, False), (Node, True), (Pod, True)])
-async def test_nothing_is_selected_but_pods_that_go_on(kind: type[ApiObject], ended_pods: bool) -> None:
+async def test_only_pods_are_selected_by_phase(kind: type[ApiObject], ended_pods: bool) -> None:
     transport = Scripted(listed(5), [2.0])
-    await reflector(transport, Told(), kind, ended_pods=ended_pods).round()
+    await reflector(transport, Told(), kind, ended_pods=ended_pods).run_round()
     assert not any("fieldSelector" in query for query in queries(transport))
 
 
-async def test_a_watch_goes_on_from_where_the_last_one_ended() -> None:
+async def test_watch_resumes_at_the_last_version() -> None:
     transport = Scripted(listed(5), [bookmark(6), 2.0], [happened("ADDED", some("a", 9)), 2.0], [2.0])
     told = Told()
     follower = reflector(transport, told)
-    assert [await follower.round() for _ in range(3)] == [0, 0, 0]
+    assert [await follower.run_round() for _ in range(3)] == [0, 0, 0]
     assert [query.get("resourceVersion") for query in queries(transport)] == [None, "5", "6", "9"]
     assert told.words == ["listed", "+a@9"]
 
 
-async def test_pages() -> None:
+async def test_list_is_read_in_pages() -> None:
     transport = Scripted(
         listed(5, some("a", 3), following="t1"), listed(5, some("b", 3), following="t2"), listed(5, some("c", 3)), [2.0]
     )
     told = Told()
-    await reflector(transport, told, page=1).round()
+    await reflector(transport, told, page=1).run_round()
     assert told.words == ["+a@3", "+b@3", "+c@3", "listed"]
     assert [query.get("continue") for query in queries(transport)] == [None, "t1", "t2", None]
 
@@ -132,7 +132,7 @@ async def test_an_expired_page_is_followed_by_one_list_of_all() -> None:
         [2.0],
     )
     told = Told()
-    await reflector(transport, told, page=2).round()
+    await reflector(transport, told, page=2).run_round()
     assert told.words == ["+a@3", "+gone@3", "+b@8", "-gone", "listed"]
     assert [query.get("limit") for query in queries(transport)] == ["2", "2", None, None]
     assert queries(transport)[3]["resourceVersion"] == "9"
@@ -141,7 +141,7 @@ async def test_an_expired_page_is_followed_by_one_list_of_all() -> None:
 # --- what is told twice, late, or never -------------------------------------------------------------------------------
 
 
-async def test_duplicated_and_stale_events_are_passed_over() -> None:
+async def test_duplicate_and_stale_events_are_skipped() -> None:
     transport = Scripted(
         listed(5, some("a", 5)),
         [
@@ -157,40 +157,40 @@ async def test_duplicated_and_stale_events_are_passed_over() -> None:
         ],
     )
     told = Told()
-    await reflector(transport, told).round()
+    await reflector(transport, told).run_round()
     assert told.words == ["+a@5", "listed", "+a@7", "-a"]
 
 
 async def test_versions_are_numbers_of_any_length() -> None:
     transport = Scripted(listed(9), [happened("ADDED", some("a", 10)), happened("MODIFIED", some("a", 9)), 2.0])
     told = Told()
-    await reflector(transport, told).round()
+    await reflector(transport, told).run_round()
     assert told.words == ["listed", "+a@10"]
 
 
-async def test_versions_that_are_no_numbers_pass_for_newer() -> None:
+async def test_versions_that_are_no_numbers_count_as_newer() -> None:
     documents = [some("a", 0), some("a", 0)]
     for document, version in zip(documents, ("x2", "x1"), strict=True):
         document["metadata"]["resourceVersion"] = version
     transport = Scripted(listed(5), [happened("MODIFIED", each) for each in documents] + [2.0])
     told = Told()
-    await reflector(transport, told).round()
+    await reflector(transport, told).run_round()
     assert told.words == ["listed", "+a@x2", "+a@x1"]
 
 
 async def test_a_new_object_under_an_old_name_in_a_watch() -> None:
     transport = Scripted(listed(5, some("a", 5)), [happened("ADDED", some("a", 9, uid="other")), 2.0])
     told = Told()
-    await reflector(transport, told).round()
+    await reflector(transport, told).run_round()
     assert told.words == ["+a@5", "listed", "-a", "+a@9"]
     (gone,) = (message for message in told.messages if isinstance(message, Gone))
     assert gone.obj.metadata.uid == "a-uid"
 
 
-async def test_the_end_of_another_object_than_the_known_one() -> None:
+async def test_deletion_of_another_uid_reports_the_known_object() -> None:
     transport = Scripted(listed(5, some("a", 5)), [happened("DELETED", some("a", 9, uid="other")), 2.0])
     told = Told()
-    await reflector(transport, told).round()
+    await reflector(transport, told).run_round()
     (gone,) = (message for message in told.messages if isinstance(message, Gone))
     assert gone.obj.metadata.uid == "a-uid"
 
@@ -206,7 +206,7 @@ EXPIRED: list[Answer] = [
 
 
 @pytest.mark.parametrize("expired", EXPIRED, ids=["410", "ERROR event", "504", "400"])
-async def test_a_version_that_is_no_more_is_listed_anew_with_what_differs(expired: Answer) -> None:
+async def test_expired_version_is_listed_again_and_differences_reported(expired: Answer) -> None:
     transport = Scripted(
         listed(5, some("same", 1), some("changed", 2), some("gone", 3), some("again", 4)),
         expired,
@@ -215,9 +215,9 @@ async def test_a_version_that_is_no_more_is_listed_anew_with_what_differs(expire
     )
     told = Told()
     follower = reflector(transport, told)
-    assert 0.8 <= await follower.round() <= 1.6
+    assert 0.8 <= await follower.run_round() <= 1.6
     assert told.take() == ["+same@1", "+changed@2", "+gone@3", "+again@4", "listed"]
-    assert await follower.round() == 0
+    assert await follower.run_round() == 0
     assert told.take() == ["+changed@12", "-again", "+again@14", "+new@15", "-gone"]
 
 
@@ -233,53 +233,53 @@ BROKEN: list[Answer] = [
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-async def test_a_watch_that_breaks_goes_on_without_a_list(broken: Answer) -> None:
+async def test_broken_watch_resumes_without_a_list(broken: Answer) -> None:
     transport = Scripted(listed(5), broken, [2.0])
     follower = reflector(transport, Told())
-    assert 0.8 <= await follower.round() <= 1.6
-    assert await follower.round() == 0
+    assert 0.8 <= await follower.run_round() <= 1.6
+    assert await follower.run_round() == 0
     assert [query.get("resourceVersion") for query in queries(transport)] == [None, "5", "5"]
 
 
-async def test_a_line_that_cannot_be_read_is_listed_over() -> None:
+async def test_undecodable_line_causes_a_new_list() -> None:
     transport = Scripted(listed(5), [b'{"type": "ADDED", "obj'], listed(6, some("a", 6)), [2.0])
     told = Told()
     follower = reflector(transport, told)
-    assert await follower.round() > 0
-    assert await follower.round() == 0
+    assert await follower.run_round() > 0
+    assert await follower.run_round() == 0
     assert told.words == ["listed", "+a@6"]
 
 
 async def test_a_watch_that_ends_at_once_does_not_make_a_busy_loop() -> None:
     transport = Scripted(listed(5), [], [], [])
     follower = reflector(transport, Told())
-    pauses = [await follower.round() for _ in range(3)]
+    pauses = [await follower.run_round() for _ in range(3)]
     assert all(low <= pause <= 2 * low for low, pause in zip((0.8, 1.6, 3.2), pauses, strict=True))
 
 
-async def test_a_line_makes_the_next_pause_short_again() -> None:
+async def test_event_resets_the_backoff() -> None:
     transport = Scripted(NO_ANSWER, NO_ANSWER, NO_ANSWER, listed(5), [bookmark(6), NO_ANSWER], NO_ANSWER)
     follower = reflector(transport, Told())
-    pauses = [await follower.round() for _ in range(5)]
+    pauses = [await follower.run_round() for _ in range(5)]
     lows = (0.8, 1.6, 3.2, 0.8, 1.6)
     assert all(low <= pause <= 2 * low for low, pause in zip(lows, pauses, strict=True))
 
 
-async def test_so_does_a_long_silence() -> None:
+async def test_long_silence_resets_the_backoff() -> None:
     transport = Scripted(NO_ANSWER, NO_ANSWER, listed(5), [90.0, NO_ANSWER])
     follower = reflector(transport, Told())
-    assert [await follower.round() for _ in range(3)][2] <= 1.6
+    assert [await follower.run_round() for _ in range(3)][2] <= 1.6
 
 
-async def test_a_list_alone_does_not() -> None:
+async def test_list_alone_does_not_reset_the_backoff() -> None:
     transport = Scripted(listed(5), refused(410), listed(6), refused(410), listed(7), refused(410))
     follower = reflector(transport, Told())
-    pauses = [await follower.round() for _ in range(3)]
+    pauses = [await follower.run_round() for _ in range(3)]
     assert all(low <= pause <= 2 * low for low, pause in zip((0.8, 1.6, 3.2), pauses, strict=True))
 
 
 def test_pauses_double_up_to_half_a_minute() -> None:
-    backoff = Backoff(Random(1))
+    backoff = ReconnectBackoff(Random(1))
     pauses = [backoff.pause() for _ in range(9)]
     lows = (0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30)
     assert all(low <= pause < 2 * low for low, pause in zip(lows, pauses, strict=True))
@@ -288,7 +288,7 @@ def test_pauses_double_up_to_half_a_minute() -> None:
     assert backoff.pause() < 1.6
 
 
-async def test_it_goes_on_for_ever() -> None:
+async def test_reflector_runs_forever() -> None:
     transport = Scripted(NO_ANSWER, listed(5), [bookmark(6), 2.0], NO_ANSWER, [happened("ADDED", some("a", 9))])
     told = Told()
     with pytest.raises(TimeoutError):
@@ -304,27 +304,27 @@ async def test_a_kind_that_the_server_lacks_counts_as_empty(caplog: pytest.LogCa
     transport = Scripted(*[Response(404, b"404 page not found\n")] * 3, listed(5, some("fast", 5)), [2.0])
     told = Told()
     follower = reflector(transport, told, StorageClass)
-    rests = [await follower.round() for _ in range(4)]
+    rests = [await follower.run_round() for _ in range(4)]
     assert all(rests[:3])
     assert told.words == ["listed", "+fast@5"]
     (record,) = caplog.records
     assert record.getMessage() == (
         "watching storageclasses: GET /apis/storage.k8s.io/v1/storageclasses: HTTP status 404: 404 page not found"
-        "; this server has no storage.k8s.io/v1: they count as none until it has"
+        "; this server does not serve storage.k8s.io/v1: treated as empty until it does"
     )
 
 
-async def test_what_every_server_has_is_waited_for() -> None:
+async def test_404_for_a_core_kind_completes_no_list() -> None:
     told = Told()
-    await reflector(Scripted(refused(404)), told, Node).round()
+    await reflector(Scripted(refused(404)), told, Node).run_round()
     assert told.words == []
 
 
-async def test_a_404_takes_nothing_away() -> None:
+async def test_404_keeps_known_objects() -> None:
     transport = Scripted(listed(5, some("fast", 5)), refused(410), refused(404))
     told = Told()
     follower = reflector(transport, told, StorageClass)
-    assert await follower.round() and await follower.round()
+    assert await follower.run_round() and await follower.run_round()
     assert told.words == ["+fast@5", "listed"]
 
 
@@ -335,28 +335,28 @@ async def test_a_404_takes_nothing_away() -> None:
         ("the proxy is against it", ["watching storageclasses: the proxy is against it"]),
     ],
 )
-async def test_a_forbidden_kind_is_waited_for_and_a_missing_right_said_by_others(
+async def test_forbidden_kind_is_retried_and_not_logged_here(
     message: str, said: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     transport = Scripted(*[refused(403, "Forbidden", message)] * 3, listed(5), [2.0])
     told = Told()
     follower = reflector(transport, told, StorageClass)
-    rests = [await follower.round() for _ in range(3)]
+    rests = [await follower.run_round() for _ in range(3)]
     assert all(rests)
     assert told.words == []
-    assert await follower.round() == 0
+    assert await follower.run_round() == 0
     assert told.words == ["listed"]
     assert caplog.messages == said
 
 
-async def test_a_lost_connection_is_told_when_the_next_try_does_not_help(caplog: pytest.LogCaptureFixture) -> None:
+async def test_lost_connection_is_a_warning_when_the_retry_fails(caplog: pytest.LogCaptureFixture) -> None:
     transport = Scripted(
         listed(5), [bookmark(6), NO_ANSWER], [bookmark(7), NO_ANSWER], NO_ANSWER, NO_ANSWER, [bookmark(8), 2.0]
     )
     follower = reflector(transport, Told())
     told = []
     for _ in range(5):
-        await follower.round()
+        await follower.run_round()
         told.append(caplog.messages[:])
         caplog.clear()
     assert told == [[], [], ["watching pods: no answer"], [], []]
@@ -367,7 +367,7 @@ async def test_a_lost_connection_is_told_when_the_next_try_does_not_help(caplog:
 ODD: dict[str, Any] = {"spec": {"containers": "none"}}
 
 
-async def test_an_object_that_does_not_fit_is_passed_over_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_undecodable_object_is_skipped_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     transport = Scripted(
         listed(5, some("a", 3), some("odd", 4, **ODD)),
         [
@@ -380,25 +380,25 @@ async def test_an_object_that_does_not_fit_is_passed_over_and_told_once(caplog: 
         ],
     )
     told = Told()
-    await reflector(transport, told).round()
+    await reflector(transport, told).run_round()
     assert told.words == ["+a@3", "listed", "+a@7", "-a"]
     complaint = "cannot be understood and is passed over: spec.containers: expected a list, got a string"
     assert caplog.messages == [f"Pod default/odd {complaint}", f"Pod default/a {complaint}"]
 
 
-async def test_an_object_that_fits_later_is_told() -> None:
+async def test_object_is_reported_once_it_can_be_decoded() -> None:
     transport = Scripted(listed(5, some("odd", 4, **ODD)), [happened("MODIFIED", some("odd", 6)), 2.0])
     told = Told()
-    await reflector(transport, told).round()
+    await reflector(transport, told).run_round()
     assert told.words == ["listed", "+odd@6"]
 
 
-async def test_a_known_object_that_does_not_fit_in_a_list_is_not_gone() -> None:
+async def test_known_object_that_becomes_undecodable_is_not_gone() -> None:
     transport = Scripted(listed(5, some("a", 3)), refused(410), listed(9, some("a", 8, **ODD)), [2.0])
     told = Told()
     follower = reflector(transport, told)
-    await follower.round()
-    await follower.round()
+    await follower.run_round()
+    await follower.run_round()
     assert told.words == ["+a@3", "listed"]
 
 
@@ -408,7 +408,7 @@ async def test_a_known_object_that_does_not_fit_in_a_list_is_not_gone() -> None:
 async def test_gone_carries_the_last_state_that_the_watch_showed() -> None:
     transport = Scripted(listed(5, some("a", 3)), [happened("DELETED", some("a", 9, spec={"nodeName": "n1"})), 2.0])
     told = Told()
-    await reflector(transport, told).round()
+    await reflector(transport, told).run_round()
     last = told.messages[-1]
     assert isinstance(last, Gone) and isinstance(last.obj, Pod)
     assert last.obj.spec.node_name == "n1"
@@ -418,8 +418,8 @@ async def test_a_pod_that_a_list_lacks_is_gone_by_its_names() -> None:
     transport = Scripted(listed(5, some("a", 3, spec={"nodeName": "n1"})), refused(410), listed(9), [2.0])
     told = Told()
     follower = reflector(transport, told)
-    await follower.round()
-    await follower.round()
+    await follower.run_round()
+    await follower.run_round()
     assert told.messages[-1] == Gone(Pod(metadata=ObjectMeta(name="a", namespace="default", uid="a-uid")))
 
 
@@ -432,8 +432,8 @@ async def test_anything_else_that_a_list_lacks_is_gone_as_it_was() -> None:
     )
     told = Told()
     follower = reflector(transport, told, Node)
-    await follower.round()
-    await follower.round()
+    await follower.run_round()
+    await follower.run_round()
     assert told.words == ["+n1@3", "listed", "+n1@6", "-n1"]
     last = told.messages[-1]
     assert isinstance(last, Gone) and isinstance(last.obj, Node)
@@ -527,7 +527,7 @@ class Server:
 
 
 @given(st.integers(0, 2**32))
-def test_after_any_history_it_has_told_what_there_is(seed: int) -> None:
+def test_reported_objects_are_the_stored_ones_after_any_history(seed: int) -> None:
     server = Server(Random(seed))
     believed: dict[str, str] = {}
     versions: dict[str, int] = {}
@@ -590,7 +590,9 @@ class Counted(TransportLayer):
 )
 async def test_a_quiet_kind_is_listed_once_and_then_only_watched(bookmarks: bool, fewest: int, most: int) -> None:
     cluster = MemoryCluster(LoopClock(asyncio.get_running_loop()), [StorageClass(metadata=ObjectMeta(name="fast"))])
-    transport = Counted(InProcess(ApiServer(cluster, LoopClock(asyncio.get_running_loop()))), bookmarks=bookmarks)
+    transport = Counted(
+        InProcessTransport(ApiServer(cluster, LoopClock(asyncio.get_running_loop()))), bookmarks=bookmarks
+    )
     told = Told()
     task = asyncio.ensure_future(reflector(transport, told, StorageClass).run())
     for minute in range(60):

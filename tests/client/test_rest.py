@@ -1,4 +1,4 @@
-"""Where objects are found, what a refusal says, and when a request is sent again."""
+"""Paths of objects, errors in responses, and retries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kframework.client.rest import ask, path_of, refusal, stated
+from kframework.client.rest import object_path, parse_status, response_error, send_with_retries
 from kframework.client.transport import Request, Response
 from kframework.clock import run_virtual
 from kframework.errors import ClusterError
@@ -33,8 +33,8 @@ REQUEST = Request(method="POST", path="/api/v1/x", body=b"{}")
         (Pod, ("a/b", "../c?d"), "/api/v1/namespaces/a%2Fb/pods/..%2Fc%3Fd"),
     ],
 )
-def test_paths(struct: type[ApiObject], place: tuple[str, ...], path: str) -> None:
-    assert path_of(kind_of(struct), *place) == path
+def test_object_has_a_path(struct: type[ApiObject], place: tuple[str, ...], path: str) -> None:
+    assert object_path(kind_of(struct), *place) == path
 
 
 def asked(*answers: Answer) -> tuple[bytes | ClusterError, list[float]]:
@@ -43,7 +43,7 @@ def asked(*answers: Answer) -> tuple[bytes | ClusterError, list[float]]:
 
     async def main() -> bytes | ClusterError:
         try:
-            return await ask(transport, REQUEST)
+            return await send_with_retries(transport, REQUEST)
         except ClusterError as error:
             return error
 
@@ -55,12 +55,12 @@ def test_an_answer_is_its_body() -> None:
     assert asked(Response(201, b"x")) == (b"x", [0.0])
 
 
-def test_a_request_is_sent_again_when_the_server_wants_it() -> None:
+def test_request_is_retried_when_the_server_asks_for_it() -> None:
     busy, starting = refused(429, retry_after="2"), refused(503, retry_after="1")
     assert asked(busy, starting, ok(0)) == (b"0", [0.0, 2.0, 3.0])
 
 
-def test_a_request_is_sent_again_ten_times_at_most() -> None:
+def test_request_is_retried_ten_times_at_most() -> None:
     error, at = asked(*[refused(429, "TooManyRequests", "slow down", retry_after="1")] * 20)
     assert isinstance(error, ClusterError)
     assert (str(error), error.status, error.retryable) == ("slow down", 429, True)
@@ -77,7 +77,7 @@ def test_a_request_is_sent_again_ten_times_at_most() -> None:
         NO_ANSWER,
     ],
 )
-def test_what_is_not_sent_again(answer: Answer) -> None:
+def test_final_response_is_not_retried(answer: Answer) -> None:
     error, at = asked(answer, ok(0))
     assert isinstance(error, ClusterError)
     assert at == [0.0]
@@ -88,7 +88,7 @@ def test_waiting_can_be_cancelled() -> None:
         transport = Scripted(refused(429, retry_after="1000"), ok(0))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(5):
-                await ask(transport, REQUEST)
+                await send_with_retries(transport, REQUEST)
         assert len(transport.requests) == 1
 
     run_virtual(main)
@@ -98,20 +98,20 @@ def test_waiting_can_be_cancelled() -> None:
     ("status", "retryable"),
     [(400, False), (404, False), (409, False), (410, False), (429, True), (500, True), (504, True)],
 )
-def test_a_refusal_in_the_words_of_its_status(status: int, retryable: bool) -> None:
-    error = refusal(REQUEST, status, refused(status, "Because", "of this").body)
+def test_error_has_the_message_of_its_status(status: int, retryable: bool) -> None:
+    error = response_error(REQUEST, status, refused(status, "Because", "of this").body)
     assert (str(error), error.status, error.reason, error.retryable) == ("of this", status, "Because", retryable)
 
 
-def test_where_an_api_server_has_nothing() -> None:
-    error = refusal(REQUEST, 404, b"404 page not found\n")
+def test_unknown_path_is_not_found() -> None:
+    error = response_error(REQUEST, 404, b"404 page not found\n")
     assert str(error).endswith(": HTTP status 404: 404 page not found")
     assert (error.status, error.reason, error.retryable) == (404, "NotFound", False)
 
 
-def test_a_refusal_without_words() -> None:
-    assert str(refusal(REQUEST, 404, b'{"kind": "Status", "reason": "NotFound"}')) == "NotFound"
-    assert str(refusal(REQUEST, 404, b'{"kind": "Status"}')) == "the server answered with status 404"
+def test_status_without_a_message_gets_one() -> None:
+    assert str(response_error(REQUEST, 404, b'{"kind": "Status", "reason": "NotFound"}')) == "NotFound"
+    assert str(response_error(REQUEST, 404, b'{"kind": "Status"}')) == "the server answered with status 404"
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,12 @@ def test_a_refusal_without_words() -> None:
         (b"\xff" + b"x" * 1000, "POST /api/v1/x: HTTP status 502: \N{REPLACEMENT CHARACTER}" + "x" * 199),
     ],
 )
-def test_a_refusal_by_something_else_than_an_api_server(body: bytes, text: str) -> None:
-    error = refusal(REQUEST, 502, body)
+def test_error_quotes_a_response_that_is_no_status(body: bytes, text: str) -> None:
+    error = response_error(REQUEST, 502, body)
     assert (str(error), error.status, error.retryable) == (text, 502, True)
 
 
-def test_a_status_knows_its_own_code() -> None:
-    error = stated(refused(410, "Expired", "too old").body, 200)
+def test_code_of_a_status_takes_precedence() -> None:
+    error = parse_status(refused(410, "Expired", "too old").body, 200)
     assert error is not None
     assert (error.status, error.reason) == (410, "Expired")

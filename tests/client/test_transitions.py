@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.client.transitions import bound, deleting, has_ended, is_ready, with_condition
+from kframework.client.transitions import bind_pod, has_ended, is_ready, start_deletion, with_condition
 from kframework.clock import seconds_of
 from kframework.errors import ClusterError
 from kframework.objects import Node, ObjectMeta, Pod, PodCondition, PodSchedulingGate, PodSpec, PodStatus
@@ -51,8 +51,8 @@ def test_a_pod_that_runs_is_ready_unless_it_says_otherwise(phase: str, said: str
     assert is_ready(Pod(status=PodStatus(phase=phase, conditions=conditions))) is ready
 
 
-def test_binding_says_so_in_spec_and_status() -> None:
-    after = bound(make_pod(), "n1", None, NOW)
+def test_binding_sets_node_name_and_condition() -> None:
+    after = bind_pod(make_pod(), "n1", None, NOW)
     assert after.spec.node_name == "n1"
     assert after.status.nominated_node_name == ""
     assert after.status.conditions == (PodCondition(type="PodScheduled", status="True", last_transition_time=NOW),)
@@ -64,7 +64,7 @@ def test_binding_copies_the_topology_of_the_node() -> None:
     topology = {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"}
     labels = {"kubernetes.io/hostname": "n1", "disk": "ssd", **topology}
     pod = Pod(metadata=ObjectMeta(labels={"app": "web", "topology.kubernetes.io/zone": "elsewhere"}))
-    after = bound(pod, "n1", Node(metadata=ObjectMeta(labels=labels)), NOW)
+    after = bind_pod(pod, "n1", Node(metadata=ObjectMeta(labels=labels)), NOW)
     assert after.metadata.labels == {"app": "web", **topology}
 
 
@@ -77,9 +77,9 @@ def test_binding_copies_the_topology_of_the_node() -> None:
         (make_pod("n2", deleted=30, gated=True), "pod web is being deleted, cannot be assigned to a host"),
     ],
 )
-def test_what_cannot_be_bound(pod: Pod, why: str) -> None:
+def test_deleted_bound_or_gated_pod_cannot_be_bound(pod: Pod, why: str) -> None:
     with pytest.raises(ClusterError) as caught:
-        bound(pod, "n1", None, NOW)
+        bind_pod(pod, "n1", None, NOW)
     assert (caught.value.status, caught.value.reason) == (409, "Conflict")
     assert str(caught.value) == f'Operation cannot be fulfilled on pods/binding "web": {why}'
 
@@ -103,8 +103,8 @@ def test_what_cannot_be_bound(pod: Pod, why: str) -> None:
         (make_pod("n1", deleted=30), 0, None),
     ],
 )
-def test_the_grace_a_deletion_leaves(pod: Pod, grace: int | None, left: int | None) -> None:
-    rest = deleting(pod, grace, seconds_of(NOW))
+def test_deletion_sets_the_grace_period(pod: Pod, grace: int | None, left: int | None) -> None:
+    rest = start_deletion(pod, grace, seconds_of(NOW))
     if left is None:
         assert rest is None
     else:
@@ -114,23 +114,23 @@ def test_the_grace_a_deletion_leaves(pod: Pod, grace: int | None, left: int | No
 
 
 def test_a_shortened_grace_counts_from_the_first_deletion() -> None:
-    rest = deleting(make_pod("n1", deleted=30), 10, seconds_of(LATER))
+    rest = start_deletion(make_pod("n1", deleted=30), 10, seconds_of(LATER))
     assert rest is not None
     assert rest.metadata.deletion_timestamp == "2026-01-01T00:00:10Z"
 
 
 def test_only_the_first_deletion_is_a_new_generation() -> None:
-    first = deleting(make_pod("n1"), None, seconds_of(NOW))
+    first = start_deletion(make_pod("n1"), None, seconds_of(NOW))
     assert first is not None
-    second = deleting(first, 10, seconds_of(NOW))
+    second = start_deletion(first, 10, seconds_of(NOW))
     assert second is not None
     assert (first.metadata.generation, second.metadata.generation) == (2, 2)
 
 
 def test_a_deletion_that_changes_nothing_gives_the_same_pod_back() -> None:
     pod = make_pod("n1", deleted=30)
-    assert deleting(pod, None, seconds_of(LATER)) is pod
-    assert deleting(pod, 31, seconds_of(LATER)) is pod
+    assert start_deletion(pod, None, seconds_of(LATER)) is pod
+    assert start_deletion(pod, 31, seconds_of(LATER)) is pod
 
 
 READY = PodCondition(type="Ready", status="True", reason="a", last_transition_time=NOW)
@@ -167,5 +167,5 @@ def test_conditions_merge_by_type(condition: PodCondition, expected: tuple[PodCo
     ("phase", "ended"),
     [("", False), ("Pending", False), ("Running", False), ("Unknown", False), ("Succeeded", True), ("Failed", True)],
 )
-def test_two_phases_are_the_end(phase: str, ended: bool) -> None:
+def test_succeeded_and_failed_pods_have_ended(phase: str, ended: bool) -> None:
     assert has_ended(make_pod(phase=phase)) is ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.client.wire import Undecodable, pages, read_event, read_object, read_page
+from kframework.client.wire import UndecodableObject, list_pages, read_event, read_object, read_page
 from kframework.clock import run_virtual
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod, StorageClass, kind_of
@@ -15,19 +15,19 @@ BROKEN = some("broken", 7, spec={"containers": [{"name": 5}]})
 WHY = "spec.containers[0].name: expected a string, got an integer; put it in quotes"
 
 
-def names(items: list[Pod | Undecodable]) -> list[str]:
-    return [("!" if isinstance(item, Undecodable) else "") + item.metadata.name for item in items]
+def names(items: list[Pod | UndecodableObject]) -> list[str]:
+    return [("!" if isinstance(item, UndecodableObject) else "") + item.metadata.name for item in items]
 
 
-def test_a_page() -> None:
+def test_page_is_decoded() -> None:
     page = read_page(listed(9, some("a", 3), some("b", 4), following="more").body, PODS)
-    assert (names(page.items), page.version, page.following) == (["a", "b"], "9", "more")
+    assert (names(page.items), page.version, page.continue_token) == (["a", "b"], "9", "more")
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"metadata": {}, "items": null}', b'{"items": []}'])
 def test_an_empty_page(body: bytes) -> None:
     page = read_page(body, PODS)
-    assert (page.items, page.version, page.following) == ([], "", "")
+    assert (page.items, page.version, page.continue_token) == ([], "", "")
 
 
 def test_a_page_with_nulls() -> None:
@@ -35,25 +35,25 @@ def test_a_page_with_nulls() -> None:
     assert names(page.items) == ["a"]
 
 
-def test_a_page_with_an_object_that_does_not_fit() -> None:
+def test_page_with_an_undecodable_object() -> None:
     page = read_page(listed(9, some("a", 3), BROKEN, some("c", 4), following="more").body, PODS)
-    assert (names(page.items), page.version, page.following) == (["a", "!broken", "c"], "9", "more")
+    assert (names(page.items), page.version, page.continue_token) == (["a", "!broken", "c"], "9", "more")
     undecodable = page.items[1]
-    assert isinstance(undecodable, Undecodable)
-    assert (undecodable.metadata.uid, undecodable.why) == ("broken-uid", WHY)
+    assert isinstance(undecodable, UndecodableObject)
+    assert (undecodable.metadata.uid, undecodable.problem) == ("broken-uid", WHY)
 
 
 NOT_UTF_8 = b'{"metadata": {"resourceVersion": "\xff"}}'
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": {}}', b'{"items": [], "metadata": 5}', NOT_UTF_8])
-def test_what_is_no_page(body: bytes) -> None:
+def test_invalid_page_is_an_error(body: bytes) -> None:
     with pytest.raises(ClusterError, match="the API server's answer cannot be read: "):
         read_page(body, PODS)
 
 
 @pytest.mark.parametrize("event", ["ADDED", "MODIFIED", "DELETED"])
-def test_an_event(event: str) -> None:
+def test_event_is_decoded(event: str) -> None:
     seen, subject = read_event(happened(event, some("a", 3)), PODS)
     assert (seen, type(subject), subject.metadata.resource_version) == (event, Pod, "3")
 
@@ -63,15 +63,15 @@ def test_a_bookmark() -> None:
     assert (event, subject.metadata.resource_version) == ("BOOKMARK", "12")
 
 
-def test_an_event_of_an_object_that_does_not_fit() -> None:
+def test_event_of_an_undecodable_object() -> None:
     event, subject = read_event(happened("MODIFIED", BROKEN), PODS)
     assert (event, subject.metadata.name, subject.metadata.resource_version) == ("MODIFIED", "broken", "7")
-    assert isinstance(subject, Undecodable)
-    assert subject.why == WHY
+    assert isinstance(subject, UndecodableObject)
+    assert subject.problem == WHY
 
 
 @pytest.mark.parametrize("struct", [Pod, StorageClass])  # a Pod's status is no text, as a Status' is
-def test_an_error_event(struct: type[Pod] | type[StorageClass]) -> None:
+def test_error_event_is_raised(struct: type[Pod] | type[StorageClass]) -> None:
     with pytest.raises(ClusterError) as caught:
         read_event(failed(410, "Expired"), kind_of(struct))
     assert (caught.value.status, caught.value.reason) == (410, "Expired")
@@ -86,27 +86,27 @@ def test_an_error_event_without_a_status() -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"{", b"[]", b"{}", b'{"type": "ADDED"}', b'{"type": 5, "object": {}}', b'{"type": "\xff"}']
 )
-def test_what_is_no_event(line: bytes) -> None:
+def test_invalid_event_is_an_error(line: bytes) -> None:
     with pytest.raises(ClusterError, match="the API server's answer cannot be read: "):
         read_event(line, PODS)
 
 
-def test_an_object_of_which_nothing_can_be_read() -> None:
+def test_undecodable_object_without_metadata() -> None:
     undecodable = read_object(b'{"metadata": 5}', PODS)
-    assert isinstance(undecodable, Undecodable)
+    assert isinstance(undecodable, UndecodableObject)
     assert undecodable.metadata.name == ""
-    assert isinstance(read_object(refused(404).body, PODS), Undecodable)
+    assert isinstance(read_object(refused(404).body, PODS), UndecodableObject)
 
 
 def read(transport: Scripted, limit: int, namespace: str = "") -> list[list[str]]:
     async def main() -> list[list[str]]:
-        found = pages(transport, kind_of(Pod), limit, namespace=namespace, selection=(("fieldSelector", "a!=b"),))
+        found = list_pages(transport, kind_of(Pod), limit, namespace=namespace, selection=(("fieldSelector", "a!=b"),))
         return [[item.metadata.name for item in page.items] async for page in found]
 
     return run_virtual(main)
 
 
-def test_pages() -> None:
+def test_pages_are_read_until_the_last() -> None:
     transport = Scripted(listed(5, some("a", 1), following="one"), listed(5, following="two"), listed(5, some("b", 2)))
     assert read(transport, 100, "shop") == [["a"], [], ["b"]]
     assert {request.path for request in transport.requests} == {"/api/v1/namespaces/shop/pods"}
@@ -118,13 +118,13 @@ def test_pages() -> None:
     ]
 
 
-def test_all_at_once() -> None:
+def test_limit_zero_reads_one_page() -> None:
     transport = Scripted(listed(5, some("a", 1)))
     assert read(transport, 0) == [["a"]]
     assert transport.requests[0].query == (("fieldSelector", "a!=b"),)
 
 
-def test_an_expired_token() -> None:
+def test_expired_token_is_an_error() -> None:
     transport = Scripted(listed(5, some("a", 1), following="one"), refused(410, "Expired"))
     with pytest.raises(ClusterError) as caught:
         read(transport, 1)

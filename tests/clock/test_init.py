@@ -1,4 +1,4 @@
-"""Time: the machine's and the loop's, and how it is written; and chance, a generator of its own for every purpose."""
+"""Clocks, RFC 3339 times, and one random generator per purpose."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_times_of_other_writers_are_read(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01T00:00:00Z"])
-def test_what_is_no_time_is_an_error(text: str) -> None:
+def test_invalid_time_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError):
         seconds_of(text)
 
@@ -82,7 +82,7 @@ def test_seeds_and_purposes_do_not_follow_one_another() -> None:
     assert len(drawn) == 9
 
 
-def test_no_ones_draws_move_anothers() -> None:
+def test_draws_of_one_purpose_do_not_change_those_of_another() -> None:
     seeds = Seeds(7)
     alone = Seeds(7).generator("ties").random()
     seeds.generator("jitter").random()

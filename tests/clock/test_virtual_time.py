@@ -1,4 +1,4 @@
-"""Virtual time: the loop jumps to its next timer, and stands still while an answer from outside is awaited."""
+"""The loop jumps to its next timer; virtual time is paused while an answer from outside is awaited."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kframework.clock import in_turn, outside, run_virtual
+from kframework.clock import await_in_order, external_wait, run_virtual
 
 
 def test_sleeping_takes_virtual_time_only() -> None:
@@ -89,7 +89,7 @@ def test_without_timers_the_loop_waits_for_the_outside() -> None:
 
 
 def after(seconds: float, work: Callable[[], object]) -> threading.Timer:
-    """Let something happen outside, after so much real time."""
+    """Call `work` from a thread after `seconds` of real time."""
     timer = threading.Timer(seconds, work)
     timer.start()
     return timer
@@ -101,14 +101,14 @@ def test_time_stands_still_while_an_answer_from_outside_is_awaited() -> None:
         answer: asyncio.Future[str] = loop.create_future()
         fired: list[float] = []
 
-        async def fire() -> None:  # a task of its own: a timer of who waits would be taken for a timeout
+        async def fire() -> None:  # its own task: a timer of the waiting task would count as a timeout
             await asyncio.sleep(0.001)
             fired.append(loop.time())
 
         firing = asyncio.ensure_future(fire())
         timer = after(0.05, lambda: loop.call_soon_threadsafe(answer.set_result, "outside"))
         try:
-            async with outside(60.0):
+            async with external_wait(60.0):
                 result = await answer
         finally:
             timer.join()
@@ -135,7 +135,7 @@ def test_what_is_ready_runs_before_an_answer_is_taken_in() -> None:
                 order.append("inside")
 
             working = asyncio.ensure_future(inside())
-            async with outside(60.0):
+            async with external_wait(60.0):
                 await _readable(loop, near)
             order.append("answer")
             await working
@@ -158,7 +158,7 @@ def test_an_answer_from_outside_has_its_limit_in_real_time(runner: Callable[...,
     async def main() -> float:
         loop = asyncio.get_running_loop()
         with pytest.raises(TimeoutError):
-            async with outside(0.01):
+            async with external_wait(0.01):
                 await loop.create_future()
         return loop.time()
 
@@ -168,7 +168,7 @@ def test_an_answer_from_outside_has_its_limit_in_real_time(runner: Callable[...,
     assert ended == 0.01 or runner is not run_virtual
 
 
-def test_what_the_coroutine_raises_comes_out() -> None:
+def test_run_virtual_raises_what_the_coroutine_raises() -> None:
     async def main() -> None:
         await asyncio.sleep(5)
         raise LookupError("lost")
@@ -177,7 +177,7 @@ def test_what_the_coroutine_raises_comes_out() -> None:
         run_virtual(main)
 
 
-def test_nobody_writes_out_what_the_coroutine_returns() -> None:
+def test_result_of_the_coroutine_is_never_formatted() -> None:
     class Result:
         def __repr__(self) -> str:
             raise AssertionError("Python does, for a task at the end of a run, and a simulation's result is long")
@@ -188,7 +188,7 @@ def test_nobody_writes_out_what_the_coroutine_returns() -> None:
     assert type(run_virtual(main)) is Result
 
 
-def test_whoever_turns_until_an_answer_is_there_gets_it() -> None:
+def test_spinning_task_gets_its_answer() -> None:
     async def main() -> float:
         answer = asyncio.get_running_loop().run_in_executor(None, time.sleep, 0.01)
         while not answer.done():  # noqa: ASYNC110  # the waste of turns is the point
@@ -198,12 +198,12 @@ def test_whoever_turns_until_an_answer_is_there_gets_it() -> None:
     assert run_virtual(main) == 0.0
 
 
-def test_what_follows_answers_has_an_order_of_its_own() -> None:
+def test_tasks_resume_in_order_of_their_numbers() -> None:
     async def main() -> list[int]:
         order: list[int] = []
 
         async def ask(number: int) -> None:
-            await in_turn(number, asyncio.to_thread(time.sleep, 0.01 * (3 - number)))
+            await await_in_order(number, asyncio.to_thread(time.sleep, 0.01 * (3 - number)))
             order.append(number)
 
         await asyncio.gather(*map(ask, range(4)), asyncio.sleep(1))
@@ -212,17 +212,17 @@ def test_what_follows_answers_has_an_order_of_its_own() -> None:
     assert run_virtual(main) == [0, 1, 2, 3]
 
 
-def test_a_failure_has_its_turn_too() -> None:
+def test_failed_awaits_resume_in_order_too() -> None:
     async def main() -> list[str]:
         order: list[str] = []
 
         async def fail() -> None:
             with pytest.raises(OSError, match="broken"):
-                await in_turn(2, asyncio.to_thread(_broken))
+                await await_in_order(2, asyncio.to_thread(_broken))
             order.append("failed")
 
         async def answer() -> None:
-            await in_turn(1, asyncio.to_thread(time.sleep, 0.02))
+            await await_in_order(1, asyncio.to_thread(time.sleep, 0.02))
             order.append("answered")
 
         await asyncio.gather(fail(), answer())
@@ -235,12 +235,12 @@ def _broken() -> None:
     raise OSError("broken")
 
 
-def test_who_awaited_nothing_from_outside_goes_on_at_once() -> None:
+def test_await_without_answers_from_outside_resumes_at_once() -> None:
     async def main() -> list[str]:
         order: list[str] = []
 
         async def sleep() -> None:
-            await in_turn(1, asyncio.sleep(0))
+            await await_in_order(1, asyncio.sleep(0))
             order.append("slept")
 
         async def turn() -> None:
@@ -254,10 +254,10 @@ def test_who_awaited_nothing_from_outside_goes_on_at_once() -> None:
     assert run_virtual(main) == ["slept", "turned"]
 
 
-def test_who_is_cancelled_while_waiting_for_his_turn_is_passed_over() -> None:
+def test_task_cancelled_while_waiting_for_its_turn_is_skipped() -> None:
     async def main() -> str:
         slow = asyncio.ensure_future(asyncio.to_thread(time.sleep, 0.05))
-        early = asyncio.ensure_future(in_turn(1, asyncio.to_thread(time.sleep, 0)))
+        early = asyncio.ensure_future(await_in_order(1, asyncio.to_thread(time.sleep, 0)))
         await asyncio.to_thread(time.sleep, 0.02)
         early.cancel()
         await slow

@@ -12,12 +12,12 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from kframework.client.kube import Connection
+from kframework.client.kube import ConnectionSettings
 from kframework.clock import SystemClock, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.load import overridden, parse
-from kframework.fake_api.local import LocalCluster
-from kframework.fake_api.published import Publication, published
+from kframework.fake_api.http_server import ServerOptions, publish
+from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import CoreEvent, Event, Lease, Namespace, ObjectMeta, Pod
@@ -84,7 +84,7 @@ class Cluster:
         self.memory = memory
         self._moved = asyncio.Event()
         memory.subscribe([Pod, Lease, CoreEvent, Event], lambda change: self._moved.set())
-        connection = Connection(kubeconfig=kubeconfig)
+        connection = ConnectionSettings(kubeconfig=kubeconfig)
         self.replicas = [
             Replica(name, RealServer(connection, swift(), SystemClock()), self._moved.set) for name in ("one", "two")
         ]
@@ -109,7 +109,7 @@ async def replicas(held: Authorizer) -> AsyncIterator[Cluster]:
     home = Namespace(metadata=ObjectMeta(name=the_rendered("Namespace")["metadata"]["name"]))
     local = LocalCluster(clock, Manifest([make_node("a"), home]))
     guarded = cast("ApiServer", GuardedServer(local.server, held))
-    async with published(guarded, Publication()) as kubeconfig, anyio.create_task_group() as tasks:
+    async with publish(guarded, ServerOptions()) as kubeconfig, anyio.create_task_group() as tasks:
         cluster = Cluster(local.memory, os.fspath(kubeconfig))
         for replica in cluster.replicas:
             tasks.start_soon(replica.process.run)

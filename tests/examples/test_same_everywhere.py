@@ -25,13 +25,13 @@ from node_policy import NodePolicy
 from quota.service import QuotaService
 
 from kframework.cli import main
-from kframework.client.kube import Connection, connect
+from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import SystemClock
 from kframework.config.load import load_configuration
 from kframework.core.cycle.records import Binding, Decision, Observer
-from kframework.fake_api.local import LocalCluster
-from kframework.fake_api.published import Publication, published
+from kframework.fake_api.http_server import ServerOptions, publish
+from kframework.fake_api.local_cluster import LocalCluster
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod
 from kframework.objects.manifest import Manifest
@@ -244,8 +244,8 @@ async def run_over_http(files: Files, rights: Authorizer, attempts: Attempts, ex
     """Schedule until the pods ended as expected, or until that takes too long."""
     clock = SystemClock()
     local = LocalCluster(clock, files.objects())
-    async with published(local.server, Publication()) as kubeconfig:
-        rights.server = await connect(Connection(kubeconfig=str(kubeconfig)))
+    async with publish(local.server, ServerOptions()) as kubeconfig:
+        rights.server = await connect(ConnectionSettings(kubeconfig=str(kubeconfig)))
         cluster = KubeCluster(rights, clock, random=Random(0))
         scheduler = Scheduler(load_configuration(files.config), cluster, clock, observers=[attempts])
         over = asyncio.Event()

@@ -11,7 +11,7 @@ import msgspec
 
 from kframework.client.transport import JSON, Request, Response
 from kframework.clock import LoopClock
-from kframework.fake_api.served import Resource, built_in, built_in_kinds, declared
+from kframework.fake_api.resources import ApiResource, built_in_kinds, built_in_resource, declared_resource
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, kind_of
@@ -78,11 +78,11 @@ class Events:
         return [short(read(line)) async for line in self._lines]
 
 
-def served_as(struct: type[ApiObject]) -> Resource:
+def served_as(struct: type[ApiObject]) -> ApiResource:
     """Return how a kind is served, built in or declared."""
     kind = kind_of(struct)
     found = (each for each in built_in_kinds() if (each.api_version, each.name) == (kind.api_version, kind.name))
-    return next(map(built_in, found), None) or declared(kind)
+    return next(map(built_in_resource, found), None) or declared_resource(kind)
 
 
 def short(event: Json) -> str:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.client.request_attributes import Path
+from kframework.client.request_attributes import ResourcePath
 from kframework.errors import ClusterError
-from kframework.fake_api.calls import Call, DeleteOptions, object_in, read_body
+from kframework.fake_api.calls import ApiCall, DeleteOptions, decode_object, read_body
 from kframework.objects import Pod
 from kframework.process.http.statuses import Subject
 from tests.fake_api.serving import request, served_as
 
 
-def call(method: str = "GET", name: str = "", body: object = None, **query: str) -> Call:
+def call(method: str = "GET", name: str = "", body: object = None, **query: str) -> ApiCall:
     path = f"/api/v1/namespaces/a/pods/{name}"
-    read = Path.read(path)
+    read = ResourcePath.parse(path)
     assert read is not None
-    return Call(read, served_as(Pod), query, request(method, path, body))
+    return ApiCall(read, served_as(Pod), query, request(method, path, body))
 
 
-def test_calls() -> None:
+def test_call_has_its_query_and_subject() -> None:
     assert call(name="p").subject == Subject("", "pods", "p")
     assert call(name="p").key == ("a", "p")
     assert call(watch="true").is_watch
@@ -34,52 +34,52 @@ def test_calls() -> None:
         assert call(dryRun="Some").is_dry_run
 
 
-def test_options_of_a_deletion() -> None:
+def test_deletion_options_are_decoded() -> None:
     body = {
         "gracePeriodSeconds": 5,
         "preconditions": {"uid": "u"},
         "dryRun": ["All"],
         "propagationPolicy": "Background",
     }
-    options = DeleteOptions.of(call("DELETE", "p", body, gracePeriodSeconds="9"))
+    options = DeleteOptions.from_call(call("DELETE", "p", body, gracePeriodSeconds="9"))
     assert (options.grace_period_seconds, options.preconditions.uid, options.dry_run) == (5, "u", ("All",))
-    assert DeleteOptions.of(call("DELETE", "p", gracePeriodSeconds="0")).grace_period_seconds == 0
-    assert DeleteOptions.of(call("DELETE", "p")) == DeleteOptions()
+    assert DeleteOptions.from_call(call("DELETE", "p", gracePeriodSeconds="0")).grace_period_seconds == 0
+    assert DeleteOptions.from_call(call("DELETE", "p")) == DeleteOptions()
 
 
-def test_bodies() -> None:
-    assert object_in(request("POST", "/", {"a": {"b": None, "c": [None, 1]}})) == {"a": {"c": [1]}}
-    assert object_in(request("POST", "/", b"{}", content_type="Application/JSON; charset=utf-8")) == {}
-    assert object_in(request("POST", "/", b"{}", content_type="")) == {}
+def test_body_is_decoded() -> None:
+    assert decode_object(request("POST", "/", {"a": {"b": None, "c": [None, 1]}})) == {"a": {"c": [1]}}
+    assert decode_object(request("POST", "/", b"{}", content_type="Application/JSON; charset=utf-8")) == {}
+    assert decode_object(request("POST", "/", b"{}", content_type="")) == {}
 
 
 @pytest.mark.parametrize(
     ("body", "content_type", "status", "message"),
     [
-        (b"{", "application/json", 400, "the body of the request is no JSON: Input data was truncated"),
-        (b"[" * 100_000, "application/json", 400, "the body of the request is no JSON: "),
-        (b"\xff", "application/json", 400, "the body of the request is no JSON: "),
-        (b"[]", "application/json", 400, "the body of the request is no JSON object"),
+        (b"{", "application/json", 400, "the body of the request is not JSON: Input data was truncated"),
+        (b"[" * 100_000, "application/json", 400, "the body of the request is not JSON: "),
+        (b"\xff", "application/json", 400, "the body of the request is not JSON: "),
+        (b"[]", "application/json", 400, "the body of the request is not a JSON object"),
         (b"a: b", "text/plain", 415, "the body of the request was in an unknown format"),
         (b"a=b", "application/x-www-form-urlencoded", 415, "the body of the request was in an unknown format"),
-        (b"k8s", "application/vnd.kubernetes.protobuf", 400, "the body of the request is no protobuf"),
+        (b"k8s", "application/vnd.kubernetes.protobuf", 400, "the body of the request is not Kubernetes' protobuf"),
     ],
 )
-def test_bodies_that_cannot_be_read(body: bytes, content_type: str, status: int, message: str) -> None:
+def test_undecodable_body_is_rejected(body: bytes, content_type: str, status: int, message: str) -> None:
     with pytest.raises(ClusterError) as refused:
-        object_in(request("POST", "/", body, content_type=content_type))
+        decode_object(request("POST", "/", body, content_type=content_type))
     assert refused.value.status == status
     assert refused.value.message.startswith(message)
 
 
 def test_the_remedy_for_a_foreign_encoding() -> None:
     with pytest.raises(ClusterError, match="set contentType: application/json"):
-        object_in(request("POST", "/", b"x", content_type="application/cbor"))
+        decode_object(request("POST", "/", b"x", content_type="application/cbor"))
 
 
-def test_a_body_of_another_shape() -> None:
+def test_body_of_another_type_is_rejected() -> None:
     class Shape(msgspec.Struct):
         count: int
 
-    with pytest.raises(ClusterError, match="the body of the request cannot be read: Expected `int`"):
+    with pytest.raises(ClusterError, match="cannot decode the body of the request: Expected `int`"):
         read_body(request("POST", "/", {"count": "x"}), Shape)

@@ -14,7 +14,7 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.errors import ClusterError
 from kframework.fake_api import collection as module
 from kframework.fake_api.collection import Collection
-from kframework.fake_api.wire.documents import Document, Draft
+from kframework.fake_api.wire.documents import ApiDocument, Draft
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Lease, LeaseSpec, ObjectMeta, kind_of
 
@@ -28,10 +28,10 @@ def cluster() -> MemoryCluster:
 
 
 def names(collected: Collection, version: int, namespace: str = "", after: tuple[str, str] = ("", "")) -> list[str]:
-    return ["/".join(document.key) for document in collected.at(version, namespace, after)]
+    return ["/".join(document.key) for document in collected.documents_at(version, namespace, after)]
 
 
-async def test_what_was_there_before_is_shown_sorted() -> None:
+async def test_existing_objects_are_sorted() -> None:
     memory = cluster()
     for each in (lease("b"), lease("a"), lease("z", "default-2"), lease("c", "aaa")):
         memory.add(each)
@@ -40,22 +40,22 @@ async def test_what_was_there_before_is_shown_sorted() -> None:
     assert names(collected, memory.version, "default") == ["default/a", "default/b"]
     assert names(collected, memory.version, "default", ("default", "a")) == ["default/b"]
     assert names(collected, memory.version, after=("default", "a")) == ["default/b", "default-2/z"]
-    assert [document.key[1] for document in collected.stored()] == ["b", "a", "z", "c"]
+    assert [document.key[1] for document in collected.stored_documents()] == ["b", "a", "z", "c"]
 
 
-async def test_what_is_stored_does_not_change_by_itself() -> None:
+async def test_stored_documents_change_only_by_writes() -> None:
     memory = cluster()
     memory.add(lease("a"))
     collected = Collection(kind_of(Lease), memory)
-    assert list(collected.renewed("")) == []
-    assert collected.renewed_every("") == math.inf
+    assert list(collected.renewed_documents("")) == []
+    assert collected.renewal_interval("") == math.inf
 
 
 async def test_a_draft_is_shown_as_it_was_written() -> None:
     memory = cluster()
     collected = Collection(kind_of(Lease), memory)
     admitted = memory.admit(lease("a"))
-    data = Document.of(admitted).data | {"unknown": 1}
+    data = ApiDocument.from_struct(admitted).data | {"unknown": 1}
     stored = collected.write(Draft(admitted, data))
     assert stored.data == {**data, "metadata": {**data["metadata"], "resourceVersion": str(memory.version)}}  # type: ignore[dict-item]  # plain JSON
     memory.put(lease("a", holder="b"))
@@ -63,19 +63,19 @@ async def test_a_draft_is_shown_as_it_was_written() -> None:
     assert found is not None
     assert found.data["unknown"] == 1
     assert found.data["spec"] == {"holderIdentity": "b"}
-    (first, second) = collected.since(memory.version - 2)
+    (first, second) = collected.changes_since(memory.version - 2)
     assert first.new is stored
     assert (second.old, second.new) == (stored, found)
     memory.remove(Lease, "a", "default")
     assert collected.find(("default", "a")) is None
-    assert collected.since(memory.version - 1)[0].old is found
+    assert collected.changes_since(memory.version - 1)[0].old is found
 
 
 async def test_every_document_is_completed() -> None:
-    def counted(document: Document) -> Document:
+    def counted(document: ApiDocument) -> ApiDocument:
         seen = document.data.get("seen", 0)
         assert isinstance(seen, int)
-        return Document(document.subject, msgspec.json.encode(document.data | {"seen": seen + 1}))
+        return ApiDocument(document.subject, msgspec.json.encode(document.data | {"seen": seen + 1}))
 
     memory = cluster()
     memory.add(lease("a"))
@@ -83,24 +83,24 @@ async def test_every_document_is_completed() -> None:
     memory.put(lease("a", holder="b"))
     memory.add(lease("b"))
     written = collected.write(Draft(memory.admit(lease("c")), {"unknown": 1}))
-    assert [document.data["seen"] for document in collected.at(memory.version)] == [2, 1, 1]
+    assert [document.data["seen"] for document in collected.documents_at(memory.version)] == [2, 1, 1]
     assert (written.data["unknown"], written.data["seen"]) == (1, 1)
 
 
-async def test_a_version_that_is_forgotten_or_of_another_server() -> None:
+async def test_expired_or_foreign_version_is_an_error() -> None:
     memory = cluster()
     memory.add(lease("a"))
     collected = Collection(kind_of(Lease), memory)
-    assert collected.since(memory.version) == []
+    assert collected.changes_since(memory.version) == []
     for version in (memory.version - 1, memory.version + 1):
         with pytest.raises(ClusterError, match="too old resource version") as refused:
-            collected.since(version)
+            collected.changes_since(version)
         assert refused.value.status == 410
     with pytest.raises(ClusterError, match="too old resource version"):
         names(collected, memory.version - 1)
 
 
-async def test_a_long_history_is_forgotten_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_oldest_history_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HISTORY", 3)
     memory = cluster()
     memory.add(lease("a"))
@@ -108,17 +108,17 @@ async def test_a_long_history_is_forgotten_from_its_beginning(monkeypatch: pytes
     start = memory.version
     for turn in range(4):
         memory.put(lease("a", holder=str(turn)))
-    assert [written.version for written in collected.since(start + 1)] == [start + 2, start + 3, start + 4]
+    assert [written.version for written in collected.changes_since(start + 1)] == [start + 2, start + 3, start + 4]
     assert names(collected, start + 1) == ["default/a"]
     with pytest.raises(ClusterError, match=f"too old resource version: {start} \\({start + 1}\\)"):
-        collected.since(start)
+        collected.changes_since(start)
 
 
-async def test_sleepers_are_woken_by_every_write() -> None:
+async def test_every_write_sets_the_event() -> None:
     memory = cluster()
     collected = Collection(kind_of(Lease), memory)
     event = asyncio.Event()
-    with collected.waking(event):
+    with collected.wake_on_change(event):
         memory.add(lease("a"))
         assert event.is_set()
         event.clear()
@@ -130,7 +130,7 @@ _steps = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.sampled_from("xyz"),
 
 
 @given(_steps)
-def test_every_moment_can_be_shown_again(steps: list[tuple[str, str, str]]) -> None:
+def test_every_version_can_be_listed(steps: list[tuple[str, str, str]]) -> None:
     async def main() -> None:
         memory = cluster()
         collected = Collection(kind_of(Lease), memory)
@@ -147,11 +147,11 @@ def test_every_moment_can_be_shown_again(steps: list[tuple[str, str, str]]) -> N
                 )
             )
         for version, there in moments:
-            assert [document.subject for document in collected.at(version)] == there
-            assert [each.subject for each in collected.at(version, "b")] == [
+            assert [document.subject for document in collected.documents_at(version)] == there
+            assert [each.subject for each in collected.documents_at(version, "b")] == [
                 e for e in there if e.metadata.namespace == "b"
             ]
-            assert [e.subject for e in collected.at(version, after=("a", "y"))] == [
+            assert [e.subject for e in collected.documents_at(version, after=("a", "y"))] == [
                 e for e in there if (e.metadata.namespace, e.metadata.name) > ("a", "y")
             ]
 

@@ -12,7 +12,7 @@ from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Request
 from kframework.clock import LoopClock
 from kframework.errors import ClusterError
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, kind
@@ -21,9 +21,9 @@ from tests.fake_api.serving import MERGE, TABLE, Served
 from tests.support.declared import Gang, GangStatus, Quota, Team, gang, team
 
 
-async def test_they_are_created_followed_changed_and_deleted() -> None:
+async def test_declared_kinds_are_created_watched_changed_and_deleted() -> None:
     clock = LoopClock(asyncio.get_running_loop())
-    client = KubeCluster(InProcess(ApiServer(MemoryCluster(clock), clock)), clock, random=Random(0))
+    client = KubeCluster(InProcessTransport(ApiServer(MemoryCluster(clock), clock)), clock, random=Random(0))
     messages: list[Message] = []
     following = asyncio.ensure_future(client.watch([Team, Quota], messages.append))
     await client.create(team("red", 3))
@@ -54,7 +54,7 @@ async def test_discovery_names_them() -> None:
     assert b'"teams"' in answer.body and b'"Team"' in answer.body
 
 
-async def test_they_are_printed_as_they_say() -> None:
+async def test_declared_columns_are_printed() -> None:
     served = Served(gang())
     (resource, _) = (await served.ask("GET", "/apis/example.com/v1"))["resources"][:2]
     assert (resource["name"], resource["shortNames"], resource["categories"]) == ("gangs", ["gn"], [])
@@ -95,7 +95,7 @@ async def test_a_status_has_a_path_of_its_own() -> None:
     assert served.cluster.read(Gang, "crew").status == GangStatus(pods_running=2)
 
 
-async def test_a_status_is_updated_by_who_has_seen_it_last() -> None:
+async def test_status_update_checks_the_version() -> None:
     served = Served(gang())
     first = await served.ask("GET", f"{GANGS}/crew")
     await served.ask("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Running"}})
@@ -107,7 +107,7 @@ async def test_a_status_is_updated_by_who_has_seen_it_last() -> None:
     assert "metadata.resourceVersion" in message
 
 
-async def test_where_there_is_none_there_is_no_path() -> None:
+async def test_kind_without_a_status_has_no_status_path() -> None:
     served = Served(Quota(metadata=ObjectMeta(name="all")))
     path = "/apis/example.com/v1/quotas/all/status"
     assert (await served.send("GET", path)).status == 404

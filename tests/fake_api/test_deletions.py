@@ -37,7 +37,7 @@ async def test_an_object_with_finalizers_stays_until_they_are_taken_away() -> No
     assert (await served.refused("GET", f"{LEASES}/a"))[0] == 404
 
 
-async def test_finalizers_of_controllers_that_are_none_here_hold_nothing_back() -> None:
+async def test_finalizers_of_absent_controllers_are_ignored() -> None:
     served = Served()
     claims = "/api/v1/namespaces/default/persistentvolumeclaims"
     metadata = {"name": "a", "finalizers": ["kubernetes.io/pvc-protection"]}
@@ -99,7 +99,7 @@ async def test_the_pods_of_a_job_stay_unless_somebody_says_otherwise(
 
 
 @pytest.mark.parametrize("options", [{"propagationPolicy": "Background"}, {"orphanDependents": False}, {}])
-async def test_in_the_background_it_goes_at_once(options: Json) -> None:
+async def test_background_deletion_is_immediate(options: Json) -> None:
     served = Served()
     await served.ask("POST", LEASES, lease_with())
     assert (await served.ask("DELETE", f"{LEASES}/a", options))["status"] == "Success"
@@ -118,7 +118,7 @@ async def test_in_the_background_it_goes_at_once(options: Json) -> None:
         ),
     ],
 )
-async def test_policies_that_make_no_sense(options: Json, why: str) -> None:
+async def test_invalid_policies_are_rejected(options: Json, why: str) -> None:
     served = Served()
     await served.ask("POST", LEASES, lease_with())
     message = f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {why}'
@@ -153,7 +153,7 @@ async def test_a_namespace_waits_until_it_is_empty() -> None:
     assert (await served.refused("GET", "/api/v1/namespaces/shop"))[0] == 404
 
 
-async def test_who_watches_namespaces_sees_one_terminate() -> None:
+async def test_watch_shows_a_terminating_namespace() -> None:
     served = Served()
     await served.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
     async with served.watching("/api/v1/namespaces", resourceVersion=served.cluster.version) as events:

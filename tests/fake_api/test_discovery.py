@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.served import built_in_kinds
+from kframework.fake_api.resources import built_in_kinds
 from kframework.objects import all_kinds
 from kframework.process.http.health import PLAIN
 from tests.fake_api.serving import Json, Served
@@ -12,18 +12,18 @@ from tests.fake_api.serving import Json, Served
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
 
-async def test_the_version() -> None:
+async def test_version_is_served() -> None:
     version = await Served().ask("GET", "/version")
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].startswith("v1.36.")
 
 
-async def test_the_core_group() -> None:
+async def test_core_group_is_served() -> None:
     answer = await Served().ask("GET", "/api")
     assert (answer["kind"], answer["versions"]) == ("APIVersions", ["v1"])
 
 
-async def test_groups() -> None:
+async def test_groups_are_listed() -> None:
     served = Served()
     groups = {group["name"]: group for group in (await served.ask("GET", "/apis"))["groups"]}
     served_kinds = (*(each.api_version for each in built_in_kinds()), *(kind.api_version for kind in all_kinds()))
@@ -79,7 +79,7 @@ def described(answer: Json) -> dict[tuple[str, str, str], Json]:
 
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
-async def test_all_at_once(version: str) -> None:
+async def test_aggregated_discovery_lists_everything(version: str) -> None:
     served = Served()
     accept = f"{AGGREGATED.format(version)},application/json"
     response = await served.send("GET", "/apis", accept=accept)
@@ -128,12 +128,12 @@ readyz check passed
         ("/readyz/informer-sync", {"verbose": ""}, "ok"),
     ],
 )
-async def test_health(path: str, query: dict[str, str], text: str) -> None:
+async def test_health_checks_pass(path: str, query: dict[str, str], text: str) -> None:
     response = await Served().send("GET", path, **query)
     assert (response.status, response.body.decode(), response.headers) == (200, text, PLAIN)
 
 
-async def test_the_paths_that_there_are() -> None:
+async def test_root_lists_all_paths() -> None:
     served = Served()
     for path in ("/", "/index.html"):
         paths = (await served.ask("GET", path))["paths"]
@@ -147,12 +147,12 @@ async def test_the_paths_that_there_are() -> None:
     "path",
     ["/nonsense", "/readyz/", "/livez/informer-sync", "/apis/example.dev", "/apis/example.dev/v1/things", "/apis/x/v"],
 )
-async def test_where_there_is_nothing(path: str) -> None:
+async def test_unknown_path_is_a_404_in_plain_text(path: str) -> None:
     response = await Served().send("GET", path)
     assert (response.status, response.body, response.headers) == (404, b"404 page not found\n", PLAIN)
 
 
 @pytest.mark.parametrize("path", ["/api/v2", "/api/v1/things", "/apis/apps/v9", "/apis/apps/v1/things"])
-async def test_where_there_is_nothing_in_a_group_of_kubernetes(path: str) -> None:
+async def test_unknown_path_in_a_kubernetes_group_is_a_status(path: str) -> None:
     unknown = (404, "NotFound", "the server could not find the requested resource")
     assert await Served().refused("GET", path) == unknown

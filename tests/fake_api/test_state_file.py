@@ -11,7 +11,7 @@ import pytest
 
 from kframework.clock import SystemClock
 from kframework.errors import InputError
-from kframework.fake_api.local import LocalCluster
+from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.state_file import StateFile
 from kframework.objects.manifest import Manifest
 from kframework.testing import make_node
@@ -59,7 +59,7 @@ class Life:
         return read((await self.local.server.answer(asked)).body)
 
 
-async def test_what_there_was_is_there_again(tmp_path: Path) -> None:
+async def test_saved_cluster_is_restored(tmp_path: Path) -> None:
     state = StateFile(tmp_path / "state")
     async with Life(state, Manifest([make_node("n1")])) as life:
         await life.ask("POST", DEFINITIONS, DEFINITION)
@@ -81,26 +81,26 @@ async def test_what_there_was_is_there_again(tmp_path: Path) -> None:
         assert (expired["code"], expired["reason"]) == (410, "Expired")
 
 
-def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+def test_state_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "state"
     StateFile(path).write([b"{}"], 7)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.read_bytes().splitlines() == [b'{"kind":"ClusterState","version":7}', b"{}"]
 
 
-def test_a_write_that_fails_leaves_what_there_was(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     state = StateFile(tmp_path / "state")
     state.write([], 7)
     with pytest.raises(TypeError):
         state.write([b"{}", None], 8)  # type: ignore[list-item]  # it breaks off
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
-    kept = StateFile(tmp_path / "state").kept
+    kept = StateFile(tmp_path / "state").saved
     assert kept is not None
     assert kept.version == 7
 
 
-def test_there_may_be_no_file_yet(tmp_path: Path) -> None:
-    assert StateFile(tmp_path / "state").kept is None
+def test_missing_file_is_no_error(tmp_path: Path) -> None:
+    assert StateFile(tmp_path / "state").saved is None
 
 
 HEAD = b'{"kind":"ClusterState","version":7}\n'
@@ -109,16 +109,16 @@ HEAD = b'{"kind":"ClusterState","version":7}\n'
 @pytest.mark.parametrize(
     ("text", "line", "why"),
     [
-        (b"", 1, "holds no state of a cluster; remove the file"),
-        (b"nonsense", 1, "holds no state of a cluster"),
-        (b'{"kind":"List"}', 1, "holds no state of a cluster"),
-        (HEAD + b'{"apiVersion":', 2, "is damaged here: Input data was truncated"),
-        (HEAD + b'{"a":"\xff"}', 2, "is damaged here"),
-        (HEAD + b"{}\n", 2, "is of a kind that is not served here"),
-        (HEAD + b'{"apiVersion":"v1","kind":"Pod","metadata":5}', 2, "is damaged here"),
+        (b"", 1, "is not a saved cluster; remove the file"),
+        (b"nonsense", 1, "is not a saved cluster"),
+        (b'{"kind":"List"}', 1, "is not a saved cluster"),
+        (HEAD + b'{"apiVersion":', 2, "is damaged: Input data was truncated"),
+        (HEAD + b'{"a":"\xff"}', 2, "is damaged"),
+        (HEAD + b"{}\n", 2, "is not served here"),
+        (HEAD + b'{"apiVersion":"v1","kind":"Pod","metadata":5}', 2, "is damaged"),
     ],
 )
-def test_a_file_that_is_none_is_told_with_its_line(tmp_path: Path, text: bytes, line: int, why: str) -> None:
+def test_invalid_file_is_an_error_with_its_line(tmp_path: Path, text: bytes, line: int, why: str) -> None:
     path = tmp_path / "state"
     path.write_bytes(text)
     with pytest.raises(InputError, match=why) as refused:
@@ -127,12 +127,12 @@ def test_a_file_that_is_none_is_told_with_its_line(tmp_path: Path, text: bytes, 
     assert "--state-file" in str(refused.value)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Is a directory"):
         StateFile(tmp_path)
 
 
-def test_a_definition_that_is_damaged(tmp_path: Path) -> None:
+def test_damaged_definition_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "state"
     broken = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": 5}
     path.write_bytes(HEAD + msgspec.json.encode(broken))

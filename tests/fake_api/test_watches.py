@@ -26,7 +26,7 @@ async def version(served: Served) -> str:
     return str(listed["metadata"]["resourceVersion"])
 
 
-async def test_from_a_version_on() -> None:
+async def test_watch_starts_after_a_version() -> None:
     served = Served(lease("a"))
     start = await version(served)
     served.cluster.add(lease("b"))
@@ -42,7 +42,7 @@ async def test_from_a_version_on() -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
-async def test_without_a_version_it_begins_with_all_that_is_there(query: Json) -> None:
+async def test_watch_without_a_version_starts_with_all_objects(query: Json) -> None:
     served = Served(lease("b"), lease("a"))
     async with served.watching(LEASES, **query) as events:
         assert await events.told(2) == ["ADDED a", "ADDED b"]
@@ -51,7 +51,7 @@ async def test_without_a_version_it_begins_with_all_that_is_there(query: Json) -
 
 
 async def test_a_streaming_list_says_where_the_list_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "AT_ONCE", 2)
+    monkeypatch.setattr(watches, "BATCH_SIZE", 2)
     served = Served(*(lease(name) for name in "abc"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     async with served.watching(LEASES, **query) as events:
@@ -73,7 +73,7 @@ async def test_a_streaming_list_says_where_the_list_ends(monkeypatch: pytest.Mon
 
 
 async def test_what_happens_while_the_list_is_streamed_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "AT_ONCE", 1)
+    monkeypatch.setattr(watches, "BATCH_SIZE", 1)
     served = Served(lease("a"), lease("b"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     async with served.watching(LEASES, **query) as events:
@@ -120,7 +120,7 @@ async def test_pods_that_end_leave_the_watch_of_a_scheduler() -> None:
         assert await events.told(1) == ["DELETED web"]
 
 
-async def test_bookmarks_and_the_end() -> None:
+async def test_watch_sends_bookmarks_and_ends() -> None:
     served = Served()
     loop = asyncio.get_running_loop()
     start = await version(served)
@@ -152,7 +152,7 @@ async def test_a_watch_ends_even_if_its_client_does_not_say_when() -> None:
     began = asyncio.get_running_loop().time()
     async with served.watching(LEASES) as events:
         assert await events.rest() == []
-    assert asyncio.get_running_loop().time() - began == pytest.approx(watches.LONGEST)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(watches.DEFAULT_WATCH_SECONDS)
 
 
 def expired(since: int | str, oldest: int | str) -> Json:
@@ -161,7 +161,7 @@ def expired(since: int | str, oldest: int | str) -> Json:
     return {"type": "ERROR", "object": status | {"message": message, "reason": "Expired", "code": 410}}
 
 
-async def test_a_version_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_version_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 2)
     served = Served(lease("a"))
     start = int(await version(served))
@@ -172,14 +172,14 @@ async def test_a_version_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
         assert await events.rest() == []
 
 
-async def test_a_version_of_another_server() -> None:
+async def test_future_version_is_an_error() -> None:
     served = Served()
     start = int(await version(served))
     async with served.watching(LEASES, resourceVersion=start + 100) as events:
         assert await events.next() == expired(start + 100, start)
 
 
-async def test_a_slow_client_falls_behind_and_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_client_gets_an_expired_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 3)
     served = Served(lease("a"))
     async with served.watching(LEASES) as events:
@@ -212,7 +212,7 @@ async def test_a_slow_client_falls_behind_and_is_told_so(monkeypatch: pytest.Mon
         ({"fieldSelector": "spec.x=y"}, 400, None),
     ],
 )
-async def test_watches_that_do_not_begin(query: Json, status: int, message: str | None) -> None:
+async def test_invalid_watch_is_rejected(query: Json, status: int, message: str | None) -> None:
     served = Served()
     async with served.server.follow(request("GET", LEASES, watch="true", **query)) as stream:
         assert stream.status == status
@@ -221,7 +221,7 @@ async def test_watches_that_do_not_begin(query: Json, status: int, message: str 
     assert message is None or answer["message"] == message
 
 
-async def test_rows() -> None:
+async def test_objects_are_encoded_as_rows() -> None:
     served = Served(lease("a"))
     async with served.watching(LEASES, accept=TABLE) as events:
         event = await events.next()
@@ -229,7 +229,7 @@ async def test_rows() -> None:
     assert (event["object"]["kind"], event["object"]["rows"][0]["cells"][0]) == ("Table", "a")
 
 
-async def test_a_watch_that_is_left_leaves_nothing_behind() -> None:
+async def test_closed_watch_leaves_no_timer() -> None:
     served = Served(lease("a"))
     async with served.watching(LEASES) as events:
         await events.told(1)
@@ -238,14 +238,14 @@ async def test_a_watch_that_is_left_leaves_nothing_behind() -> None:
         left.cancel()
         await asyncio.wait([left])
     (kept,) = served.server._store._collections.values()
-    assert not kept._sleepers
+    assert not kept._listeners
 
 
 _writes = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", ""])), max_size=20)
 
 
 @given(_writes, st.integers(0, 20), st.booleans())
-def test_whoever_follows_knows_what_is_there(writes: list[tuple[str, str]], joins: int, selects: bool) -> None:
+def test_watch_mirrors_the_stored_objects(writes: list[tuple[str, str]], joins: int, selects: bool) -> None:
     async def main() -> None:
         served = Served()
         query = {"labelSelector": "app=x"} if selects else {}

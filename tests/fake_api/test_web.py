@@ -13,10 +13,10 @@ import pytest
 
 from kframework.client.transport import User
 from kframework.clock import SystemClock
-from kframework.fake_api.access import AlwaysAllow, Authorizer, RoleBased
+from kframework.fake_api.access import AlwaysAllow, Authorizer, RbacAuthorizer
 from kframework.fake_api.authentication import Authenticator
 from kframework.fake_api.server import ApiServer
-from kframework.fake_api.web import LARGEST_BODY, serve
+from kframework.fake_api.web import MAX_BODY_BYTES, serve
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Lease, Node, ObjectMeta
 from tests.fake_api.serving import NODES, PODS, node, read
@@ -49,7 +49,7 @@ async def line(
         yield Line(cluster, server, session, port)
 
 
-async def test_requests_and_answers() -> None:
+async def test_requests_are_answered_over_http() -> None:
     async with line() as client:
         async with client.session.post(NODES, json=node("n2")) as answer:
             assert (answer.status, answer.content_type) == (201, "application/json")
@@ -97,13 +97,15 @@ TOKENS = {"ann's": User("ann", ("dev",)), "ada's": User("ada", ("system:masters"
         ),
     ],
 )
-async def test_who_asks_and_whether_they_may(headers: dict[str, str], status: int, message: str | None) -> None:
-    async with line(RoleBased, TOKENS) as client, client.session.get(NODES, headers=headers) as answer:
+async def test_users_are_authenticated_and_authorized(
+    headers: dict[str, str], status: int, message: str | None
+) -> None:
+    async with line(RbacAuthorizer, TOKENS) as client, client.session.get(NODES, headers=headers) as answer:
         assert (answer.status, (await answer.json()).get("message")) == (status, message)
 
 
 async def test_a_refusal_names_what_it_is_about() -> None:
-    async with line(RoleBased, {}) as client, client.session.get(f"{NODES}/n1") as answer:
+    async with line(RbacAuthorizer, {}) as client, client.session.get(f"{NODES}/n1") as answer:
         assert (await answer.json())["details"] == {"name": "n1", "kind": "nodes"}
 
 
@@ -119,25 +121,25 @@ async def test_a_watch_arrives_line_by_line() -> None:
             assert await answer.read() == b""
 
 
-async def test_a_client_that_goes_is_forgotten() -> None:
+async def test_disconnected_client_is_dropped() -> None:
     async with line() as client:
         async with client.session.get(NODES, params={"watch": "true"}) as answer:
             await answer.content.readline()
             (kept,) = client.server._store._collections.values()
-            assert len(kept._sleepers) == 1
+            assert len(kept._listeners) == 1
             answer.close()
         async with asyncio.timeout(10):
-            while kept._sleepers:  # noqa: ASYNC110 -- nothing tells that a connection was closed
+            while kept._listeners:  # noqa: ASYNC110 -- nothing tells that a connection was closed
                 await asyncio.sleep(0)
 
 
-async def test_a_body_that_is_too_large() -> None:
-    async with line() as client, client.session.post(NODES, data=io.BytesIO(b" " * (LARGEST_BODY + 1))) as answer:
+async def test_too_large_body_is_rejected() -> None:
+    async with line() as client, client.session.post(NODES, data=io.BytesIO(b" " * (MAX_BODY_BYTES + 1))) as answer:
         assert answer.status == 413
         assert (await answer.json())["reason"] == "RequestEntityTooLarge"
 
 
-async def test_who_means_another_machine_is_not_answered() -> None:
+async def test_foreign_host_header_is_rejected() -> None:
     async with line() as client, client.session.get(NODES, headers={"Host": "evil.example"}) as answer:
         assert (answer.status, (await answer.json())["code"]) == (421, 421)
 
@@ -151,7 +153,7 @@ async def test_watches_end_with_the_server() -> None:
             await answer.read()
 
 
-async def test_a_fault_of_the_server_is_logged_and_told(
+async def test_server_error_is_logged_and_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with line() as client:
@@ -162,14 +164,14 @@ async def test_a_fault_of_the_server_is_logged_and_told(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_a_port_that_is_taken() -> None:
+async def test_taken_port_is_an_error() -> None:
     async with line() as client:
         with pytest.raises(OSError, match="address already in use"):
             async with serve(client.server, port=client.port):
                 pass
 
 
-async def test_a_slow_reader_holds_up_nobody() -> None:
+async def test_slow_reader_delays_no_other() -> None:
     async with line() as client:
         leases = "/apis/coordination.k8s.io/v1/leases"
         async with client.session.get(leases, params={"watch": "true"}) as slow:

@@ -17,7 +17,7 @@ async def test_a_status_of_a_built_in_kind_brings_its_metadata_whether_or_not_it
     assert (job["metadata"]["labels"], job["status"]) == ({"a": "b"}, {"active": 1})
 
 
-async def test_what_a_client_cannot_say_of_a_new_object() -> None:
+async def test_invalid_new_object_is_rejected() -> None:
     served = Served()
     metadata = {
         "name": "web",
@@ -56,7 +56,7 @@ async def test_a_node_is_created_with_its_status() -> None:
     assert created["status"]["nodeInfo"] == {"kubeletVersion": "v1.36.0"}
 
 
-async def test_what_cannot_change() -> None:
+async def test_immutable_fields_cannot_change() -> None:
     served = Served()
     stored = await served.ask("POST", PODS, pod())
     patch = {"metadata": {"creationTimestamp": None, "generation": 9, "deletionTimestamp": "2020-01-01T00:00:00Z"}}
@@ -143,7 +143,7 @@ async def test_a_changed_spec_is_another_generation() -> None:
         ),
     ],
 )
-async def test_what_is_refused(body: Json, status: int, reason: str, message: str) -> None:
+async def test_invalid_update_is_rejected(body: Json, status: int, reason: str, message: str) -> None:
     served = Served()
     await served.ask("POST", PODS, pod("there"))
     version = served.cluster.version
@@ -153,12 +153,12 @@ async def test_what_is_refused(body: Json, status: int, reason: str, message: st
     assert served.cluster.version == version
 
 
-async def test_a_namespace_must_be_there() -> None:
+async def test_missing_namespace_is_an_error() -> None:
     refused = await Served().refused("POST", "/api/v1/namespaces/nowhere/pods", pod())
     assert refused == (404, "NotFound", 'namespaces "nowhere" not found')
 
 
-async def test_an_update_is_of_the_object_that_it_names() -> None:
+async def test_update_needs_the_same_name() -> None:
     served = Served()
     await served.ask("POST", PODS, pod())
     refused = await served.refused("PUT", f"{PODS}/web", pod("other"))

@@ -14,7 +14,7 @@ from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.clock import LoopClock, run_virtual
 from kframework.errors import ClusterError
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
@@ -114,7 +114,7 @@ class Struck:
     async def _main(self) -> list[str]:
         clock = LoopClock(asyncio.get_running_loop())
         store = MemoryCluster(clock, self._objects)
-        points = Points(InProcess(ApiServer(store, clock)), self._at, lambda: self._strike(store))
+        points = Points(InProcessTransport(ApiServer(store, clock)), self._at, lambda: self._strike(store))
         client = KubeCluster(points, clock, random=Random(0))
         scheduler = Scheduler(configuration(0), client, clock, registry=PLUGINS, slice=0.0)
         _when_launched(scheduler, points.begin)

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.core.engine import Engine
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
@@ -129,7 +129,7 @@ class FaultyRun(ABC, Generic[E]):
         self.clock = LoopClock(asyncio.get_running_loop())
         self.store = MemoryCluster(self.clock)
         books = ApiBooks(self.store)
-        api = InProcess(ApiServer(self.store, self.clock))
+        api = InProcessTransport(ApiServer(self.store, self.clock))
         self.faulty = FaultyTransport(api, self.random("faults"), self.shape.rates, self.clock)
         began = self.clock.now()
         complaints = await self._run()

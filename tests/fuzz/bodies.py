@@ -9,7 +9,7 @@ from random import Random
 
 import yaml
 
-from kframework.fake_api.wire.protobuf import fields_of, message_of
+from kframework.fake_api.wire.protobuf import message_fields, message_name
 from kframework.objects import ApiObject, Kind
 from kframework.objects.openapi.definitions import Schema, definition_of, properties
 from tests.fuzz.valid import VALID
@@ -140,13 +140,13 @@ class Bodies:
 
     def in_protobuf(self, kind: Kind[ApiObject]) -> bytes:
         """Write an object of a kind in protobuf, with any of its fields."""
-        message = message_of(kind.api_version, kind.name)
+        message = message_name(kind.api_version, kind.name)
         raw = self._message(message, 0) if message else b""
         type_meta = _field(1, kind.api_version.encode()) + _field(2, kind.name.encode())
         return b"k8s\x00" + self._damaged(_field(1, type_meta) + _field(2, raw))
 
     def _message(self, name: str, depth: int) -> bytes:
-        known = fields_of(name)
+        known = message_fields(name)
         chosen = [number for number in known if self._one_in(2 + depth)] if depth < _DEEPEST else []
         return b"".join(
             _field(number, self._value(known[number][1].strip("*?^"), depth + 1))

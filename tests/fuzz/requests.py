@@ -7,7 +7,7 @@ from random import Random
 
 from kframework.client.transport import JSON, Request
 from kframework.fake_api.calls import APPLY_PATCH
-from kframework.fake_api.served import Resource
+from kframework.fake_api.resources import ApiResource
 from kframework.fake_api.wire.protobuf import PROTOBUF
 from kframework.fake_api.wire.yaml_bodies import YAML
 from tests.fuzz.bodies import Bodies, one_of
@@ -48,7 +48,7 @@ _ACCEPTED = (
 )
 
 
-def valid_request(resource: Resource) -> Request:
+def valid_request(resource: ApiResource) -> Request:
     """Make the object of a kind with which nothing is wrong, under the first name that it may have."""
     kind = resource.kind
     said = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": _names(resource)[0]}}
@@ -56,11 +56,11 @@ def valid_request(resource: Resource) -> Request:
     return Request(method="POST", path=_collection(resource, "default"), body=body)
 
 
-def _names(resource: Resource) -> tuple[str, ...]:
+def _names(resource: ApiResource) -> tuple[str, ...]:
     return (WIDGETS,) if resource.kind.name == "CustomResourceDefinition" else NAMES
 
 
-def _collection(resource: Resource, namespace: str) -> str:
+def _collection(resource: ApiResource, namespace: str) -> str:
     kind = resource.kind
     within = f"/namespaces/{namespace}" if kind.namespaced else ""
     return f"/{'apis' if '/' in kind.api_version else 'api'}/{kind.api_version}{within}/{kind.plural}"
@@ -69,7 +69,7 @@ def _collection(resource: Resource, namespace: str) -> str:
 class Requests:
     """Makes requests by chance, alike for the same seed."""
 
-    def __init__(self, seed: int, resources: tuple[Resource, ...]) -> None:
+    def __init__(self, seed: int, resources: tuple[ApiResource, ...]) -> None:
         self._random = Random(seed)
         self._bodies = Bodies(self._random)
         self._resources = resources
@@ -94,7 +94,7 @@ class Requests:
             user_agent=random.choice(("kubectl/v1.36", "", "ü\x00")),
         )
 
-    def _path(self, method: str, resource: Resource, name: str, namespace: str) -> str:
+    def _path(self, method: str, resource: ApiResource, name: str, namespace: str) -> str:
         random, path = self._random, _collection(resource, namespace)
         if method != "POST" and random.randrange(10):
             path += f"/{name}"
@@ -110,7 +110,7 @@ class Requests:
         names = random.sample(sorted(_QUERY), random.randrange(1, 4))
         return tuple((name, one_of(random, _QUERY[name])) for name in names)
 
-    def _body(self, method: str, resource: Resource, name: str, namespace: str) -> tuple[str, bytes]:
+    def _body(self, method: str, resource: ApiResource, name: str, namespace: str) -> tuple[str, bytes]:
         random, bodies = self._random, self._bodies
         if method in ("GET", "DELETE"):
             options = bodies.anything(4) if random.randrange(2) else {"propagationPolicy": one_of(random, ("Orphan",))}

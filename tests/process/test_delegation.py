@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from kframework.client.kube import Connection
+from kframework.client.kube import ConnectionSettings
 from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.clock import VirtualTimeLoop
 from kframework.errors import ClusterError, ConfigError
@@ -22,7 +22,7 @@ from kframework.process.delegation import PATIENCE, REMEMBERED, Delegated, Deleg
 from kframework.process.http import endpoints
 from kframework.process.http.endpoints import Listener, serve
 
-SETTINGS = Delegation(authentication=Connection(), authorization=Connection())
+SETTINGS = Delegation(authentication=ConnectionSettings(), authorization=ConnectionSettings())
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESSES = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -92,7 +92,7 @@ async def guarded(
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """Serve /metrics and /livez to whom the reviewer lets in."""
 
-    async def connect(connection: Connection) -> Transport:
+    async def connect(connection: ConnectionSettings) -> Transport:
         return reviewer
 
     monkeypatch.setattr(module, "connect", connect)
@@ -168,7 +168,9 @@ async def test_what_is_reviewed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_paths_for_everybody_may_be_others(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Delegation(
-        authentication=Connection(), authorization=Connection(), always_allow_paths=("/metrics", "/livez/*")
+        authentication=ConnectionSettings(),
+        authorization=ConnectionSettings(),
+        always_allow_paths=("/metrics", "/livez/*"),
     )
     async with guarded(Reviewer({}, {}), monkeypatch, settings) as session:
         asked = [(await told(session, path, None))[0] for path in ("/metrics", "/livez/ping", "/livez")]

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from kframework import Clock, CycleState, PendingPod, Plugin, Watch, hookimpl
 from kframework.client.cluster import Cluster
 from kframework.client.kube_cluster import KubeCluster
-from kframework.client.request_attributes import Attributes, Rule
+from kframework.client.request_attributes import Attributes, PolicyRule
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
@@ -73,7 +73,7 @@ async def world(authorizer: Authorizer, *objects: ApiObject) -> AsyncIterator[tu
     """Open a cluster, with kubelets and volumes, and a client of its API that is held to its rights."""
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
-    authorizer.server = InProcess(ApiServer(memory, clock))
+    authorizer.server = InProcessTransport(ApiServer(memory, clock))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(Kubelet(memory, clock).run)
         tasks.start_soon(VolumeController(memory).run)
@@ -249,7 +249,7 @@ def test_and_no_more() -> None:
     assert authorizer.refused[0] == Attributes("patch", "example.com", "teams", "default", "web")
 
 
-def rules(config: str, *plugins: type[Plugin]) -> list[Rule]:
+def rules(config: str, *plugins: type[Plugin]) -> list[PolicyRule]:
     clock = SystemClock()
     configuration = parse(config)
     return cluster_rules(Scheduler(configuration, MemoryCluster(clock), clock, registry=Registry.of(*plugins)).profiles)
@@ -260,16 +260,16 @@ SEEING = ("get", "list", "watch")
 
 def test_the_least_that_a_scheduler_needs() -> None:
     assert rules(disabling(*OPTIONAL)) == [
-        Rule(("",), ("nodes", "pods"), SEEING),
-        Rule(("",), ("pods/binding",), ("create",)),
-        Rule(("",), ("pods/status",), ("patch",)),
-        Rule(("events.k8s.io",), ("events",), ("create", "patch")),
+        PolicyRule(("",), ("nodes", "pods"), SEEING),
+        PolicyRule(("",), ("pods/binding",), ("create",)),
+        PolicyRule(("",), ("pods/status",), ("patch",)),
+        PolicyRule(("events.k8s.io",), ("events",), ("create", "patch")),
     ]
 
 
 def test_pods_may_be_deleted_where_something_preempts() -> None:
     others = [name for name in OPTIONAL if name != "DefaultPreemption"]
-    assert Rule(("",), ("pods",), (*SEEING, "delete")) in rules(disabling(*others))
+    assert PolicyRule(("",), ("pods",), (*SEEING, "delete")) in rules(disabling(*others))
 
 
 def test_of_two_profiles_each_gets_what_it_needs() -> None:
@@ -281,7 +281,7 @@ def test_of_two_profiles_each_gets_what_it_needs() -> None:
         for name in ("One", "Two")
     )
     found = [rule for rule in rules(f"{HEAD}profiles:\n{both}", one, two) if rule.api_groups == ("example.com",)]
-    assert found == [Rule(("example.com",), ("teams",), (*SEEING, "patch", "delete"))]
+    assert found == [PolicyRule(("example.com",), ("teams",), (*SEEING, "patch", "delete"))]
 
 
 def test_what_is_read_one_by_one_is_neither_listed_nor_watched() -> None:
@@ -289,19 +289,19 @@ def test_what_is_read_one_by_one_is_neither_listed_nor_watched() -> None:
     profiles = Scheduler(parse(disabling(*OPTIONAL)), MemoryCluster(clock), clock).profiles
     found = cluster_rules(profiles, (Watch(Gang),), (Watch(Team, verbs=("create", "delete")),))
     assert [rule for rule in found if rule.api_groups == ("example.com",)] == [
-        Rule(("example.com",), ("gangs",), SEEING),
-        Rule(("example.com",), ("teams",), ("get", "create", "delete")),
+        PolicyRule(("example.com",), ("gangs",), SEEING),
+        PolicyRule(("example.com",), ("teams",), ("get", "create", "delete")),
     ]
     both = cluster_rules(profiles, (Watch(Team),), (Watch(Team, verbs=("delete",)),))
-    assert Rule(("example.com",), ("teams",), (*SEEING, "delete")) in both
+    assert PolicyRule(("example.com",), ("teams",), (*SEEING, "delete")) in both
 
 
 def test_the_lease_is_the_only_one() -> None:
     election = LeaderElectionSettings(resource_name="mine", resource_namespace="there")
     assert lease_rules(election) == [
-        Rule(("",), ("events",), ("create",)),
-        Rule(("coordination.k8s.io",), ("leases",), ("create",)),
-        Rule(("coordination.k8s.io",), ("leases",), ("get", "watch", "update"), ("mine",)),
+        PolicyRule(("",), ("events",), ("create",)),
+        PolicyRule(("coordination.k8s.io",), ("leases",), ("create",)),
+        PolicyRule(("coordination.k8s.io",), ("leases",), ("get", "watch", "update"), ("mine",)),
     ]
     assert lease_rules(LeaderElectionSettings(leader_elect=False)) == []
 

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from kframework.client.cluster import Cluster
-from kframework.client.kube import Connection
+from kframework.client.kube import ConnectionSettings
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import MissingRights
 from kframework.client.transport import Request, Response, WriteFence
@@ -24,9 +24,9 @@ from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.config.load import default_configuration, parse
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
-from kframework.fake_api.embedded_server import InProcess
-from kframework.fake_api.local import LocalCluster
-from kframework.fake_api.published import Publication, published, running
+from kframework.fake_api.embedded_server import InProcessTransport
+from kframework.fake_api.http_server import ServerOptions, publish, run_cluster
+from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
@@ -103,12 +103,12 @@ def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
-        async with running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append) as server:
-            connection = Connection(kubeconfig=str(places[0]))
+        async with run_cluster(Manifest([make_node("a"), make_pod()]), clock, ServerOptions(), places.append) as server:
+            connection = ConnectionSettings(kubeconfig=str(places[0]))
             real = RealServer(connection, configuration, clock)
             until.process = Process(configuration, real, clock, observers=PodObservers(until), tell=told.append)
             await until.process.run()
-            api = KubeCluster(InProcess(server), clock, random=Random(0))
+            api = KubeCluster(InProcessTransport(server), clock, random=Random(0))
             lease = await api.get(Lease, "kube-scheduler", "kube-system")
             assert lease.spec.holder_identity == ""
             assert (await api.get(Pod, "pod", "default")).spec.node_name == "a"
@@ -124,8 +124,8 @@ def test_requests_of_a_scheduler_are_counted_as_those_to_its_server() -> None:
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
-        async with running(Manifest([make_node("a")]), clock, Publication(), places.append):
-            real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock, counts)
+        async with run_cluster(Manifest([make_node("a")]), clock, ServerOptions(), places.append):
+            real = RealServer(ConnectionSettings(kubeconfig=str(places[0])), configuration, clock, counts)
             async with real.schedule() as scheduling:
                 await scheduling.list(Node)
                 real.fence.close()
@@ -145,8 +145,8 @@ def test_what_a_scheduler_writes_must_pass_the_fence_but_not_what_its_election_d
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
-        async with running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append):
-            real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock)
+        async with run_cluster(Manifest([make_node("a"), make_pod()]), clock, ServerOptions(), places.append):
+            real = RealServer(ConnectionSettings(kubeconfig=str(places[0])), configuration, clock)
             async with real.schedule() as scheduling, real.elect() as electing:
                 real.fence.close()
                 pod = await scheduling.get(Pod, "pod", "default")
@@ -203,8 +203,8 @@ def test_missing_rights_are_said_once_and_shown_until_they_are_granted(caplog: p
     async def main() -> None:
         local = LocalCluster(clock, Manifest([make_node("a"), make_pod()]))
         guarded = cast("ApiServer", GuardedServer(local.server, held))
-        async with published(guarded, Publication()) as kubeconfig, anyio.create_task_group() as tasks:
-            real = RealServer(Connection(kubeconfig=str(kubeconfig)), configuration, clock)
+        async with publish(guarded, ServerOptions()) as kubeconfig, anyio.create_task_group() as tasks:
+            real = RealServer(ConnectionSettings(kubeconfig=str(kubeconfig)), configuration, clock)
             until.process = Process(
                 configuration,
                 real,

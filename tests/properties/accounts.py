@@ -24,12 +24,12 @@ from msgspec.structs import replace
 from kframework import CycleState, PendingPod, Plugin, hookimpl
 from kframework.cli.logs import json_line
 from kframework.client.kube_cluster import KubeCluster
-from kframework.clock import LoopClock, outside, run_virtual
+from kframework.clock import LoopClock, external_wait, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.explain.routes import explain_routes
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
@@ -146,7 +146,7 @@ class _Run:
         store = MemoryCluster(clock)
         shape = Shape(nodes=4, pods=60, pause=4.0)
         world = World(store, clock, Random(f"{self._seed}/world"), shape, Counter(), Counter())
-        self._client = KubeCluster(InProcess(ApiServer(store, clock)), clock, random=Random(self._seed))
+        self._client = KubeCluster(InProcessTransport(ApiServer(store, clock)), clock, random=Random(self._seed))
         history, metrics, recorder = History(), Metrics(), Recorder(self.recording)
         with self.trace.open("w") as stream, self._logged():
             tracing = Tracing.to_stream(stream)
@@ -172,7 +172,7 @@ class _Run:
                 await asyncio.sleep(Random(self._seed).uniform(0.1, 10.0))
                 scheduler.stand_by()
                 await asyncio.sleep(QUIET)
-                async with outside(60.0), serve(routes, Listener(port=0)) as url:
+                async with external_wait(60.0), serve(routes, Listener(port=0)) as url:
                     read = await self._read(url)
                 tasks.cancel_scope.cancel()
             tracing.close()

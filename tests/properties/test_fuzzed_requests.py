@@ -27,5 +27,5 @@ def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         data: Data = msgspec.json.decode(body)
         return data
 
-    monkeypatch.setattr(calls, "json_object", trusting)
+    monkeypatch.setattr(calls, "decode_json_object", trusting)
     assert any("DecodeError" in fault.why for fault in send(1, LIFE).faults)

@@ -16,7 +16,7 @@ from kframework.client.transport import Transport
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Pod
@@ -37,7 +37,7 @@ class Drain:
         clock = LoopClock(self.loop)
         nodes = [make_node(f"n{number}", cpu="1000", memory="1000Gi", pods=PODS) for number in range(3)]
         self.store = MemoryCluster(clock, [*nodes, *(make_pod(f"p{number}") for number in range(PODS))])
-        api: Transport = InProcess(ApiServer(self.store, clock))
+        api: Transport = InProcessTransport(ApiServer(self.store, clock))
         if faults is not None:
             api = self.faulty = FaultyTransport(api, Random(0), faults, clock)
         self.server = SlowServer(capacity, latency, api)

@@ -183,7 +183,7 @@ def test_nothing_is_remembered_of_a_pod_that_has_found_its_node() -> None:
         written: list[tuple[str, str, int]] = []
 
         def write(record: EventRecord) -> None:
-            written.append((record.occasion.pod.name, record.occasion.reason, record.count))
+            written.append((record.series_key.pod.name, record.series_key.reason, record.count))
 
         recorder = EventRecorder(LoopClock(asyncio.get_running_loop()), write)
         for name, reason in [("a", "FailedScheduling")] * 3 + [("b", "FailedScheduling"), ("a", "Scheduled")]:

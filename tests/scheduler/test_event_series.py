@@ -7,25 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kframework.client.event_record import EventRecord, Occasion, PodReference
+from kframework.client.event_record import EventRecord, PodReference, SeriesKey
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.objects import EventSeries
 from kframework.scheduler.event_recorder import SILENCE, EventAggregator
 
 POD = PodReference("default", "p", "1", "7")
-OCCASION = Occasion("default-scheduler", "FailedScheduling", "Scheduling", True, POD)
+OCCASION = SeriesKey("default-scheduler", "FailedScheduling", "Scheduling", True, POD)
 START = VIRTUAL_EPOCH
 
-#: What is to be written: of which occasion, with which note, as how many events, the last one when.
-Due = tuple[Occasion, str, int, float]
+#: What is to be written: of which series, with which note, as how many events, the last one when.
+Due = tuple[SeriesKey, str, int, float]
 
 
-def came(now: float, note: str = "no room", occasion: Occasion = OCCASION) -> EventRecord:
-    return EventRecord(occasion, note, now, 0, now)
+def came(now: float, note: str = "no room", series_key: SeriesKey = OCCASION) -> EventRecord:
+    return EventRecord(series_key, note, now, 0, now)
 
 
 def due(record: EventRecord | None) -> Due | None:
-    return None if record is None else (record.occasion, record.note, record.count, record.seen_at - START)
+    return None if record is None else (record.series_key, record.note, record.count, record.seen_at - START)
 
 
 def test_the_first_is_written_the_second_starts_a_series_and_the_rest_is_counted() -> None:
@@ -55,17 +55,17 @@ def test_the_first_is_written_the_second_starts_a_series_and_the_rest_is_counted
         replace(OCCASION, related=POD),
     ],
 )
-def test_all_else_makes_another_event(other: Occasion) -> None:
+def test_all_else_makes_another_event(other: SeriesKey) -> None:
     aggregator = EventAggregator()
     aggregator.observe(came(START))
-    record = came(START, occasion=other)
+    record = came(START, series_key=other)
     assert aggregator.observe(record) is record
     assert len(aggregator) == 2
 
 
 def test_what_is_silent_is_written_a_last_time_and_forgotten() -> None:
     aggregator = EventAggregator()
-    aggregator.observe(came(START, occasion=replace(OCCASION, reason="Scheduled")))
+    aggregator.observe(came(START, series_key=replace(OCCASION, reason="Scheduled")))
     for seconds in (0, 1, 2):
         aggregator.observe(came(START + seconds))
     assert aggregator.finish(START + SILENCE) == []
@@ -87,7 +87,7 @@ def test_it_writes_what_one_would_write_who_kept_every_event(steps: list[tuple[i
         now += pause
         times = kept.setdefault(reason, [])
         times.append(now)
-        told = due(aggregator.observe(came(now, occasion=replace(OCCASION, reason=reason))))
+        told = due(aggregator.observe(came(now, series_key=replace(OCCASION, reason=reason))))
         assert told == (counted(reason, times) if len(times) <= 2 else None)
         over = {reason: kept.pop(reason) for reason, times in list(kept.items()) if times[-1] < now - SILENCE}
         assert [due(record) for record in aggregator.finish(now)] == [

@@ -116,7 +116,7 @@ def test_a_body_that_never_ends_has_its_time_too() -> None:
 
 
 def test_an_answer_has_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kframework.scheduler.http_line.LARGEST_ANSWER", 1000)
+    monkeypatch.setattr("kframework.scheduler.http_line.MAX_RESPONSE_BYTES", 1000)
     with Server({"filter": lambda _: "x" * 998, "prioritize": lambda _: "x" * 999}) as server:
         assert ask(server.url) == "x" * 998
         with pytest.raises(ExtenderError) as raised:

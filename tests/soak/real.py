@@ -15,7 +15,7 @@ from random import Random
 
 import msgspec
 
-from kframework.client.kube import Connection, connect
+from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import SystemClock
 from tests.soak.churn import Churn, Shape
@@ -59,7 +59,7 @@ async def _churn(
     kubeconfig: Path, seed: int, shape: Shape, seconds: float, every: float, sample: Callable[[float, int], None]
 ) -> None:
     clock = SystemClock()
-    transport = await connect(Connection(kubeconfig=str(kubeconfig)))
+    transport = await connect(ConnectionSettings(kubeconfig=str(kubeconfig)))
     churn = Churn(KubeCluster(transport, clock, random=Random(seed)), clock, Random(seed), shape)
     await churn.begin()
     began = clock.now()

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 from kframework.client.request_attributes import Attributes
 from kframework.client.transport import Request, Response, Stream, Transport, service_account
-from kframework.fake_api.access import Grant, RoleBasedAuthorizer, forbidden
+from kframework.fake_api.access import Grant, RbacRules, access_denied
 from kframework.fake_api.server import ApiServer
-from kframework.fake_api.watches import Watch
+from kframework.fake_api.watches import WatchStream
 from kframework.process.http.statuses import Subject, failure
 
 __all__ = ["Authorizer", "GuardedServer", "Right"]
@@ -31,7 +31,7 @@ class Authorizer:
 
     def grant(self, granted: Iterable[Mapping[str, object]]) -> None:
         """Go by these manifests from now on."""
-        self.grants = list(RoleBasedAuthorizer(granted).grants(self.user))
+        self.grants = list(RbacRules(granted).grants(self.user))
 
     async def send(self, request: Request) -> Response:
         return self.refusal(request) or await self.server.send(request)
@@ -57,7 +57,7 @@ class Authorizer:
             if not granting:
                 self.refused.append(wanted)
                 subject = Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
-                return failure(forbidden(self.user, wanted), subject)
+                return failure(access_denied(self.user, wanted), subject)
         return None
 
     @property
@@ -85,13 +85,13 @@ class GuardedServer:
     async def prepare(self, request: Request) -> None:
         await self._server.prepare(request)
 
-    def begin(self, request: Request) -> Response | Watch:
+    def begin(self, request: Request) -> Response | WatchStream:
         return self._authorizer.refusal(request) or self._server.begin(request)
 
 
 def _wanted(request: Request) -> Iterator[Attributes]:
     """Yield what a request takes: to say what a claim has got, or whom it is reserved for, one right more."""
-    wanted = Attributes.of(request)
+    wanted = Attributes.from_request(request)
     yield wanted
     if wanted.resource == "resourceclaims/status" and (b"allocation" in request.body or b"reservedFor" in request.body):
         yield wanted._replace(resource="resourceclaims/binding")

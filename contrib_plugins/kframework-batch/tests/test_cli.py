@@ -334,7 +334,7 @@ def test_without_controllers_jobs_are_left_to_others() -> None:
                 "go with --embedded only"
             ),
         ),
-        (["--kubeconfig", "none-such"], 1, "error: none-such: there is no such file; name a kubeconfig"),
+        (["--kubeconfig", "none-such"], 1, "error: none-such: no such file; name a kubeconfig"),
         (["--scheduler-conf", "none-such"], 1, "error: none-such: cannot be read: No such file or directory"),
         (["stray"], 2, "error: Got unexpected extra argument(s) (stray)"),
     ],

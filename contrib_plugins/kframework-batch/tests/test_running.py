@@ -23,7 +23,7 @@ from kframework.client.transport import WriteFence
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.core.cycle.records import Binding, Decision
 from kframework.fake_api.embedded_server import EmbeddedServer
-from kframework.fake_api.published import Publication
+from kframework.fake_api.http_server import ServerOptions
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Pod
 from kframework.objects.manifest import Manifest, read
@@ -84,7 +84,7 @@ def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
-        server = EmbeddedServer(Manifest(read([str(example)]).objects), clock, Publication(), lambda path: None)
+        server = EmbeddedServer(Manifest(read([str(example)]).objects), clock, ServerOptions(), lambda path: None)
         process = Process(
             of.configuration,
             server,

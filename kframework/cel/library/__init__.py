@@ -1,1 +1,1 @@
-"""The libraries of Kubernetes' CEL environment, one file each: what its functions take, give and do."""
+"""The libraries of Kubernetes' CEL environment, one module each."""

@@ -1,4 +1,4 @@
-"""Kubernetes' library of formats: names of objects, labels, UUIDs, dates."""
+"""Kubernetes' library of named formats: object names, labels, UUIDs, dates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DATE_TIME = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{
 
 @dataclass(frozen=True, slots=True)
 class Format(Opaque):
-    """A format as a value: two are the same when their names are."""
+    """A format as a value; formats are equal if their names are."""
 
     name: str
     problems: Callable[[str], Messages] = field(compare=False)
@@ -35,11 +35,11 @@ class Format(Opaque):
 
 
 def _prefix(problems: Callable[[str], Messages]) -> Callable[[str], Messages]:
-    """Return the problems of a name that something is still to be put behind: a dash at its end is none."""
+    """Return the problems of a prefix of a name, which may end in a dash."""
     return lambda text: problems(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
-def _test(test: Callable[[str], bool], problem: str) -> Callable[[str], Messages]:
+def _check(test: Callable[[str], bool], problem: str) -> Callable[[str], Messages]:
     return lambda text: () if test(text) else (problem,)
 
 
@@ -65,10 +65,10 @@ def _is_date_time(text: str) -> bool:
     if len(text) < 4:
         return False
     day, _, time = text.lower().partition("t")
-    found = re.fullmatch(_DATE_TIME, time, re.ASCII)
-    if found is None or not _is_date(day):
+    match = re.fullmatch(_DATE_TIME, time, re.ASCII)
+    if match is None or not _is_date(day):
         return False
-    return int(found[1]) < 24 and int(found[2]) < 60 and int(found[3]) < 60
+    return int(match[1]) < 24 and int(match[2]) < 60 and int(match[3]) < 60
 
 
 _UUID = re.compile("[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
@@ -82,11 +82,11 @@ FORMATS = {
     "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _prefix(dns_subdomain), 60),
     "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _prefix(dns_1035_label), 30),
     "labelValue": Format("LabelValue", label_value, 40),
-    "uri": Format("URI", _test(is_url, "invalid URI for request"), 1103),
-    "uuid": Format("uuid", _test(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 85),
-    "byte": Format("byte", _test(_is_base64, "invalid base64"), 84),
-    "date": Format("date", _test(_is_date, "invalid date"), 71),
-    "datetime": Format("datetime", _test(_is_date_time, "invalid datetime"), 71),
+    "uri": Format("URI", _check(is_url, "invalid URI for request"), 1103),
+    "uuid": Format("uuid", _check(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 85),
+    "byte": Format("byte", _check(_is_base64, "invalid base64"), 84),
+    "date": Format("date", _check(_is_date, "invalid date"), 71),
+    "datetime": Format("datetime", _check(_is_date_time, "invalid datetime"), 71),
 }
 
 
@@ -98,7 +98,7 @@ def _validate(format: Format, text: str) -> Optional:
 OVERLOADS = [
     overload
     for name, format in FORMATS.items()
-    for overload in function(f"format.{name}", f"-> {Format.type_name}", apply=lambda found=format: found)
+    for overload in function(f"format.{name}", f"-> {Format.type_name}", apply=lambda value=format: value)
 ]
 OVERLOADS += [
     *function(

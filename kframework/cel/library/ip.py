@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 from kframework.cel.errors import CelError
-from kframework.cel.functions import function, method, readable
+from kframework.cel.functions import can_parse, function, method
 from kframework.cel.values import Opaque
 
 Address = IPv4Address | IPv6Address
@@ -22,12 +22,12 @@ class Ip(Opaque):
 
     @property
     def size(self) -> int:
-        """The bytes of the address."""
+        """Bytes of the address."""
         return len(self.address.packed)
 
 
-def parsed(text: str) -> Address:
-    """Return an address; raises CelError, also for one with a zone and for an IPv4 address mapped to IPv6."""
+def parse_address(text: str) -> Address:
+    """Parse an address; raises CelError, also for a zone or an IPv4-mapped IPv6 address."""
     try:
         address: Address = IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError as error:
@@ -56,19 +56,19 @@ def _is_global_unicast(address: Address) -> bool:
     return not (is_broadcast or special or _is_link_local_unicast(address))
 
 
-def _of(test: Callable[[Address], object]) -> Callable[[Ip], object]:
+def _on_address(test: Callable[[Address], object]) -> Callable[[Ip], object]:
     return lambda ip: test(ip.address)
 
 
 OVERLOADS = [
-    *function("ip", "string -> net.IP", apply=lambda text: Ip(parsed(text))),
-    *function("isIP", "string -> bool", apply=readable(parsed)),
-    *function("ip.isCanonical", "string -> bool", apply=lambda text: str(parsed(text)) == text),
-    *function("string", "net.IP -> string", apply=_of(str)),
-    *method("family", "net.IP -> int", apply=_of(lambda address: address.version)),
-    *method("isUnspecified", "net.IP -> bool", apply=_of(lambda address: address.is_unspecified)),
-    *method("isLoopback", "net.IP -> bool", apply=_of(lambda address: address.is_loopback)),
-    *method("isLinkLocalMulticast", "net.IP -> bool", apply=_of(_is_link_local_multicast)),
-    *method("isLinkLocalUnicast", "net.IP -> bool", apply=_of(_is_link_local_unicast)),
-    *method("isGlobalUnicast", "net.IP -> bool", apply=_of(_is_global_unicast)),
+    *function("ip", "string -> net.IP", apply=lambda text: Ip(parse_address(text))),
+    *function("isIP", "string -> bool", apply=can_parse(parse_address)),
+    *function("ip.isCanonical", "string -> bool", apply=lambda text: str(parse_address(text)) == text),
+    *function("string", "net.IP -> string", apply=_on_address(str)),
+    *method("family", "net.IP -> int", apply=_on_address(lambda address: address.version)),
+    *method("isUnspecified", "net.IP -> bool", apply=_on_address(lambda address: address.is_unspecified)),
+    *method("isLoopback", "net.IP -> bool", apply=_on_address(lambda address: address.is_loopback)),
+    *method("isLinkLocalMulticast", "net.IP -> bool", apply=_on_address(_is_link_local_multicast)),
+    *method("isLinkLocalUnicast", "net.IP -> bool", apply=_on_address(_is_link_local_unicast)),
+    *method("isGlobalUnicast", "net.IP -> bool", apply=_on_address(_is_global_unicast)),
 ]

@@ -1,6 +1,6 @@
 """Functions on lists and maps: cel-go's extensions of lists (version 3), sets and maps, and Kubernetes' own.
 
-A set is a list whose order and repetitions do not count. Comprehensions with two variables write entries into a map.
+A set is a list regardless of order and duplicates. Comprehensions with two variables insert entries into a map.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from kframework.cel import costs
 from kframework.cel.errors import CelError
-from kframework.cel.functions import for_each, function, generic_method, method
+from kframework.cel.functions import function, generic_method, method, signatures_for
 from kframework.cel.library.standard import add
-from kframework.cel.values import Duration, Uint, compare, equal, is_among, key_of, no_such_overload, type_name
+from kframework.cel.values import CelDuration, Uint, compare, is_element, is_equal, no_such_overload, to_key, type_name
 
 _ORDERED = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
@@ -51,20 +51,20 @@ def _sort_by(items: Any, keys: Any) -> list[object]:
     if len({type_name(key) for key in keys}) > 1:
         raise CelError("list elements must have the same type")
     order = cmp_to_key(compare)
-    return [items[place] for place in sorted(range(len(items)), key=lambda place: order(keys[place]))]
+    return [items[index] for index in sorted(range(len(items)), key=lambda index: order(keys[index]))]
 
 
 def _distinct(items: list[object]) -> list[object]:
-    found: list[object] = []
+    distinct: list[object] = []
     for item in items:
-        if not any(_is_equal(item, other) for other in found):
-            found.append(item)
-    return found
+        if not any(_is_equal(item, other) for other in distinct):
+            distinct.append(item)
+    return distinct
 
 
 def _is_equal(left: object, right: object) -> bool:
     try:
-        return equal(left, right)
+        return is_equal(left, right)
     except CelError:
         return False
 
@@ -73,29 +73,29 @@ def _is_sorted(items: list[object]) -> bool:
     return all(compare(before, after) <= 0 for before, after in pairwise(items))
 
 
-def _extreme(name: str, sign: int) -> Any:
+def _extremum(name: str, sign: int) -> Any:
     def find(items: list[object]) -> object:
         if not items:
             raise CelError(f"{name} called on empty list")
-        found = items[0]
+        extremum = items[0]
         for item in items[1:]:
-            if compare(item, found) == sign:
-                found = item
-        return found
+            if compare(item, extremum) == sign:
+                extremum = item
+        return extremum
 
     return find
 
 
 def _index_of(items: list[object], wanted: object) -> int:
-    return next((place for place, item in enumerate(items) if _is_equal(item, wanted)), -1)
+    return next((index for index, item in enumerate(items) if _is_equal(item, wanted)), -1)
 
 
 def _last_index_of(items: list[object], wanted: object) -> int:
-    return next((place for place in reversed(range(len(items))) if _is_equal(items[place], wanted)), -1)
+    return next((index for index in reversed(range(len(items))) if _is_equal(items[index], wanted)), -1)
 
 
 def _contains(items: list[object], others: list[object]) -> bool:
-    return all(is_among(other, items) for other in others)
+    return all(is_element(other, items) for other in others)
 
 
 def _equivalent(items: list[object], others: list[object]) -> bool:
@@ -103,24 +103,24 @@ def _equivalent(items: list[object], others: list[object]) -> bool:
 
 
 def _intersects(items: list[object], others: list[object]) -> bool:
-    return any(is_among(item, others) for item in items)
+    return any(is_element(item, others) for item in items)
 
 
 def _insert(entries: dict[object, object], key: object, value: object) -> dict[object, object]:
-    """Add an entry in place: nothing but the loop can see the map yet."""
-    if key_of(key) in entries:
+    """Insert an entry in place: only the loop can access the map yet."""
+    if to_key(key) in entries:
         raise CelError(f"insert failed: key {key} already exists")
-    entries[key_of(key)] = value
+    entries[to_key(key)] = value
     return entries
 
 
 def _insert_all(entries: Any, added: dict[object, object]) -> dict[object, object]:
-    found: dict[object, object] = entries
+    merged: dict[object, object] = entries
     for key, value in added.items():
-        if key in found:
+        if key in merged:
             raise CelError(f"insert failed: key {key} already exists")
-        found[key] = value
-    return found
+        merged[key] = value
+    return merged
 
 
 OVERLOADS = [
@@ -128,32 +128,32 @@ OVERLOADS = [
         "slice",
         "list(A), int, int -> list(A)",
         apply=_slice,
-        cost=lambda items, start, end: costs.made_list(min(end, len(items)) - start),
+        cost=lambda items, start, end: costs.list_creation(min(end, len(items)) - start),
     ),
-    *generic_method("flatten", "list(list(A)) -> list(A)", apply=_flatten, cost=costs.flattened),
-    *generic_method("flatten", "list(dyn), int -> list(dyn)", apply=_flatten, cost=costs.flattened),
-    *generic_method("sort", *for_each(_ORDERED, "list(T) -> list(T)"), apply=_sort, cost=costs.sorted_by),
+    *generic_method("flatten", "list(list(A)) -> list(A)", apply=_flatten, cost=costs.flattening),
+    *generic_method("flatten", "list(dyn), int -> list(dyn)", apply=_flatten, cost=costs.flattening),
+    *generic_method("sort", *signatures_for(_ORDERED, "list(T) -> list(T)"), apply=_sort, cost=costs.sorting),
     *generic_method(
         "@sortByAssociatedKeys",
-        *for_each(_ORDERED, "list(A), list(T) -> list(A)"),
+        *signatures_for(_ORDERED, "list(A), list(T) -> list(A)"),
         apply=_sort_by,
-        cost=costs.sorted_by,
+        cost=costs.sorting,
     ),
-    *function("lists.range", "int -> list(int)", apply=lambda count: list(range(count)), cost=costs.made_list),
-    *method("reverse", "list(A) -> list(A)", apply=lambda items: items[::-1], cost=costs.same_length),
-    *method("distinct", "list(A) -> list(A)", apply=_distinct, cost=costs.sorted_by),
-    *method("isSorted", *for_each(_ORDERED, "list(T) -> bool"), apply=_is_sorted),
+    *function("lists.range", "int -> list(int)", apply=lambda count: list(range(count)), cost=costs.list_creation),
+    *method("reverse", "list(A) -> list(A)", apply=lambda items: items[::-1], cost=costs.copied_list),
+    *method("distinct", "list(A) -> list(A)", apply=_distinct, cost=costs.sorting),
+    *method("isSorted", *signatures_for(_ORDERED, "list(T) -> bool"), apply=_is_sorted),
     *chain.from_iterable(
         method("sum", f"list({name}) -> {name}", apply=lambda items, zero=zero: reduce(add, items, zero))
-        for name, zero in (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", Duration(0)))
+        for name, zero in (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", CelDuration(0)))
     ),
-    *method("max", *for_each(_ORDERED, "list(T) -> T"), apply=_extreme("max", 1)),
-    *method("min", *for_each(_ORDERED, "list(T) -> T"), apply=_extreme("min", -1)),
+    *method("max", *signatures_for(_ORDERED, "list(T) -> T"), apply=_extremum("max", 1)),
+    *method("min", *signatures_for(_ORDERED, "list(T) -> T"), apply=_extremum("min", -1)),
     *method("indexOf", "list(A), A -> int", apply=_index_of),
     *method("lastIndexOf", "list(A), A -> int", apply=_last_index_of),
-    *function("sets.contains", "list(A), list(A) -> bool", apply=_contains, cost=costs.sets),
-    *function("sets.equivalent", "list(A), list(A) -> bool", apply=_equivalent, cost=costs.both_sets),
-    *function("sets.intersects", "list(A), list(A) -> bool", apply=_intersects, cost=costs.sets),
+    *function("sets.contains", "list(A), list(A) -> bool", apply=_contains, cost=costs.set_lookup),
+    *function("sets.equivalent", "list(A), list(A) -> bool", apply=_equivalent, cost=costs.mutual_lookup),
+    *function("sets.intersects", "list(A), list(A) -> bool", apply=_intersects, cost=costs.set_lookup),
     *function("cel.@mapInsert", "map(K, V), K, V -> map(K, V)", apply=_insert),
     *function("cel.@mapInsert", "map(K, V), map(K, V) -> map(K, V)", apply=_insert_all),
 ]

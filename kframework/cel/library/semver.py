@@ -1,4 +1,4 @@
-"""Kubernetes' library of semantic versions, which is also how a `version` attribute is read."""
+"""Kubernetes' library of semantic versions, also used to parse `version` attributes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kframework.cel.errors import CelError
-from kframework.cel.functions import function, method, readable
+from kframework.cel.functions import can_parse, function, method
 from kframework.cel.values import UINT_MAX, Opaque
 
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
@@ -16,7 +16,7 @@ _WORD = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Semver(Opaque):
-    """A version; its build metadata has no say in anything."""
+    """A version; build metadata is ignored."""
 
     major: int = field(compare=False)
     minor: int = field(compare=False)
@@ -26,7 +26,7 @@ class Semver(Opaque):
 
     @classmethod
     def parse(cls, text: str) -> Semver:
-        """Read `major.minor.patch-prerelease+build`; raises CelError."""
+        """Parse `major.minor.patch-prerelease+build`; raises CelError."""
         parts = text.split(".", 2)
         if len(parts) != 3:
             raise CelError("No Major.Minor.Patch elements found" if text else "Version string empty")
@@ -40,13 +40,13 @@ class Semver(Opaque):
             if word.isdigit():
                 _number("Prerelease", word)
         numbers = _number("Major", parts[0]), _number("Minor", parts[1]), _number("Patch", patch)
-        # A release comes after its prereleases, a number before a word.
+        # A release is greater than its prereleases, a word greater than a number.
         order = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
         return cls(*numbers, (*numbers, not words, order))
 
     @classmethod
-    def normalized(cls, text: str) -> Semver:
-        """Read a version with a `v` before it, parts missing or zeroes leading; raises CelError."""
+    def parse_normalized(cls, text: str) -> Semver:
+        """Parse a version that may start with `v`, lack parts or have leading zeroes; raises CelError."""
         parts = [_without_zeroes(part) for part in text.removeprefix("v").split(".", 2)]
         if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
             raise CelError("short version cannot contain PreRelease/Build meta data")
@@ -71,21 +71,21 @@ def _without_zeroes(part: str) -> str:
 
 
 def _semver(text: str, normalize: bool = False) -> Semver:
-    return Semver.normalized(text) if normalize else Semver.parse(text)
+    return Semver.parse_normalized(text) if normalize else Semver.parse(text)
 
 
 def _compare(left: Any, right: Any) -> int:
     return int(left.order > right.order) - int(left.order < right.order)
 
 
-_TWO = "kubernetes.Semver, kubernetes.Semver"
+_VERSIONS = "kubernetes.Semver, kubernetes.Semver"
 
 OVERLOADS = [
     *function("semver", "string -> kubernetes.Semver", "string, bool -> kubernetes.Semver", apply=_semver),
-    *function("isSemver", "string -> bool", "string, bool -> bool", apply=readable(_semver)),
-    *method("isGreaterThan", f"{_TWO} -> bool", apply=lambda left, right: left.order > right.order),
-    *method("isLessThan", f"{_TWO} -> bool", apply=lambda left, right: left.order < right.order),
-    *method("compareTo", f"{_TWO} -> int", apply=_compare),
+    *function("isSemver", "string -> bool", "string, bool -> bool", apply=can_parse(_semver)),
+    *method("isGreaterThan", f"{_VERSIONS} -> bool", apply=lambda left, right: left.order > right.order),
+    *method("isLessThan", f"{_VERSIONS} -> bool", apply=lambda left, right: left.order < right.order),
+    *method("compareTo", f"{_VERSIONS} -> int", apply=_compare),
     *method("major", "kubernetes.Semver -> int", apply=lambda version: version.major),
     *method("minor", "kubernetes.Semver -> int", apply=lambda version: version.minor),
     *method("patch", "kubernetes.Semver -> int", apply=lambda version: version.patch),

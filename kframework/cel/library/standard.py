@@ -1,6 +1,6 @@
-"""Operators, the functions that CEL itself has on numbers, strings, lists and maps, and cel-go's optional types.
+"""CEL's operators and standard functions, and cel-go's optional types.
 
-The compiler itself carries out `or`, `orValue`, `.?f` and `[?k]` of optional types.
+The compiler implements `or`, `orValue`, `.?f` and `[?k]` of optional types itself.
 """
 
 from __future__ import annotations
@@ -11,36 +11,38 @@ from typing import Any
 
 from kframework.cel import costs
 from kframework.cel.errors import CelError, CostLimitExceeded
-from kframework.cel.functions import Overload, for_each, function, generic, generic_method, method
-from kframework.cel.library.times import duration, timestamp
+from kframework.cel.functions import Overload, function, generic, generic_method, method, signatures_for
+from kframework.cel.library.times import checked_duration, checked_timestamp
 from kframework.cel.values import (
     NONE,
-    Duration,
+    CelDuration,
     Optional,
     Timestamp,
     TypeValue,
     Uint,
+    check_int64,
+    check_uint64,
     compare,
-    in_range,
-    is_among,
+    is_element,
     is_zero,
-    key_of,
     no_such_overload,
+    to_key,
     type_name,
-    unsigned,
 )
 
 
 def add(left: Any, right: Any) -> object:
     """Return `left + right`; raises CelError."""
     match left, right:
-        case (Duration(), Duration()):
-            return duration(left.nanos + right.nanos)
-        case (Duration(), Timestamp()) | (Timestamp(), Duration()):
-            return timestamp(left.nanos + right.nanos, left.offset if isinstance(left, Timestamp) else right.offset)
+        case (CelDuration(), CelDuration()):
+            return checked_duration(left.nanos + right.nanos)
+        case (CelDuration(), Timestamp()) | (Timestamp(), CelDuration()):
+            return checked_timestamp(
+                left.nanos + right.nanos, left.offset if isinstance(left, Timestamp) else right.offset
+            )
         case (list(), list()):
-            if len(left) + len(right) > costs.LIMIT:
-                raise CostLimitExceeded  # cel-go does not copy, so that it has no cost there
+            if len(left) + len(right) > costs.COST_LIMIT:
+                raise CostLimitExceeded  # cel-go charges nothing here, because it does not copy
             return left + right
         case (str(), str()) | (bytes(), bytes()):
             return left + right
@@ -49,10 +51,10 @@ def add(left: Any, right: Any) -> object:
 
 def _subtract(left: Any, right: Any) -> object:
     match left, right:
-        case (Duration(), Duration()) | (Timestamp(), Timestamp()):
-            return duration(left.nanos - right.nanos)
-        case (Timestamp(), Duration()):
-            return timestamp(left.nanos - right.nanos, left.offset)
+        case (CelDuration(), CelDuration()) | (Timestamp(), Timestamp()):
+            return checked_duration(left.nanos - right.nanos)
+        case (Timestamp(), CelDuration()):
+            return checked_timestamp(left.nanos - right.nanos, left.offset)
     return _arithmetic("_-_", left, right, operator.sub)
 
 
@@ -66,7 +68,7 @@ def _divide(left: Any, right: Any) -> object:
             return left / right
         if left == 0 or left != left:
             return float("nan")
-        return float("inf") if (left > 0) is (repr(right) == "0.0") else float("-inf")  # repr tells -0.0 from 0.0
+        return float("inf") if (left > 0) is (repr(right) == "0.0") else float("-inf")  # -0.0 == 0.0, but not its repr
     return _arithmetic("_/_", left, right, _quotient)
 
 
@@ -87,7 +89,7 @@ def _remainder(left: int, right: int) -> int:
     if right == 0:
         raise CelError("modulus by zero")
     if right == -1:
-        in_range(-left)  # the quotient is looked at too
+        check_int64(-left)  # Go checks the quotient too
     rest = abs(left) % abs(right)
     return -rest if left < 0 else rest
 
@@ -96,9 +98,9 @@ def _arithmetic(name: str, left: Any, right: Any, operation: Callable[[Any, Any]
     kind = type(left)
     if kind is type(right):
         if kind is int:
-            return in_range(operation(left, right))
+            return check_int64(operation(left, right))
         if kind is Uint:
-            return unsigned(operation(int(left), int(right)))
+            return check_uint64(operation(int(left), int(right)))
         if kind is float:
             return operation(left, right)
     raise no_such_overload(name, (left, right))
@@ -106,11 +108,11 @@ def _arithmetic(name: str, left: Any, right: Any, operation: Callable[[Any, Any]
 
 def _negate(value: Any) -> object:
     if type(value) is int:
-        return in_range(-value)
+        return check_int64(-value)
     if type(value) is float:
         return -value
-    if type(value) is Duration:
-        return duration(-value.nanos)
+    if type(value) is CelDuration:
+        return checked_duration(-value.nanos)
     raise no_such_overload("-_", (value,))
 
 
@@ -120,14 +122,13 @@ def _not(value: object) -> bool:
     raise no_such_overload("!_", (value,))
 
 
-def _contained(value: object, container: Any) -> bool:
-    """Return `value in container`: an element of a list, or a key of a map."""
+def _contains_value(value: object, container: Any) -> bool:
     if isinstance(container, list):
-        return is_among(value, container)
+        return is_element(value, container)
     if not isinstance(container, dict):
         raise no_such_overload("@in", (value, container))
     try:
-        return key_of(value) in container
+        return to_key(value) in container
     except CelError:
         return False
 
@@ -148,18 +149,18 @@ def _string_method(test: Callable[[str, str], bool]) -> Callable[[object, object
 
 
 _NUMBERS = ("int", "uint", "double")
-_COMPARED = (
-    *for_each(("bool", "string", "bytes", "timestamp", "duration"), "T, T -> bool"),
+_COMPARISONS = (
+    *signatures_for(("bool", "string", "bytes", "timestamp", "duration"), "T, T -> bool"),
     *(f"{left}, {right} -> bool" for left in _NUMBERS for right in _NUMBERS),
 )
 _TEXTS = ("string, string -> bool", "bytes, bytes -> bool")
 
 
-def _comparing(name: str, verdict: Callable[[int], bool]) -> list[Any]:
+def _comparison(name: str, verdict: Callable[[int], bool]) -> list[Any]:
     def apply(left: object, right: object) -> bool:
         return verdict(compare(left, right))
 
-    others = [text for text in _COMPARED if text not in _TEXTS]
+    others = [text for text in _COMPARISONS if text not in _TEXTS]
     return [
         *generic(name, *others, apply=apply),
         *generic(name, *_TEXTS, apply=apply, cost=costs.ordering),
@@ -176,18 +177,18 @@ def _of_non_zero(value: object) -> Optional:
     return NONE if is_zero(value) else Optional(value)
 
 
-def _unwrapped(items: list[object]) -> list[object]:
+def _unwrap(items: list[object]) -> list[object]:
     if not all(isinstance(item, Optional) for item in items):
         raise CelError("optional.unwrap of a value that is not optional")
     return [item.value for item in items if isinstance(item, Optional) and item is not NONE]
 
 
-def _unused(*values: object) -> object:
-    raise AssertionError("the compiler carries it out")
+def _compiled_inline(*values: object) -> object:
+    raise AssertionError("the compiler implements it")
 
 
 OVERLOADS: list[Overload] = [
-    # What the compiler carries out.
+    # Implemented by the compiler.
     *generic("_?_:_", "bool, A, A -> A"),
     *generic("_&&_", "bool, bool -> bool"),
     *generic("_||_", "bool, bool -> bool"),
@@ -199,24 +200,24 @@ OVERLOADS: list[Overload] = [
     # Operators.
     *generic("!_", "bool -> bool", apply=_not),
     *generic("-_", "double -> double", "int -> int", apply=_negate),
-    *generic("_+_", *for_each(_NUMBERS, "T, T -> T"), "list(A), list(A) -> list(A)", apply=add),
+    *generic("_+_", *signatures_for(_NUMBERS, "T, T -> T"), "list(A), list(A) -> list(A)", apply=add),
     *generic("_+_", "duration, duration -> duration", "duration, timestamp -> timestamp", apply=add),
     *generic("_+_", "timestamp, duration -> timestamp", apply=add),
-    *generic("_+_", "string, string -> string", "bytes, bytes -> bytes", apply=add, cost=costs.both),
-    *generic("_-_", *for_each(_NUMBERS, "T, T -> T"), "duration, duration -> duration", apply=_subtract),
+    *generic("_+_", "string, string -> string", "bytes, bytes -> bytes", apply=add, cost=costs.two_traversals),
+    *generic("_-_", *signatures_for(_NUMBERS, "T, T -> T"), "duration, duration -> duration", apply=_subtract),
     *generic("_-_", "timestamp, duration -> timestamp", "timestamp, timestamp -> duration", apply=_subtract),
-    *generic("_*_", *for_each(_NUMBERS, "T, T -> T"), apply=_multiply),
-    *generic("_/_", *for_each(_NUMBERS, "T, T -> T"), apply=_divide),
+    *generic("_*_", *signatures_for(_NUMBERS, "T, T -> T"), apply=_multiply),
+    *generic("_/_", *signatures_for(_NUMBERS, "T, T -> T"), apply=_divide),
     *generic("_%_", "int, int -> int", "uint, uint -> uint", apply=_modulo),
-    *_comparing("_<_", lambda order: order < 0),
-    *_comparing("_<=_", lambda order: order <= 0),
-    *_comparing("_>_", lambda order: order > 0),
-    *_comparing("_>=_", lambda order: order >= 0),
-    *generic("@in", "A, list(A) -> bool", apply=_contained, cost=costs.membership),
-    *generic("@in", "A, map(A, B) -> bool", apply=_contained),
+    *_comparison("_<_", lambda order: order < 0),
+    *_comparison("_<=_", lambda order: order <= 0),
+    *_comparison("_>_", lambda order: order > 0),
+    *_comparison("_>=_", lambda order: order >= 0),
+    *generic("@in", "A, list(A) -> bool", apply=_contains_value, cost=costs.membership),
+    *generic("@in", "A, map(A, B) -> bool", apply=_contains_value),
     # Functions.
-    *generic("size", *for_each(("string", "bytes", "list(A)", "map(A, B)"), "T -> int"), apply=_size),
-    *generic_method("size", *for_each(("string", "bytes", "list(A)", "map(A, B)"), "T -> int"), apply=_size),
+    *generic("size", *signatures_for(("string", "bytes", "list(A)", "map(A, B)"), "T -> int"), apply=_size),
+    *generic_method("size", *signatures_for(("string", "bytes", "list(A)", "map(A, B)"), "T -> int"), apply=_size),
     *generic("type", "A -> type(A)", apply=lambda value: TypeValue(type_name(value))),
     *generic("dyn", "A -> dyn", apply=lambda value: value),
     *generic_method(
@@ -233,12 +234,12 @@ OVERLOADS: list[Overload] = [
     *function("optional.none", "-> optional(V)", apply=lambda: NONE),
     *method("value", "optional(V) -> V", apply=_value),
     *method("hasValue", "optional(V) -> bool", apply=lambda optional: optional is not NONE),
-    *generic_method("or", "optional(V), optional(V) -> optional(V)", apply=_unused),
-    *generic_method("orValue", "optional(V), V -> V", apply=_unused),
+    *generic_method("or", "optional(V), optional(V) -> optional(V)", apply=_compiled_inline),
+    *generic_method("orValue", "optional(V), V -> V", apply=_compiled_inline),
     *generic("_[?_]", "list(V), int -> optional(V)", "optional(list(V)), int -> optional(V)"),
     *generic("_[?_]", "map(K, V), K -> optional(V)", "optional(map(K, V)), K -> optional(V)"),
     *method("first", "list(V) -> optional(V)", apply=lambda items: Optional(items[0]) if items else NONE),
     *method("last", "list(V) -> optional(V)", apply=lambda items: Optional(items[-1]) if items else NONE),
-    *function("optional.unwrap", "list(optional(V)) -> list(V)", apply=_unwrapped),
-    *method("unwrapOpt", "list(optional(V)) -> list(V)", apply=_unwrapped),
+    *function("optional.unwrap", "list(optional(V)) -> list(V)", apply=_unwrap),
+    *method("unwrapOpt", "list(optional(V)) -> list(V)", apply=_unwrap),
 ]

@@ -1,4 +1,4 @@
-"""Durations and timestamps: as text, as numbers, and their parts in a time zone."""
+"""Durations and timestamps: parsing, formatting, and their parts in a time zone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from kframework.cel.errors import CelError
 from kframework.cel.functions import method
-from kframework.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
+from kframework.cel.values import INT_MAX, INT_MIN, CelDuration, Timestamp
 
 SECOND = 10**9
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,63 +23,63 @@ _PART = re.compile(r"(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
 
 
-def duration(nanos: int) -> Duration:
-    """Return a duration; raises CelError for one that 64 bits do not hold."""
+def checked_duration(nanos: int) -> CelDuration:
+    """Return a duration; raises CelError if it exceeds 64 bits."""
     if INT_MIN <= nanos <= INT_MAX:
-        return Duration(nanos)
+        return CelDuration(nanos)
     raise CelError("duration overflow")
 
 
-def timestamp(nanos: int, offset: int = 0) -> Timestamp:
-    """Return a timestamp, in a zone so many seconds before UTC's; raises CelError outside of the years 1 to 9999."""
+def checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
+    """Return a timestamp in a zone `offset` seconds ahead of UTC; raises CelError outside of the years 1 to 9999."""
     if _MIN_SECONDS <= nanos // SECOND <= _MAX_SECONDS:
         return Timestamp(nanos, offset)
     raise CelError("timestamp overflow")
 
 
-def read_duration(text: str) -> Duration:
-    """Read a duration such as `1h30m` or `-1.5s`; raises CelError."""
+def parse_duration(text: str) -> CelDuration:
+    """Parse a duration such as `1h30m` or `-1.5s`; raises CelError."""
     if _DURATION.fullmatch(text) is None:
         raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
     nanos = 0
     for whole, fraction, unit in _PART.findall(text):
         nanos += int(whole[:20] or "0") * _UNITS[unit]
         nanos += int(fraction[:20] or "0") * _UNITS[unit] // 10 ** len(fraction[:20])
-    return duration(-nanos if text.startswith("-") else nanos)
+    return checked_duration(-nanos if text.startswith("-") else nanos)
 
 
-def read_timestamp(text: str) -> Timestamp:
-    """Read a timestamp of RFC 3339; raises CelError."""
-    found = _RFC3339.fullmatch(text)
-    wrong = CelError("type conversion error from 'string' to 'google.protobuf.Timestamp'")
-    if found is None:
-        raise wrong
-    moment, fraction, sign, hours, minutes = found.groups()
+def parse_timestamp(text: str) -> Timestamp:
+    """Parse an RFC 3339 timestamp; raises CelError."""
+    match = _RFC3339.fullmatch(text)
+    error = CelError("type conversion error from 'string' to 'google.protobuf.Timestamp'")
+    if match is None:
+        raise error
+    moment, fraction, sign, hours, minutes = match.groups()
     try:
         at = datetime.fromisoformat(moment).replace(tzinfo=UTC)
     except ValueError:
-        raise wrong from None
+        raise error from None
     if int(hours or 0) > 24 or int(minutes or 0) > 59:
-        raise wrong
+        raise error
     seconds = (at - _EPOCH) // timedelta(seconds=1)
     offset = int(hours or 0) * 3600 + int(minutes or 0) * 60
     offset = -offset if sign == "-" else offset
-    return timestamp((seconds - offset) * SECOND + int((fraction or "")[:9].ljust(9, "0")), offset)
+    return checked_timestamp((seconds - offset) * SECOND + int((fraction or "")[:9].ljust(9, "0")), offset)
 
 
-def write_duration(value: Duration) -> str:
-    """Write a duration in seconds, as in `1.5s`: as many digits as a double keeps of them."""
+def format_duration(value: CelDuration) -> str:
+    """Format a duration in seconds, such as `1.5s`, with the precision of a double."""
     seconds, rest = divmod(abs(value.nanos), SECOND)
-    return f"{plain((seconds + rest / 1e9) * (-1 if value.nanos < 0 else 1))}s"
+    return f"{format_plain((seconds + rest / 1e9) * (-1 if value.nanos < 0 else 1))}s"
 
 
-def plain(value: float) -> str:
-    """Write a double without an exponent, in the fewest digits that tell it from others."""
+def format_plain(value: float) -> str:
+    """Format a double without an exponent, with the fewest unambiguous digits."""
     return f"{Decimal(repr(value)):f}".removesuffix(".0")
 
 
-def write_timestamp(value: Timestamp) -> str:
-    """Write a timestamp in RFC 3339."""
+def format_timestamp(value: Timestamp) -> str:
+    """Format a timestamp in RFC 3339."""
     seconds, rest = divmod(value.nanos, SECOND)
     moment = (_EPOCH + timedelta(seconds=seconds + value.offset)).replace(tzinfo=None).isoformat()
     fraction = f"{rest:09}".rstrip("0")
@@ -88,7 +88,7 @@ def write_timestamp(value: Timestamp) -> str:
     return f"{moment}{'.' if fraction else ''}{fraction}{zone}"
 
 
-def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
+def _timestamp_part(read: Callable[[datetime], int]) -> Callable[..., int]:
     def apply(value: Timestamp, zone: str = "UTC") -> int:
         moment = _EPOCH + timedelta(microseconds=value.nanos // 1000)
         try:
@@ -100,7 +100,7 @@ def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
 
 
 def _zone(name: str) -> tzinfo:
-    """Return a time zone by its name, or by its offset as in `-08:30`; raises CelError."""
+    """Return a time zone by name or by an offset such as `-08:30`; raises CelError."""
     hours, colon, minutes = name.partition(":")
     try:
         if not colon:
@@ -111,11 +111,11 @@ def _zone(name: str) -> tzinfo:
         raise CelError(f"unknown time zone {name}") from None
 
 
-def _whole(unit: int) -> Callable[[Duration], int]:
+def _duration_part(unit: int) -> Callable[[CelDuration], int]:
     return lambda value: abs(value.nanos) // unit * (-1 if value.nanos < 0 else 1)
 
 
-_PARTS: dict[str, Callable[[datetime], int]] = {
+_TIMESTAMP_PARTS: dict[str, Callable[[datetime], int]] = {
     "getFullYear": lambda at: at.year,
     "getMonth": lambda at: at.month - 1,
     "getDayOfYear": lambda at: at.timetuple().tm_yday - 1,
@@ -127,13 +127,15 @@ _PARTS: dict[str, Callable[[datetime], int]] = {
     "getSeconds": lambda at: at.second,
     "getMilliseconds": lambda at: at.microsecond // 1000,
 }
-_WHOLES = {"getHours": _HOUR, "getMinutes": _MINUTE, "getSeconds": SECOND, "getMilliseconds": 10**6}
+_DURATION_PARTS = {"getHours": _HOUR, "getMinutes": _MINUTE, "getSeconds": SECOND, "getMilliseconds": 10**6}
 
 OVERLOADS = [
     overload
-    for name, read in _PARTS.items()
-    for overload in method(name, "timestamp -> int", "timestamp, string -> int", apply=_part(read))
+    for name, read in _TIMESTAMP_PARTS.items()
+    for overload in method(name, "timestamp -> int", "timestamp, string -> int", apply=_timestamp_part(read))
 ]
 OVERLOADS += [
-    overload for name, unit in _WHOLES.items() for overload in method(name, "duration -> int", apply=_whole(unit))
+    overload
+    for name, unit in _DURATION_PARTS.items()
+    for overload in method(name, "duration -> int", apply=_duration_part(unit))
 ]

@@ -1,4 +1,4 @@
-"""Kubernetes' library of URLs, read as Go's `net/url` reads them."""
+"""Kubernetes' library of URLs, parsed as in Go's `net/url`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_plus
 
 from kframework.cel.errors import CelError
-from kframework.cel.functions import function, method, readable
+from kframework.cel.functions import can_parse, function, method
 from kframework.cel.values import Opaque
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
@@ -23,7 +23,7 @@ _UNESCAPED = "/$&+,:;=@"
 
 @dataclass(frozen=True, slots=True)
 class Url(Opaque):
-    """A URL as a value, in its parts."""
+    """A parsed URL."""
 
     scheme: str
     opaque: str
@@ -36,7 +36,7 @@ class Url(Opaque):
 
     @property
     def port(self) -> str:
-        """What stands behind the host's last colon."""
+        """The port, "" without one."""
         return self.host.rpartition(":")[2] if _ends_in_port(self.host) else ""
 
     @property
@@ -46,22 +46,22 @@ class Url(Opaque):
         return name[1:-1] if name.startswith("[") and name.endswith("]") else name
 
 
-def parsed(text: str) -> Url:
-    """Read a URL that is absolute, or an absolute path; raises CelError."""
-    _parsed(text, "")
-    before, _, fragment = text.partition("#")
-    return _parsed(before, fragment)
+def parse_url(text: str) -> Url:
+    """Parse an absolute URL or an absolute path; raises CelError."""
+    _parse_parts(text, "")
+    rest, _, fragment = text.partition("#")
+    return _parse_parts(rest, fragment)
 
 
-def _parsed(text: str, fragment: str) -> Url:
+def _parse_parts(text: str, fragment: str) -> Url:
     if not text or _CONTROL.search(text) or text.startswith(":"):
-        raise _wrong(text)
-    found = _SCHEME.match(text)
-    scheme = found[1].lower() if found is not None else ""
-    rest, _, query = text[found.end() if found is not None else 0 :].partition("?")
+        raise _url_error(text)
+    scheme_match = _SCHEME.match(text)
+    scheme = scheme_match[1].lower() if scheme_match is not None else ""
+    rest, _, query = text[scheme_match.end() if scheme_match is not None else 0 :].partition("?")
     if not rest.startswith("/"):
         if not scheme:
-            raise _wrong(text)
+            raise _url_error(text)
         return Url(scheme, rest, "", "", "", query, fragment)
     authority = ""
     if scheme and rest.startswith("//"):
@@ -69,7 +69,7 @@ def _parsed(text: str, fragment: str) -> Url:
         rest = slash + rest
     user, _, host = authority.rpartition("@")
     if _WRONG_ESCAPE.search(rest + user + host) or not _USER.fullmatch(user) or not _is_host(host):
-        raise _wrong(text)
+        raise _url_error(text)
     return Url(scheme, "", user, unquote(host), rest, query, fragment)
 
 
@@ -85,12 +85,12 @@ def _ends_in_port(host: str) -> bool:
     return ":" in host and host.rfind(":") > host.rfind("]") and _PORT.fullmatch(host[host.rfind(":") :]) is not None
 
 
-def _wrong(text: str) -> CelError:
+def _url_error(text: str) -> CelError:
     return CelError(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
 
 
-#: Whether this is a URL that is absolute, or an absolute path.
-is_url: Callable[..., bool] = readable(lambda text: _parsed(text, ""))
+#: Whether a text is an absolute URL or an absolute path.
+is_url: Callable[..., bool] = can_parse(lambda text: _parse_parts(text, ""))
 
 
 def _escaped_path(url: Url) -> str:
@@ -109,7 +109,7 @@ def _query(url: Url) -> dict[str, list[str]]:
 _URL = "kubernetes.URL"
 
 OVERLOADS = [
-    *function("url", f"string -> {_URL}", apply=parsed),
+    *function("url", f"string -> {_URL}", apply=parse_url),
     *function("isURL", "string -> bool", apply=is_url),
     *method("getScheme", f"{_URL} -> string", apply=lambda url: url.scheme),
     *method("getHost", f"{_URL} -> string", apply=lambda url: url.host),

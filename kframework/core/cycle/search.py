@@ -1,10 +1,10 @@
 """The search for a node for one pod, from the live tables to an outcome.
 
-    plan        cached answers for this pod's signature, brought up to date from the logs
-    rejections  minimum of the plan's column and of each plugin that is called in every cycle
-    candidates  the first k rows without rejection in rotation order
-    total       the plan's totals + weight x normalised column of each plugin that normalises or is called in every cycle
-    choice      one of the largest totals, drawn by the seeded generator
+plan        cached answers for this pod's signature, brought up to date from the logs
+rejections  minimum of the plan's column and of each plugin that is called in every cycle
+candidates  the first k rows without rejection in rotation order
+total       the plan's totals + weight x normalised column of each plugin that normalises or is called in every cycle
+choice      one of the largest totals, drawn by the seeded generator
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Server-side apply: who owns which field of an object, and how what is applied is merged into it."""
+"""Server-side apply: field ownership, and merging of applied configurations."""

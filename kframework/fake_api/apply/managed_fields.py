@@ -1,7 +1,7 @@
-"""`metadata.managedFields`: who manages which fields, since when, by which kind of request; and sets of fields.
+"""`metadata.managedFields`: the manager, time and operation of each field; and sets of fields.
 
-An element of a path is `f:NAME` for a field, `k:{...}` for the element of a list with these keys, `v:VALUE` for that of
-a set, `i:INDEX` for one at a place.
+An element of a path is `f:NAME` for a field, `k:{...}` for a list element with these keys, `v:VALUE` for a set element,
+`i:INDEX` for one at an index.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, value
 
 Path = tuple[str, ...]
-#: Which fields there are, or whose they are. A field is not in it because one below it is.
+#: A set of fields. A field is not in it just because one below it is.
 Fields = frozenset[Path]
 
 NO_FIELDS: Fields = frozenset()
@@ -23,93 +23,93 @@ NO_FIELDS: Fields = frozenset()
 _ITSELF = "."
 
 
-def field(name: str) -> str:
-    """Name a field of an object or a key of a map."""
+def field_element(name: str) -> str:
+    """Return the path element of a field or map key."""
     return f"f:{name}"
 
 
-def keyed(keys: Data) -> str:
-    """Name the element of a list that has these keys."""
-    return f"k:{_text(keys)}"
+def key_element(keys: Data) -> str:
+    """Return the path element of a list element with these keys."""
+    return f"k:{_encode(keys)}"
 
 
-def valued(value: object) -> str:
-    """Name the element of a set."""
-    return f"v:{_text(value)}"
+def value_element(value: object) -> str:
+    """Return the path element of a set element."""
+    return f"v:{_encode(value)}"
 
 
-def written(fields: Iterable[Path]) -> Data:
-    """Write a set as FieldsV1."""
+def encode_fields(fields: Iterable[Path]) -> Data:
+    """Encode a set of fields as FieldsV1."""
     members = frozenset(fields)
     root: Data = {}
     for path in sorted(members):
-        place = root
+        level = root
         for depth, element in enumerate(path):
-            below = place.setdefault(element, {})
+            below = level.setdefault(element, {})
             assert isinstance(below, dict)
             if depth + 1 < len(path) and path[: depth + 1] in members:
                 below.setdefault(_ITSELF, {})
-            place = below
+            level = below
     return root
 
 
-def read(fields: object) -> Fields:
-    """Read FieldsV1, but for elements of kinds that are not known; ValueError for what is none."""
-    found: set[Path] = set()
+def decode_fields(fields: object) -> Fields:
+    """Decode FieldsV1, without elements of unknown types; raises ValueError."""
+    paths: set[Path] = set()
     waiting: list[tuple[Path, object]] = [((), fields)]
     while waiting:
         path, below = waiting.pop()
         if not isinstance(below, dict):
             raise ValueError(f"not a set of fields: {below!r:.100}")
         if path and (not below or _ITSELF in below):
-            found.add(path)
+            paths.add(path)
         for element, inner in below.items():
             kind, text = element[:2], element[2:]
-            if kind in ("k:", "v:"):  # the same keys in the same order are the same text
+            if kind in ("k:", "v:"):  # normalize: the same keys must be the same text
                 try:
-                    waiting.append(((*path, f"{kind}{_text(msgspec.json.decode(text))}"), inner))
+                    waiting.append(((*path, f"{kind}{_encode(msgspec.json.decode(text))}"), inner))
                 except (ValueError, RecursionError) as error:
                     raise ValueError(f"not an element of a path: {element:.100}") from error
             elif kind in ("f:", "i:"):
                 waiting.append(((*path, element), inner))
-    return frozenset(found)
+    return frozenset(paths)
 
 
-def in_words(path: Path) -> str:
-    """Write a path as messages have it: `.spec.containers[name="web"].image`."""
-    words = []
+def format_field_path(path: Path) -> str:
+    """Format a path as in messages: `.spec.containers[name="web"].image`."""
+    parts = []
     for element in path:
         match element[:2], element[2:]:
             case "f:", text:
-                words.append(f".{text}")
+                parts.append(f".{text}")
             case "v:", text:
-                words.append(f"[={text}]")
+                parts.append(f"[={text}]")
             case "k:", text:
                 keys = msgspec.json.decode(text, type=Data)
-                words.append(f"[{','.join(f'{name}={_text(value)}' for name, value in keys.items())}]")
+                parts.append(f"[{','.join(f'{name}={_encode(value)}' for name, value in keys.items())}]")
             case _, text:
-                words.append(f"[{text}]")
-    return "".join(words)
+                parts.append(f"[{text}]")
+    return "".join(parts)
 
 
-def in_order(fields: Iterable[Path]) -> list[Path]:
-    """Sort fields as messages name them: those of a place before those below it."""
+def sort_paths(fields: Iterable[Path]) -> list[Path]:
+    """Sort fields as messages list them: a field before those below it."""
     return sorted(fields, key=lambda path: [(depth + 1 < len(path), element) for depth, element in enumerate(path)])
 
 
-def _text(value: object) -> str:
+def _encode(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
 APPLY, UPDATE = "Apply", "Update"
 
-#: So many managers that update are kept apart; the oldest of more become one.
-MOST_UPDATERS = 10
+#: Most separate managers with operation Update; beyond that the oldest are merged.
+MAX_UPDATERS = 10
 ANCIENT_CHANGES = "ancient-changes"
 
 
 class Owner(NamedTuple):
-    """Who manages fields: who applies has no version, so that he is the same one under another."""
+    """A manager of fields; one that applies has no version, so that it is the same in all versions."""
 
     manager: str
     operation: str
@@ -117,27 +117,25 @@ class Owner(NamedTuple):
     subresource: str = ""
 
     def __str__(self) -> str:
-        """Write it as messages about conflicts do."""
+        """Format as in messages about conflicts."""
         name = msgspec.json.encode(self.manager).decode()
         if self.subresource:
             name = f'{name} with subresource "{self.subresource}"'
         return f"{name} using {self.api_version}" if self.operation == UPDATE else name
 
 
-class Managed(NamedTuple):
-    """What one owner manages; `api_version` is that in which it names the fields, `time` may be empty."""
+class ManagedFields(NamedTuple):
+    """The fields of one owner; `api_version` is the version of their names, `time` may be empty."""
 
     api_version: str
     fields: Fields = NO_FIELDS
     time: str = ""
 
 
-Managers = Mapping[Owner, Managed]
+Managers = Mapping[Owner, ManagedFields]
 
 
 class _Entry(msgspec.Struct, rename="camel", omit_defaults=True):
-    """An entry as the API has it."""
-
     manager: str = ""
     operation: str = ""
     api_version: str = ""
@@ -147,27 +145,27 @@ class _Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     subresource: str = ""
 
 
-def managers_of(data: Data) -> dict[Owner, Managed]:
-    """Read the managed fields of an object; ValueError for such as are none."""
-    found: dict[Owner, Managed] = {}
+def decode_managers(data: Data) -> dict[Owner, ManagedFields]:
+    """Decode the managed fields of an object; raises ValueError."""
+    managers: dict[Owner, ManagedFields] = {}
     for entry in msgspec.convert(value(data, "metadata.managedFields") or [], list[_Entry]):
         if entry.operation not in (APPLY, UPDATE) or not entry.api_version or entry.fields_type != "FieldsV1":
             raise ValueError(f"not an entry of managedFields: {entry!r:.200}")
         version = entry.api_version if entry.operation == UPDATE else ""
         owner = Owner(entry.manager, entry.operation, version, entry.subresource)
-        found[owner] = Managed(entry.api_version, read(entry.fields_v1 or {}), entry.time or "")
-    return found
+        managers[owner] = ManagedFields(entry.api_version, decode_fields(entry.fields_v1 or {}), entry.time or "")
+    return managers
 
 
-def are_reset(data: Data) -> bool:
-    """Return whether an object says that nobody manages anything of it: by an empty list, or by an empty entry."""
+def is_reset(data: Data) -> bool:
+    """Return whether an object resets its managed fields, by an empty list or an empty entry."""
     return mapping(data, "metadata").get("managedFields") in ([], [{}])
 
 
 def with_managers(data: Data, managers: Managers) -> Data:
-    """Return an object with these managed fields, none where nobody manages anything."""
+    """Return an object with these managed fields, without the field if there are none."""
 
-    def rank(entry: tuple[Owner, Managed]) -> tuple[str, ...]:
+    def rank(entry: tuple[Owner, ManagedFields]) -> tuple[str, ...]:
         owner, managed = entry
         return owner.operation, managed.time, owner.manager, managed.api_version, owner.subresource
 
@@ -176,27 +174,29 @@ def with_managers(data: Data, managers: Managers) -> Data:
         entry: Data = {"manager": owner.manager, "operation": owner.operation, "apiVersion": managed.api_version}
         if managed.time:
             entry["time"] = managed.time
-        entry |= {"fieldsType": "FieldsV1", "fieldsV1": written(managed.fields)}
+        entry |= {"fieldsType": "FieldsV1", "fieldsV1": encode_fields(managed.fields)}
         if owner.subresource:
             entry["subresource"] = owner.subresource
         entries.append(entry)
-    return managed_as({"metadata": {"managedFields": entries}}, data)
+    return copy_managed_fields({"metadata": {"managedFields": entries}}, data)
 
 
-def managed_as(source: Data, data: Data) -> Data:
+def copy_managed_fields(source: Data, data: Data) -> Data:
     """Return an object with the managed fields of another."""
-    metadata = {field: said for field, said in mapping(data, "metadata").items() if field != "managedFields"}
+    metadata = {field: value for field, value in mapping(data, "metadata").items() if field != "managedFields"}
     if entries := mapping(source, "metadata").get("managedFields"):
         metadata["managedFields"] = entries
     return {**data, "metadata": metadata}
 
 
-def capped(managers: Managers) -> dict[Owner, Managed]:
-    """Return managers of which not too many update: the oldest of each version become one."""
-    left = dict(managers)
-    updaters = sorted((owner for owner in left if owner.operation == UPDATE), key=lambda each: (left[each].time, each))
+def cap_updaters(managers: Managers) -> dict[Owner, ManagedFields]:
+    """Merge the oldest updaters of each version if there are too many."""
+    merged = dict(managers)
+    updaters = sorted(
+        (owner for owner in merged if owner.operation == UPDATE), key=lambda each: (merged[each].time, each)
+    )
     first: dict[str, Owner] = {}
-    surplus = len(updaters) - MOST_UPDATERS
+    surplus = len(updaters) - MAX_UPDATERS
     for owner in updaters:
         if surplus <= 0:
             break
@@ -205,8 +205,8 @@ def capped(managers: Managers) -> dict[Owner, Managed]:
             first[version] = owner
             continue
         bucket = Owner(ANCIENT_CHANGES, UPDATE, version)
-        oldest, merged = left.pop(first[version]), left.pop(owner)
-        left[bucket] = Managed(version, oldest.fields | merged.fields, merged.time)
+        oldest, other = merged.pop(first[version]), merged.pop(owner)
+        merged[bucket] = ManagedFields(version, oldest.fields | other.fields, other.time)
         first[version] = bucket
         surplus -= 1
-    return left
+    return merged

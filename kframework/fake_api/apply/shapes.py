@@ -1,4 +1,4 @@
-"""How values merge, by the OpenAPI document of Kubernetes or a user's schema, and what is wrong with their parts."""
+"""How values merge, according to Kubernetes' OpenAPI document or a custom resource's schema."""
 
 from __future__ import annotations
 
@@ -6,228 +6,230 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-from kframework.fake_api.apply.managed_fields import Path, field, in_words, keyed, valued
-from kframework.fake_api.served import Resource
+from kframework.fake_api.apply.managed_fields import Path, field_element, format_field_path, key_element, value_element
+from kframework.fake_api.resources import ApiResource
 from kframework.fake_api.wire.plain_data import mapping
 from kframework.objects.openapi.definitions import OBJECT_META, Schema, definition, definition_of, properties
 
 
-class Part(NamedTuple):
-    """A part of a value; `is_named` says that it is a field of a type, and no key of a map nor element of a list."""
+class ValuePart(NamedTuple):
+    """A part of a value; `is_named` if it is a field of a struct, not a map key or list element."""
 
-    shape: Shape
+    shape: MergeShape
     value: object
     is_named: bool = False
 
 
-#: What stands where nothing does.
+#: The value of an absent part.
 ABSENT: Final = object()
 
 
-class Shape:
-    """A value that is one: a text, a number, and lists and maps that are replaced as a whole."""
+class MergeShape:
+    """An atomic value: a scalar, or a list or map that is replaced as a whole."""
 
-    def parts(self, value: object) -> dict[str, Part] | None:
-        """Return the parts of a value by their elements in a path; None if it is one value."""
+    def parts(self, value: object) -> dict[str, ValuePart] | None:
+        """Return the parts of a value by path element; None if it is atomic."""
         return None
 
-    def below(self, element: str) -> Part:
-        """Return of what shape the part is that an element of a path names, without its value."""
-        return Part(ANY, ABSENT)
+    def child(self, element: str) -> ValuePart:
+        """Return the part of a path element, without its value."""
+        return ValuePart(UNTYPED, ABSENT)
 
-    def always(self, element: str) -> object:
-        """Return what is there in an object without the part: Go's types have some that cannot be left out."""
+    def implied_value(self, element: str) -> object:
+        """Return the value that an absent part has in Go, whose structs always exist."""
         return ABSENT
 
 
-class Anything(Shape):
-    """A value of which no type is known: maps are merged, lists are one value."""
+class UntypedShape(MergeShape):
+    """A value without a known type: maps are merged, lists are atomic."""
 
-    def parts(self, value: object) -> dict[str, Part] | None:
+    def parts(self, value: object) -> dict[str, ValuePart] | None:
         if isinstance(value, dict):
-            return {field(name): Part(self, item) for name, item in value.items()}
+            return {field_element(name): ValuePart(self, item) for name, item in value.items()}
         return {} if value is ABSENT else None
 
 
-ANY: Final = Anything()
-ONE_VALUE: Final = Shape()
+UNTYPED: Final = UntypedShape()
+ATOMIC: Final = MergeShape()
 
 
-class Fields(Shape):
-    """An object with the fields of a type.
+class StructShape(MergeShape):
+    """A struct or a map.
 
-    `named` finds the shape of a field; a part that it does not know has the shape `others`, and is a key of a map, or
-    is not in the type at all. `always` says what of it is never left out, and with which value.
+    `find_field` returns the shape of a field; other keys have the shape `others`, or are unknown without it. `implied`
+    returns the value of a field that always exists.
     """
 
     def __init__(
         self,
-        named: Callable[[str], Shape | None],
-        others: Shape | None = None,
-        always: Callable[[str], object] = lambda _: ABSENT,
+        find_field: Callable[[str], MergeShape | None],
+        others: MergeShape | None = None,
+        implied: Callable[[str], object] = lambda _: ABSENT,
     ) -> None:
-        self.named: Callable[[str], Shape | None] = named
-        self.others: Shape | None = others
-        self._always = always
+        self.find_field: Callable[[str], MergeShape | None] = find_field
+        self.others: MergeShape | None = others
+        self._implied = implied
 
-    def parts(self, value: object) -> dict[str, Part] | None:
+    def parts(self, value: object) -> dict[str, ValuePart] | None:
         if isinstance(value, dict):
-            return {field(name): self._part(name)._replace(value=item) for name, item in value.items()}
+            return {field_element(name): self._part(name)._replace(value=item) for name, item in value.items()}
         return {} if value is ABSENT else None
 
-    def below(self, element: str) -> Part:
+    def child(self, element: str) -> ValuePart:
         return self._part(element[2:])
 
-    def always(self, element: str) -> object:
-        return self._always(element[2:])
+    def implied_value(self, element: str) -> object:
+        return self._implied(element[2:])
 
-    def _part(self, name: str) -> Part:
-        found = self.named(name)
-        return Part(self.others or ANY, ABSENT) if found is None else Part(found, ABSENT, is_named=True)
+    def _part(self, name: str) -> ValuePart:
+        shape = self.find_field(name)
+        return ValuePart(self.others or UNTYPED, ABSENT) if shape is None else ValuePart(shape, ABSENT, is_named=True)
 
 
-def map_of(shape: Shape) -> Fields:
+def map_shape(shape: MergeShape) -> StructShape:
     """Return the shape of a map with such values."""
-    return Fields(lambda _: None, shape)
+    return StructShape(lambda _: None, shape)
 
 
-class Elements(Shape):
-    """A list whose elements are told apart by `keys`, or, without any, by themselves."""
+class ListShape(MergeShape):
+    """A list whose elements are identified by `keys`, or by their values if there are none."""
 
-    def __init__(self, items: Shape, keys: tuple[str, ...], defaults: Mapping[str, object]) -> None:
+    def __init__(self, items: MergeShape, keys: tuple[str, ...], defaults: Mapping[str, object]) -> None:
         self._items = items
         self.keys: tuple[str, ...] = keys
         self._defaults = defaults
 
-    def parts(self, value: object) -> dict[str, Part] | None:
-        """Return the elements; those that stand twice are together one value."""
+    def parts(self, value: object) -> dict[str, ValuePart] | None:
+        """Return the elements; duplicates together are one atomic part."""
         if not isinstance(value, list):
             return {} if value is ABSENT else None
-        found: dict[str, Part] = {}
+        parts: dict[str, ValuePart] = {}
         for item in value:
             name = self.name(item)
-            known = found.get(name)
-            found[name] = Part(self._items, item) if known is None else Part(ONE_VALUE, [known.value, item])
-        return found
+            previous = parts.get(name)
+            parts[name] = (
+                ValuePart(self._items, item) if previous is None else ValuePart(ATOMIC, [previous.value, item])
+            )
+        return parts
 
-    def below(self, element: str) -> Part:
-        return Part(self._items, ABSENT)
+    def child(self, element: str) -> ValuePart:
+        return ValuePart(self._items, ABSENT)
 
     def name(self, item: object) -> str:
-        """Name an element as a path does; one without any key has a name without keys."""
+        """Return the path element of a list element; a missing key is left out."""
         if not self.keys:
-            return valued(item)
-        said = item if isinstance(item, dict) else {}
-        found = {key: said.get(key, self._defaults.get(key)) for key in self.keys}
-        return keyed({key: value for key, value in found.items() if value is not None})
+            return value_element(item)
+        fields = item if isinstance(item, dict) else {}
+        keys = {key: fields.get(key, self._defaults.get(key)) for key in self.keys}
+        return key_element({key: value for key, value in keys.items() if value is not None})
 
 
-_NAMELESS = keyed({})
+_NAMELESS = key_element({})
 
 
-def problems(shape: Shape, value: object, path: Path = ()) -> Iterator[str]:
-    """Yield what keeps a value from being applied, in the words of structured-merge-diff."""
-    if isinstance(shape, Elements) and isinstance(value, list):
+def problems(shape: MergeShape, value: object, path: Path = ()) -> Iterator[str]:
+    """Yield why a value cannot be applied, with the messages of structured-merge-diff."""
+    if isinstance(shape, ListShape) and isinstance(value, list):
         seen: dict[str, int] = {}
+        location = format_field_path(path)
         for index, item in enumerate(value):
             name = shape.name(item)
             if shape.keys and not isinstance(item, dict):
-                yield f"{in_words(path)}: element {index}: associative list with keys may not have non-map elements"
+                yield f"{location}: element {index}: associative list with keys may not have non-map elements"
             elif shape.keys and name == _NAMELESS:
-                lacking = " ".join(f'"{key}"' for key in shape.keys)
+                missing = " ".join(f'"{key}"' for key in shape.keys)
                 yield (
-                    f"{in_words(path)}: element {index}: associative list with keys has an element that omits all key"
-                    f" fields [{lacking}] (and doesn't have default values for any key fields)"
+                    f"{location}: element {index}: associative list with keys has an element that omits all key"
+                    f" fields [{missing}] (and doesn't have default values for any key fields)"
                 )
             elif seen.get(name) == 1:
-                yield f"{in_words(path)}: duplicate entries for key {in_words((name,))}"
+                yield f"{location}: duplicate entries for key {format_field_path((name,))}"
             seen[name] = seen.get(name, 0) + 1
     for element, part in (shape.parts(value) or {}).items():
-        if isinstance(shape, Fields) and not shape.others and not part.is_named:
-            yield f"{in_words((*path, element))}: field not declared in schema"
+        if isinstance(shape, StructShape) and not shape.others and not part.is_named:
+            yield f"{format_field_path((*path, element))}: field not declared in schema"
         else:
             yield from problems(part.shape, part.value, (*path, element))
 
 
-#: Fields that Go's types always have, be they empty: structs, and lists with keys.
+#: Fields that Go's types always have, possibly empty: structs, and lists with keys.
 _STRUCTS = frozenset("metadata spec status template jobTemplate strategy updateStrategy".split())
 _LISTS = frozenset({"containers", "drivers"})
-#: What a key of an element counts as where it is left out. The document has no defaults.
+#: Defaults of list keys; the OpenAPI document has none.
 _DEFAULTS = {"protocol": "TCP"}
 
 
-def shape_of(resource: Resource) -> Shape:
-    """Return how objects of a kind merge; of one of which nothing is known, all but the metadata is anything."""
+def resource_shape(resource: ApiResource) -> MergeShape:
+    """Return how objects of a kind merge; of an unknown kind, all but the metadata is untyped."""
     if resource.custom is not None:
-        return _with_metadata(_of_schema(resource.custom.schema))
+        return _with_metadata(_custom_shape(resource.custom.schema))
     name = definition_of(resource.kind.api_version, resource.kind.name)
-    return _with_metadata(ANY) if name is None else _of_definition(name)
+    return _with_metadata(UNTYPED) if name is None else _definition_shape(name)
 
 
 @cache
-def _of_definition(name: str) -> Shape:
-    """Return the shape of objects of a type, and of what has no fields."""
+def _definition_shape(name: str) -> MergeShape:
     if properties(name):
         known = properties(name)
-        find = cache(lambda field: _of_published(known[field]) if field in known else None)
-        return Fields(find, None, partial(_always, name))
-    return ONE_VALUE if definition(name).type == "string" else ANY
+        find = cache(lambda field: _published_shape(known[field]) if field in known else None)
+        return StructShape(find, None, partial(_implied_value, name))
+    return ATOMIC if definition(name).type == "string" else UNTYPED
 
 
-def _of_published(schema: Schema) -> Shape:
+def _published_shape(schema: Schema) -> MergeShape:
     if schema.items is not None:
         if schema.list_type not in ("map", "set"):
-            return ONE_VALUE
+            return ATOMIC
         keys = schema.list_map_keys
-        return Elements(_of_published(schema.items), keys, {key: _DEFAULTS.get(key) for key in keys})
+        return ListShape(_published_shape(schema.items), keys, {key: _DEFAULTS.get(key) for key in keys})
     if schema.additional_properties is not None:
-        return ONE_VALUE if schema.map_type == "atomic" else map_of(_of_published(schema.additional_properties))
+        return ATOMIC if schema.map_type == "atomic" else map_shape(_published_shape(schema.additional_properties))
     if not schema.reference:
-        return ANY if schema.type == "object" else ONE_VALUE
+        return UNTYPED if schema.type == "object" else ATOMIC
     name = schema.definition_name
-    return ONE_VALUE if (schema.map_type or definition(name).map_type) == "atomic" else _of_definition(name)
+    return ATOMIC if (schema.map_type or definition(name).map_type) == "atomic" else _definition_shape(name)
 
 
-def _always(name: str, field: str) -> object:
+def _implied_value(name: str, field: str) -> object:
     if field in _LISTS:
         return []
     schema = properties(name).get(field) if field in _STRUCTS else None
     return {} if schema is not None and schema.reference else ABSENT
 
 
-def _with_metadata(shape: Shape) -> Shape:
-    """Return the shape of an object whose schema need not say what all objects have."""
-    known = {"apiVersion": ONE_VALUE, "kind": ONE_VALUE, "metadata": _of_definition(OBJECT_META)}
-    rest = shape if isinstance(shape, Fields) else map_of(ANY)
-    return Fields(lambda name: known.get(name) or rest.named(name), rest.others)
+def _with_metadata(shape: MergeShape) -> MergeShape:
+    """Add the fields that all objects have, which a schema need not contain."""
+    known = {"apiVersion": ATOMIC, "kind": ATOMIC, "metadata": _definition_shape(OBJECT_META)}
+    rest = shape if isinstance(shape, StructShape) else map_shape(UNTYPED)
+    return StructShape(lambda name: known.get(name) or rest.find_field(name), rest.others)
 
 
-def _of_schema(schema: object) -> Shape:
+def _custom_shape(schema: object) -> MergeShape:
     if not isinstance(schema, dict):
-        return ANY
+        return UNTYPED
     if schema.get("type") == "array":
         items, keys = schema.get("items"), schema.get("x-kubernetes-list-map-keys")
         match schema.get("x-kubernetes-list-type"):
             case "set":
-                return Elements(_of_schema(items), (), {})
+                return ListShape(_custom_shape(items), (), {})
             case "map":
                 names = tuple(map(str, keys)) if isinstance(keys, list) else ()
-                told = {name: mapping(items, "properties").get(name) for name in names}
-                defaults = {name: each.get("default") for name, each in told.items() if isinstance(each, dict)}
-                return Elements(_of_schema(items), names, defaults)
-        return ONE_VALUE
+                properties = {name: mapping(items, "properties").get(name) for name in names}
+                defaults = {name: each.get("default") for name, each in properties.items() if isinstance(each, dict)}
+                return ListShape(_custom_shape(items), names, defaults)
+        return ATOMIC
     if schema.get("type") in _SCALARS or schema.get("x-kubernetes-int-or-string") is True:
-        return ONE_VALUE
+        return ATOMIC
     if schema.get("type") == "object":
         if schema.get("x-kubernetes-map-type") == "atomic":
-            return ONE_VALUE
+            return ATOMIC
         known, others = mapping(schema, "properties"), schema.get("additionalProperties")
         may_have_any = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource")
         if others is True or any(schema.get(marker) is True for marker in may_have_any):
             others = {}
-        rest = _of_schema(others) if isinstance(others, dict) else None
-        return Fields(lambda name: _of_schema(known[name]) if name in known else None, rest)
-    return ANY
+        rest = _custom_shape(others) if isinstance(others, dict) else None
+        return StructShape(lambda name: _custom_shape(known[name]) if name in known else None, rest)
+    return UNTYPED
 
 
 _SCALARS = ("string", "integer", "number", "boolean")

@@ -1,6 +1,6 @@
-"""The disruption controller of a cluster in memory: it says how many pods each PodDisruptionBudget lets go.
+"""The disruption controller of a cluster in memory: maintains the status of PodDisruptionBudgets.
 
-The rules are those of kube-controller-manager, but for pods that no controller owns: here they count as their own.
+The rules are kube-controller-manager's, except that pods without a controller count as their own.
 """
 
 from __future__ import annotations
@@ -32,38 +32,37 @@ _Owner = ReplicaSet | StatefulSet | ReplicationController
 _OWNERS: tuple[type[_Owner], ...] = (ReplicaSet, StatefulSet, ReplicationController)
 _PERCENTAGE = re.compile(r"[0-9]+%")
 
-#: Pods come and go in crowds, and each look goes through all pods of a namespace: so long it rests in between, seconds.
-_REST = 0.1
+#: Seconds between two passes: each one reads all pods of a namespace, and pods change in large numbers.
+_SYNC_INTERVAL = 0.1
 
 
 class DisruptionController(MemoryController):
-    """Keeps the status of PodDisruptionBudgets in step with the pods that they cover.
+    """Updates the status of PodDisruptionBudgets for the pods that they cover.
 
-    Nobody stays on a budget's list of disrupted pods, those who are evicted but not yet gone: here an eviction is done
-    before the controller looks.
+    `disruptedPods` (evicted but not yet deleted) is always cleared: evictions complete before the controller runs.
     """
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, PodDisruptionBudget, *_OWNERS)
 
     def __init__(self, cluster: MemoryCluster) -> None:
         super().__init__(cluster)
-        self._unseen: dict[str, None] = {}  # namespaces in which something changed, in order
+        self._changed_namespaces: dict[str, None] = {}  # namespaces, in order of their changes
 
     @property
     def idle(self) -> bool:
-        return not self._unseen
+        return not self._changed_namespaces
 
     async def _wait(self) -> None:
-        await asyncio.sleep(_REST)
+        await asyncio.sleep(_SYNC_INTERVAL)
         await super()._wait()
 
     def _receive(self, change: Change) -> None:
-        self._unseen[change.subject.metadata.namespace] = None
+        self._changed_namespaces[change.subject.metadata.namespace] = None
         self._wake.set()
 
     def _work(self) -> None:
-        unseen, self._unseen = self._unseen, {}
-        budgets = [each for each in self._cluster.objects(PodDisruptionBudget) if each.metadata.namespace in unseen]
+        namespaces, self._changed_namespaces = self._changed_namespaces, {}
+        budgets = [each for each in self._cluster.objects(PodDisruptionBudget) if each.metadata.namespace in namespaces]
         for namespace in dict.fromkeys(budget.metadata.namespace for budget in budgets):
             pods = self._cluster.objects(Pod, namespace)
             owners = chain.from_iterable(self._cluster.objects(kind, namespace) for kind in _OWNERS)
@@ -74,17 +73,17 @@ class DisruptionController(MemoryController):
 
 
 def _status(budget: PodDisruptionBudget, pods: Iterable[Pod], scales: dict[str, int]) -> PodDisruptionBudgetStatus:
-    """Work out what a budget allows; one that cannot be understood, or sets no limit, allows nothing."""
-    selector = selector_of(budget)
+    """Compute the status of a budget; an invalid one, or one without a limit, allows no disruption."""
+    selector = budget_selector(budget)
     covered = [pod for pod in pods if selector.matches(pod.metadata.labels)]
     lowest, highest = budget.spec.min_available, budget.spec.max_unavailable
     try:
         if highest is not None:
-            expected = _expected(covered, scales)
-            desired = max(0, expected - _number_of(highest, expected))
+            expected = _expected_pods(covered, scales)
+            desired = max(0, expected - _resolve_percentage(highest, expected))
         elif isinstance(lowest, str):
-            expected = _expected(covered, scales)
-            desired = _number_of(lowest, expected)
+            expected = _expected_pods(covered, scales)
+            desired = _resolve_percentage(lowest, expected)
         else:
             expected, desired = (len(covered), lowest) if lowest is not None else (0, 0)
     except ValueError:
@@ -99,16 +98,16 @@ def _status(budget: PodDisruptionBudget, pods: Iterable[Pod], scales: dict[str, 
     )
 
 
-def selector_of(budget: PodDisruptionBudget) -> Selector:
-    """Compile the selector of a budget, one that cannot be read as one that matches nothing."""
+def budget_selector(budget: PodDisruptionBudget) -> Selector:
+    """Compile the selector of a budget; an invalid one matches nothing."""
     try:
         return label_selector(budget.spec.selector)
     except SelectorError:
         return NOTHING
 
 
-def _expected(pods: Iterable[Pod], scales: dict[str, int]) -> int:
-    """Say how many pods there should be: what their controllers want, and those that have none that is known."""
+def _expected_pods(pods: Iterable[Pod], scales: dict[str, int]) -> int:
+    """Return the expected number of pods: the scale of their controllers, plus pods without a known one."""
     controllers: set[str] = set()
     alone = 0
     for pod in pods:
@@ -120,8 +119,8 @@ def _expected(pods: Iterable[Pod], scales: dict[str, int]) -> int:
     return alone + sum(scales[uid] for uid in controllers)
 
 
-def _number_of(pods: int | str, expected: int) -> int:
-    """Return a number of pods, of a percentage the next whole one up; ValueError for text that is no percentage."""
+def _resolve_percentage(pods: int | str, expected: int) -> int:
+    """Resolve a number or percentage of pods, rounded up; raises ValueError."""
     if isinstance(pods, int):
         return pods
     if not _PERCENTAGE.fullmatch(pods):

@@ -1,6 +1,6 @@
-"""The controllers of Endpoints and EndpointSlices: where the pods of services with selectors are.
+"""The controllers of Endpoints and EndpointSlices for services with selectors.
 
-Addresses of nodes and pods lead nowhere: they are derived from names and uids, so the same ones are always the same.
+Addresses of nodes and pods are fictitious: derived from names and uids, and therefore stable.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from kframework.objects import (
 
 def host_address(node_name: str) -> str:
     """Return the address of a node."""
-    return _derived(node_name, 0)
+    return _derive_address(node_name, 0)
 
 
-def own_address(uid: str) -> str:
-    """Return the address of a pod that is not on the network of its node."""
-    return _derived(uid, 128)
+def pod_network_address(uid: str) -> str:
+    """Return the address of a pod on the pod network."""
+    return _derive_address(uid, 128)
 
 
 def pod_address(pod: Pod) -> str:
     """Return the address of a pod."""
-    return host_address(pod.spec.node_name) if pod.spec.host_network else own_address(pod.metadata.uid)
+    return host_address(pod.spec.node_name) if pod.spec.host_network else pod_network_address(pod.metadata.uid)
 
 
-def _derived(seed: str, half: int) -> str:
-    """Derive an address of the network 10.0.0.0/8; `half` is 0 or 128. That two are the same is unlikely, no more."""
+def _derive_address(seed: str, half: int) -> str:
+    """Derive an address in 10.0.0.0/8; `half` is 0 or 128; collisions are unlikely but possible."""
     digits = hashlib.md5(seed.encode(), usedforsecurity=False).digest()
     return f"10.{half + digits[0] // 2}.{digits[1]}.{1 + digits[2] % 254}"
 
@@ -62,8 +62,8 @@ HEADLESS = "service.kubernetes.io/headless"
 Ports = tuple[EndpointPort, ...]
 
 
-class Member(NamedTuple):
-    """A pod of a service, with its ports."""
+class ServicePod(NamedTuple):
+    """A pod of a service, with its address and ports."""
 
     pod: Pod
     address: str
@@ -71,47 +71,47 @@ class Member(NamedTuple):
 
     @property
     def reference(self) -> ObjectReference:
-        """Who it is."""
+        """The reference to the pod."""
         metadata = self.pod.metadata
         return ObjectReference(kind="Pod", namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
 
 
 def has_endpoints(service: Service) -> bool:
-    """Return whether the endpoints of a service follow from its selector."""
+    """Return whether the endpoints of a service come from its selector."""
     return service.spec.selector is not None and service.spec.type != "ExternalName"
 
 
 def selects(service: Service, pod: Pod) -> bool:
-    """Return whether a service is about a pod."""
+    """Return whether a service selects a pod."""
     return has_endpoints(service) and (service.spec.selector or {}).items() <= pod.metadata.labels.items()
 
 
-def members(service: Service, pods: Iterable[Pod]) -> list[Member]:
-    """List the pods of a service that have an address, and have not ended."""
+def service_pods(service: Service, pods: Iterable[Pod]) -> list[ServicePod]:
+    """List the running pods of a service, with their addresses."""
     return [
-        Member(pod, pod_address(pod), _ports(service, pod))
+        ServicePod(pod, pod_address(pod), _ports(service, pod))
         for pod in pods
         if selects(service, pod) and pod.spec.node_name and pod.status.phase != "Pending" and not has_ended(pod)
     ]
 
 
-def labels(service: Service, own: dict[str, str]) -> dict[str, str]:
-    """Return the labels of what tells of a service."""
+def endpoint_labels(service: Service, own: dict[str, str]) -> dict[str, str]:
+    """Return the labels of a service's endpoints."""
     headless = {HEADLESS: ""} if service.spec.cluster_ip in ("", "None") else {}
     return {key: text for key, text in service.metadata.labels.items() if key != HEADLESS} | headless | own
 
 
 def _ports(service: Service, pod: Pod) -> Ports:
-    found = ((port, _number(port, pod)) for port in service.spec.ports)
+    ports = ((port, _target_port(port, pod)) for port in service.spec.ports)
     return tuple(
         EndpointPort(name=port.name, protocol=port.protocol or "TCP", port=number, app_protocol=port.app_protocol)
-        for port, number in found
+        for port, number in ports
         if number is not None
     )
 
 
-def _number(port: ServicePort, pod: Pod) -> int | None:
-    """Return the port of a pod that a service means by number, or by a name that containers have for it."""
+def _target_port(port: ServicePort, pod: Pod) -> int | None:
+    """Return the container port for a service port, given by number or by name; None if there is none."""
     target = port.target_port or port.port
     if isinstance(target, int):
         return target
@@ -123,16 +123,13 @@ def _number(port: ServicePort, pod: Pod) -> int | None:
     return None
 
 
-#: How many endpoints a slice has at most.
-_MOST = 100
-#: How many seconds changes of pods are gathered: they come by the thousand, and each time all of a service is written.
-_GATHERED = 0.1
+_MAX_ENDPOINTS = 100
+#: Seconds by which changes of pods are batched: they come by the thousand, and each rewrites the service's endpoints.
+_BATCH_DELAY = 0.1
 _ZONE = "topology.kubernetes.io/zone"
 
 
 class _ServiceLoop(ControlLoop):
-    """Looks at services when they have changed, and some time after their pods have."""
-
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Service, Pod)
 
     def _touched(self, change: Change) -> Iterator[Key]:
@@ -146,14 +143,14 @@ class _ServiceLoop(ControlLoop):
 
     def _receive(self, change: Change) -> None:
         for key in self._touched(change):
-            self._queue.add_after(key, 0.0 if isinstance(change.subject, Service) else _GATHERED)
+            self._queue.add_after(key, 0.0 if isinstance(change.subject, Service) else _BATCH_DELAY)
 
-    def _members(self, service: Service) -> list[Member]:
-        return members(service, self._cluster.objects(Pod, service.metadata.namespace))
+    def _service_pods(self, service: Service) -> list[ServicePod]:
+        return service_pods(service, self._cluster.objects(Pod, service.metadata.namespace))
 
 
 class EndpointsController(_ServiceLoop):
-    """Keeps one object for a service, under its name."""
+    """Maintains the Endpoints object of each service."""
 
     def _reconcile(self, key: Key) -> None:
         service, old = self._cluster.find(Service, key[1], key[0]), self._cluster.find(Endpoints, key[1], key[0])
@@ -161,23 +158,23 @@ class EndpointsController(_ServiceLoop):
             if old is not None:
                 self._cluster.remove(Endpoints, key[1], key[0], uid=old.metadata.uid)
         elif has_endpoints(service):
-            early = service.spec.publish_not_ready_addresses
-            by_ports: dict[Ports, list[Member]] = defaultdict(list)  # pods together that have the same ports
-            for member in sorted(self._members(service), key=lambda each: each.address):
+            publishes_unready = service.spec.publish_not_ready_addresses
+            by_ports: dict[Ports, list[ServicePod]] = defaultdict(list)
+            for member in sorted(self._service_pods(service), key=lambda each: each.address):
                 is_ending = member.pod.metadata.deletion_timestamp is not None
-                if (member.ports or not service.spec.ports) and (early or not is_ending):
+                if (member.ports or not service.spec.ports) and (publishes_unready or not is_ending):
                     by_ports[member.ports].append(member)
-            subsets = tuple(_subset(ports, every, early) for ports, every in by_ports.items())
-            told = labels(service, {"endpoints.kubernetes.io/managed-by": "endpoint-controller"})
+            subsets = tuple(_to_subset(ports, members, publishes_unready) for ports, members in by_ports.items())
+            own_labels = endpoint_labels(service, {"endpoints.kubernetes.io/managed-by": "endpoint-controller"})
             if old is None:
-                metadata = ObjectMeta(name=key[1], namespace=key[0], labels=told)
+                metadata = ObjectMeta(name=key[1], namespace=key[0], labels=own_labels)
                 self._cluster.add(Endpoints(metadata=metadata, subsets=subsets))
             else:
-                self._cluster.replace(replace(old, metadata=replace(old.metadata, labels=told), subsets=subsets))
+                self._cluster.replace(replace(old, metadata=replace(old.metadata, labels=own_labels), subsets=subsets))
 
 
 class EndpointSliceController(_ServiceLoop):
-    """Keeps slices for a service; endpoints stay in the slice that they are in."""
+    """Maintains the EndpointSlices of each service; endpoints stay in their slice."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Service, Pod, EndpointSlice)
 
@@ -190,7 +187,7 @@ class EndpointSliceController(_ServiceLoop):
         if isinstance(change.subject, EndpointSlice):
             self._slices.file(change)
             name = change.subject.metadata.labels.get("kubernetes.io/service-name")
-            if name is not None and change.old is not None:  # somebody has changed it, or taken it away
+            if name is not None and change.old is not None:  # another client changed or deleted it
                 yield change.subject.metadata.namespace, name
 
     def _reconcile(self, key: Key) -> None:
@@ -198,65 +195,65 @@ class EndpointSliceController(_ServiceLoop):
         if service is None or not has_endpoints(service) or service.metadata.deletion_timestamp is not None:
             return
         wanted: dict[Ports, dict[str, Endpoint]] = defaultdict(dict)
-        for member in self._members(service):
+        for member in self._service_pods(service):
             wanted[member.ports][member.pod.metadata.uid] = self._endpoint(service, member)
         if not wanted:
             wanted[()] = {}
         slices = [each for each in self._slices.of(service) if each.metadata.deletion_timestamp is None]
-        filled: list[tuple[EndpointSlice, list[Endpoint]]] = []
+        kept: list[tuple[EndpointSlice, list[Endpoint]]] = []
         for old in slices:
-            left = wanted.get(old.ports, {})
+            missing = wanted.get(old.ports, {})
             uids = [each.target_ref.uid for each in old.endpoints if each.target_ref is not None]
-            filled.append((old, [left.pop(uid) for uid in uids if uid in left]))
+            kept.append((old, [missing.pop(uid) for uid in uids if uid in missing]))
         seen: set[Ports] = set()
-        for old, endpoints in filled:
-            left = wanted.get(old.ports, {})
-            while left and len(endpoints) < _MOST:
-                endpoints.append(left.pop(next(iter(left))))
+        for old, endpoints in kept:
+            missing = wanted.get(old.ports, {})
+            while missing and len(endpoints) < _MAX_ENDPOINTS:
+                endpoints.append(missing.pop(next(iter(missing))))
             if not endpoints and (wanted.keys() != {()} or old.ports or old.ports in seen):
                 self._cluster.remove(EndpointSlice, old.metadata.name, key[0], uid=old.metadata.uid)
                 continue
             seen.add(old.ports)
-            metadata = replace(old.metadata, labels=_labels(service))
+            metadata = replace(old.metadata, labels=_slice_labels(service))
             self._cluster.replace(replace(old, metadata=metadata, endpoints=tuple(endpoints)))
-        for ports, left in wanted.items():
-            every = [*left.values()]
-            for begin in range(0, len(every) or int(ports not in seen), _MOST):
+        for ports, missing in wanted.items():
+            remaining = [*missing.values()]
+            for begin in range(0, len(remaining) or int(ports not in seen), _MAX_ENDPOINTS):
                 metadata = ObjectMeta(
                     generate_name=f"{service.metadata.name}-",
                     namespace=service.metadata.namespace,
-                    labels=_labels(service),
+                    labels=_slice_labels(service),
                     owner_references=(owner_reference(service),),
                 )
-                told = tuple(every[begin : begin + _MOST])
-                self._cluster.add(EndpointSlice(metadata=metadata, address_type="IPv4", endpoints=told, ports=ports))
+                chunk = tuple(remaining[begin : begin + _MAX_ENDPOINTS])
+                self._cluster.add(EndpointSlice(metadata=metadata, address_type="IPv4", endpoints=chunk, ports=ports))
 
-    def _endpoint(self, service: Service, member: Member) -> Endpoint:
+    def _endpoint(self, service: Service, member: ServicePod) -> Endpoint:
         node_name = member.pod.spec.node_name
         node = self._cluster.find(Node, node_name)
-        serves, is_ending = is_ready(member.pod), member.pod.metadata.deletion_timestamp is not None
-        ready = service.spec.publish_not_ready_addresses or (serves and not is_ending)
+        is_serving, is_ending = is_ready(member.pod), member.pod.metadata.deletion_timestamp is not None
+        ready = service.spec.publish_not_ready_addresses or (is_serving and not is_ending)
         return Endpoint(
             addresses=(member.address,),
-            conditions=EndpointConditions(ready=ready, serving=serves, terminating=is_ending),
+            conditions=EndpointConditions(ready=ready, serving=is_serving, terminating=is_ending),
             target_ref=member.reference,
             node_name=node_name,
             zone=node.metadata.labels.get(_ZONE) if node is not None else None,
         )
 
 
-def _subset(ports: Ports, members: list[Member], early: bool) -> EndpointSubset:
+def _to_subset(ports: Ports, members: list[ServicePod], publishes_unready: bool) -> EndpointSubset:
     ready: list[EndpointAddress] = []
     others: list[EndpointAddress] = []
     for each in members:
         address = EndpointAddress(ip=each.address, node_name=each.pod.spec.node_name, target_ref=each.reference)
-        (ready if early or is_ready(each.pod) else others).append(address)
+        (ready if publishes_unready or is_ready(each.pod) else others).append(address)
     return EndpointSubset(addresses=tuple(ready), not_ready_addresses=tuple(others), ports=ports)
 
 
-def _labels(service: Service) -> dict[str, str]:
+def _slice_labels(service: Service) -> dict[str, str]:
     own = {
         "kubernetes.io/service-name": service.metadata.name,
         "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
     }
-    return labels(service, own)
+    return endpoint_labels(service, own)

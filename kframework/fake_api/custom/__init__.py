@@ -1,1 +1,1 @@
-"""Custom resources: what users define, and what becomes of objects of such kinds."""
+"""Custom resources: their definitions, schemas and validation rules."""

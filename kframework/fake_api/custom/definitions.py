@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: whether they can be served, and the kinds that they define."""
+"""CustomResourceDefinitions: their validation, and the resources that they define."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import partial
 import msgspec
 
 from kframework.fake_api.custom.kinds import CustomKind
-from kframework.fake_api.custom.rules.written import has_rules, written_causes
+from kframework.fake_api.custom.rules.spec import has_rules, rule_spec_causes
+from kframework.fake_api.resources import ApiResource, ScalePaths, identity
 from kframework.fake_api.schema.causes import Cause, forbidden, invalid, required, unsupported
 from kframework.fake_api.schema.validator import Schema
-from kframework.fake_api.served import Resource, ScalePaths, as_is
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, flag, mapping, name, text, value
 from kframework.objects import PrinterColumn, kind_named
@@ -23,8 +23,8 @@ _SCOPES = ("Cluster", "Namespaced")
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _NOT_SUPPORTED = ("additionalItems", "patternProperties", "definitions", "dependencies", "$ref", "id")
-#: What stands outside of `allOf` and the like only, if a schema is structural, and how that is said.
-_OUTSIDE = {
+#: Fields that a structural schema allows only outside `allOf`, `anyOf`, `oneOf` and `not`, with the message.
+_NOT_IN_JUNCTORS = {
     "type": "must be empty to be structural",
     "additionalProperties": "must be undefined to be structural",
     "default": "must be undefined to be structural",
@@ -36,31 +36,31 @@ _OUTSIDE = {
 }
 
 
-def causes_of(definition: Data) -> list[Cause]:
-    """List what keeps a definition from being valid, with the defaults of its names filled in."""
-    return [*_of_names(definition), *_of_versions(definition)]
+def definition_causes(definition: Data) -> list[Cause]:
+    """List why a definition is invalid; its names must have their defaults."""
+    return [*_name_causes(definition), *_version_causes(definition)]
 
 
-def named(definition: Data) -> Data:
-    """Return a definition with the names that follow from its kind."""
+def fill_names(definition: Data) -> Data:
+    """Return a definition with default names derived from its kind."""
     spec = mapping(definition, "spec")
     names = mapping(spec, "names")
     if not (kind := text(names, "kind")):
         return definition
-    filled = {"singular": kind.lower(), "listKind": f"{kind}List"}
-    told = {field: found for field, found in names.items() if found}
+    defaults = {"singular": kind.lower(), "listKind": f"{kind}List"}
+    explicit = {field: value for field, value in names.items() if value}
     conversion = spec.get("conversion") or {"strategy": "None"}
-    return {**definition, "spec": {**spec, "names": filled | told, "conversion": conversion}}
+    return {**definition, "spec": {**spec, "names": defaults | explicit, "conversion": conversion}}
 
 
-def _of_names(definition: Data) -> Iterator[Cause]:
+def _name_causes(definition: Data) -> Iterator[Cause]:
     spec = mapping(definition, "spec")
     names, group = mapping(spec, "names"), text(spec, "group")
     plural = text(names, "plural")
-    wrong = list(dns_subdomain(name(definition)))
+    problems = list(dns_subdomain(name(definition)))
     if name(definition) != f"{plural}.{group}":
-        wrong.append('must be spec.names.plural+"."+spec.group')
-    yield from (invalid("metadata.name", name(definition), each) for each in wrong)
+        problems.append('must be spec.names.plural+"."+spec.group')
+    yield from (invalid("metadata.name", name(definition), each) for each in problems)
     if not group:
         yield required("spec.group")
     elif messages := dns_subdomain(group):
@@ -73,12 +73,12 @@ def _of_names(definition: Data) -> Iterator[Cause]:
     elif scope not in _SCOPES:
         yield unsupported("spec.scope", scope, _SCOPES)
     for field in ("plural", "singular", "kind", "listKind"):
-        found = text(names, field)
-        if not found:
+        name_text = text(names, field)
+        if not name_text:
             yield required(f"spec.names.{field}")
-        elif messages := dns_1035_label(found.lower() if "ind" in field else found):
+        elif messages := dns_1035_label(name_text.lower() if "ind" in field else name_text):
             mixed = "may have mixed case, but should otherwise match: " if "ind" in field else ""
-            yield invalid(f"spec.names.{field}", found, f"{mixed}{','.join(messages)}")
+            yield invalid(f"spec.names.{field}", name_text, f"{mixed}{','.join(messages)}")
     if text(names, "kind") and names.get("kind") == names.get("listKind"):
         yield invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
     for field in ("shortNames", "categories"):
@@ -88,49 +88,49 @@ def _of_names(definition: Data) -> Iterator[Cause]:
                 yield invalid(f"spec.names.{field}[{index}]", each, ",".join(messages))
 
 
-def _of_versions(definition: Data) -> Iterator[Cause]:
+def _version_causes(definition: Data) -> Iterator[Cause]:
     versions = entries(definition, "spec.versions")
-    found = [text(version, "name") for version in versions]
+    version_names = [text(version, "name") for version in versions]
     for index, version in enumerate(versions):
-        place = f"spec.versions[{index}]"
-        if messages := dns_1035_label(found[index]):
-            yield invalid(f"{place}.name", found[index], ",".join(messages))
+        location = f"spec.versions[{index}]"
+        if messages := dns_1035_label(version_names[index]):
+            yield invalid(f"{location}.name", version_names[index], ",".join(messages))
         schema = value(version, "schema.openAPIV3Schema")
         if not isinstance(schema, dict):
-            yield required(f"{place}.schema.openAPIV3Schema", "schemas are required")
+            yield required(f"{location}.schema.openAPIV3Schema", "schemas are required")
         else:
-            path = f"{place}.schema.openAPIV3Schema"
-            yield from (causes := list(_of_schema(schema, path, root=True)))
+            path = f"{location}.schema.openAPIV3Schema"
+            yield from (causes := list(_schema_causes(schema, path, root=True)))
             if not causes and has_rules(schema):
-                from kframework.fake_api.custom.rules.tree import compiled_causes  # few definitions need CEL
+                from kframework.fake_api.custom.rules.tree import compilation_causes  # few definitions need CEL
 
-                yield from compiled_causes(schema, path)
-        yield from _of_columns(entries(version, "additionalPrinterColumns"), f"{place}.additionalPrinterColumns")
+                yield from compilation_causes(schema, path)
+        yield from _column_causes(entries(version, "additionalPrinterColumns"), f"{location}.additionalPrinterColumns")
         scale = mapping(version, "subresources.scale")
         for field, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")) if scale else ():
-            path, replicas = f"{place}.subresources.scale.{field}", text(scale, field)
+            path, replicas = f"{location}.subresources.scale.{field}", text(scale, field)
             if not replicas:
                 yield required(path)
             elif not replicas.startswith(f"{root}."):
                 yield invalid(path, replicas, f"should be a json path under {root}")
-    if len(set(found)) != len(found):
+    if len(set(version_names)) != len(version_names):
         yield invalid("spec.versions", versions, "must contain unique version names")
     if sum(flag(version, "storage") for version in versions) != 1:
         yield invalid("spec.versions", versions, "must have exactly one version marked as storage version")
 
 
-def _of_columns(columns: Sequence[Data], path: str) -> Iterator[Cause]:
+def _column_causes(columns: Sequence[Data], path: str) -> Iterator[Cause]:
     supported = f"must be one of {','.join(_COLUMN_TYPES)}"
     for index, column in enumerate(columns):
         for field in ("name", "type", "jsonPath"):
             if not text(column, field):
-                place = f"{path}[{index}].{'JSONPath' if field == 'jsonPath' else field}"
-                yield required(place, supported if field == "type" else "")
+                location = f"{path}[{index}].{'JSONPath' if field == 'jsonPath' else field}"
+                yield required(location, supported if field == "type" else "")
         if (kind := text(column, "type")) and kind not in _COLUMN_TYPES:
             yield invalid(f"{path}[{index}].type", kind, supported)
 
 
-def _of_schema(schema: Schema, path: str, *, root: bool) -> Iterator[Cause]:
+def _schema_causes(schema: Schema, path: str, *, root: bool) -> Iterator[Cause]:
     kind = schema.get("type")
     is_free = schema.get("x-kubernetes-int-or-string") is True
     preserves = schema.get("x-kubernetes-preserve-unknown-fields") is True
@@ -138,8 +138,8 @@ def _of_schema(schema: Schema, path: str, *, root: bool) -> Iterator[Cause]:
         if root:
             yield required(f"{path}.type", "must not be empty at the root")
         elif not is_free and not preserves:
-            where = "array items" if path.endswith(".items") else "object fields"
-            yield required(f"{path}.type", f"must not be empty for specified {where}")
+            parent = "array items" if path.endswith(".items") else "object fields"
+            yield required(f"{path}.type", f"must not be empty for specified {parent}")
     elif root and kind != "object":
         yield invalid(f"{path}.type", kind, "must be object at the root")
     elif kind not in _TYPES:
@@ -149,11 +149,11 @@ def _of_schema(schema: Schema, path: str, *, root: bool) -> Iterator[Cause]:
     if root and "additionalProperties" in schema:
         yield forbidden(f"{path}.additionalProperties", "must not be used at the root")
     if schema.get("uniqueItems") is True:
-        said = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield forbidden(f"{path}.uniqueItems", said)
+        message = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield forbidden(f"{path}.uniqueItems", message)
     if schema.get("properties") and schema.get("additionalProperties"):
-        said = "additionalProperties and properties are mutual exclusive"
-        yield forbidden(f"{path}.additionalProperties", said)
+        message = "additionalProperties and properties are mutual exclusive"
+        yield forbidden(f"{path}.additionalProperties", message)
     if "x-kubernetes-preserve-unknown-fields" in schema and not preserves:
         yield invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
     for field in _NOT_SUPPORTED:
@@ -161,59 +161,59 @@ def _of_schema(schema: Schema, path: str, *, root: bool) -> Iterator[Cause]:
             yield forbidden(f"{path}.{field}", f"{field} is not supported")
     if kind == "array" and not isinstance(schema.get("items"), Mapping):
         yield required(f"{path}.items", "must be specified")
-    yield from _of_list(schema, path)
-    yield from _of_inner(schema, path)
-    yield from written_causes(entries(schema, "x-kubernetes-validations"), schema, f"{path}.x-kubernetes-validations")
+    yield from _list_causes(schema, path)
+    yield from _nested_causes(schema, path)
+    yield from rule_spec_causes(entries(schema, "x-kubernetes-validations"), schema, f"{path}.x-kubernetes-validations")
 
 
-def _of_list(schema: Schema, path: str) -> Iterator[Cause]:
+def _list_causes(schema: Schema, path: str) -> Iterator[Cause]:
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     if list_type is not None and list_type not in ("atomic", "set", "map"):
         yield unsupported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "set", "map"))
     if list_type is not None and schema.get("type") != "array":
-        said = "must be array if x-kubernetes-list-type is specified"
-        yield invalid(f"{path}.type", schema.get("type", ""), said)
+        message = "must be array if x-kubernetes-list-type is specified"
+        yield invalid(f"{path}.type", schema.get("type", ""), message)
     if keys and list_type != "map":
-        said = "must be map if x-kubernetes-list-map-keys is non-empty"
-        place = f"{path}.x-kubernetes-list-type"
-        yield required(place, said) if list_type is None else invalid(place, list_type, said)
+        message = "must be map if x-kubernetes-list-map-keys is non-empty"
+        location = f"{path}.x-kubernetes-list-type"
+        yield required(location, message) if list_type is None else invalid(location, list_type, message)
     if list_type == "map" and not keys:
-        said = "must not be empty if x-kubernetes-list-type is map"
-        yield required(f"{path}.x-kubernetes-list-map-keys", said)
+        message = "must not be empty if x-kubernetes-list-type is map"
+        yield required(f"{path}.x-kubernetes-list-map-keys", message)
 
 
-def _of_inner(schema: Schema, path: str) -> Iterator[Cause]:
+def _nested_causes(schema: Schema, path: str) -> Iterator[Cause]:
     properties = schema.get("properties")
     for field, inner in properties.items() if isinstance(properties, dict) else ():
         if isinstance(inner, dict) and (path.count(".properties[") or field not in ("metadata", "apiVersion", "kind")):
-            yield from _of_schema(inner, f"{path}.properties[{field}]", root=False)
+            yield from _schema_causes(inner, f"{path}.properties[{field}]", root=False)
     for field in ("items", "additionalProperties"):
         if isinstance(inner := schema.get(field), dict):
-            yield from _of_schema(inner, f"{path}.{field}", root=False)
+            yield from _schema_causes(inner, f"{path}.{field}", root=False)
     free = schema.get("x-kubernetes-int-or-string") is True
     for field in ("allOf", "anyOf", "oneOf"):
         several = schema.get(field)
         for index, inner in enumerate(several if isinstance(several, list) else ()):
             if isinstance(inner, dict) and not free:
-                yield from _of_part(inner, f"{path}.{field}[{index}]")
+                yield from _junctor_causes(inner, f"{path}.{field}[{index}]")
     if isinstance(unwanted := schema.get("not"), dict):
-        yield from _of_part(unwanted, f"{path}.not")
+        yield from _junctor_causes(unwanted, f"{path}.not")
 
 
-def _of_part(schema: Schema, path: str) -> Iterator[Cause]:
-    for field, said in _OUTSIDE.items():
+def _junctor_causes(schema: Schema, path: str) -> Iterator[Cause]:
+    for field, message in _NOT_IN_JUNCTORS.items():
         if schema.get(field):
-            yield forbidden(f"{path}.{field}", said)
+            yield forbidden(f"{path}.{field}", message)
     properties = schema.get("properties")
     for field, inner in properties.items() if isinstance(properties, dict) else ():
         if isinstance(inner, dict):
-            yield from _of_part(inner, f"{path}.properties[{field}]")
+            yield from _junctor_causes(inner, f"{path}.properties[{field}]")
     if isinstance(items := schema.get("items"), dict):
-        yield from _of_part(items, f"{path}.items")
+        yield from _junctor_causes(items, f"{path}.items")
 
 
-class Names(ApiStruct, frozen=True, kw_only=True):
-    """What the kind is called."""
+class CustomNames(ApiStruct, frozen=True, kw_only=True):
+    """The names of a kind."""
 
     kind: str = ""
     plural: str = ""
@@ -224,7 +224,7 @@ class Names(ApiStruct, frozen=True, kw_only=True):
 
 
 class ScaleSubresource(ApiStruct, frozen=True, kw_only=True):
-    """Where objects say how many replicas they are to have, and have."""
+    """Paths to the desired and the actual number of replicas."""
 
     spec_replicas_path: str = ""
     status_replicas_path: str = ""
@@ -232,20 +232,20 @@ class ScaleSubresource(ApiStruct, frozen=True, kw_only=True):
 
 
 class Subresources(ApiStruct, frozen=True, kw_only=True):
-    """Whether the status and the scale have paths of their own."""
+    """The subresources of a version."""
 
     status: dict[str, object] | None = None
     scale: ScaleSubresource | None = None
 
 
 class Validation(ApiStruct, frozen=True, kw_only=True):
-    """What objects of a version look like."""
+    """The schema of a version."""
 
     open_api_v3_schema: dict[str, object] | None = msgspec.field(default=None, name="openAPIV3Schema")
 
 
-class Version(ApiStruct, frozen=True, kw_only=True):
-    """A version in which the kind is served."""
+class CustomVersion(ApiStruct, frozen=True, kw_only=True):
+    """A version of a kind."""
 
     name: str = ""
     served: bool = False
@@ -259,23 +259,23 @@ class Specification(ApiStruct, frozen=True, kw_only=True):
     """The `spec` of a definition."""
 
     group: str = ""
-    names: Names = Names()
+    names: CustomNames = CustomNames()
     scope: str = ""
-    versions: tuple[Version, ...] = ()
+    versions: tuple[CustomVersion, ...] = ()
 
 
 @kind("apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False)
 class CustomResourceDefinition(ApiObject, frozen=True, kw_only=True):
-    """A kind that a user defines."""
+    """The definition of a custom kind."""
 
     spec: Specification = Specification()
     status: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
-    """List what a definition serves: its kind in every served version, all of them views of the same objects.
+def defined_resources(definition: CustomResourceDefinition) -> Iterator[ApiResource]:
+    """Yield the resources of a definition: one per served version, all views of the same objects.
 
-    The objects are kept under a version that a plugin has declared, if there is one: then it can read them.
+    Objects are stored in a version that a plugin has declared, if there is one, so that the plugin can read them.
     """
     spec = definition.spec
     kinds: dict[str, Kind[ApiObject]] = {}
@@ -283,7 +283,7 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
         names = f"{spec.group}/{version.name}", spec.names.kind
         foreign = foreign_kind(*names, spec.names.plural, namespaced=spec.scope == "Namespaced")
         kinds[version.name] = kind_named(*names) or foreign
-    if not kinds or not _names_accepted(definition.status):
+    if not kinds or not _has_accepted_names(definition.status):
         return
     declared = (each for each in kinds.values() if kind_named(each.api_version, each.name) is not None)
     marked = (kinds[version.name] for version in spec.versions if version.storage)
@@ -293,7 +293,7 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
         if parts.scale is not None:
             paths = ScalePaths(*(path.removeprefix(".") for path in msgspec.structs.astuple(parts.scale)))
         if version.served:
-            yield Resource(
+            yield ApiResource(
                 served,
                 stored,
                 spec.names.singular or spec.names.kind.lower(),
@@ -302,32 +302,33 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
                 version.additional_printer_columns,
                 subresources=frozenset(name for name in ("status", "scale") if getattr(parts, name) is not None),
                 scale=paths,
-                shown=as_is if served is stored else partial(_under, served.api_version),
-                read=as_is if served is stored else partial(_under, stored.api_version),
+                to_view=identity if served is stored else partial(_with_api_version, served.api_version),
+                from_view=identity if served is stored else partial(_with_api_version, stored.api_version),
                 custom=CustomKind(version.schema.open_api_v3_schema),
             )
 
 
-def _under(api_version: str, data: Data) -> Data:
+def _with_api_version(api_version: str, data: Data) -> Data:
     return {**data, "apiVersion": api_version}
 
 
-def _names_accepted(status: Data) -> bool:
-    """Return whether nothing is known against the names of a definition."""
+def _has_accepted_names(status: Data) -> bool:
     return not any(
         each.get("type") == "NamesAccepted" and each.get("status") == "False" for each in entries(status, "conditions")
     )
 
 
-def accepted(definition: Data, now: str, others: Iterable[CustomResourceDefinition] = ()) -> Data:
-    """Say in a definition's status whether its kind is served: clients wait for that.
+def establish(definition: Data, now: str, others: Iterable[CustomResourceDefinition] = ()) -> Data:
+    """Return a definition with the status that clients wait for: whether its kind is served.
 
-    It is not if another definition of the group, of those that are served, has one of its names.
+    It is not if a served definition of the same group uses one of its names.
     """
     spec = mapping(definition, "spec")
     versions = [version.get("name") for version in entries(spec, "versions") if version.get("storage")]
-    served = [each.spec for each in others if _names_accepted(each.status) and each.metadata.name != name(definition)]
-    reason, message = _conflict(spec, [each for each in served if each.group == spec.get("group")])
+    served = [
+        each.spec for each in others if _has_accepted_names(each.status) and each.metadata.name != name(definition)
+    ]
+    reason, message = _name_conflict(spec, [each for each in served if each.group == spec.get("group")])
     is_accepted = reason == "NoConflicts"
     established = ("NotAccepted", "not all names are accepted")
     if is_accepted:
@@ -344,19 +345,19 @@ def accepted(definition: Data, now: str, others: Iterable[CustomResourceDefiniti
     return {**definition, "status": status}
 
 
-def _conflict(spec: Data, served: Iterable[Specification]) -> tuple[str, str]:
-    """Find the name that another one has, in the words of the API server's naming controller."""
+def _name_conflict(spec: Data, served: Iterable[Specification]) -> tuple[str, str]:
+    """Find a name that another definition uses; reason and message are those of the naming controller."""
     resources, kinds = set[str](), set[str]()
     for other in served:
         resources |= {other.names.plural, other.names.singular, *other.names.short_names}
         kinds |= {other.names.kind, other.names.list_kind}
     names = mapping(spec, "names")
-    found = ("NoConflicts", "no conflicts found")
+    conflict = ("NoConflicts", "no conflicts found")
     for field, used in (("plural", resources), ("singular", resources), ("kind", kinds), ("listKind", kinds)):
         if (wanted := text(names, field)) in used and wanted:
-            found = f"{field[0].upper()}{field[1:]}Conflict", f'"{wanted}" is already in use'
+            conflict = f"{field[0].upper()}{field[1:]}Conflict", f'"{wanted}" is already in use'
     short = names.get("shortNames")
-    if taken := [each for each in (short if isinstance(short, list) else ()) if each in resources]:
-        said = [f'"{each}" is already in use' for each in taken]
-        found = "ShortNamesConflict", said[0] if len(said) == 1 else f"[{', '.join(said)}]"
-    return found
+    if used_names := [each for each in (short if isinstance(short, list) else ()) if each in resources]:
+        messages = [f'"{each}" is already in use' for each in used_names]
+        conflict = "ShortNamesConflict", messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    return conflict

@@ -1,1 +1,1 @@
-"""The four ways to patch an object."""
+"""JSON patches, merge patches and strategic merge patches."""

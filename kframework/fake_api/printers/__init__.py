@@ -1,1 +1,1 @@
-"""Objects as the tables that kubectl prints."""
+"""Tables of objects, as `kubectl get` prints them."""

@@ -1,6 +1,6 @@
-r"""The columns of kinds that are not built in, as CustomResourceDefinitions describe them, and their JSONPath subset.
+r"""The printer columns of CustomResourceDefinitions, and their subset of JSONPath.
 
-That is names (`.status.phase`, `['a.b']`, `a\.b`), indexes of a list (`[0]`, `[-1]`, `[*]`), and filters by equality:
+It has names (`.status.phase`, `['a.b']`, `a\.b`), list indexes (`[0]`, `[-1]`, `[*]`), and filters by equality:
 `.status.conditions[?(@.type=="Ready")].status`.
 """
 
@@ -14,17 +14,18 @@ from typing import cast
 
 import msgspec
 
-from kframework.fake_api.printers.layouts import Cell, Document, Layout, layout, since
+from kframework.fake_api.printers.layouts import Cell, TableLayout, format_elapsed, lay_out
+from kframework.fake_api.wire.documents import Data
 from kframework.objects import PrinterColumn
 
-#: Makes of one value those that stand below it.
+#: Returns the values below a value.
 Step = Callable[[object], Iterator[object]]
 
 _STEP = re.compile(
     r"""
     \.?(?P<name>(?:\\.|[^.\[\]\\'"\s*?()])+)
     | \[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]
-    | \[(?P<place>-?\d+)\]
+    | \[(?P<index>-?\d+)\]
     | (?P<every>\[\*\]|\.\*)
     | \[\?\(\s*@(?P<below>[^=!<>]+?)\s*==\s*(?P<value>"[^"]*"|'[^']*'|[^)]+?)\s*\)\]
     """,
@@ -32,42 +33,42 @@ _STEP = re.compile(
 )
 
 
-def json_path(written: str) -> Step:
-    """Read a path; what it returns finds all that stands there, and nothing if the path is none that is understood."""
+def compile_json_path(path: str) -> Step:
+    """Compile a path into a function that yields all values at it; an unsupported path yields nothing."""
     steps: list[Step] = []
-    rest = written.strip().removeprefix("{").removesuffix("}").removeprefix("$")
+    rest = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     while rest:
         match = _STEP.match(rest)
         if match is None:
             return lambda document: iter(())
-        steps.append(_step(match))
+        steps.append(_compile_step(match))
         rest = rest[match.end() :]
 
     def find(document: object) -> Iterator[object]:
-        found = [document]
+        values = [document]
         for step in steps:
-            found = [below for each in found for below in step(each)]
-        return iter(found)
+            values = [below for each in values for below in step(each)]
+        return iter(values)
 
     return find
 
 
-def _step(match: re.Match[str]) -> Step:
+def _compile_step(match: re.Match[str]) -> Step:
     if match["name"] is not None or match["quote"]:
         name = match["quoted"] if match["quote"] else re.sub(r"\\(.)", r"\1", match["name"])
         return lambda value: iter([value[name]] if isinstance(value, dict) and name in value else [])
-    if match["place"]:
-        place = int(match["place"])
+    if match["index"]:
+        index = int(match["index"])
         return lambda value: iter(
-            [value[place]] if isinstance(value, list) and -len(value) <= place < len(value) else []
+            [value[index]] if isinstance(value, list) and -len(value) <= index < len(value) else []
         )
     if match["every"]:
         return lambda value: iter(
             value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         )
-    below, wanted = json_path(match["below"]), match["value"].strip("\"'")
+    below, expected = compile_json_path(match["below"]), match["value"].strip("\"'")
     return lambda value: (
-        element for element in (value if isinstance(value, list) else ()) if wanted in map(_text, below(element))
+        element for element in (value if isinstance(value, list) else ()) if expected in map(_text, below(element))
     )
 
 
@@ -76,13 +77,13 @@ def _text(value: object) -> str:
 
 
 @lru_cache(maxsize=256)
-def custom_layout(columns: tuple[PrinterColumn, ...]) -> Layout:
-    """Lay a kind out: its name, then these columns, or its age if there are none."""
+def custom_layout(columns: tuple[PrinterColumn, ...]) -> TableLayout:
+    """Return the layout of a kind: its name, then these columns, or its age without any."""
     if not columns:
-        return layout("Name, Age")
-    name = layout("Name")
-    fills = [_fill(column) for column in columns]
-    described: list[Document] = [
+        return lay_out("Name, Age")
+    name = lay_out("Name")
+    readers = [_cell_reader(column) for column in columns]
+    described: list[Data] = [
         {
             "name": column.name,
             "type": column.type,
@@ -92,27 +93,27 @@ def custom_layout(columns: tuple[PrinterColumn, ...]) -> Layout:
         }
         for column in columns
     ]
-    return Layout(
+    return TableLayout(
         name.columns + described,
-        lambda document, now: (*name.cells(document, now), *(fill(document, now) for fill in fills)),
+        lambda document, now: (*name.cells(document, now), *(read(document, now) for read in readers)),
     )
 
 
-def _fill(column: PrinterColumn) -> Callable[[Document, float], Cell]:
-    """Fill a cell as kube-apiserver does: nothing where nothing of the column's type stands."""
-    path = json_path(column.json_path)
+def _cell_reader(column: PrinterColumn) -> Callable[[Data, float], Cell]:
+    """Return a cell reader as in kube-apiserver: empty unless there is a value of the column's type."""
+    path = compile_json_path(column.json_path)
 
-    def joined(document: Document, now: float) -> Cell:
-        found = [each for each in path(document) if each is not None]
-        written = [each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in found]
-        return " ".join(written) if written else None
+    def join_values(document: Data, now: float) -> Cell:
+        values = [each for each in path(document) if each is not None]
+        texts = [each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in values]
+        return " ".join(texts) if texts else None
 
     match column.type:
         case "string":
-            return joined
+            return join_values
         case "date":
             return lambda document, now: (
-                since(found, now) if isinstance(found := next(path(document), None), str) else None
+                format_elapsed(found, now) if isinstance(found := next(path(document), None), str) else None
             )
         case "boolean":
             return lambda document, now: found if isinstance(found := next(path(document), None), bool) else None
@@ -123,5 +124,5 @@ def _fill(column: PrinterColumn) -> Callable[[Document, float], Cell]:
     return lambda document, now: None
 
 
-def _number(found: object, wanted: type[int] | UnionType) -> Cell:
-    return cast("Cell", found) if isinstance(found, wanted) and not isinstance(found, bool) else None
+def _number(value: object, expected: type[int] | UnionType) -> Cell:
+    return cast("Cell", value) if isinstance(value, expected) and not isinstance(value, bool) else None

@@ -1,4 +1,4 @@
-"""How the columns of a table are described: titles, values, and ages as kubectl prints them."""
+"""Layouts of tables: column titles, cell values, and ages as kubectl prints them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kframework.clock import seconds_of
+from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import flag, name, text, value
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
-#: Units, each with that of its rest, and below how many seconds the rest is written, and the unit used at all.
+#: Unit, its letter, subunit, its letter, below how many seconds the subunit is shown, and where the unit ends.
 _DURATIONS: tuple[tuple[int, str, int, str, int, float], ...] = (
     (_MINUTE, "m", 1, "s", 10 * _MINUTE, 3 * _HOUR),
     (_HOUR, "h", _MINUTE, "m", 8 * _HOUR, 2 * _DAY),
@@ -19,23 +20,23 @@ _DURATIONS: tuple[tuple[int, str, int, str, int, float], ...] = (
 )
 
 
-def age(document: object, now: float) -> str:
-    """Say how old an object is."""
-    return since(text(document, "metadata.creationTimestamp"), now)
+def format_age(document: object, now: float) -> str:
+    """Format the age of an object."""
+    return format_elapsed(text(document, "metadata.creationTimestamp"), now)
 
 
-def since(timestamp: str, now: float) -> str:
-    """Say how long ago an RFC 3339 timestamp was, `<unknown>` if there is none."""
+def format_elapsed(timestamp: str, now: float) -> str:
+    """Format the time since an RFC 3339 timestamp, `<unknown>` if it is empty."""
     if not timestamp:
         return "<unknown>"
     try:
-        return human_duration(now - seconds_of(timestamp))
+        return format_duration(now - seconds_of(timestamp))
     except ValueError:
         return "<invalid>"
 
 
-def human_duration(seconds: float) -> str:
-    """Write a duration with two or three digits; clocks that differ by less than two seconds are forgiven."""
+def format_duration(seconds: float) -> str:
+    """Format a duration with two or three digits; up to two seconds of clock skew are tolerated."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -46,61 +47,62 @@ def human_duration(seconds: float) -> str:
     return f"{whole // unit}{letter}" + (f"{parts}{part_letter}" if parts else "")
 
 
-Document = dict[str, object]
 #: None is an empty cell.
 Cell = str | int | float | bool | None
 
-#: Fills one cell, at a time in seconds since 1970.
-Fill = Callable[[Document, float], Cell]
+#: Reads one cell, at a time in seconds since 1970.
+CellReader = Callable[[Data, float], Cell]
 
 
-class Layout(NamedTuple):
-    """The columns of a kind, as the API describes them, and what fills a row of them."""
+class TableLayout(NamedTuple):
+    """The columns of a kind as the API describes them, and the reader of a row."""
 
-    columns: list[Document]
-    cells: Callable[[Document, float], tuple[Cell, ...]]
+    columns: list[Data]
+    cells: Callable[[Data, float], tuple[Cell, ...]]
 
 
-def layout(written: str, computed: Mapping[str, Fill] = {}) -> Layout:
-    """Lay a kind out as `Title, (Title), Title:type=path|default`.
+def lay_out(written: str, computed: Mapping[str, CellReader] = {}) -> TableLayout:
+    """Parse a layout such as `Title, (Title), Title:type=path|default`.
 
-    A column in parentheses shows in the output format `wide` only; one holds strings, if no other type stands there. It
-    is filled with what stands at its path, and where it has none, with what is computed for its title.
+    A column in parentheses appears only in the output format `wide`; the type is string by default. A cell is the value
+    at the path; without a path it is computed by the reader of its title.
     """
-    described = columns(written)
+    described = parse_columns(written)
     paths = [column.partition("=")[2] for column in written.split(", ")]
-    fills = [
-        _at(path, column["type"]) if path else computed.get(str(column["name"])) or _OF_EVERY_KIND[str(column["name"])]
+    readers = [
+        _path_reader(path, column["type"])
+        if path
+        else computed.get(str(column["name"])) or _COMMON_COLUMNS[str(column["name"])]
         for column, path in zip(described, paths, strict=True)
     ]
-    return Layout(described, lambda document, now: tuple([fill(document, now) for fill in fills]))
+    return TableLayout(described, lambda document, now: tuple([read(document, now) for read in readers]))
 
 
-def columns(written: str) -> list[Document]:
+def parse_columns(written: str) -> list[Data]:
     """Describe the columns of a layout as the API does."""
-    described: list[Document] = []
+    described: list[Data] = []
     for each in written.split(", "):
         column, is_wide = each.partition("=")[0], each.startswith("(")
         title, _, type_name = (column[1:-1] if is_wide else column).partition(":")
-        form = "name" if title == "Name" else ""
-        of_column: Document = {"name": title, "type": type_name or "string", "format": form}
-        described.append({**of_column, "description": "", "priority": int(is_wide)})
+        text_format = "name" if title == "Name" else ""
+        definition: Data = {"name": title, "type": type_name or "string", "format": text_format}
+        described.append({**definition, "description": "", "priority": int(is_wide)})
     return described
 
 
-def _at(written: str, type_name: object) -> Fill:
-    """Fill a cell with what stands at a path, or with the default where nothing of its type does."""
+def _path_reader(written: str, type_name: object) -> CellReader:
+    """Return a reader of the value at a path, or of the default if there is no value of this type."""
     path, _, default = written.partition("|")
     if type_name == "boolean":
         return lambda document, now: flag(document, path)
     if type_name == "integer":
-        return lambda document, now: found if isinstance(found := value(document, path), int) else int(default or 0)
-    return lambda document, now: _shown(value(document, path)) or default
+        return lambda document, now: number if isinstance(number := value(document, path), int) else int(default or 0)
+    return lambda document, now: _format_value(value(document, path)) or default
 
 
-def _shown(found: object) -> str:
-    """Show a text, or a quantity or percentage that was written as a number."""
-    return str(found) if isinstance(found, str | int | float) and not isinstance(found, bool) else ""
+def _format_value(cell: object) -> str:
+    """Format a text, or a quantity or percentage written as a number."""
+    return str(cell) if isinstance(cell, str | int | float) and not isinstance(cell, bool) else ""
 
 
-_OF_EVERY_KIND: dict[str, Fill] = {"Name": lambda document, now: name(document), "Age": age}
+_COMMON_COLUMNS: dict[str, CellReader] = {"Name": lambda document, now: name(document), "Age": format_age}

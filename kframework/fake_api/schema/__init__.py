@@ -1,4 +1,4 @@
-"""What the API server knows of the shape of objects: OpenAPI documents, decoding, defaults, validation.
+"""Schemas of objects: OpenAPI documents, decoding, defaults, validation.
 
-Fields and their types come from Kubernetes' OpenAPI document (`kframework.objects.openapi`).
+Fields and types come from Kubernetes' OpenAPI document (`kframework.objects.openapi`).
 """

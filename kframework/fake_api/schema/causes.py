@@ -1,4 +1,4 @@
-"""Why an object is invalid: one cause a field, worded as Kubernetes' validation does, all in one error."""
+"""Causes of an invalid object: one per field, with the texts of Kubernetes' validation, in one error."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kframework.client.api_errors import cause_of, together
+from kframework.client.api_errors import cause_reason, join_messages
 from kframework.errors import ClusterError
 
 
 class Cause(NamedTuple):
-    """A field, and what is wrong with it."""
+    """A problem of a field."""
 
     field: str
     message: str
@@ -23,73 +23,73 @@ class Cause(NamedTuple):
 
 
 class InvalidObjectError(ClusterError):
-    """Raised for an object that says nonsense, with every cause of it."""
+    """Raised for an invalid object, with all causes."""
 
     def __init__(self, kind: str, group: str, name: str, causes: Sequence[Cause]) -> None:
         qualified = f"{kind}.{group}" if group else kind
-        message = f"{qualified} {_quoted(name)} is invalid: {together(map(str, causes))}"
-        told = ({"reason": each.reason, "message": each.message, "field": each.field} for each in causes)
-        super().__init__(message, status=422, reason="Invalid", causes=tuple(told))
+        message = f"{qualified} {_quote(name)} is invalid: {join_messages(map(str, causes))}"
+        details = ({"reason": each.reason, "message": each.message, "field": each.field} for each in causes)
+        super().__init__(message, status=422, reason="Invalid", causes=tuple(details))
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """Say that a field must be there."""
+    """Return the cause for a missing field."""
     return _cause(field, "Required value", detail)
 
 
 def invalid(field: str, value: object, detail: str) -> Cause:
-    """Say that a field cannot have its value."""
-    return _cause(field, "Invalid value", detail, written(value))
+    """Return the cause for an invalid value."""
+    return _cause(field, "Invalid value", detail, format_value(value))
 
 
 def invalid_type(field: str, value: object, detail: str) -> Cause:
-    """Say that a value is of another type than its schema says."""
+    """Return the cause for a value of the wrong type."""
     return invalid(field, value, detail)._replace(reason="FieldValueTypeInvalid")
 
 
 def forbidden(field: str, detail: str) -> Cause:
-    """Say that a field must not be there, or not be changed."""
+    """Return the cause for a field that must not be set, or changed."""
     return _cause(field, "Forbidden", detail)
 
 
 def duplicate(field: str, value: object) -> Cause:
-    """Say that a value stands twice."""
-    return _cause(field, "Duplicate value", "", written(value))
+    """Return the cause for a duplicate value."""
+    return _cause(field, "Duplicate value", "", format_value(value))
 
 
 def not_found(field: str, value: object) -> Cause:
-    """Say that what is named is not there."""
-    return _cause(field, "Not found", "", written(value))
+    """Return the cause for a reference to something that does not exist."""
+    return _cause(field, "Not found", "", format_value(value))
 
 
 def unsupported(field: str, value: object, supported: Iterable[str]) -> Cause:
-    """Say that a value is none of those that there are."""
-    listed = ", ".join(map(_quoted, supported))
-    return _cause(field, "Unsupported value", f"supported values: {listed}" if listed else "", written(value))
+    """Return the cause for a value that is not one of those supported."""
+    choices = ", ".join(map(_quote, supported))
+    return _cause(field, "Unsupported value", f"supported values: {choices}" if choices else "", format_value(value))
 
 
 def too_long(field: str, longest: int) -> Cause:
-    """Say that a text is too long; `longest` is in bytes."""
+    """Return the cause for a text that exceeds `longest` bytes."""
     return _cause(field, "Too long", f"may not be more than {longest} bytes")
 
 
 def too_many(field: str, count: int, most: int) -> Cause:
-    """Say that a list or a map has too much in it."""
+    """Return the cause for a list or map with too many items."""
     return _cause(field, "Too many", f"must have at most {most} items", str(count))
 
 
-def written(value: object) -> str:
-    """Write a value as messages have it."""
+def format_value(value: object) -> str:
+    """Format a value as in messages."""
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text) if isinstance(value, dict | list) else text
 
 
-def _cause(field: str, what: str, detail: str, value: str = "") -> Cause:
-    message = ": ".join(part for part in (what, value, detail) if part)
-    return Cause(field, message, cause_of(what))
+def _cause(field: str, problem: str, detail: str, value: str = "") -> Cause:
+    message = ": ".join(part for part in (problem, value, detail) if part)
+    return Cause(field, message, cause_reason(problem))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

@@ -1,6 +1,6 @@
-"""Whether a body can be read as an object of its kind, in the words of Go's decoder.
+"""Decode a body as an object of its kind, with the errors of Go's decoder.
 
-The decoder notes the first value of a wrong type and reads on; what a type reads by itself (times, quantities) ends it.
+It reports the first value of a wrong type but reads on; types with their own decoder (times, quantities) stop it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kframework.objects.quantity import Quantity, QuantityError
 _QUANTITY_SHAPE = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d?:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
-#: A time, part by part, each as Go's layout spells it.
+#: The parts of a time, with their names in Go's layout.
 _PARTS = (
     *((r"\d{4}", "2006"), ("-", "-"), (r"(0[1-9]|1[0-2])", "01"), ("-", "-"), (r"\d\d", "02"), ("T", "T")),
     *((r"\d\d?", "15"), (":", ":"), (r"\d\d", "04"), (":", ":"), (r"\d\d([.,]\d+)?", "05"), ("Z", "Z07:00")),
 )
 
-#: Texts for which Go has types of their own, of those that people write.
-_NAMED = {
+#: Go's names of string types, as far as users set their fields.
+_GO_STRING_TYPES = {
     ("Container", "imagePullPolicy"): "v1.PullPolicy",
     ("Container", "terminationMessagePolicy"): "v1.TerminationMessagePolicy",
     ("ContainerPort", "protocol"): "v1.Protocol",
@@ -43,8 +43,8 @@ _NAMED = {
     ("Toleration", "effect"): "v1.TaintEffect",
     ("Toleration", "operator"): "v1.TolerationOperator",
 }
-#: What Go calls the types of single values, where it has another name.
-_GO = {
+#: Go's names of scalar types, where they differ.
+_GO_TYPES = {
     "boolean": "bool",
     "double": "float64",
     "byte": "[]uint8",
@@ -54,24 +54,24 @@ _GO = {
 }
 
 
-class _Place(NamedTuple):
-    """Where a value stands: in which field of which type, on which path; elements of lists and maps have no path."""
+class _FieldLocation(NamedTuple):
+    """A field with its type and path; elements of lists and maps have no path of their own."""
 
     definition: str
     field: str
     path: tuple[str, ...]
 
 
-class _Unreadable(Exception):
-    """A value that its type cannot read."""
+class _DecodeError(Exception):
+    """Raised for a value that its type cannot decode."""
 
 
-def undecodable(data: object, definition: str, path: tuple[str, ...] = ()) -> str:
-    """Return why a value is no object of this type, empty if it is one; `path` is where it stands in the body."""
+def decoding_problem(data: object, definition: str, path: tuple[str, ...] = ()) -> str:
+    """Return why a value is not of this type, "" if it is; `path` is its path in the body."""
     decoder = _Decoder()
     try:
-        decoder.read(data, reference_to(definition), _Place(definition, "", path))
-    except _Unreadable as why:
+        decoder.read(data, reference_to(definition), _FieldLocation(definition, "", path))
+    except _DecodeError as why:
         return str(why)
     return decoder.mistake
 
@@ -80,108 +80,108 @@ class _Decoder:
     def __init__(self) -> None:
         self.mistake = ""
 
-    def read(self, data: object, schema: Schema, place: _Place) -> None:
+    def read(self, data: object, schema: Schema, location: _FieldLocation) -> None:
         if not isinstance(data, dict):
             if data is not None:
-                self._note(_spoken(data), schema, place)
+                self._record(_json_type(data), schema, location)
             return
         definition = schema.definition_name
-        for name, simple, field in _to_read(definition, tuple(data)):
+        for name, simple, field in _known_fields(definition, tuple(data)):
             value = data[name]
             if value.__class__ is not simple:
-                self._value(value, field, _Place(definition, name, (*place.path, name)))
+                self._value(value, field, _FieldLocation(definition, name, (*location.path, name)))
 
-    def _value(self, value: object, schema: Schema, place: _Place) -> None:
+    def _value(self, value: object, schema: Schema, location: _FieldLocation) -> None:
         if value is None:
             return
         if schema.items is not None and isinstance(value, list):
             for item in value:
-                self._value(item, schema.element, place)
+                self._value(item, schema.element, location)
         elif schema.additional_properties is not None and isinstance(value, dict):
             inner = schema.element
-            simple = _right(inner)
+            simple = _simple_class(inner)
             for item in value.values():
                 if item.__class__ is not simple:
-                    self._value(item, inner, place)
+                    self._value(item, inner, location)
         elif schema.items is not None or schema.additional_properties is not None:
-            self._note(_spoken(value), schema, place)
+            self._record(_json_type(value), schema, location)
         elif properties(schema.definition_name):
-            self.read(value, schema, place)
+            self.read(value, schema, location)
         else:
-            self._simple(value, schema, place)
+            self._simple(value, schema, location)
 
-    def _simple(self, value: object, schema: Schema, place: _Place) -> None:
+    def _simple(self, value: object, schema: Schema, location: _FieldLocation) -> None:
         match schema.value_type:
             case "Quantity":
                 text = value.strip() if isinstance(value, str) else json.dumps(value)
                 if not re.fullmatch(_QUANTITY_SHAPE[1:-1], text, re.ASCII):
-                    raise _Unreadable(f"quantities must match the regular expression '{_QUANTITY_SHAPE}'")
+                    raise _DecodeError(f"quantities must match the regular expression '{_QUANTITY_SHAPE}'")
                 try:
                     Quantity.parse(text)
                 except QuantityError:
-                    raise _Unreadable("unable to parse quantity's suffix") from None
+                    raise _DecodeError("unable to parse quantity's suffix") from None
             case "byte" if isinstance(value, str):
                 try:
                     base64.b64decode("".join(value.splitlines()), validate=True)
                 except (binascii.Error, ValueError):
                     illegal = re.search(r"[^A-Za-z0-9+/\r\n]", value)
-                    place_of_it = illegal.start() if illegal else len(value) // 4 * 4
-                    raise _Unreadable(f"illegal base64 data at input byte {place_of_it}") from None
+                    offset = illegal.start() if illegal else len(value) // 4 * 4
+                    raise _DecodeError(f"illegal base64 data at input byte {offset}") from None
             case "Time" | "MicroTime":
-                _check_time(value, place)
+                _check_time(value, location)
             case "int32" | "int64" as type:
-                self._integer(value, int(type.removeprefix("int")), place)
+                self._integer(value, int(type.removeprefix("int")), location)
             case "IntOrString" if not isinstance(value, str):
-                self._integer(value, 32, place)
+                self._integer(value, 32, location)
             case "string" | "byte" | "boolean" | "double" as type:
-                if _spoken(value) != {"boolean": "bool", "double": "number"}.get(type, "string"):
-                    self._note(_spoken(value), schema, place)
+                if _json_type(value) != {"boolean": "bool", "double": "number"}.get(type, "string"):
+                    self._record(_json_type(value), schema, location)
 
-    def _integer(self, value: object, size: int, place: _Place) -> None:
+    def _integer(self, value: object, size: int, location: _FieldLocation) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self._note(_spoken(value), f"int{size}", place)
+            self._record(_json_type(value), f"int{size}", location)
         elif isinstance(value, float) or not -(1 << size - 1) <= value < 1 << size - 1:
-            self._note(f"number {value}", f"int{size}", place)
+            self._record(f"number {value}", f"int{size}", location)
 
-    def _note(self, spoken: str, type: Schema | str, place: _Place) -> None:
+    def _record(self, json_type: str, type: Schema | str, location: _FieldLocation) -> None:
         if not self.mistake:
-            self.mistake = _cannot(spoken, type if isinstance(type, str) else _in_go(type, place), place)
+            self.mistake = _problem(json_type, type if isinstance(type, str) else _go_type(type, location), location)
 
 
-@lru_cache(maxsize=4096)  # thousands of pods have the same few shapes
-def _to_read(definition: str, names: tuple[str, ...]) -> tuple[tuple[str, type[object] | None, Schema], ...]:
-    """List the fields of an object that its type has, each with the class that is right without another look."""
+@lru_cache(maxsize=4096)  # thousands of pods share a few shapes
+def _known_fields(definition: str, names: tuple[str, ...]) -> tuple[tuple[str, type[object] | None, Schema], ...]:
+    """List the known fields of an object, each with the class that needs no further check."""
     known = properties(definition)
-    return tuple((name, _right(known[name]), known[name]) for name in names if name in known)
+    return tuple((name, _simple_class(known[name]), known[name]) for name in names if name in known)
 
 
-def _right(schema: Schema) -> type[object] | None:
+def _simple_class(schema: Schema) -> type[object] | None:
     return {"string": str, "boolean": bool}.get(schema.value_type)
 
 
-def _check_time(value: object, place: _Place) -> None:
-    """Raise _Unreadable for what is no time, in the words of Go, which names the part where its layout ends to fit."""
+def _check_time(value: object, location: _FieldLocation) -> None:
+    """Raise _DecodeError for an invalid time; Go names the part at which its layout stops matching."""
     if not isinstance(value, str):
-        raise _Unreadable(_cannot(_spoken(value), "string", place))
+        raise _DecodeError(_problem(_json_type(value), "string", location))
     if not value or _TIME.fullmatch(value):
         return
     rest, parts = value, list(_PARTS)
-    while len(parts) > 1 and (found := re.match(parts[0][0], rest, re.ASCII)):
-        rest = rest[found.end() :]
+    while len(parts) > 1 and (match := re.match(parts[0][0], rest, re.ASCII)):
+        rest = rest[match.end() :]
         del parts[0]
-    failed = f"cannot parse {json.dumps(rest, ensure_ascii=False)} as {json.dumps(parts[0][1])}"
+    problem = f"cannot parse {json.dumps(rest, ensure_ascii=False)} as {json.dumps(parts[0][1])}"
     quoted = json.dumps(value, ensure_ascii=False)
-    raise _Unreadable(f'parsing time {quoted} as "2006-01-02T15:04:05Z07:00": {failed}')
+    raise _DecodeError(f'parsing time {quoted} as "2006-01-02T15:04:05Z07:00": {problem}')
 
 
-def _cannot(spoken: str, type: str, place: _Place) -> str:
-    if not place.path:
-        return f"json: cannot unmarshal {spoken} into Go value of type {type}"
-    where = f"{short_name(place.definition)}.{'.'.join(place.path)}"
-    return f"json: cannot unmarshal {spoken} into Go struct field {where} of type {type}"
+def _problem(json_type: str, type: str, location: _FieldLocation) -> str:
+    if not location.path:
+        return f"json: cannot unmarshal {json_type} into Go value of type {type}"
+    go_field = f"{short_name(location.definition)}.{'.'.join(location.path)}"
+    return f"json: cannot unmarshal {json_type} into Go struct field {go_field} of type {type}"
 
 
-def _spoken(value: object) -> str:
+def _json_type(value: object) -> str:
     match value:
         case bool():
             return "bool"
@@ -194,14 +194,13 @@ def _spoken(value: object) -> str:
     return "object"
 
 
-def _in_go(schema: Schema, place: _Place) -> str:
-    """Spell a type as Go does."""
+def _go_type(schema: Schema, location: _FieldLocation) -> str:
     if schema.items is not None:
-        return f"[]{_in_go(schema.items, place)}"
+        return f"[]{_go_type(schema.items, location)}"
     if schema.additional_properties is not None:
-        values = _in_go(schema.additional_properties, place)
-        return "v1.ResourceList" if values == _GO["Quantity"] else f"map[string]{values}"
+        values = _go_type(schema.additional_properties, location)
+        return "v1.ResourceList" if values == _GO_TYPES["Quantity"] else f"map[string]{values}"
     if properties(schema.definition_name):
         return ".".join(schema.definition_name.rsplit(".", 2)[1:])
     type = schema.value_type
-    return _NAMED.get((short_name(place.definition), place.field), _GO.get(type, type))
+    return _GO_STRING_TYPES.get((short_name(location.definition), location.field), _GO_TYPES.get(type, type))

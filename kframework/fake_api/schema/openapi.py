@@ -1,6 +1,6 @@
-"""The OpenAPI documents: what clients look up before they explain, validate or dare to ask for a dry run.
+"""OpenAPI documents, which clients use to explain and validate, and before a dry run.
 
-A document is made when somebody asks for it, and kept until what it describes is another.
+A document is built on the first request, and kept until its kinds change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from kframework.client.transport import JSON, Request, Response
-from kframework.fake_api.served import Resource, group_version_kind
+from kframework.fake_api.resources import ApiResource, group_version_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.objects.openapi.definitions import (
     OBJECT_META,
@@ -32,10 +32,10 @@ _PARAMETERS = [
     {"name": "force", "in": "query", "schema": {"type": "boolean", "uniqueItems": True}},
 ]
 _COMPONENT = "#/components/schemas/"
-#: Definitions that are in the document of every group.
-_EVERYWHERE = tuple(f"io.k8s.apimachinery.pkg.apis.meta.v1.{name}" for name in ("DeleteOptions", "Status"))
-#: Definitions that have another form in version 3.
-_VERSION_3: dict[str, Data] = {
+#: Definitions in the documents of all groups.
+_COMMON_DEFINITIONS = tuple(f"io.k8s.apimachinery.pkg.apis.meta.v1.{name}" for name in ("DeleteOptions", "Status"))
+#: Definitions that differ in version 3.
+_V3_DEFINITIONS: dict[str, Data] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
         "format": "int-or-string",
@@ -45,82 +45,82 @@ _VERSION_3: dict[str, Data] = {
 
 
 class OpenApi:
-    """Answers what clients ask of `/openapi`."""
+    """Answers requests for `/openapi`."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[str, bytes]] = {}
+        self._cache: dict[str, tuple[str, bytes]] = {}
 
-    def index(self, request: Request, served: Iterable[Resource]) -> Response:
-        """Answer `GET /openapi/v3`: where the description of each version stands."""
-        places = {
-            place: {"serverRelativeURL": f"/openapi/v3/{place}?hash={_hash(place, members)}"}
-            for place, members in _by_place(served).items()
+    def answer_index(self, request: Request, served: Iterable[ApiResource]) -> Response:
+        """Answer `GET /openapi/v3`: the URLs of all versions' documents."""
+        paths = {
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_document_tag(path, members)}"}
+            for path, members in _by_path(served).items()
         }
-        body = msgspec.json.encode({"paths": places})
-        return _unless_known(request, hashlib.sha256(body).hexdigest().upper(), body)
+        body = msgspec.json.encode({"paths": paths})
+        return _conditional_response(request, hashlib.sha256(body).hexdigest().upper(), body)
 
-    def prepare(self, path: str, served: Sequence[Resource]) -> None:
-        """Make the document of a path, if there is one, for those who ask for it later."""
-        place = path.strip("/").removeprefix("openapi/").removeprefix("v3/")
-        if place == "v2":
-            self._encoded(place, served, _version_2)
-        elif members := _by_place(served).get(place):
-            self._encoded(place, members, partial(_version_3, place))
+    def prepare(self, path: str, served: Sequence[ApiResource]) -> None:
+        """Build the document of a path, if there is one, for a later request."""
+        name = path.strip("/").removeprefix("openapi/").removeprefix("v3/")
+        if name == "v2":
+            self._encode_document(name, served, _build_v2)
+        elif members := _by_path(served).get(name):
+            self._encode_document(name, members, partial(_build_v3, name))
 
-    def document(self, request: Request, place: str, served: Iterable[Resource]) -> Response | None:
+    def answer_document(self, request: Request, path: str, served: Iterable[ApiResource]) -> Response | None:
         """Answer `GET /openapi/v3/apis/GROUP/VERSION`; None if there is no such version."""
-        members = _by_place(served).get(place)
+        members = _by_path(served).get(path)
         if not members:
             return None
-        tag, body = self._encoded(place, members, partial(_version_3, place))
-        asked = dict(request.query).get("hash", "")
-        if asked and asked != tag:
-            return Response(301, b"", {"location": f"/openapi/v3/{place}?hash={tag}"})
-        answer = _unless_known(request, tag, body)
+        tag, body = self._encode_document(path, members, partial(_build_v3, path))
+        tag_in_query = dict(request.query).get("hash", "")
+        if tag_in_query and tag_in_query != tag:
+            return Response(301, b"", {"location": f"/openapi/v3/{path}?hash={tag}"})
+        answer = _conditional_response(request, tag, body)
         headers = {**answer.headers, "vary": "Accept"}
-        if asked:
+        if tag_in_query:
             headers |= {"cache-control": "public, immutable", "expires": "Fri, 31 Dec 2100 00:00:00 GMT"}
         return msgspec.structs.replace(answer, headers=headers)
 
-    def version_2(self, request: Request, served: Sequence[Resource]) -> Response:
-        """Answer `GET /openapi/v2`, all in one; in protobuf nothing is described, which has no bytes."""
+    def answer_v2(self, request: Request, served: Sequence[ApiResource]) -> Response:
+        """Answer `GET /openapi/v2`; an empty document for protobuf, which has no bytes."""
         if "protobuf" in request.accept:
             media_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
             return Response(200, b"", {"content-type": media_type})
-        return _unless_known(request, *self._encoded("v2", served, _version_2))
+        return _conditional_response(request, *self._encode_document("v2", served, _build_v2))
 
-    def _encoded(
-        self, place: str, members: Sequence[Resource], make: Callable[[Sequence[Resource]], Data]
+    def _encode_document(
+        self, path: str, members: Sequence[ApiResource], build: Callable[[Sequence[ApiResource]], Data]
     ) -> tuple[str, bytes]:
-        tag, kept = _hash(place, members), self._kept.get(place)
-        if kept is None or kept[0] != tag:
-            kept = self._kept[place] = tag, msgspec.json.encode(make(members))
-        return kept
+        tag, cached = _document_tag(path, members), self._cache.get(path)
+        if cached is None or cached[0] != tag:
+            cached = self._cache[path] = tag, msgspec.json.encode(build(members))
+        return cached
 
 
-def _unless_known(request: Request, tag: str, body: bytes) -> Response:
+def _conditional_response(request: Request, tag: str, body: bytes) -> Response:
     headers = {"content-type": JSON, "etag": f'"{tag}"'}
     if f'"{tag}"' in request.if_none_match:
         return Response(304, b"", headers)
     return Response(200, body, headers)
 
 
-def _hash(place: str, members: Iterable[Resource]) -> str:
-    """Tell one state of a document from others without making it: a user's kinds change, Kubernetes' do not."""
-    described = [(place, each.kind.api_version, each.kind.plural, each.kind.namespaced) for each in members]
+def _document_tag(path: str, members: Iterable[ApiResource]) -> str:
+    """Identify the content of a document without building it: only custom kinds change."""
+    described = [(path, each.kind.api_version, each.kind.plural, each.kind.namespaced) for each in members]
     schemas = [each.custom.fingerprint for each in members if each.custom is not None]
     return hashlib.sha256(msgspec.json.encode([described, schemas])).hexdigest().upper()
 
 
-def _by_place(served: Iterable[Resource]) -> dict[str, list[Resource]]:
-    places: dict[str, list[Resource]] = {}
+def _by_path(served: Iterable[ApiResource]) -> dict[str, list[ApiResource]]:
+    paths: dict[str, list[ApiResource]] = {}
     for resource in served:
         root = "apis" if resource.group else "api"
-        places.setdefault(f"{root}/{resource.kind.api_version}", []).append(resource)
-    return places
+        paths.setdefault(f"{root}/{resource.kind.api_version}", []).append(resource)
+    return paths
 
 
-def _version_3(place: str, members: Sequence[Resource]) -> Data:
+def _build_v3(path: str, members: Sequence[ApiResource]) -> Data:
     paths: Data = {}
     for each in members:
         namespace = "namespaces/{namespace}/" if each.kind.namespaced else ""
@@ -130,55 +130,54 @@ def _version_3(place: str, members: Sequence[Resource]) -> Data:
             "x-kubernetes-action": "patch",
             "x-kubernetes-group-version-kind": group_version_kind(each.kind.api_version, each.kind.name),
         }
-        paths[f"/{place}/{namespace}{each.kind.plural}/{{name}}"] = {"patch": patch}
-    schemas = {name: _VERSION_3.get(name) or _in_version_3(definition(name)) for name in _definitions(members)}
+        paths[f"/{path}/{namespace}{each.kind.plural}/{{name}}"] = {"patch": patch}
+    schemas = {name: _V3_DEFINITIONS.get(name) or _to_v3(definition(name)) for name in _definitions(members)}
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": version()},
         "paths": paths,
-        "components": {"schemas": schemas | _users_schemas(members, _COMPONENT)},
+        "components": {"schemas": schemas | _custom_schemas(members, _COMPONENT)},
     }
 
 
-def _version_2(served: Sequence[Resource]) -> Data:
+def _build_v2(served: Sequence[ApiResource]) -> Data:
     definitions: dict[str, Data] = {name: msgspec.to_builtins(definition(name)) for name in _definitions(served)}
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": version()},
         "paths": {},
-        "definitions": definitions | _users_schemas(served, REFERENCE),
+        "definitions": definitions | _custom_schemas(served, REFERENCE),
     }
 
 
-def _definitions(members: Iterable[Resource]) -> list[str]:
-    """List the definitions of Kubernetes' own kinds, of their lists, and of all that they refer to."""
+def _definitions(members: Iterable[ApiResource]) -> list[str]:
     own = [each.kind for each in members if each.custom is None]
     names = (definition_of(kind.api_version, f"{kind.name}{suffix}") for kind in own for suffix in ("", "List"))
-    return sorted(reachable([*_EVERYWHERE, *filter(None, names)]))
+    return sorted(reachable([*_COMMON_DEFINITIONS, *filter(None, names)]))
 
 
-def _in_version_3(schema: Schema) -> Data:
-    """Return a schema in the form of version 3, where nothing may stand beside a reference."""
+def _to_v3(schema: Schema) -> Data:
+    """Convert a schema to version 3, where a reference has no siblings."""
     own = msgspec.structs.replace(schema, reference="", items=None, additional_properties=None, properties={})
     data: Data = msgspec.to_builtins(own)
     if schema.reference:
         data["allOf"] = [{"$ref": f"{_COMPONENT}{schema.definition_name}"}]
     if schema.items is not None:
-        data["items"] = _in_version_3(schema.items)
+        data["items"] = _to_v3(schema.items)
     if schema.additional_properties is not None:
-        data["additionalProperties"] = _in_version_3(schema.additional_properties)
+        data["additionalProperties"] = _to_v3(schema.additional_properties)
     if schema.properties:
-        data["properties"] = {name: _in_version_3(each) for name, each in schema.properties.items()}
+        data["properties"] = {name: _to_v3(each) for name, each in schema.properties.items()}
     return data
 
 
-def _users_schemas(members: Iterable[Resource], place: str) -> dict[str, Data]:
-    """Return the schemas of users' kinds, which refer to that of metadata; `place` is where schemas stand."""
+def _custom_schemas(members: Iterable[ApiResource], path: str) -> dict[str, Data]:
+    """Return the schemas of custom kinds; `prefix` is the path of all schemas."""
     schemas: dict[str, Data] = {}
     for each in members:
         if each.custom is not None:
             name = ".".join([*reversed(each.group.split(".")), each.version, each.kind.name])
             kinds = [group_version_kind(each.kind.api_version, each.kind.name)]
-            described = each.custom.described({"metadata": {"$ref": f"{place}{OBJECT_META}"}})
+            described = each.custom.openapi_schema({"metadata": {"$ref": f"{path}{OBJECT_META}"}})
             schemas[name] = {**described, "x-kubernetes-group-version-kind": kinds}
     return schemas

@@ -1,6 +1,6 @@
-"""Specs of pods that many have: read, looked through and filled in once, and shared by all of them.
+"""Pod specs shared by many pods: decoded, checked and completed once.
 
-Pods come from templates: of thousands of bodies all that differs is the metadata.
+Pods come from templates, so thousands of bodies differ only in their metadata.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping
 from kframework.objects.quantity import QuantityError, nano
 
-#: Reads a body that must have nothing wrong with it; None if it has.
-Read = Callable[[bytes], Data | None]
+#: Decodes a body; None if it has any problem.
+BodyReader = Callable[[bytes], Data | None]
 
-#: Larger ones are read each time: what is kept must have an end.
-_LARGEST = 16 * 1024
+#: Larger specs are not cached, to limit memory.
+_MAX_SPEC_BYTES = 16 * 1024
 
-#: How many specs are remembered.
-_MOST = 1024
+_MAX_CACHED = 1024
 
 F = TypeVar("F")
 
@@ -31,9 +30,9 @@ _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class SharedSpecs:
-    """Remembers the specs in bodies by their text; `fill` gives an object its defaults."""
+    """Caches specs by their text; `fill` adds an object's defaults."""
 
-    def __init__(self, read: Read, fill: Callable[[Data], Data]) -> None:
+    def __init__(self, read: BodyReader, fill: Callable[[Data], Data]) -> None:
         self._read = read
 
         @lru_cache(maxsize=1024)
@@ -44,70 +43,69 @@ class SharedSpecs:
         self._spec = spec
 
     def read(self, body: bytes) -> Data | None:
-        """Read a body, with a spec that may be shared; None if something is wrong with it, or it cannot be told."""
+        """Decode a body with a cached spec; None if it has a problem, or the spec cannot be isolated."""
         try:
             raw = _parts.decode(body).get("spec")
         except (ValueError, RecursionError):
             return None
         text = bytes(raw) if raw is not None else b""
-        if not 0 < len(text) <= _LARGEST or body.count(text) != 1:
+        if not 0 < len(text) <= _MAX_SPEC_BYTES or body.count(text) != 1:
             return None
         spec = self._spec(text)
         whole = self._read(body.replace(text, b"{}")) if spec is not None else None
         return None if whole is None else {**whole, "spec": spec}
 
 
-class SpecMemory(Generic[F]):
-    """Remembers what was found out about specs, which never change: that many pods have one, it is looked at once."""
+class SpecCache(Generic[F]):
+    """Caches a result per spec, which is never modified, by identity."""
 
     def __init__(self, find: Callable[[Data], F]) -> None:
         self._find = find
-        self._known: dict[int, tuple[Data, F]] = {}
+        self._results: dict[int, tuple[Data, F]] = {}
 
-    def of(self, spec: Data) -> F:
-        """Return what there is to be found out about a spec."""
-        known = self._known.get(id(spec))
-        if known is not None and known[0] is spec:
-            return known[1]
-        found = self._find(spec)
-        if len(self._known) >= _MOST:
-            del self._known[next(iter(self._known))]
-        self._known[id(spec)] = spec, found
-        return found
+    def get(self, spec: Data) -> F:
+        """Return the result for a spec."""
+        cached = self._results.get(id(spec))
+        if cached is not None and cached[0] is spec:
+            return cached[1]
+        result = self._find(spec)
+        if len(self._results) >= _MAX_CACHED:
+            del self._results[next(iter(self._results))]
+        self._results[id(spec)] = spec, result
+        return result
 
 
-_COUNTED = ("cpu", "memory")
+_QOS_RESOURCES = ("cpu", "memory")
 
 
 def qos_class(spec: Data) -> str:
-    """Return the class of a pod by its spec; requests and limits of the pod itself count before its containers'."""
-    return _known.of(spec)
+    """Return the QoS class of a pod spec; the pod's own resources take precedence over its containers'."""
+    return _qos_classes.get(spec)
 
 
-def _class_of(spec: Data) -> str:
+def _compute_qos_class(spec: Data) -> str:
     own = spec.get("resources")
     containers = [*entries(spec, "containers"), *entries(spec, "initContainers")]
-    told = [own] if isinstance(own, dict) else [mapping(each, "resources") for each in containers]
-    requests = [_amounts(mapping(each, "requests")) for each in told]
-    limits = [_amounts(mapping(each, "limits")) for each in told]
+    resources = [own] if isinstance(own, dict) else [mapping(each, "resources") for each in containers]
+    requests = [_amounts(mapping(each, "requests")) for each in resources]
+    limits = [_amounts(mapping(each, "limits")) for each in resources]
     if not any(requests) and not any(limits):
         return "BestEffort"
-    are_limited = all(each.keys() == set(_COUNTED) for each in limits)
+    are_limited = all(each.keys() == set(_QOS_RESOURCES) for each in limits)
     return "Guaranteed" if are_limited and sum(requests, Counter()) == sum(limits, Counter()) else "Burstable"
 
 
 def _amounts(resources: Data) -> Counter[str]:
-    """Return what there is of the resources that count."""
-    amounts = {name: nanos(resources[name]) for name in _COUNTED if name in resources}
+    amounts = {name: parse_nanos(resources[name]) for name in _QOS_RESOURCES if name in resources}
     return Counter({name: amount for name, amount in amounts.items() if amount > 0})
 
 
-def nanos(told: object) -> int:
-    """Return an amount in units of 10⁻⁹; 0 for what is none."""
+def parse_nanos(amount: object) -> int:
+    """Parse an amount into units of 10⁻⁹; 0 if it is invalid."""
     try:
-        return nano(told) if isinstance(told, str | int | float) else 0
+        return nano(amount) if isinstance(amount, str | int | float) else 0
     except QuantityError:
         return 0
 
 
-_known = SpecMemory(_class_of)
+_qos_classes = SpecCache(_compute_qos_class)

@@ -1,1 +1,1 @@
-"""Admission webhooks: programs of others that look at what is written, and may change or refuse it."""
+"""Admission webhooks: HTTP services that may change or reject writes."""

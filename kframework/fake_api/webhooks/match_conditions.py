@@ -1,4 +1,4 @@
-"""Under which conditions a webhook is asked at all: expressions of CEL about the request (`matchConditions`)."""
+"""The `matchConditions` of webhooks: CEL expressions about a request that decide whether it is reviewed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from kframework.cel.environment import environment
+from kframework.cel.environment import build_environment
 from kframework.cel.errors import CelError
-from kframework.cel.program import Program, compile_program
-from kframework.cel.run import Run
+from kframework.cel.evaluation import Evaluation
+from kframework.cel.program import CelProgram, compile_program
 from kframework.cel.types import BOOL, DYN, STRING, Type, list_of, map_of
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import text
 
-#: What the conditions of a webhook may cost together (`RuntimeCELCostBudgetMatchConditions`).
+#: Cost limit of all conditions of a webhook (`RuntimeCELCostBudgetMatchConditions`).
 _BUDGET: Final = 2_500_000
 
 _KIND, _RESOURCE = Type("kubernetes.GroupVersionKind"), Type("kubernetes.GroupVersionResource")
@@ -37,41 +37,41 @@ _FIELDS = {
         "options": DYN,
     },
 }
-_ENVIRONMENT = environment({"object": DYN, "oldObject": DYN, "request": _REQUEST}, _FIELDS)
-_SPENT: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+_ENVIRONMENT = build_environment({"object": DYN, "oldObject": DYN, "request": _REQUEST}, _FIELDS)
+_OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 class UndecidedError(Exception):
-    """Raised where some conditions could not be evaluated, and none is false."""
+    """Raised when conditions could not be evaluated, and none is false."""
 
 
-def problem(expression: str) -> str:
-    """Return why an expression is no condition; nothing for one that is."""
+def condition_problem(expression: str) -> str:
+    """Return why an expression is not a valid condition, "" if it is."""
     try:
-        _compiled(expression)
+        _compile(expression)
     except CelError as error:
         return f"compilation failed: {error}" if error.position is not None else error.text
     return ""
 
 
-def hold(conditions: Sequence[Data], asked: Data) -> bool:
-    """Return whether all conditions hold for the request of a review; raises UndecidedError.
+def conditions_hold(conditions: Sequence[Data], request: Data) -> bool:
+    """Return whether all conditions hold for a review's request; raises UndecidedError.
 
-    One that is false decides, whatever is wrong with others.
+    A false one decides, despite errors in others.
     """
-    variables = {"object": asked["object"], "oldObject": asked["oldObject"], "request": asked}
+    variables = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
     failures: list[str] = []
-    left = _BUDGET
+    remaining = _BUDGET
     for condition in conditions:
-        expression, run = text(condition, "expression"), Run(variables)
+        expression, run = text(condition, "expression"), Evaluation(variables)
         try:
-            if _compiled(expression).evaluate(run) is False:
+            if _compile(expression).evaluate(run) is False:
                 return False
         except CelError as error:
             failures.append(f"expression '{expression}' resulted in error: {error.text}")
-        left -= run.cost
-        if left < 0:
-            failures.append(_SPENT)
+        remaining -= run.cost
+        if remaining < 0:
+            failures.append(_OUT_OF_BUDGET)
             break
     if failures:
         raise UndecidedError(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
@@ -79,7 +79,7 @@ def hold(conditions: Sequence[Data], asked: Data) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _compiled(expression: str) -> Program:
+def _compile(expression: str) -> CelProgram:
     return compile_program(
         expression.strip(), _ENVIRONMENT, lambda type: "" if type == BOOL else f"must evaluate to bool but got {type}"
     )

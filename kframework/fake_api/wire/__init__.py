@@ -1,1 +1,1 @@
-"""Requests and answers as bytes, and back."""
+"""Encodings of requests and answers."""

@@ -1,7 +1,7 @@
-"""Objects as the API shows them: whole JSON documents, beside the structs that hold only what a scheduler reads.
+"""Objects as JSON documents, next to the structs that hold only what a scheduler reads.
 
-A document follows its struct: what admission, a kubelet, a controller or a binding changes there is changed here too,
-and what the struct knows nothing of stays as its author wrote it.
+A document follows its struct: changes by admission, kubelets, controllers and bindings are applied to it, and fields
+that the struct does not have stay as their author wrote them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from msgspec import structs
 from kframework.objects.codec import encode
 from kframework.objects.meta import ApiObject
 
-#: A JSON object as plain data. It is shared: whoever wants it changed makes another.
+#: A JSON object as plain data. It is shared: copy it to change it.
 Data = dict[str, object]
 
 
-class Document:
-    """An object as it is stored, and its JSON in the API; neither changes, but for JSON that goes by the clock."""
+class ApiDocument:
+    """A stored object and its JSON; immutable, except for JSON that follows the clock."""
 
     __slots__ = ("_body", "subject")
 
@@ -32,8 +32,8 @@ class Document:
         self._body = body
 
     @classmethod
-    def of(cls, subject: ApiObject) -> Document:
-        """Show an object of which nothing is known but its struct."""
+    def from_struct(cls, subject: ApiObject) -> ApiDocument:
+        """Create the document of an object that has only its struct."""
         return cls(subject, encode(subject))
 
     @property
@@ -44,12 +44,12 @@ class Document:
     @property
     def data(self) -> Data:
         """The JSON as plain data."""
-        return _decoded(self.body)
+        return _decode(self.body)
 
-    def parts(self, names: Collection[str]) -> Data:
-        """Decode only some of what stands at the top: a selector goes through a hundred thousand documents."""
-        found = _parts.decode(self.body)
-        return {name: msgspec.json.decode(found[name]) for name in names if name in found}
+    def decode_parts(self, names: Collection[str]) -> Data:
+        """Decode only some top-level fields: a selector reads up to a hundred thousand documents."""
+        raw = _parts.decode(self.body)
+        return {name: msgspec.json.decode(raw[name]) for name in names if name in raw}
 
     @property
     def key(self) -> tuple[str, str]:
@@ -57,55 +57,54 @@ class Document:
         metadata = self.subject.metadata
         return metadata.namespace, metadata.name
 
-    def at(self, version: int) -> Document:
-        """Show the object under another resource version: the one in which it goes."""
+    def with_version(self, version: int) -> ApiDocument:
+        """Return the document with another resource version, that of its deletion."""
         metadata = structs.replace(self.subject.metadata, resource_version=str(version))
-        return Draft(self.subject, self.data).then(structs.replace(self.subject, metadata=metadata))
+        return Draft(self.subject, self.data).to_document(structs.replace(self.subject, metadata=metadata))
 
 
-#: Adds to a document, whenever it has changed, what follows from the rest.
-Complete = Callable[[Document], Document]
+#: Completes a document after each change.
+Completer = Callable[[ApiDocument], ApiDocument]
 
 
 class Draft(NamedTuple):
-    """An object, and what shows it, before it is stored."""
+    """An object and its plain data before it is stored."""
 
     subject: ApiObject
     data: Data
 
-    def then(self, subject: ApiObject) -> Document:
-        """Show the object as it has become."""
-        return Document(subject, msgspec.json.encode(followed(self.data, self.subject, subject)))
+    def to_document(self, subject: ApiObject) -> ApiDocument:
+        """Return the document of the stored object."""
+        return ApiDocument(subject, msgspec.json.encode(update_document(self.data, self.subject, subject)))
 
 
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-@lru_cache(maxsize=1024)  # a change is looked at by its writer and by every watch with a field selector
-def _decoded(body: bytes) -> Data:
+@lru_cache(maxsize=1024)  # read by the writer and by every watch with a field selector
+def _decode(body: bytes) -> Data:
     return cast("Data", msgspec.json.decode(body))
 
 
-def followed(data: Data, before: msgspec.Struct, after: msgspec.Struct) -> Data:
-    """Return the document that showed `before` with all that differs in `after`; both are of one type."""
-    shown = dict(data)
+def update_document(data: Data, before: msgspec.Struct, after: msgspec.Struct) -> Data:
+    """Apply the differences between two structs of one type to the document of the first."""
+    updated = dict(data)
     fields, values = _fields(type(after))
     old_values, new_values = values(before), values(after)
-    # Most values are the very same: those are passed over without a step of Python's.
+    # Most values are identical: skip them without executing Python code.
     others = map(is_not, new_values, old_values)
     for (name, default), old, new in compress(zip(fields, old_values, new_values, strict=True), others):
         if new == old:
             continue
         if new == default and not isinstance(new, msgspec.Struct):
-            shown.pop(name, None)
+            updated.pop(name, None)
         else:
-            shown[name] = _value(shown.get(name), old, new)
-    return shown
+            updated[name] = _updated_value(updated.get(name), old, new)
+    return updated
 
 
 @cache
 def _fields(struct: type[msgspec.Struct]) -> tuple[list[tuple[str, object]], Callable[[object], tuple[object, ...]]]:
-    """List a struct's fields, each with its name in the API and the value that is left out there; and a getter."""
     fields = structs.fields(struct)
     names = [field.name for field in fields]
     values = attrgetter(*names) if len(names) > 1 else lambda subject: tuple(getattr(subject, name) for name in names)
@@ -118,34 +117,33 @@ def _fields(struct: type[msgspec.Struct]) -> tuple[list[tuple[str, object]], Cal
 _SCALARS = (str, bool, int, float)
 
 
-def _value(shown: object, old: object, new: object) -> object:
-    """Return what shows a value that was changed; `shown` is what showed the old one."""
+def _updated_value(shown: object, old: object, new: object) -> object:
+    """Return the plain data of a changed value; `shown` is that of the old one."""
     if isinstance(new, _SCALARS):
         return new
     if isinstance(new, msgspec.Struct) and type(old) is type(new) and isinstance(shown, dict):
-        return followed(shown, old, new)
+        return update_document(shown, old, new)
     if isinstance(new, tuple) and isinstance(old, tuple) and isinstance(shown, list) and len(old) == len(shown):
-        # An element that has kept its name, or its type, is the same one.
-        places = {_identity(element): place for place, element in enumerate(old)}
+        # Elements with the same name, or type, are the same element.
+        positions = {_identity(element): index for index, element in enumerate(old)}
         elements: list[object] = []
         for element in new:
-            place = places.get(_identity(element))
-            if place is None:
-                elements.append(_plain(element))
-            elif element == old[place]:
-                elements.append(shown[place])
+            position = positions.get(_identity(element))
+            if position is None:
+                elements.append(_to_plain(element))
+            elif element == old[position]:
+                elements.append(shown[position])
             else:
-                elements.append(_value(shown[place], old[place], element))
+                elements.append(_updated_value(shown[position], old[position], element))
         return elements
-    return _plain(new)
+    return _to_plain(new)
 
 
-def _plain(value: object) -> object:
-    """Return a value as plain data, with lists where structs have tuples."""
+def _to_plain(value: object) -> object:
+    """Convert a value to plain data, with lists for tuples."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _identity(element: object) -> object:
-    """Return what makes an element of a list the same one after a change."""
-    named = getattr(element, "type", None) or getattr(element, "name", None)
-    return named if named is not None else repr(element)
+    identity = getattr(element, "type", None) or getattr(element, "name", None)
+    return identity if identity is not None else repr(element)

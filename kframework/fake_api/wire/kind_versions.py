@@ -1,7 +1,7 @@
-"""Kinds that are served in two versions, and kept in one of them.
+"""Conversions of kinds that are served in two versions and stored in one.
 
-A HorizontalPodAutoscaler is kept in v2, and `kubectl autoscale` writes v1. An event is kept in events.k8s.io/v1, as
-schedulers write it, and kubectl shows core/v1.
+A HorizontalPodAutoscaler is stored in v2, but `kubectl autoscale` writes v1. An event is stored in events.k8s.io/v1, as
+schedulers write it, but kubectl shows core/v1.
 """
 
 from __future__ import annotations
@@ -13,83 +13,83 @@ import msgspec
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
 
-#: Annotations that hold, in v1, what has no field there; each with its place in v2.
-_ANNOTATED = {
+#: Annotations for what has no field in v1, with its path in v2.
+_V2_ANNOTATIONS = {
     "autoscaling.alpha.kubernetes.io/metrics": ("spec", "metrics"),
     "autoscaling.alpha.kubernetes.io/behavior": ("spec", "behavior"),
     "autoscaling.alpha.kubernetes.io/conditions": ("status", "conditions"),
     "autoscaling.alpha.kubernetes.io/current-metrics": ("status", "currentMetrics"),
 }
-_USED, _WANTED = "currentCPUUtilizationPercentage", "targetCPUUtilizationPercentage"
-#: What is wanted where nobody says what, in percent.
-_DEFAULT = 80
+_CURRENT_CPU, _TARGET_CPU = "currentCPUUtilizationPercentage", "targetCPUUtilizationPercentage"
+#: Default target, in percent.
+_DEFAULT_TARGET = 80
 
 
 def to_v1(scaler: Data) -> Data:
-    """Write one of v2 as one of v1: the share of the CPU has a field, all else stands in annotations."""
+    """Convert an autoscaler from v2 to v1: CPU utilization has a field, everything else is in annotations."""
     spec, status = mapping(scaler, "spec"), mapping(scaler, "status")
-    cpu = next((each for each in entries(spec, "metrics") if _share(each, "target") is not None), None)
+    cpu = next((each for each in entries(spec, "metrics") if _cpu_utilization(each, "target") is not None), None)
     parts = {
         "spec": {**spec, "metrics": [each for each in entries(spec, "metrics") if each is not cpu]},
         "status": status,
     }
     annotations = {
-        name: msgspec.json.encode(told).decode()
-        for name, (part, field) in _ANNOTATED.items()
-        if (told := parts[part].get(field))
+        name: msgspec.json.encode(setting).decode()
+        for name, (part, field) in _V2_ANNOTATIONS.items()
+        if (setting := parts[part].get(field))
     }
-    shown: Data = {**scaler, "apiVersion": "autoscaling/v1", "spec": _without(spec, ("metrics", "behavior"))}
+    converted: Data = {**scaler, "apiVersion": "autoscaling/v1", "spec": _without(spec, ("metrics", "behavior"))}
     if cpu is not None:
-        shown["spec"] = {**mapping(shown, "spec"), _WANTED: _share(cpu, "target")}
+        converted["spec"] = {**mapping(converted, "spec"), _TARGET_CPU: _cpu_utilization(cpu, "target")}
     if status:
-        used = (_share(each, "current") for each in entries(status, "currentMetrics"))
+        used = (_cpu_utilization(each, "current") for each in entries(status, "currentMetrics"))
         share = next((each for each in used if each is not None), None)
         rest = _without(status, ("conditions", "currentMetrics"))
-        shown["status"] = rest if share is None else {**rest, _USED: share}
+        converted["status"] = rest if share is None else {**rest, _CURRENT_CPU: share}
     if annotations:
         metadata = mapping(scaler, "metadata")
-        shown["metadata"] = {**metadata, "annotations": {**mapping(metadata, "annotations"), **annotations}}
-    return shown
+        converted["metadata"] = {**metadata, "annotations": {**mapping(metadata, "annotations"), **annotations}}
+    return converted
 
 
 def from_v1(scaler: Data) -> Data:
-    """Write one of v1 as one of v2; annotations that hold no JSON of the kind are passed over."""
+    """Convert an autoscaler from v1 to v2; invalid annotations are ignored."""
     metadata, annotations = mapping(scaler, "metadata"), mapping(scaler, "metadata.annotations")
-    kept: Data = {**scaler, "apiVersion": "autoscaling/v2"}
-    for part, field in (("spec", _WANTED), ("status", _USED)):
+    converted: Data = {**scaler, "apiVersion": "autoscaling/v2"}
+    for part, field in (("spec", _TARGET_CPU), ("status", _CURRENT_CPU)):
         if part in scaler:
-            kept[part] = _without(mapping(scaler, part), (field,))
-    for name, (part, field) in _ANNOTATED.items():
-        written, told = annotations.get(name), None
+            converted[part] = _without(mapping(scaler, part), (field,))
+    for name, (part, field) in _V2_ANNOTATIONS.items():
+        text_value, setting = annotations.get(name), None
         with suppress(ValueError, RecursionError):
-            told = msgspec.json.decode(written) if isinstance(written, str) else None
-        if isinstance(told, dict if field == "behavior" else list):
-            kept[part] = {**mapping(kept, part), field: told}
-    wanted, metrics = value(scaler, f"spec.{_WANTED}"), entries(kept, "spec.metrics")
-    if wanted is None and not metrics:
-        wanted = _DEFAULT
-    if wanted is not None:
-        target = {"type": "Utilization", "averageUtilization": wanted}
-        cpu: Data = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+            setting = msgspec.json.decode(text_value) if isinstance(text_value, str) else None
+        if isinstance(setting, dict if field == "behavior" else list):
+            converted[part] = {**mapping(converted, part), field: setting}
+    target_value, metrics = value(scaler, f"spec.{_TARGET_CPU}"), entries(converted, "spec.metrics")
+    if target_value is None and not metrics:
+        target_value = _DEFAULT_TARGET
+    if target_value is not None:
+        target = {"type": "Utilization", "averageUtilization": target_value}
+        cpu: Data = {"type": "ApiResource", "resource": {"name": "cpu", "target": target}}
         metrics = [*metrics, cpu]
-    kept["spec"] = {**mapping(kept, "spec"), "metrics": metrics}
-    if annotations.keys() & _ANNOTATED.keys():
-        kept["metadata"] = {**metadata, "annotations": _without(annotations, tuple(_ANNOTATED))}
-    return kept
+    converted["spec"] = {**mapping(converted, "spec"), "metrics": metrics}
+    if annotations.keys() & _V2_ANNOTATIONS.keys():
+        converted["metadata"] = {**metadata, "annotations": _without(annotations, tuple(_V2_ANNOTATIONS))}
+    return converted
 
 
-def _share(metric: Data, place: str) -> object:
-    """Return the share of the CPU that a metric is about; None if it is about something else."""
-    if metric.get("type") != "Resource" or text(metric, "resource.name") != "cpu":
+def _cpu_utilization(metric: Data, place: str) -> object:
+    """Return the CPU utilization of a metric; None for another metric."""
+    if metric.get("type") != "ApiResource" or text(metric, "resource.name") != "cpu":
         return None
     return value(metric, f"resource.{place}.averageUtilization")
 
 
 def _without(data: Data, fields: tuple[str, ...]) -> Data:
-    return {name: told for name, told in data.items() if name not in fields}
+    return {name: value for name, value in data.items() if name not in fields}
 
 
-#: What the fields of events.k8s.io/v1 are called in core/v1, where they differ.
+#: Field names of core/v1 events, where they differ from events.k8s.io/v1.
 _CORE_NAMES = {
     "regarding": "involvedObject",
     "note": "message",
@@ -102,16 +102,17 @@ _CORE_NAMES = {
 _NAMES = {core: name for name, core in _CORE_NAMES.items()}
 
 
-#: What core/v1 shows of an event that is without; `kubectl get events --sort-by` fails for a field that no event has.
-_SHOWN_EMPTY: dict[str, object] = {"firstTimestamp": None, "lastTimestamp": None, "source": {}}
+#: Fields that core/v1 always has; `kubectl get events --sort-by` fails for a field that no event has.
+_EMPTY_CORE: dict[str, object] = {"firstTimestamp": None, "lastTimestamp": None, "source": {}}
 
 
 def to_core(event: dict[str, object]) -> dict[str, object]:
-    """Write an event of events.k8s.io/v1 as one of core/v1."""
-    return {**_SHOWN_EMPTY, **{_CORE_NAMES.get(name, name): told for name, told in event.items()}, "apiVersion": "v1"}
+    """Convert an event from events.k8s.io/v1 to core/v1."""
+    renamed = {_CORE_NAMES.get(name, name): value for name, value in event.items()}
+    return {**_EMPTY_CORE, **renamed, "apiVersion": "v1"}
 
 
 def from_core(event: dict[str, object]) -> dict[str, object]:
-    """Write an event of core/v1 as one of events.k8s.io/v1."""
-    given = {_NAMES.get(name, name): told for name, told in event.items() if told or name not in _SHOWN_EMPTY}
-    return {**given, "apiVersion": "events.k8s.io/v1"}
+    """Convert an event from core/v1 to events.k8s.io/v1."""
+    fields = {_NAMES.get(name, name): value for name, value in event.items() if value or name not in _EMPTY_CORE}
+    return {**fields, "apiVersion": "events.k8s.io/v1"}

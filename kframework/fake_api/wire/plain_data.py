@@ -1,10 +1,10 @@
-"""Reading objects as plain data of which nothing is certain: what is absent or of another type counts as empty."""
+"""Read plain data without a known structure: absent values, and values of the wrong type, count as empty."""
 
 from __future__ import annotations
 
 
 def value(document: object, path: str) -> object:
-    """Find what stands at a path such as `spec.nodeName`; None if nothing does."""
+    """Return the value at a path such as `spec.nodeName`; None if it is absent."""
     if "." not in path:
         return document.get(path) if isinstance(document, dict) else None
     for field in path.split("."):
@@ -13,34 +13,34 @@ def value(document: object, path: str) -> object:
 
 
 def text(document: object, path: str, default: str = "") -> str:
-    """Find a string that is not empty."""
+    """Return the non-empty string at a path, or the default."""
     found = value(document, path)
     return found if isinstance(found, str) and found else default
 
 
 def number(document: object, path: str) -> int:
-    """Find a whole number."""
+    """Return the whole number at a path, or 0."""
     found = value(document, path)
     return found if isinstance(found, int) else 0
 
 
 def flag(document: object, path: str) -> bool:
-    """Return whether true stands there."""
+    """Return whether the value at a path is true."""
     return value(document, path) is True
 
 
 def mapping(document: object, path: str) -> dict[str, object]:
-    """Find a mapping."""
+    """Return the mapping at a path, or {}."""
     found = value(document, path)
     return found if isinstance(found, dict) else {}
 
 
 def entries(document: object, path: str) -> list[dict[str, object]]:
-    """Find a list of mappings."""
+    """Return the mappings in the list at a path."""
     found = value(document, path)
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
 def name(document: object) -> str:
-    """Name an object."""
+    """Return the name of an object."""
     return text(document, "metadata.name")

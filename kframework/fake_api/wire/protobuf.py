@@ -1,6 +1,6 @@
-"""Kubernetes' protobuf: kubectl, kube-controller-manager and schedulers create built-in kinds in no other encoding.
+"""Kubernetes' protobuf, the only encoding in which kubectl, controllers and schedulers create built-in kinds.
 
-Only what requests carry is read; answers are JSON, which all those clients accept.
+Only requests are decoded; answers are JSON, which all those clients accept.
 """
 
 from __future__ import annotations
@@ -19,68 +19,68 @@ from kframework.fake_api.wire.plain_data import number, text
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 _MAGIC = b"k8s\x00"
-#: Bytes of the values that have a fixed length, by the wire type.
+#: Lengths of fixed-length values in bytes, by wire type.
 _FIXED = {1: 8, 5: 4}
-#: How deeply messages may lie in each other: the deepest of Kubernetes' own lie a dozen deep.
-_DEEPEST = 64
+#: Limit of nested messages: Kubernetes' own are up to a dozen deep.
+_MAX_DEPTH = 64
 
 
-def from_protobuf(body: bytes) -> dict[str, object]:
-    """Read an object; ClusterError 400 if it is malformed, 415 for a kind that must come as JSON."""
+def decode_protobuf(body: bytes) -> dict[str, object]:
+    """Decode an object; ClusterError 400 if it is malformed, 415 for a kind that must be JSON."""
     if not body.startswith(_MAGIC):
-        raise api_errors.bad_request("the body of the request is no protobuf of Kubernetes")
+        raise api_errors.bad_request("the body of the request is not Kubernetes' protobuf")
     try:
-        envelope = _message(body[len(_MAGIC) :], "Unknown", 0)
+        envelope = _decode_message(body[len(_MAGIC) :], "Unknown", 0)
         api_version, kind = text(envelope, "typeMeta.apiVersion"), text(envelope, "typeMeta.kind")
-        name, raw = message_of(api_version, kind), envelope.get("raw", "")
+        name, raw = message_name(api_version, kind), envelope.get("raw", "")
         if name is None or not isinstance(raw, str) or "contentEncoding" in envelope:
             message = (
                 "the body of the request was in an unknown format - accepted media types include: application/json"
                 f" (it was protobuf, which a {kind or 'body':.100} cannot be here; see contentType of your client)"
             )
             raise ClusterError(message, status=415, reason="UnsupportedMediaType")
-        return {"apiVersion": api_version, "kind": kind, **_message(b64decode(raw), name, 0)}
-    except (ValueError, RecursionError, OverflowError, OSError) as error:  # the last two: a time that is none
+        return {"apiVersion": api_version, "kind": kind, **_decode_message(b64decode(raw), name, 0)}
+    except (ValueError, RecursionError, OverflowError, OSError) as error:  # the last two: an invalid time
         raise api_errors.bad_request(f"the body of the request is malformed protobuf: {error}") from error
 
 
-def _message(data: bytes, name: str, depth: int) -> dict[str, object]:
-    """Read the fields of a message; what is empty is left out, unless it counts as it is."""
-    if depth > _DEEPEST:
-        raise ValueError("it is nested too deeply")
-    found: dict[str, object] = {}
-    fields = fields_of(name)
-    for place, raw in _fields(data):
-        if place not in fields:
+def _decode_message(data: bytes, name: str, depth: int) -> dict[str, object]:
+    """Decode the fields of a message; empty ones are left out unless marked as significant."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    decoded: dict[str, object] = {}
+    fields = message_fields(name)
+    for field_number, raw in _split_fields(data):
+        if field_number not in fields:
             continue
-        field, kind = fields[place]
-        value = _value(raw, kind.strip("*?^"), depth + 1)
+        field, kind = fields[field_number]
+        value = _decode_value(raw, kind.strip("*?^"), depth + 1)
         if kind.startswith("^"):
             assert isinstance(value, dict)
-            found |= value
+            decoded |= value
         elif kind.startswith("*"):
-            elements = found.setdefault(field, [])
+            elements = decoded.setdefault(field, [])
             assert isinstance(elements, list)
             elements.append(value)
         elif kind.startswith("map"):
-            entries = found.setdefault(field, {})
+            entries = decoded.setdefault(field, {})
             assert isinstance(entries, dict) and isinstance(value, dict)
             entries[text(value, "key")] = value.get("value", "")
         elif value or kind.endswith("?"):
-            found[field] = value
-    return found
+            decoded[field] = value
+    return decoded
 
 
-def _value(raw: int | bytes, kind: str, depth: int) -> object:
+def _decode_value(raw: int | bytes, kind: str, depth: int) -> object:
     if isinstance(raw, int):
         if kind not in ("int", "bool"):
-            raise ValueError(f"a number where a {kind} should be")
+            raise ValueError(f"expected {kind}, got a number")
         return bool(raw) if kind == "bool" else raw
     if kind in ("int", "bool", "double"):
-        raise ValueError(f"a text where a {kind} should be")
+        raise ValueError(f"expected {kind}, got bytes")
     if kind in ("string", "bytes"):
         return raw.decode() if kind == "string" else b64encode(raw).decode()
-    message = _message(raw, kind, depth)
+    message = _decode_message(raw, kind, depth)
     match kind:
         case "Time":
             return rfc3339(number(message, "seconds")) if message else ""
@@ -94,79 +94,77 @@ def _value(raw: int | bytes, kind: str, depth: int) -> object:
             return f"{number(message, 'duration') / 1e9:g}s"
         case "RawExtension" | "FieldsV1":
             return json.loads(b64decode(text(message, "raw")) or b"{}")
-    # What is a list in JSON is a message with its elements.
-    return message.get("items", []) if fields_of(kind).keys() == {1} and "items" in message else message
+    # A list in JSON is a message with its elements.
+    return message.get("items", []) if message_fields(kind).keys() == {1} and "items" in message else message
 
 
 # -- the encoding --------------------------------------------------------------------------------------------------
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number of each field, and the number or the bytes that it has."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        place, wire_type = tag >> 3, tag & 7
+def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    offset = 0
+    while offset < len(data):
+        tag, offset = _read_varint(data, offset)
+        field_number, wire_type = tag >> 3, tag & 7
         if wire_type == 0:
-            value, at = _varint(data, at)
-            yield place, value - (1 << 64) if value >> 63 else value
+            value, offset = _read_varint(data, offset)
+            yield field_number, value - (1 << 64) if value >> 63 else value
             continue
         if wire_type == 2:
-            length, at = _varint(data, at)
+            length, offset = _read_varint(data, offset)
         elif wire_type in _FIXED:
             length = _FIXED[wire_type]
         else:
             raise ValueError(f"wire type {wire_type}")
-        if at + length > len(data):
-            raise ValueError("it breaks off")
-        yield place, data[at : at + length]
-        at += length
+        if offset + length > len(data):
+            raise ValueError("unexpected end")
+        yield field_number, data[offset : offset + length]
+        offset += length
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number of variable length; return it and where the next thing begins."""
+def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
-        if at >= len(data):
-            raise ValueError("it breaks off")
-        byte = data[at]
+        if offset >= len(data):
+            raise ValueError("unexpected end")
+        byte = data[offset]
         value |= (byte & 0x7F) << shift
-        at += 1
+        offset += 1
         if byte < 0x80:
-            return value, at
+            return value, offset
     raise ValueError("a number is too long")
 
 
 # -- the messages --------------------------------------------------------------------------------------------------
 
 _FILE = Path(__file__).with_name("protobuf_messages.txt")
-#: Message -> its fields, as the file has them: number, name and type of each, a string if there is no type. A star
-#: marks a repeated field, a question mark one that counts even where it is zero or empty; `map` is from string to
-#: string, `map:T` to T. The fields of a type behind `^` are those of the message itself. A name that several groups
-#: have begins with the group, and with the version too where those differ. Read at import, and so in no event loop.
-_WRITTEN = dict(line.split(": ", 1) for line in _FILE.read_text(encoding="utf-8").splitlines())
+#: The fields of each message, as in the file: number, name and type (string by default). A star marks a repeated field,
+#: a question mark one that counts even if it is zero or empty; `map` is a map of strings, `map:T` one to T. The fields
+#: of a type after `^` are inlined. A name that several groups use starts with the group, and also the version if they
+#: differ. Read at import, outside of event loops.
+_MESSAGES = dict(line.split(": ", 1) for line in _FILE.read_text(encoding="utf-8").splitlines())
 
 #: Field number -> name and type.
 Fields = dict[int, tuple[str, str]]
 
 
-def message_of(api_version: str, kind: str) -> str | None:
-    """Name the message of a kind; None if it has none here."""
+def message_name(api_version: str, kind: str) -> str | None:
+    """Return the name of a kind's message; None if it is unknown."""
     group, _, version = api_version.rpartition("/")
     if "." in group and not group.endswith(".k8s.io"):
         return None
     short = group.partition(".")[0] or "core"
     names = (f"{short}/{version}.{kind}", f"{short}.{kind}", kind)
-    return next((name for name in names if name in _WRITTEN), None)
+    return next((name for name in names if name in _MESSAGES), None)
 
 
 @cache
-def fields_of(message: str) -> Fields:
+def message_fields(message: str) -> Fields:
     """Return the fields of a message."""
     if message.startswith("map"):
         return {1: ("key", "string?"), 2: ("value", f"{message.partition(':')[2] or 'string'}?")}
     fields: Fields = {}
-    for field in _WRITTEN[message].split(", "):
+    for field in _MESSAGES[message].split(", "):
         number, name, kind = [*field.split(), "string"][:3]
         fields[int(number)] = ("", name) if name.startswith("^") else (name, kind)
     return fields

@@ -1,4 +1,4 @@
-"""Bodies in YAML, of which JSON is a part: read as JSON, and written from it."""
+"""Conversion of YAML bodies to JSON, and of JSON answers to YAML."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kframework.objects.yaml_documents import documents
 
 YAML = "application/yaml"
 
-#: How many values a body may hold: a few aliases stand for any number of them.
-MOST_VALUES = 1_000_000
+#: Limit of the values in a body: a few aliases can expand to any number.
+MAX_VALUES = 1_000_000
 
-#: What is longer, in bytes, is written as JSON, which is YAML too: 100 KB take libyaml 30 ms, for which the loop waits.
-LONGEST = 128 * 1024
+#: Longer answers, in bytes, stay JSON, which is valid YAML: libyaml blocks the loop for 30 ms per 100 KB.
+MAX_YAML_BYTES = 128 * 1024
 
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def json_of(body: bytes) -> bytes:
-    """Return what a body says, in JSON; ClusterError 400 for one that cannot be read."""
+def to_json(body: bytes) -> bytes:
+    """Convert a body to JSON; raises ClusterError 400."""
     if body.lstrip()[:1] == b"{":
         try:
             msgspec.json.decode(body)
@@ -30,32 +30,32 @@ def json_of(body: bytes) -> bytes:
         else:
             return body
     try:
-        found = [each for each in documents(body.decode()) if each is not None]
-        if len(found) != 1:
-            raise ValueError(f"it holds {len(found)} documents instead of one")
-        waiting, count = [*found], 0  # a document must not be too large to be written out, nor hold itself
+        bodies = [each for each in documents(body.decode()) if each is not None]
+        if len(bodies) != 1:
+            raise ValueError(f"expected one document, got {len(bodies)}")
+        waiting, count = [*bodies], 0  # reject documents that are too large, or contain themselves
         while waiting:
             value = waiting.pop()
             count += 1
-            if count > MOST_VALUES:
-                raise ValueError(f"it holds more than {MOST_VALUES} values")
+            if count > MAX_VALUES:
+                raise ValueError(f"more than {MAX_VALUES} values")
             waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        return msgspec.json.encode(found[0])
+        return msgspec.json.encode(bodies[0])
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise api_errors.bad_request(f"error decoding YAML: {error}") from error
 
 
-def yaml_of(body: bytes) -> bytes:
-    """Return what a body in JSON says, in YAML, its fields in the order of their names."""
-    if len(body) > LONGEST:
+def to_yaml(body: bytes) -> bytes:
+    """Convert a JSON body to YAML, with sorted fields."""
+    if len(body) > MAX_YAML_BYTES:
         return body + b"\n"
     text: str = yaml.dump(msgspec.json.decode(body), Dumper=_Dumper, allow_unicode=True, width=2**31 - 1)
     return text.encode()
 
 
-def in_yaml(response: Response) -> Response:
-    """Write an answer in YAML that is a JSON document."""
+def to_yaml_response(response: Response) -> Response:
+    """Convert a JSON response to YAML."""
     if response.headers.get("content-type") != JSON:
         return response
     headers = {**response.headers, "content-type": YAML}
-    return msgspec.structs.replace(response, body=yaml_of(response.body), headers=headers)
+    return msgspec.structs.replace(response, body=to_yaml(response.body), headers=headers)

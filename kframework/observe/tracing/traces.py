@@ -18,7 +18,7 @@ import msgspec
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags, format_span_id, format_trace_id
 
 from kframework._version import __version__
-from kframework.client.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
+from kframework.client.loopback import PLAIN_HTTP, has_credentials, is_confidential
 from kframework.clock import Seeds
 from kframework.errors import ConfigError, visible_json
 
@@ -165,7 +165,7 @@ def otlp_exporter(endpoint: str | None) -> SpanExporter:
         message = "exporter otlp is not installed: pip install 'kframework-sdk[otlp]'"
         raise ConfigError(message, path="tracing.exporter") from error
     url = _traces_url(endpoint) if endpoint else _environment("ENDPOINT")
-    if (_environment("HEADERS") or names_a_user(url)) and not keeps_secrets(url or _LOCAL):
+    if (_environment("HEADERS") or has_credentials(url)) and not is_confidential(url or _LOCAL):
         message = f"{PLAIN_HTTP}, or take away OTEL_EXPORTER_OTLP_HEADERS"
         raise ConfigError(message, path="tracing.endpoint")
     return OTLPSpanExporter(endpoint=_traces_url(endpoint) if endpoint else None)

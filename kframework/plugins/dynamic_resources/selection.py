@@ -128,10 +128,10 @@ def clauses(expression: str) -> list[str]:
 
 def _ends(expression: str) -> Iterator[int]:
     """Yield where the outermost `&&` stand; none where something that binds less stands beside them."""
-    from kframework.cel.lexer import tokens
+    from kframework.cel.lexer import tokenize
 
     found, depth, before = list[int](), 0, ""
-    for kind, _, position in tokens(expression):
+    for kind, _, position in tokenize(expression):
         depth += (kind in _OPENING) - (kind in _CLOSING)
         if depth == 0 and (kind == "||" or (kind == "?" and before != ".")):
             return

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kframework.client.loopback import MISDIRECTED, is_loopback, is_meant_for_us
+from kframework.client.loopback import MISDIRECTED, is_host_allowed, is_loopback
 from kframework.client.transport import Response
 from kframework.config.configuration import Configuration
 from kframework.config.models import without_password
@@ -187,7 +187,7 @@ def _only_for_us(connections: Connections, bind_address: str) -> Middleware:
         with connections.asked(request):
             if connections.under_way > REQUESTS and request.path.split("/")[1] not in HEALTH:
                 return _answer(plain("too many requests at once; ask again\n", 503))
-            if not is_meant_for_us(bind_address, request.host):
+            if not is_host_allowed(bind_address, request.host):
                 return _answer(plain(f"{MISDIRECTED}\n", 421))
             return await handler(request)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kframework.client.api_errors import cause_of
+from kframework.client.api_errors import cause_reason
 from kframework.client.transport import JSON, Response
 from kframework.errors import ClusterError
 
@@ -86,4 +86,4 @@ def _cause(message: str) -> Data:
     field, _, why = message.partition(" is invalid: ")[2].partition(": ")
     if not why:
         return {"reason": "FieldValueInvalid", "message": message}
-    return {"reason": cause_of(why), "message": why, "field": field}
+    return {"reason": cause_reason(why), "message": why, "field": field}

@@ -20,7 +20,7 @@ from tests.plugins.dynamic_resources.selectors.selecting import answer, fails
         "string(cidr('10.0.0.0/8')) == '10.0.0.0/8' && cidr('10.0.0.0/8') != cidr('10.0.0.0/9')",
     ],
 )
-def test_blocks_are_read_and_asked(expression: str) -> None:
+def test_cidr_functions_hold(expression: str) -> None:
     assert answer(expression) is True
 
 
@@ -32,5 +32,5 @@ def test_blocks_are_read_and_asked(expression: str) -> None:
         "cidr('10.0.0.0/8').containsCIDR('10.0.0.0')",
     ],
 )
-def test_what_is_no_block_is_an_error(expression: str) -> None:
+def test_invalid_cidr_is_an_error(expression: str) -> None:
     assert fails(expression)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from kframework.cel.errors import CelError
-from kframework.cel.library.conversions import read_double, write_double
+from kframework.cel.library.conversions import format_double, parse_double
 from tests.plugins.dynamic_resources.selectors.selecting import answer
 
 
@@ -47,7 +47,7 @@ def test_types_are_converted(expression: str) -> None:
         ("int(dyn([1])) == 1", "no such overload: int(list)"),
     ],
 )
-def test_not_all_can_be(expression: str, problem: str) -> None:
+def test_impossible_conversion_is_an_error(expression: str, problem: str) -> None:
     when, _, said = str(answer(expression)).partition(": ")
     assert when in ("compile", "run")
     assert said.removeprefix("program instantiation failed: ") == problem
@@ -71,23 +71,23 @@ def test_not_all_can_be(expression: str, problem: str) -> None:
         (math.nan, "NaN"),
     ],
 )
-def test_a_double_is_written_as_go_does(value: float, text: str) -> None:
-    assert write_double(value) == text
+def test_double_is_formatted_as_in_go(value: float, text: str) -> None:
+    assert format_double(value) == text
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
     [(".5", 0.5), ("5.", 5.0), ("-1e-3", -0.001), ("0x1p4", 16.0), ("inf", math.inf), ("-Infinity", -math.inf)],
 )
-def test_a_double_is_read(text: str, value: float) -> None:
-    assert read_double(text) == value
+def test_double_is_parsed(text: str, value: float) -> None:
+    assert parse_double(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "1_0", " 1", "1e", "e5", "0x1", "1e999", "0x1p99999", "--1", "one"])
-def test_what_is_none_is_not(text: str) -> None:
+def test_invalid_double_is_an_error(text: str) -> None:
     with pytest.raises(CelError):
-        read_double(text)
+        parse_double(text)
 
 
-def test_nan_is_read() -> None:
-    assert math.isnan(read_double("NaN"))
+def test_nan_is_parsed() -> None:
+    assert math.isnan(parse_double("NaN"))

@@ -46,7 +46,7 @@ def test_names_and_values_have_formats(name: str, good: list[str], bad: list[str
         "!format.named('nope').hasValue()",
     ],
 )
-def test_the_functions(expression: str) -> None:
+def test_format_functions_hold(expression: str) -> None:
     assert answer(expression) is True
 
 

@@ -24,7 +24,7 @@ from tests.plugins.dynamic_resources.selectors.selecting import answer
         "!ip('255.255.255.255').isGlobalUnicast() && !ip('224.0.0.1').isGlobalUnicast() && !ip('::').isGlobalUnicast()",
     ],
 )
-def test_addresses_are_read_and_asked(expression: str) -> None:
+def test_ip_functions_hold(expression: str) -> None:
     assert answer(expression) is True
 
 
@@ -37,6 +37,6 @@ def test_addresses_are_read_and_asked(expression: str) -> None:
         ("ip.isCanonical('x')", "parse error during conversion from string"),
     ],
 )
-def test_what_is_no_address_is_an_error(expression: str, problem: str) -> None:
+def test_invalid_address_is_an_error(expression: str, problem: str) -> None:
     assert problem in str(answer(expression))
     assert str(answer(expression)).startswith("run: ")

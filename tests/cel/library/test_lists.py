@@ -26,7 +26,7 @@ from tests.plugins.dynamic_resources.selectors.selecting import answer
         "[dyn(quantity('1')), dyn('a')].distinct().size() == 2",
     ],
 )
-def test_lists_have_methods(expression: str) -> None:
+def test_list_functions_hold(expression: str) -> None:
     assert answer(expression) is True
 
 
@@ -47,11 +47,11 @@ def test_lists_have_methods(expression: str) -> None:
         ("dyn(1).max() == 1", "no such overload: max(int)"),
     ],
 )
-def test_what_they_do_not_do(expression: str, problem: str) -> None:
+def test_invalid_arguments_are_an_error(expression: str, problem: str) -> None:
     assert answer(expression) == f"run: {problem}"
 
 
-def test_lists_that_have_no_order_are_not_sorted() -> None:
+def test_unordered_elements_are_not_sorted() -> None:
     assert str(answer("[[1]].sort() == []")).startswith("compile: found no matching overload for 'sort'")
 
 
@@ -69,7 +69,7 @@ def test_lists_that_have_no_order_are_not_sorted() -> None:
         ("sets.intersects([], [1])", False),
     ],
 )
-def test_lists_are_sets(expression: str, expected: bool) -> None:
+def test_set_functions_hold(expression: str, expected: bool) -> None:
     assert answer(expression) is expected
 
 
@@ -84,5 +84,5 @@ def test_lists_are_sets(expression: str, expected: bool) -> None:
         ("{'a': 0}.transformMap(k, v, 1 / v).size() == 1", "run: division by zero"),
     ],
 )
-def test_loops_fill_maps(expression: str, expected: object) -> None:
+def test_two_variable_macros_build_maps(expression: str, expected: object) -> None:
     assert answer(expression) == expected

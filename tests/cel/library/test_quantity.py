@@ -20,7 +20,7 @@ from tests.plugins.dynamic_resources.selectors.selecting import answer
         "quantity('-5').asInteger() == -5",
     ],
 )
-def test_the_functions(expression: str) -> None:
+def test_quantity_functions_hold(expression: str) -> None:
     assert answer(expression) is True
 
 
@@ -43,7 +43,7 @@ def test_the_functions(expression: str) -> None:
         ("12345678901234Ki", None),
     ],
 )
-def test_an_amount_is_an_integer_where_kubernetes_keeps_it_as_one(text: str, integer: int | None) -> None:
+def test_quantity_is_an_integer_when_kubernetes_stores_it_as_one(text: str, integer: int | None) -> None:
     assert CelQuantity.parse(text).as_integer() == integer
 
 
@@ -60,10 +60,10 @@ def test_an_amount_is_an_integer_where_kubernetes_keeps_it_as_one(text: str, int
         ("quantity('1.5Gi').asInteger() == 1", "run: cannot convert value to integer"),
     ],
 )
-def test_so_is_a_sum(expression: str, expected: object) -> None:
+def test_sum_is_an_integer_when_kubernetes_stores_it_as_one(expression: str, expected: object) -> None:
     assert answer(expression) == expected
 
 
-def test_what_is_no_quantity_is_an_error() -> None:
+def test_invalid_quantity_is_an_error() -> None:
     assert str(answer("quantity('1e3K') == quantity('1')")).startswith("run: quantities must match")
     assert hash(CelQuantity.parse("1")) == hash(CelQuantity.parse("1000m"))

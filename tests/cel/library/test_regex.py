@@ -31,7 +31,7 @@ def test_text_is_matched(expression: str) -> None:
         ("dyn(1).find('a') == ''", "run: no such overload: find(int, string)"),
     ],
 )
-def test_what_is_no_pattern_or_text_is_an_error(expression: str, problem: str) -> None:
+def test_invalid_pattern_or_text_is_an_error(expression: str, problem: str) -> None:
     assert answer(expression) == problem
 
 

@@ -36,7 +36,7 @@ def test_versions_have_an_order() -> None:
         ("1.2.99999999999999999999999", "out of range"),
     ],
 )
-def test_what_is_no_version_is_an_error(text: str, problem: str) -> None:
+def test_invalid_version_is_an_error(text: str, problem: str) -> None:
     with pytest.raises(CelError, match=problem):
         Semver.parse(text)
 
@@ -46,13 +46,13 @@ def test_what_is_no_version_is_an_error(text: str, problem: str) -> None:
     [("v1.2", "1.2.0"), ("1", "1.0.0"), ("01.02.03", "1.2.3"), ("v1.2.3-rc.1+b", "1.2.3-rc.1"), ("0.0", "0.0.0")],
 )
 def test_versions_are_normalized(text: str, version: str) -> None:
-    assert Semver.normalized(text) == Semver.parse(version)
+    assert Semver.parse_normalized(text) == Semver.parse(version)
 
 
 @pytest.mark.parametrize("text", ["1-alpha", "v1.2+build", "x", ""])
-def test_not_all_are(text: str) -> None:
+def test_invalid_version_is_not_normalized(text: str) -> None:
     with pytest.raises(CelError):
-        Semver.normalized(text)
+        Semver.parse_normalized(text)
 
 
 @pytest.mark.parametrize(
@@ -66,5 +66,5 @@ def test_not_all_are(text: str) -> None:
         "!isSemver('v1.2.3', false)",
     ],
 )
-def test_the_functions(expression: str) -> None:
+def test_semver_functions_hold(expression: str) -> None:
     assert answer(expression) is True

@@ -36,7 +36,7 @@ from tests.plugins.dynamic_resources.selectors.selecting import answer, fails
         "9223372036854775807 == 9223372036854775806 + 1",
     ],
 )
-def test_operators_and_functions(expression: str) -> None:
+def test_operators_and_functions_hold(expression: str) -> None:
     assert answer(expression) is True
 
 
@@ -70,11 +70,11 @@ def test_operators_and_functions(expression: str) -> None:
         ("duration('2000000h') + duration('2000000h') == duration('1s')", "duration overflow"),
     ],
 )
-def test_what_they_do_not_do(expression: str, problem: str) -> None:
+def test_invalid_arguments_are_an_error(expression: str, problem: str) -> None:
     assert answer(expression) == f"run: {problem}"
 
 
-def test_a_negated_duration_is_one() -> None:
+def test_negated_duration_is_a_duration() -> None:
     assert answer("-dyn(duration('1s')) == duration('-1s')") is True
     assert fails("-dyn([1]) == [1]")
 
@@ -105,5 +105,5 @@ def test_a_negated_duration_is_one() -> None:
         ("dyn(1).orValue(2) == 1", True),
     ],
 )
-def test_values_may_be_absent(expression: str, expected: object) -> None:
+def test_optional_functions_hold(expression: str, expected: object) -> None:
     assert answer(expression) == expected

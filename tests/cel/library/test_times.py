@@ -4,10 +4,10 @@ import pytest
 
 from kframework.cel.errors import CelError
 from kframework.cel.library.times import (
-    read_duration,
-    read_timestamp,
-    write_duration,
-    write_timestamp,
+    format_duration,
+    format_timestamp,
+    parse_duration,
+    parse_timestamp,
 )
 from tests.plugins.dynamic_resources.selectors.selecting import answer
 
@@ -27,14 +27,14 @@ AT = "timestamp('2026-02-03T04:05:06.789Z')"
         ("+2m", 120 * 10**9),
     ],
 )
-def test_durations_are_read(text: str, nanos: int) -> None:
-    assert read_duration(text).nanos == nanos
+def test_duration_is_parsed(text: str, nanos: int) -> None:
+    assert parse_duration(text).nanos == nanos
 
 
 @pytest.mark.parametrize("text", ["", "1", "1 h", "h", "1d", "-", "1h-1m", "99999999999h"])
-def test_what_is_no_duration_is_an_error(text: str) -> None:
+def test_invalid_duration_is_an_error(text: str) -> None:
     with pytest.raises(CelError):
-        read_duration(text)
+        parse_duration(text)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_what_is_no_duration_is_an_error(text: str) -> None:
         ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
     ],
 )
-def test_timestamps_are_read_and_written(text: str, written: str) -> None:
-    assert write_timestamp(read_timestamp(text)) == written
+def test_timestamp_is_parsed_and_formatted(text: str, written: str) -> None:
+    assert format_timestamp(parse_timestamp(text)) == written
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_timestamps_are_read_and_written(text: str, written: str) -> None:
         "x",
     ],
 )
-def test_what_is_no_timestamp_is_an_error(text: str) -> None:
+def test_invalid_timestamp_is_an_error(text: str) -> None:
     with pytest.raises(CelError):
-        read_timestamp(text)
+        parse_timestamp(text)
 
 
-def test_durations_are_written_in_seconds() -> None:
-    assert [write_duration(read_duration(text)) for text in ("1h", "-1.5s", "1ms", "0")] == [
+def test_duration_is_formatted_in_seconds() -> None:
+    assert [format_duration(parse_duration(text)) for text in ("1h", "-1.5s", "1ms", "0")] == [
         "3600s",
         "-1.5s",
         "0.001s",
@@ -96,5 +96,5 @@ def test_times_have_parts(expression: str) -> None:
 
 
 @pytest.mark.parametrize("zone", ["Nowhere/At_All", "x:y", "99:00", "../etc"])
-def test_a_zone_that_is_none_is_an_error(zone: str) -> None:
+def test_unknown_zone_is_an_error(zone: str) -> None:
     assert answer(f"{AT}.getHours('{zone}') == 1") == f"run: unknown time zone {zone}"

@@ -26,7 +26,7 @@ def test_urls_have_parts(expression: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["https://example.com", "/a/b", "https://[::1]:80/", "file:///x", "http://é/"])
-def test_what_is_a_url(text: str) -> None:
+def test_valid_url_is_a_url(text: str) -> None:
     assert is_url(text)
 
 
@@ -34,10 +34,10 @@ def test_what_is_a_url(text: str) -> None:
     "text",
     ["", "example.com", "../a", ":a", "https://a:b/", "https://a b/", "https://[::1/", "/%zz", "/a\n", "//a b"[2:]],
 )
-def test_what_is_none(text: str) -> None:
+def test_invalid_url_is_no_url(text: str) -> None:
     assert not is_url(text)
 
 
-def test_reading_one_is_an_error() -> None:
+def test_invalid_url_is_an_error() -> None:
     assert fails("url('example.com').getHost() == ''")
     assert answer("isURL('/a') && !isURL('a')") is True

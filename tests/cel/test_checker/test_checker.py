@@ -30,7 +30,7 @@ from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
         "cel.bind(device, {'x': 1}, device.x == 1)",
     ],
 )
-def test_what_is_well_typed_compiles(expression: str) -> None:
+def test_well_typed_expression_compiles(expression: str) -> None:
     assert not str(answer(expression)).startswith("compile: ")
 
 
@@ -65,5 +65,5 @@ def test_what_is_well_typed_compiles(expression: str) -> None:
         ("optional.none()", "must evaluate to bool or the unknown type, not optional_type(dyn)"),
     ],
 )
-def test_what_is_not_does_not(expression: str, problem: str) -> None:
+def test_ill_typed_expression_does_not_compile(expression: str, problem: str) -> None:
     assert answer(expression) == f"compile: {problem}"

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from kframework.cel.errors import CelError
-from kframework.cel.parser import MOST_CHARACTERS, MOST_DEEP, MOST_NESTED, parse
-from kframework.cel.syntax import Call, Ident, List, Literal, Map, Node, Select
+from kframework.cel.parser import MAX_CHARACTERS, MAX_DEPTH, MAX_NESTING, parse
+from kframework.cel.syntax import Call, Ident, List, Literal, Map, Select, SyntaxNode
 
 
-def shape(node: Node | None) -> str:
+def shape(node: SyntaxNode | None) -> str:
     """Write a tree with every call in brackets."""
     match node:
         case Literal(value=value):
@@ -56,7 +56,7 @@ def shape(node: Node | None) -> str:
         ("0x1f == 1.5", "(_==_ 31 1.5)"),
     ],
 )
-def test_the_tree_is_that_of_the_grammar(text: str, tree: str) -> None:
+def test_expression_parses_to_its_tree(text: str, tree: str) -> None:
     assert shape(parse(text)) == tree
 
 
@@ -84,7 +84,7 @@ def test_the_tree_is_that_of_the_grammar(text: str, tree: str) -> None:
         ("! -a", 2),
     ],
 )
-def test_what_the_grammar_does_not_have_is_an_error(text: str, position: int) -> None:
+def test_syntax_error_is_reported(text: str, position: int) -> None:
     with pytest.raises(CelError) as error:
         parse(text)
     assert error.value.position == position
@@ -93,10 +93,10 @@ def test_what_the_grammar_does_not_have_is_an_error(text: str, position: int) ->
 @pytest.mark.parametrize(
     "text",
     [
-        "(" * MOST_NESTED + "1" + ")" * MOST_NESTED,
-        "1" + "+1" * MOST_DEEP,
+        "(" * MAX_NESTING + "1" + ")" * MAX_NESTING,
+        "1" + "+1" * MAX_DEPTH,
         "x" + ".optMap(a, a)" * 40,
-        "'" + "a" * MOST_CHARACTERS + "'",
+        "'" + "a" * MAX_CHARACTERS + "'",
     ],
 )
 def test_length_and_depth_are_bounded(text: str) -> None:
@@ -104,6 +104,6 @@ def test_length_and_depth_are_bounded(text: str) -> None:
         parse(text)
 
 
-def test_what_is_long_and_flat_is_no_problem() -> None:
+def test_long_flat_expression_parses() -> None:
     assert isinstance(parse(" && ".join(["true"] * 5000)), Call)
-    assert isinstance(parse("(" * (MOST_NESTED - 1) + "1" + ")" * (MOST_NESTED - 1)), Literal)
+    assert isinstance(parse("(" * (MAX_NESTING - 1) + "1" + ")" * (MAX_NESTING - 1)), Literal)

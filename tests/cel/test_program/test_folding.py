@@ -30,11 +30,11 @@ def test_a_conversion_of_a_constant_fails_at_compile_time(expression: str) -> No
     assert str(answer(expression)).startswith("compile: program instantiation failed: type conversion error")
 
 
-def test_one_of_an_attribute_fails_at_run_time() -> None:
+def test_conversion_of_an_attribute_fails_at_run_time() -> None:
     assert answer(f"int({OWN}.model) == 1") == "run: type conversion error from 'string' to 'int'"
 
 
-def test_what_is_folded_is_not_written_to() -> None:
+def test_folded_constant_is_not_modified() -> None:
     expression = "[1].map(x, []).size() == 1 && [1, 2].map(x, x) == [1, 2] && [1, 2].map(x, x) == [1, 2]"
     assert answer(expression) is True
     assert answer(expression) is True

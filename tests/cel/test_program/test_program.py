@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.cel.environment import environment
+from kframework.cel.environment import build_environment
 from kframework.cel.errors import CelError
-from kframework.cel.program import Program, compile_program
-from kframework.cel.run import Run
+from kframework.cel.evaluation import Evaluation
+from kframework.cel.program import CelProgram, compile_program
 from kframework.cel.types import BOOL, INT, STRING, Type, list_of, map_of
 
 SPEC = Type("spec")
-ENVIRONMENT = environment(
+ENVIRONMENT = build_environment(
     {"self": SPEC, "words": list_of(STRING), "old": SPEC}, {SPEC: {"size": INT, "labels": map_of(STRING, STRING)}}
 )
 
 
-def compiled(expression: str) -> Program:
+def compiled(expression: str) -> CelProgram:
     return compile_program(expression, ENVIRONMENT, lambda type: "")
 
 
@@ -35,7 +35,7 @@ def compiled(expression: str) -> Program:
 )
 def test_an_expression_reads_its_variables(expression: str, value: object) -> None:
     variables = {"self": {"size": 3, "labels": {"app": "web"}}, "words": ["a", "b"]}
-    assert compiled(expression).evaluate(Run(variables)) == value
+    assert compiled(expression).evaluate(Evaluation(variables)) == value
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_an_expression_reads_its_variables(expression: str, value: object) -> No
         ("self.size > old.size || words.exists(w, w == 'a')", {"self", "old", "words"}),
     ],
 )
-def test_a_program_knows_what_it_reads(expression: str, names: set[str]) -> None:
+def test_program_knows_its_variables(expression: str, names: set[str]) -> None:
     assert compiled(expression).names == names
 
 
@@ -59,13 +59,13 @@ def test_a_program_knows_what_it_reads(expression: str, names: set[str]) -> None
         ("self.labels + 1", "found no matching overload for '_+_' applied to '(map(string, string), int)'"),
     ],
 )
-def test_what_does_not_compile_says_why(expression: str, said: str) -> None:
+def test_compile_error_names_the_problem(expression: str, said: str) -> None:
     with pytest.raises(CelError) as raised:
         compiled(expression)
     assert raised.value.text == said and raised.value.expression == expression
 
 
-def test_a_type_that_is_refused_is_told_before_constants_are_found() -> None:
+def test_wrong_type_is_reported_before_folding() -> None:
     with pytest.raises(CelError, match="not of use: int"):
         compile_program("int('a')", ENVIRONMENT, lambda type: "" if type == BOOL else f"not of use: {type}")
 
@@ -79,20 +79,20 @@ def test_a_type_that_is_refused_is_told_before_constants_are_found() -> None:
         ("words[2] == 'a'", {"words": ["a"]}, "index out of bounds: 2"),
     ],
 )
-def test_what_fails_in_a_run_says_why(expression: str, variables: dict[str, object], said: str) -> None:
+def test_evaluation_error_names_the_problem(expression: str, variables: dict[str, object], said: str) -> None:
     with pytest.raises(CelError) as raised:
-        compiled(expression).evaluate(Run(variables))
+        compiled(expression).evaluate(Evaluation(variables))
     assert str(raised.value) == said
 
 
 @pytest.mark.parametrize("expression", ["self.size", "self.labels.app", "self.labels['app']"])
-def test_a_path_costs_a_step_each(expression: str) -> None:
-    run = Run({"self": {"size": 3, "labels": {"app": "web"}}})
+def test_each_step_of_a_path_costs_one(expression: str) -> None:
+    run = Evaluation({"self": {"size": 3, "labels": {"app": "web"}}})
     compiled(expression).evaluate(run)
     assert run.cost == expression.count(".") + expression.count("[") + 1
 
 
-def test_what_costs_too_much_ends() -> None:
+def test_too_costly_evaluation_ends() -> None:
     words = ["a"] * 2_000
     with pytest.raises(CelError, match="actual cost limit exceeded"):
-        compiled("words.all(a, words.all(b, a == b))").evaluate(Run({"words": words}))
+        compiled("words.all(a, words.all(b, a == b))").evaluate(Evaluation({"words": words}))

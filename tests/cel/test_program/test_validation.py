@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.cel.library.strings import TAKES
+from kframework.cel.library.strings import CLAUSE_TYPES
 from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
 
 
@@ -34,11 +34,11 @@ from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
         ("'%d'.format([]) == ''", "index 0 out of range"),
         (
             "'%s'.format([[optional.none()]]) == ''",
-            f"error during formatting: {TAKES['s'][1]}, was given optional_type(dyn)",
+            f"error during formatting: {CLAUSE_TYPES['s'][1]}, was given optional_type(dyn)",
         ),
     ],
 )
-def test_some_of_what_is_well_typed_is_refused(expression: str, problem: str) -> None:
+def test_well_typed_expression_fails_validation(expression: str, problem: str) -> None:
     assert answer(expression) == f"compile: {problem}"
 
 
@@ -52,5 +52,5 @@ def test_some_of_what_is_well_typed_is_refused(expression: str, problem: str) ->
         "'%d'.format([dyn(1)]) == '1'",
     ],
 )
-def test_the_rest_is_not(expression: str) -> None:
+def test_expression_passes_validation(expression: str) -> None:
     assert answer(expression) is True

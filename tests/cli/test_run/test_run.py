@@ -111,7 +111,7 @@ def test_what_cannot_run_is_not_written(run: Command, tmp_path: Path) -> None:
         (["--kubecfg", "x"], 2, "error: No such option: --kubecfg"),
         (["stray"], 2, "error: Got unexpected extra argument(s) (stray)"),
         (["--master", "elsewhere"], 1, "error: the API server's address 'elsewhere' is no URL; write it as https://"),
-        (["--kubeconfig", "none-such"], 1, "error: none-such: there is no such file; name a kubeconfig"),
+        (["--kubeconfig", "none-such"], 1, "error: none-such: no such file; name a kubeconfig"),
     ],
 )
 def test_wrong_usage_is_one_line(run: Command, arguments: list[str], code: int, line: str) -> None:
@@ -126,14 +126,14 @@ def test_the_configuration_may_name_the_kubeconfig(run: Command, config: Path, t
         " name another here, or with --kubeconfig, which outranks this (KUBECONFIG does not)"
     )
     assert run("run", "--config", config) == (1, "", f"error: {named}\n")
-    missing = "there is no such file; name a kubeconfig with --kubeconfig or KUBECONFIG"
+    missing = "no such file; name a kubeconfig with --kubeconfig or KUBECONFIG"
     assert run("run", "--config", config, "--kubeconfig", "other") == (1, "", f"error: other: {missing}\n")
 
 
 def test_a_kubeconfig_of_the_configuration_that_is_there_is_read(run: Command, config: Path, tmp_path: Path) -> None:
     (tmp_path / "none-such").write_text("{}")
     assert run("run", "--config", config).errors == [
-        f"error: {tmp_path / 'none-such'}: has no current-context; name one with --context (there is none)"
+        f"error: {tmp_path / 'none-such'}: has no current-context; name one with --context (it has none)"
     ]
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from kframework.client.reflector import Backoff
+from kframework.client.reflector import ReconnectBackoff
 from kframework.clock import VirtualTimeLoop
 from tests.client.behaviour.ways import WAYS, Stage
 
@@ -15,7 +15,7 @@ from tests.client.behaviour.ways import WAYS, Stage
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.setattr(Backoff, "FIRST", 0.01)
+    monkeypatch.setattr(ReconnectBackoff, "INITIAL", 0.01)
     if request.param == "http":
         import_module("kubernetes_asyncio.client")  # before a loop runs, which the import would hold up
     return str(request.param)

@@ -42,7 +42,7 @@ async def test_what_is_created_can_be_read(stage: Stage) -> None:
     assert await stage.client.list(Pod, "kube-system") == []
 
 
-async def test_what_belongs_to_no_namespace(stage: Stage) -> None:
+async def test_cluster_scoped_object_has_no_namespace(stage: Stage) -> None:
     created = await stage.client.create(StorageClass(metadata=ObjectMeta(name="fast"), provisioner="disks.example"))
     assert (created.metadata.namespace, created.volume_binding_mode) == ("", "Immediate")
     assert await stage.client.get(StorageClass, "fast") == created
@@ -80,7 +80,7 @@ async def test_the_same_name_gets_another_uid_the_second_time(stage: Stage) -> N
     assert first.metadata.uid != second.metadata.uid
 
 
-async def test_a_client_cannot_say_what_is_the_servers_to_say(stage: Stage) -> None:
+async def test_server_sets_its_own_fields_whatever_the_client_sends(stage: Stage) -> None:
     metadata = ObjectMeta(
         name="web",
         uid="forged",
@@ -96,7 +96,7 @@ async def test_a_client_cannot_say_what_is_the_servers_to_say(stage: Stage) -> N
     assert created.metadata.creation_timestamp != "2001-01-01T00:00:00Z"
 
 
-async def test_status_is_for_those_who_keep_it_but_a_kubelet_brings_that_of_its_node(stage: Stage) -> None:
+async def test_status_is_ignored_on_creation_except_for_nodes(stage: Stage) -> None:
     claim = PersistentVolumeClaim(
         metadata=ObjectMeta(name="data"), status=PersistentVolumeClaimStatus(phase="Bound", capacity={"storage": "1"})
     )
@@ -128,7 +128,9 @@ async def test_status_is_for_those_who_keep_it_but_a_kubelet_brings_that_of_its_
         ),
     ],
 )
-async def test_what_cannot_be_created(stage: Stage, subject: ApiObject, status: int, reason: str, words: str) -> None:
+async def test_invalid_object_cannot_be_created(
+    stage: Stage, subject: ApiObject, status: int, reason: str, words: str
+) -> None:
     stage.store.load([pod("there"), PriorityClass(metadata=ObjectMeta(name="high"))])
     version = stage.store.version
     code, why, message = await refusal(stage.client.create(subject))
@@ -137,7 +139,7 @@ async def test_what_cannot_be_created(stage: Stage, subject: ApiObject, status: 
     assert stage.store.version == version
 
 
-async def test_what_is_not_there(stage: Stage) -> None:
+async def test_missing_object_is_not_found(stage: Stage) -> None:
     stage.store.add(pod("elsewhere", namespace="team"))
     client = stage.client
     nothing = (404, "NotFound", 'pods "elsewhere" not found')
@@ -152,7 +154,7 @@ async def test_what_is_not_there(stage: Stage) -> None:
     )
 
 
-async def test_namespaces(stage: Stage) -> None:
+async def test_namespace_is_labelled_with_its_name(stage: Stage) -> None:
     there = {each.metadata.name for each in await stage.client.list(Namespace)}
     assert there == {"default", "kube-node-lease", "kube-public", "kube-system"}
     team = await stage.client.create(Namespace(metadata=ObjectMeta(name="team")))
@@ -160,7 +162,7 @@ async def test_namespaces(stage: Stage) -> None:
     assert (await stage.client.create(pod(namespace="team"))).metadata.namespace == "team"
 
 
-async def test_all_in_a_namespace_goes_with_it(stage: Stage) -> None:
+async def test_contents_are_deleted_with_their_namespace(stage: Stage) -> None:
     stage.store.load([pod(namespace="team"), pod("running", namespace="team", node_name="n1"), pod()])
     async with stage.watching(Pod) as watched:
         await stage.client.delete(Namespace, "team")
@@ -191,7 +193,7 @@ async def test_an_update_needs_the_last_version_if_it_names_one(stage: Stage) ->
     assert (await stage.client.update(without_version)).spec == NodeSpec()
 
 
-async def test_what_changes_nothing_is_no_write(stage: Stage) -> None:
+async def test_unchanged_object_is_not_written(stage: Stage) -> None:
     stage.store.add(node())
     found, version = await stage.client.get(Node, "n1"), stage.store.version
     assert await stage.client.update(found) == found
@@ -209,7 +211,7 @@ async def test_neither_update_nor_patch_touches_the_status(stage: Stage) -> None
     assert (patched.status, patched.spec.unschedulable) == (found.status, False)
 
 
-async def test_an_update_cannot_change_what_the_server_said(stage: Stage) -> None:
+async def test_update_cannot_change_the_servers_fields(stage: Stage) -> None:
     created = await stage.client.create(pod())
     forged = replace(
         created.metadata, labels={"a": "b"}, creation_timestamp="2001-01-01T00:00:00Z", deletion_timestamp=None
@@ -252,7 +254,7 @@ async def test_a_patch_may_name_a_version(stage: Stage) -> None:
     assert refused == (409, "Conflict", f'Operation cannot be fulfilled on nodes "n1": {MODIFIED}')
 
 
-async def test_what_can_be_patched_no_more_than_updated(stage: Stage) -> None:
+async def test_immutable_fields_cannot_be_patched(stage: Stage) -> None:
     stage.store.load([pod(node_name="n1"), node()])
     status, reason, message = await refusal(stage.client.patch(Pod, "web", {"spec": {"nodeName": "n2"}}, "default"))
     assert (status, reason) == (422, "Invalid")
@@ -308,7 +310,7 @@ async def test_a_status_of_a_built_in_kind_is_patched_too(stage: Stage) -> None:
     assert patched.status == NodeStatus(capacity={"cpu": "4", "memory": "1Gi"})
 
 
-async def test_a_status_that_says_the_same_is_not_written(stage: Stage) -> None:
+async def test_unchanged_status_is_not_written(stage: Stage) -> None:
     stage.store.add(replace(gang(), status=GangStatus(phase="Running")))
     version = stage.store.version
     patched = await stage.client.patch_status(Gang, "crew", {"phase": "Running", "members": None}, "default")
@@ -325,7 +327,7 @@ async def test_a_status_is_seen_by_those_who_watch(stage: Stage) -> None:
     assert watched.messages[2] == Changed(patched)
 
 
-async def test_a_status_is_patched_only_of_the_object_that_is_meant(stage: Stage) -> None:
+async def test_status_patch_checks_uid_and_version(stage: Stage) -> None:
     uid = stage.store.add(gang()).metadata.uid
     version, client = stage.store.version, stage.client
     status, reason, message = await refusal(
@@ -346,7 +348,7 @@ async def test_a_status_is_patched_only_of_the_object_that_is_meant(stage: Stage
     assert (await client.patch_status(Gang, "crew", {"phase": "Running"}, uid=uid)).status.phase == "Running"
 
 
-async def test_what_is_deleted_is_gone(stage: Stage) -> None:
+async def test_deleted_object_is_not_found(stage: Stage) -> None:
     stage.store.add(PersistentVolume(metadata=ObjectMeta(name="disk")))
     await stage.client.delete(PersistentVolume, "disk")
     assert await stage.client.list(PersistentVolume) == []
@@ -400,7 +402,7 @@ async def outcomes(client: Cluster, candidates: list[Lease], *, update: bool) ->
     return list(await asyncio.gather(*map(write, candidates)))
 
 
-async def test_one_of_many_gets_the_lease(stage: Stage) -> None:
+async def test_one_of_many_clients_gets_the_lease(stage: Stage) -> None:
     names = [f"candidate-{number}" for number in range(8)]
     ends = await outcomes(stage.client, [lease(holder=name) for name in names], update=False)
     (winner,) = set(ends) & set(names)

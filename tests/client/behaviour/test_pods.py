@@ -44,7 +44,7 @@ async def test_a_pod_is_bound(stage: Stage) -> None:
     assert conditions(found) == {"PodScheduled": PodCondition(type="PodScheduled", status="True")}
 
 
-async def test_a_bound_pod_takes_over_where_its_node_is(stage: Stage) -> None:
+async def test_bound_pod_gets_the_topology_labels_of_its_node(stage: Stage) -> None:
     zone = {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"}
     web = await stored(stage)
     stage.store.add(node(**zone, pool="x"))
@@ -77,7 +77,7 @@ async def test_a_pod_is_bound_once(stage: Stage) -> None:
         ({"node_name": "n1"}, 'pod web is already assigned to node "n1"'),
     ],
 )
-async def test_what_cannot_be_bound(stage: Stage, spec: dict[str, object], words: str) -> None:
+async def test_gated_or_bound_pod_cannot_be_bound(stage: Stage, spec: dict[str, object], words: str) -> None:
     web = await stored(stage, **spec)
     refused = await refusal(stage.client.bind("default", "web", web.metadata.uid, "n2"))
     assert refused == (409, "Conflict", f'Operation cannot be fulfilled on pods/binding "web": {words}')
@@ -134,7 +134,7 @@ async def test_a_status_is_merged(stage: Stage) -> None:
     assert (await stage.client.get(Pod, "web", "default")).status.nominated_node_name == ""
 
 
-async def test_what_a_pod_says_already_is_not_written(stage: Stage) -> None:
+async def test_unchanged_status_is_not_written(stage: Stage) -> None:
     uid = (await stored(stage)).metadata.uid
     await stage.client.patch_pod_status("default", "web", uid, condition=UNSCHEDULABLE, nominated_node_name="n1")
     version = stage.store.version
@@ -161,7 +161,7 @@ async def test_a_uid_is_a_precondition_of_a_status(stage: Stage) -> None:
     assert await client.get(Pod, "web", "default") == web
 
 
-async def test_a_pod_on_a_node_gets_its_grace(stage: Stage) -> None:
+async def test_pod_on_a_node_gets_its_grace_period(stage: Stage) -> None:
     web = await stored(stage, node_name="n1")
     await stage.client.delete(Pod, "web", "default", uid=web.metadata.uid)
     dying = (await stage.client.get(Pod, "web", "default")).metadata
@@ -175,7 +175,7 @@ async def test_a_pod_on_a_node_gets_its_grace(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("place", "phase"), [("", "Pending"), ("n1", "Succeeded"), ("n1", "Failed")])
-async def test_a_pod_that_does_not_run_goes_at_once(stage: Stage, place: str, phase: str) -> None:
+async def test_pod_that_does_not_run_is_deleted_at_once(stage: Stage, place: str, phase: str) -> None:
     await stored(stage, node_name=place)
     stage.store.set_status(stage.store.read(Pod, "web", "default"), PodStatus(phase=phase))
     await stage.client.delete(Pod, "web", "default")
@@ -206,12 +206,12 @@ async def test_an_event_that_is_recorded_twice_is_there_once(stage: Stage) -> No
     assert await stage.client.list(Event) == before
 
 
-async def test_a_series_whose_event_is_forgotten_is_an_event(stage: Stage) -> None:
+async def test_series_of_an_expired_event_is_created_again(stage: Stage) -> None:
     await stage.client.record_event(failed_scheduling(count=2))
     assert await recorded(stage) == failed_scheduling(count=2).event()
 
 
-async def test_an_event_of_a_namespace_that_is_gone(stage: Stage) -> None:
+async def test_event_in_a_deleted_namespace_is_an_error(stage: Stage) -> None:
     gone = (404, "NotFound", 'namespaces "team" not found')
     assert await refusal(stage.client.record_event(failed_scheduling(namespace="team"))) == gone
     assert await refusal(stage.client.record_event(failed_scheduling(namespace="team", count=2))) == gone

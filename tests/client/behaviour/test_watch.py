@@ -1,4 +1,4 @@
-"""What every cluster tells those who watch it, in which order, and through whatever happens to their connections."""
+"""What a watch of every cluster reports, in which order, and through lost connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_a_watch_lists_and_then_follows(stage: Stage) -> None:
     assert watched.messages[-2] == Changed(stage.store.read(Pod, "a", "default"))
 
 
-async def test_one_object_is_followed_through_all_that_happens_to_it(stage: Stage) -> None:
+async def test_follow_reports_every_change_of_one_object(stage: Stage) -> None:
     told: list[str | None] = []
     grown = asyncio.Event()
 
@@ -74,14 +74,14 @@ async def test_every_kind_is_listed_before_synced_which_comes_once(stage: Stage)
     assert watched.words[4] == "synced"
 
 
-async def test_what_is_not_watched_is_not_told(stage: Stage) -> None:
+async def test_unwatched_kinds_are_not_reported(stage: Stage) -> None:
     async with stage.watching(Node) as watched:
         await stage.client.create(pod())
         await stage.client.create(node("marker"))
         assert await watched.until("+marker") == ["synced", "+marker"]
 
 
-async def test_what_is_told_is_what_is_stored(stage: Stage) -> None:
+async def test_reported_objects_are_the_stored_ones(stage: Stage) -> None:
     stage.store.load([pod("a"), node("n")])
     async with stage.watching(Pod, Node) as watched:
         stage.store.add(pod("b"))
@@ -102,7 +102,7 @@ async def test_pods_that_end_are_gone(stage: Stage) -> None:
         assert await watched.until("+marker") == ["+web", "synced", "-web", "+marker"]
 
 
-async def test_pods_that_end_may_be_followed_to_their_deletion(stage: Stage) -> None:
+async def test_ended_pods_are_reported_until_their_deletion_on_request(stage: Stage) -> None:
     stage.store.load([pod("ended"), pod("web", node_name="n1"), node("n1")])
     end(stage.store, "ended")
     async with stage.watching(Pod, Node, ended_pods=True) as watched:
@@ -129,7 +129,7 @@ async def test_a_pod_that_is_deleted_ends_first(stage: Stage) -> None:
     assert isinstance(gone, Gone) and gone.obj.metadata.uid == changed.obj.metadata.uid
 
 
-async def test_a_name_that_is_given_again_is_another_object(stage: Stage) -> None:
+async def test_recreated_object_is_another_object(stage: Stage) -> None:
     first = stage.store.add(pod())
     async with stage.watching(Pod) as watched:
         await stage.client.delete(Pod, "web", "default")
@@ -153,7 +153,7 @@ async def test_a_broken_watch_misses_nothing_and_repeats_nothing(stage: Stage) -
     assert watched.words[2:] == ["synced", "+c", "-c", "+c2", "+d", "-d", "+d2"]
 
 
-async def test_a_watch_that_is_too_late_is_told_what_differs(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_watch_reports_the_differences(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 3)
     names = ("same", "changed", "ended", "deleted", "replaced")
     stage.store.load(pod(name, node_name="n1") for name in names)
@@ -176,7 +176,9 @@ async def test_a_watch_that_is_too_late_is_told_what_differs(stage: Stage, monke
 
 @pytest.mark.parametrize("ended_pods", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-async def test_any_story_is_retold(stage: Stage, seed: int, ended_pods: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watch_reports_any_history(
+    stage: Stage, seed: int, ended_pods: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(collection, "HISTORY", 5)
     random = Random(seed)
     stage.store.load([pod("a"), pod("b", node_name="n1")])

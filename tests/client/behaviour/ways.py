@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from kframework._version import __version__
 from kframework.client.cluster import Cluster
-from kframework.client.kube import Connection, connect
+from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Transport
 from kframework.clock import LoopClock, SystemClock
 from kframework.errors import ClusterError
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.web import serve
 from kframework.in_memory.cluster import MemoryCluster
@@ -98,7 +98,7 @@ async def directly() -> AsyncIterator[Stage]:
 async def in_process() -> AsyncIterator[Stage]:
     clock = LoopClock(asyncio.get_running_loop())
     store = MemoryCluster(clock)
-    yield _stage(InProcess(ApiServer(store, clock)), store, clock)
+    yield _stage(InProcessTransport(ApiServer(store, clock)), store, clock)
 
 
 @asynccontextmanager
@@ -106,7 +106,7 @@ async def over_http() -> AsyncIterator[Stage]:
     clock = SystemClock()
     store = MemoryCluster(clock)
     async with serve(ApiServer(store, clock)) as port:
-        transport = await connect(Connection(server=f"http://127.0.0.1:{port}", user_agent=_AGENT))
+        transport = await connect(ConnectionSettings(server=f"http://127.0.0.1:{port}", user_agent=_AGENT))
         yield _stage(transport, store, clock)
         await transport.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.client.request_attributes import Attributes, Path
+from kframework.client.request_attributes import Attributes, ResourcePath
 from kframework.client.transport import Request
 
 
@@ -23,12 +23,12 @@ from kframework.client.transport import Request
     ],
 )
 def test_paths_of_objects(path: str, read: tuple[str, ...]) -> None:
-    assert Path.read(path) == read
+    assert ResourcePath.parse(path) == read
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/apis/apps/v1", "/version", "/api/v1/nodes/n1/status/more"])
-def test_other_paths(path: str) -> None:
-    assert Path.read(path) is None
+def test_path_of_no_resource_is_none(path: str) -> None:
+    assert ResourcePath.parse(path) is None
 
 
 COORDINATION = "coordination.k8s.io"
@@ -68,7 +68,7 @@ NAMED = (("fieldSelector", "metadata.name=a"),)
         ("POST", "/apis/example.com/v1", (), Attributes("post", path="/apis/example.com/v1")),
     ],
 )
-def test_a_request_says_what_it_wants(
+def test_attributes_are_read_from_a_request(
     method: str, path: str, query: tuple[tuple[str, str], ...], wanted: Attributes
 ) -> None:
-    assert Attributes.of(Request(method=method, path=path, query=query)) == wanted
+    assert Attributes.from_request(Request(method=method, path=path, query=query)) == wanted

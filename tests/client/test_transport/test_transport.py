@@ -14,7 +14,7 @@ def test_a_request_asks_for_json_without_a_body() -> None:
     assert request.timeout is None
 
 
-def test_a_request_stays_as_it_is() -> None:
+def test_request_is_immutable() -> None:
     request = Request(method="GET", path="/api")
     with pytest.raises(AttributeError):
         request.path = "/other"  # type: ignore[misc]  # that it is refused is the point

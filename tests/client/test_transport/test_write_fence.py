@@ -1,4 +1,4 @@
-"""A closed fence lets nothing through that writes."""
+"""A closed fence blocks writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kframework.clock import Clock, LoopClock, VirtualTimeLoop
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
 from kframework.errors import ClusterError
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.volume_controller import VolumeController
@@ -47,7 +47,7 @@ def test_a_fence_is_open_until_it_is_closed() -> None:
     assert (caught.value.status, caught.value.reason) == (403, STOPPED)
 
 
-def test_a_fence_is_closed_while_what_it_depends_on_does_not_hold() -> None:
+def test_fence_is_closed_while_its_condition_is_false() -> None:
     leading = [False]
     fence = WriteFence()
     fence.only_while(lambda: leading[0])
@@ -81,7 +81,7 @@ async def test_a_fence_that_is_handed_over_lets_events_through_and_nothing_else(
     assert len(inner.requests) == 3
 
 
-def test_a_leadership_that_is_over_unasked_stops_events_too() -> None:
+def test_lost_leadership_blocks_events_too() -> None:
     fence = WriteFence()
     fence.only_while(lambda: False)
     with pytest.raises(ClusterError, match=WORDS):
@@ -89,7 +89,7 @@ def test_a_leadership_that_is_over_unasked_stops_events_too() -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-async def test_nothing_that_writes_gets_through_a_closed_fence(method: str) -> None:
+async def test_closed_fence_blocks_all_writes(method: str) -> None:
     fence, inner = WriteFence(), Scripted(ok({}), ok({}), listed(1))
     transport = FencedTransport(inner, fence)
     await transport.send(Request(method=method, path="/"))
@@ -101,10 +101,10 @@ async def test_nothing_that_writes_gets_through_a_closed_fence(method: str) -> N
         pass
     await transport.close()
     assert [request.method for request in inner.requests] == [method, "GET", "GET"]
-    assert [request.may_leave for request in inner.requests] == [fence.check, None, None]
+    assert [request.check_before_send for request in inner.requests] == [fence.check, None, None]
 
 
-async def test_what_waited_for_its_turn_does_not_get_through() -> None:
+async def test_write_that_waited_for_its_turn_is_blocked() -> None:
     clock, fence, inner = LoopClock(asyncio.get_running_loop()), WriteFence(), Scripted(*[ok({})] * 3)
     transport = FlowControl(FencedTransport(inner, fence), ClientConnection(qps=1, burst=1), clock)
     cluster = KubeCluster(transport, clock, random=None)  # type: ignore[arg-type]  # only watches take chances
@@ -125,7 +125,7 @@ async def test_what_waited_for_its_turn_does_not_get_through() -> None:
     assert [error.reason for error in refusals] == [STOPPED]
 
 
-async def test_what_the_server_put_off_does_not_get_through() -> None:
+async def test_retried_write_is_blocked() -> None:
     clock, fence, inner = (
         LoopClock(asyncio.get_running_loop()),
         WriteFence(),
@@ -138,7 +138,7 @@ async def test_what_the_server_put_off_does_not_get_through() -> None:
     assert len(inner.requests) == 1
 
 
-async def test_who_reads_waits_for_nobody() -> None:
+async def test_reads_pass_a_closed_fence() -> None:
     clock, fence, inner = LoopClock(asyncio.get_running_loop()), WriteFence(), Scripted(ok(some("web", 1)))
     fence.close()
     cluster = KubeCluster(FencedTransport(inner, fence), clock, random=None)  # type: ignore[arg-type]  # only watches take chances
@@ -213,7 +213,7 @@ class Books:
             self.too_late.append(write)
 
 
-class Noted(InProcess):
+class Noted(InProcessTransport):
     """The way to the server, on which writes are noted."""
 
     def __init__(self, server: ApiServer, books: Books) -> None:
@@ -323,7 +323,7 @@ def closed_at(turn: int, way: Way) -> Books:
     [(directly, TO_THE_CLUSTER, 1), (over_its_client, TO_THE_SERVER, 2)],
     ids=["asked", "fenced"],
 )
-def test_nothing_is_written_from_whichever_turn_on(way: Way, everything: set[str], step: int) -> None:
+def test_no_write_follows_the_closing_of_the_fence(way: Way, everything: set[str], step: int) -> None:
     whole = closed_at(0, way)
     assert whole.written == everything
     for turn in range(1, whole.last_turn + 2, step):

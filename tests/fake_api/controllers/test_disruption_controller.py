@@ -69,7 +69,7 @@ def replicas(uid: str, count: int | None) -> ReplicaSet:
 
 
 @asynccontextmanager
-async def running(*objects: ApiObject) -> AsyncIterator[MemoryCluster]:
+async def run_cluster(*objects: ApiObject) -> AsyncIterator[MemoryCluster]:
     """Run a controller over a cluster; it has done its work when the block begins."""
     memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), objects)
     task = asyncio.ensure_future(DisruptionController(memory).run())
@@ -144,12 +144,12 @@ def counts(memory: MemoryCluster) -> tuple[int, int, int, int]:
 async def test_what_a_budget_allows(
     about: PodDisruptionBudget, others: list[ApiObject], expected: tuple[int, int, int, int]
 ) -> None:
-    async with running(about, *others) as memory:
+    async with run_cluster(about, *others) as memory:
         assert counts(memory) == expected
 
 
 async def test_pods_come_and_go() -> None:
-    async with running(budget(highest=1)) as memory:
+    async with run_cluster(budget(highest=1)) as memory:
         assert counts(memory) == (0, 0, 0, 0)
         memory.load(pods(3))
         await settled()
@@ -166,7 +166,7 @@ async def test_pods_come_and_go() -> None:
 
 
 async def test_budgets_and_controllers_come_and_change() -> None:
-    async with running(*pods(3, owner="r")) as memory:
+    async with run_cluster(*pods(3, owner="r")) as memory:
         memory.add(budget(highest=1))
         await settled()
         assert counts(memory) == (3, 3, 2, 1)
@@ -179,19 +179,19 @@ async def test_budgets_and_controllers_come_and_change() -> None:
         assert counts(memory) == (5, 3, 2, 1)
 
 
-async def test_nobody_stays_disrupted() -> None:
+async def test_disrupted_pods_are_cleared() -> None:
     status = PodDisruptionBudgetStatus(disruptions_allowed=7, disrupted_pods={"bare-0": "2026-01-01T00:00:00Z"})
     about = replace(
         budget(highest=1), metadata=ObjectMeta(name="web", namespace="default", generation=4), status=status
     )
-    async with running(about, *pods(2)) as memory:
+    async with run_cluster(about, *pods(2)) as memory:
         assert memory.read(PodDisruptionBudget, "web", "default").status == PodDisruptionBudgetStatus(
             disruptions_allowed=1, current_healthy=2, desired_healthy=1, expected_pods=2, observed_generation=4
         )
 
 
-async def test_what_changes_nothing_is_no_write() -> None:
-    async with running(budget(highest=1), budget(highest=1, namespace="other"), *pods(2)) as memory:
+async def test_unchanged_status_is_not_written() -> None:
+    async with run_cluster(budget(highest=1), budget(highest=1, namespace="other"), *pods(2)) as memory:
         assert memory.read(PodDisruptionBudget, "web", "other").status == PodDisruptionBudgetStatus(
             observed_generation=1
         )
@@ -201,8 +201,8 @@ async def test_what_changes_nothing_is_no_write() -> None:
         assert memory.version == version + 1
 
 
-async def test_a_crowd_is_looked_at_together() -> None:
-    async with running(budget(highest=1)) as memory:
+async def test_many_changes_are_handled_in_one_pass() -> None:
+    async with run_cluster(budget(highest=1)) as memory:
         version = memory.version
         for each in pods(50):
             memory.add(each)
@@ -227,7 +227,7 @@ def test_a_budget_allows_what_the_rules_say(
 
     async def main() -> tuple[int, int, int, int]:
         made = [pod(f"p{number}", phase, owner=owner) for number, (phase, owner) in enumerate(plans)]
-        async with running(budget(*limits), replicas("r", scale), *made) as memory:
+        async with run_cluster(budget(*limits), replicas("r", scale), *made) as memory:
             return counts(memory)
 
     lowest, highest = limits

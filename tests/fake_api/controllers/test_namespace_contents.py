@@ -26,7 +26,7 @@ def certificate(memory: MemoryCluster, namespace: str = "default") -> ConfigMap:
 
 
 @MADE
-async def test_namespaces_have_them_those_that_come_later_too(kind: type[ApiObject], name: str) -> None:
+async def test_all_namespaces_get_their_objects(kind: type[ApiObject], name: str) -> None:
     async with acting() as memory:
         assert namespaces_with(memory, kind, name) == SYSTEM
         memory.add(Namespace(metadata=ObjectMeta(name="later")))
@@ -35,7 +35,7 @@ async def test_namespaces_have_them_those_that_come_later_too(kind: type[ApiObje
 
 
 @MADE
-async def test_what_is_deleted_is_made_again(kind: type[ApiObject], name: str) -> None:
+async def test_deleted_object_is_created_again(kind: type[ApiObject], name: str) -> None:
     async with acting() as memory:
         before = memory.read(kind, name, "default").metadata.uid
         memory.remove(kind, name, "default")
@@ -44,7 +44,7 @@ async def test_what_is_deleted_is_made_again(kind: type[ApiObject], name: str) -
 
 
 @MADE
-async def test_a_namespace_that_is_deleted_gets_nothing_more(kind: type[ApiObject], name: str) -> None:
+async def test_terminating_namespace_gets_no_objects(kind: type[ApiObject], name: str) -> None:
     held = ConfigMap(metadata=ObjectMeta(name="held", namespace="going", finalizers=("example.com/hold",)))
     async with acting(held) as memory:
         memory.remove(Namespace, "going")
@@ -57,7 +57,7 @@ async def test_a_namespace_that_is_deleted_gets_nothing_more(kind: type[ApiObjec
         assert namespaces_with(memory, kind, name) == SYSTEM
 
 
-async def test_other_objects_are_nobody_s_business() -> None:
+async def test_other_objects_are_ignored() -> None:
     other = ConfigMap(metadata=ObjectMeta(name="other", namespace="default"))
     async with acting(other, ServiceAccount(metadata=ObjectMeta(name="robot", namespace="default"))) as memory:
         memory.remove(ConfigMap, "other", "default")
@@ -67,7 +67,7 @@ async def test_other_objects_are_nobody_s_business() -> None:
         assert memory.find(ServiceAccount, "robot", "default") is None
 
 
-async def test_the_certificate_is_the_server_s() -> None:
+async def test_certificate_is_the_servers() -> None:
     async with acting() as memory:
         assert certificate(memory).data == {"ca.crt": ""}
         assert certificate(memory).metadata.annotations[DESCRIPTION].startswith("Contains a CA bundle")
@@ -85,7 +85,7 @@ async def test_the_certificate_is_the_server_s() -> None:
         ({"note": "kept"}, {"ca.crt": ""}),
     ],
 )
-async def test_a_certificate_that_says_else_is_put_right(annotations: dict[str, str], data: dict[str, str]) -> None:
+async def test_changed_certificate_is_restored(annotations: dict[str, str], data: dict[str, str]) -> None:
     metadata = ObjectMeta(name=CERTIFICATE, namespace="default", annotations=annotations)
     async with acting(ConfigMap(metadata=metadata, data=data)) as memory:
         for _ in range(2):
@@ -97,7 +97,7 @@ async def test_a_certificate_that_says_else_is_put_right(annotations: dict[str, 
             await asyncio.sleep(1)
 
 
-async def test_a_description_of_somebody_s_own_stays() -> None:
+async def test_own_description_is_kept() -> None:
     metadata = ObjectMeta(name=CERTIFICATE, namespace="default", annotations={DESCRIPTION: "mine"})
     async with acting(ConfigMap(metadata=metadata, data={"ca.crt": ""})) as memory:
         assert certificate(memory).metadata.annotations == {DESCRIPTION: "mine"}
@@ -110,6 +110,6 @@ async def test_a_description_of_somebody_s_own_stays() -> None:
         (["*", "-root-ca-certificate-publisher-controller"], [4, 0]),
     ],
 )
-async def test_each_can_be_switched_off(controllers: list[str], made: list[int]) -> None:
+async def test_each_controller_can_be_disabled(controllers: list[str], made: list[int]) -> None:
     async with acting(controllers=controllers) as memory:
         assert [len(memory.objects(kind)) for kind in (ServiceAccount, ConfigMap)] == made

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.custom.kinds import CustomKind, duplicates, unknown_paths
+from kframework.fake_api.custom.kinds import CustomKind, duplicate_elements, unknown_paths
 
 
-def test_the_schema_with_what_every_object_has() -> None:
+def test_openapi_schema_has_the_common_fields() -> None:
     kind = CustomKind({"description": "A widget.", "properties": {"spec": {"type": "object"}}})
-    assert kind.described({"metadata": {"$ref": "x"}}) == {
+    assert kind.openapi_schema({"metadata": {"$ref": "x"}}) == {
         "type": "object",
         "description": "A widget.",
         "properties": {
@@ -27,19 +27,19 @@ def test_another_schema_has_another_fingerprint() -> None:
     assert CustomKind({}).fingerprint == CustomKind({}).fingerprint != CustomKind({"type": "object"}).fingerprint
 
 
-def test_what_becomes_of_an_object() -> None:
+def test_object_is_defaulted_and_validated() -> None:
     spec = {"type": "object", "properties": {"size": {"type": "integer", "default": 1}}}
     kind = CustomKind({"type": "object", "required": ["spec", "metadata"], "properties": {"spec": spec}})
-    assert kind.unknown({"spec": {"size": 1, "colour": "red"}}) == [("spec", "colour")]
-    assert kind.defaulted({"spec": {}}) == {"spec": {"size": 1}}
+    assert kind.unknown_fields({"spec": {"size": 1, "colour": "red"}}) == [("spec", "colour")]
+    assert kind.with_defaults({"spec": {}}) == {"spec": {"size": 1}}
     assert list(map(str, kind.causes({}))) == ["spec: Required value"]
     assert list(map(str, kind.causes({"spec": {"size": "big"}}))) == [
         'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"'
     ]
 
 
-def test_without_a_schema_anything_goes() -> None:
-    assert CustomKind(None).unknown({"anything": 1}) == []
+def test_objects_without_a_schema_have_any_field() -> None:
+    assert CustomKind(None).unknown_fields({"anything": 1}) == []
     assert CustomKind(None).causes({"anything": 1}) == []
 
 
@@ -64,7 +64,7 @@ FREE = {"x-kubernetes-preserve-unknown-fields": True}
         ),
     ],
 )
-def test_what_is_unknown(spec: Any, data: Any, found: list[Any]) -> None:
+def test_unknown_fields_are_listed(spec: Any, data: Any, found: list[Any]) -> None:
     schema = {"type": "object", "properties": {"spec": spec}}
     whole = {"apiVersion": "v1", "kind": "X", "metadata": {"name": "n"}, "spec": data}
     assert unknown_paths(schema, whole) == found
@@ -85,5 +85,5 @@ MAP = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
         ({"items": SET}, [[1, 1]], ["a[0][1]: Duplicate value: 1"]),
     ],
 )
-def test_duplicates(schema: Any, value: Any, found: list[str]) -> None:
-    assert list(map(str, duplicates(schema, value, "a"))) == found
+def test_duplicate_elements_are_reported(schema: Any, value: Any, found: list[str]) -> None:
+    assert list(map(str, duplicate_elements(schema, value, "a"))) == found

@@ -21,19 +21,19 @@ from kframework.objects import (
     kind_of,
 )
 
-Document = dict[str, object]
+ApiDocument = dict[str, object]
 
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
-METADATA: Document = {"name": "a", "creationTimestamp": "2026-01-01T00:55:00Z"}
+METADATA: ApiDocument = {"name": "a", "creationTimestamp": "2026-01-01T00:55:00Z"}
 
 
-def cells(kind: type[ApiObject], document: Document) -> tuple[object, ...]:
+def cells(kind: type[ApiObject], document: ApiDocument) -> tuple[object, ...]:
     described = kind_of(kind)
     return (STORAGE | DEVICES)[described.api_version, described.name].cells(document, NOW)
 
 
 def test_a_volume_says_what_it_holds_and_for_whom() -> None:
-    volume: Document = {
+    volume: ApiDocument = {
         "metadata": METADATA,
         "spec": {
             "capacity": {"storage": "5Gi"},
@@ -50,7 +50,7 @@ def test_a_volume_says_what_it_holds_and_for_whom() -> None:
 
 
 def test_a_claim_says_its_capacity_once_it_is_bound() -> None:
-    claim: Document = {
+    claim: ApiDocument = {
         "metadata": METADATA,
         "spec": {"storageClassName": "fast"},
         "status": {"phase": "Pending", "capacity": {"storage": "5Gi"}, "accessModes": ["ReadWriteOncePod"]},
@@ -70,7 +70,7 @@ def test_a_claim_says_its_capacity_once_it_is_bound() -> None:
 
 
 def test_the_default_class_says_so() -> None:
-    storage_class: Document = {"metadata": METADATA, "provisioner": "x"}
+    storage_class: ApiDocument = {"metadata": METADATA, "provisioner": "x"}
     assert cells(StorageClass, storage_class) == ("a", "x", "Delete", "Immediate", False, "5m")
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
     storage_class = {
@@ -88,7 +88,7 @@ def test_drivers_are_counted_and_described() -> None:
     assert cells(CSIDriver, {"metadata": METADATA}) == (
         *("a", True, False, False, "<unset>", False, "Persistent", "5m"),
     )
-    spec: Document = {
+    spec: ApiDocument = {
         "attachRequired": False,
         "storageCapacity": True,
         "tokenRequests": [{"audience": "x"}, {"audience": "y"}],
@@ -100,11 +100,11 @@ def test_drivers_are_counted_and_described() -> None:
 
 
 def test_capacities_and_attachments() -> None:
-    capacity: Document = {"metadata": METADATA, "storageClassName": "fast", "capacity": "1Ti"}
+    capacity: ApiDocument = {"metadata": METADATA, "storageClassName": "fast", "capacity": "1Ti"}
     assert cells(CSIStorageCapacity, capacity) == ("a", "fast", "1Ti")
     assert cells(CSIStorageCapacity, {"metadata": METADATA}) == ("a", "", "<unset>")
     spec = {"attacher": "x", "nodeName": "n1", "source": {"persistentVolumeName": "v"}}
-    attachment: Document = {"metadata": METADATA, "spec": spec, "status": {"attached": True}}
+    attachment: ApiDocument = {"metadata": METADATA, "spec": spec, "status": {"attached": True}}
     assert cells(VolumeAttachment, attachment) == ("a", "x", "v", "n1", True, "5m")
 
 
@@ -118,7 +118,7 @@ def test_capacities_and_attachments() -> None:
         (True, {}, "deleted"),
     ],
 )
-def test_a_claim_says_how_far_it_is(deleted: bool, status: Document, state: str) -> None:
+def test_a_claim_says_how_far_it_is(deleted: bool, status: ApiDocument, state: str) -> None:
     metadata = METADATA | ({"deletionTimestamp": "2026-01-01T00:59:00Z"} if deleted else {})
     assert cells(ResourceClaim, {"metadata": metadata, "status": status}) == ("a", state, "5m")
 

@@ -42,7 +42,7 @@ from kframework.process.http.statuses import status_of
         (too_many("a", 3, 2), "a: Too many: 3: must have at most 2 items", "FieldValueTooMany"),
     ],
 )
-def test_words(cause: Cause, text: str, reason: str) -> None:
+def test_causes_have_kubernetes_texts(cause: Cause, text: str, reason: str) -> None:
     assert (str(cause), cause.reason) == (text, reason)
 
 

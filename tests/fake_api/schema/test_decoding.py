@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.decoding import undecodable
+from kframework.fake_api.schema.decoding import decoding_problem
 from kframework.objects.openapi.definitions import OBJECT_META
 
 POD = "io.k8s.api.core.v1.Pod"
@@ -55,8 +55,8 @@ def cannot(value: str, field: str, type: str) -> str:
         ),
     ],
 )
-def test_pods(spec: Any, why: str) -> None:
-    assert undecodable({"spec": spec}, POD) == why
+def test_pod_decoding_problem_is_reported(spec: Any, why: str) -> None:
+    assert decoding_problem({"spec": spec}, POD) == why
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_pods(spec: Any, why: str) -> None:
         ({"creationTimestamp": 1}, cannot("number", "ObjectMeta.metadata.creationTimestamp", "string")),
     ],
 )
-def test_metadata(metadata: Any, why: str) -> None:
-    assert undecodable({"metadata": metadata}, POD) == why
-    assert undecodable(metadata, OBJECT_META, ("metadata",)) == why
+def test_metadata_decoding_problem_is_reported(metadata: Any, why: str) -> None:
+    assert decoding_problem({"metadata": metadata}, POD) == why
+    assert decoding_problem(metadata, OBJECT_META, ("metadata",)) == why
 
 
 @pytest.mark.parametrize(
@@ -86,5 +86,5 @@ def test_metadata(metadata: Any, why: str) -> None:
         ("apps.v1.ControllerRevision", {"data": [1, "x"]}, ""),
     ],
 )
-def test_other_kinds(name: str, data: Any, why: str) -> None:
-    assert undecodable(data, f"io.k8s.api.{name}") == why
+def test_decoding_problem_of_other_kinds_is_reported(name: str, data: Any, why: str) -> None:
+    assert decoding_problem(data, f"io.k8s.api.{name}") == why

@@ -44,7 +44,7 @@ def _references(value: object) -> list[str]:
     return [each for item in value for each in _references(item)] if isinstance(value, list) else []
 
 
-async def test_what_stands_in_a_document() -> None:
+async def test_document_describes_its_kinds() -> None:
     document = await Served().ask("GET", "/openapi/v3/api/v1")
     pod = kinds(document)["", "v1", "Pod"]
     assert pod["properties"]["spec"]["allOf"] == [{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}]
@@ -61,7 +61,7 @@ async def test_what_stands_in_a_document() -> None:
     assert {"dryRun", "fieldValidation", "force"} <= {parameter["name"] for parameter in patch["parameters"]}
 
 
-async def test_a_document_is_not_sent_to_who_has_it() -> None:
+async def test_cached_document_is_not_sent_again() -> None:
     served = Served()
     url = (await served.ask("GET", "/openapi/v3"))["paths"]["api/v1"]["serverRelativeURL"]
     path, _, tag = url.partition("?hash=")
@@ -79,13 +79,13 @@ async def test_a_document_is_not_sent_to_who_has_it() -> None:
         assert (again.status, again.body) == (304, b"")
 
 
-def test_nothing_is_made_for_the_index() -> None:
+def test_index_builds_no_document() -> None:
     openapi = OpenApi()
-    assert read(openapi.index(request("GET", "/openapi/v3"), ()).body) == {"paths": {}}
-    assert openapi._kept == {}
+    assert read(openapi.answer_index(request("GET", "/openapi/v3"), ()).body) == {"paths": {}}
+    assert openapi._cache == {}
 
 
-async def test_a_users_kind_is_described_until_it_is_another() -> None:
+async def test_custom_kind_is_described_until_it_changes() -> None:
     served = Served()
     definition = {
         "metadata": {"name": "widgets.example.com"},
@@ -116,7 +116,7 @@ async def test_a_users_kind_is_described_until_it_is_another() -> None:
     assert (await served.ask("GET", "/openapi/v3")) == index
 
 
-async def test_version_2() -> None:
+async def test_version_2_describes_all_kinds() -> None:
     served = Served()
     accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     response = await served.send("GET", "/openapi/v2", accept=accept)
@@ -129,5 +129,5 @@ async def test_version_2() -> None:
     assert set(_references(document)) <= {f"#/definitions/{name}" for name in document["definitions"]}
 
 
-async def test_a_version_that_there_is_not() -> None:
+async def test_unknown_version_has_no_document() -> None:
     assert (await Served().send("GET", "/openapi/v3/apis/nonsense/v1")).status == 404

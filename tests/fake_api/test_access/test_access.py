@@ -7,7 +7,15 @@ import pytest
 from kframework.client.request_attributes import Attributes
 from kframework.client.transport import ADMIN, ANONYMOUS, AUTHENTICATED, User
 from kframework.errors import ClusterError
-from kframework.fake_api.access import AlwaysAllow, ClusterRole, RoleBased, RoleBinding, RoleRef, Subject, default_roles
+from kframework.fake_api.access import (
+    AlwaysAllow,
+    ClusterRole,
+    RbacAuthorizer,
+    RbacSubject,
+    RoleBinding,
+    RoleRef,
+    default_roles,
+)
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ObjectMeta
 from kframework.testing import StubClock
@@ -22,16 +30,16 @@ def cluster() -> MemoryCluster:
 
 
 def bound(role: str) -> RoleBinding:
-    subjects = (Subject(kind="User", name="ann"),)
+    subjects = (RbacSubject(kind="User", name="ann"),)
     metadata = ObjectMeta(name="ann", namespace="shop")
     return RoleBinding(metadata=metadata, role_ref=RoleRef(kind="ClusterRole", name=role), subjects=subjects)
 
 
-def test_always_allow(cluster: MemoryCluster) -> None:
+def test_always_allow_allows_everything(cluster: MemoryCluster) -> None:
     AlwaysAllow(cluster).check(ANONYMOUS, GET_POD)
 
 
-def may(authorizer: RoleBased, user: User, wanted: Attributes) -> bool:
+def may(authorizer: RbacAuthorizer, user: User, wanted: Attributes) -> bool:
     try:
         authorizer.check(user, wanted)
     except ClusterError as refused:
@@ -55,8 +63,8 @@ def may(authorizer: RoleBased, user: User, wanted: Attributes) -> bool:
         ("cluster-admin", Attributes("create", "example.com", "widgets"), False),
     ],
 )
-def test_default_roles(cluster: MemoryCluster, role: str, wanted: Attributes, allowed: bool) -> None:
-    authorizer = RoleBased(cluster)
+def test_default_roles_grant_their_rules(cluster: MemoryCluster, role: str, wanted: Attributes, allowed: bool) -> None:
+    authorizer = RbacAuthorizer(cluster)
     cluster.add(bound(role))
     assert may(authorizer, ANN, wanted) is allowed
 
@@ -74,14 +82,12 @@ def test_default_roles(cluster: MemoryCluster, role: str, wanted: Attributes, al
         (ANONYMOUS, GET_POD, False),
     ],
 )
-def test_what_one_may_without_being_bound(
-    cluster: MemoryCluster, user: User, wanted: Attributes, allowed: bool
-) -> None:
-    assert may(RoleBased(cluster), user, wanted) is allowed
+def test_unbound_user_has_basic_rights(cluster: MemoryCluster, user: User, wanted: Attributes, allowed: bool) -> None:
+    assert may(RbacAuthorizer(cluster), user, wanted) is allowed
 
 
-def test_a_role_counts_as_it_is_at_the_moment(cluster: MemoryCluster) -> None:
-    authorizer = RoleBased(cluster)
+def test_changed_role_takes_effect(cluster: MemoryCluster) -> None:
+    authorizer = RbacAuthorizer(cluster)
     assert not may(authorizer, ANN, GET_POD)
     cluster.add(bound("view"))
     assert may(authorizer, ANN, GET_POD)

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.client.request_attributes import Attributes, Rule
+from kframework.client.request_attributes import Attributes, PolicyRule
 from kframework.client.transport import User, service_account
 from kframework.errors import ClusterError
-from kframework.fake_api.access import Grant, RoleBasedAuthorizer
+from kframework.fake_api.access import Grant, RbacRules
 
-PODS = Rule(("",), ("pods",), ("get", "list"))
+PODS = PolicyRule(("",), ("pods",), ("get", "list"))
 
 
 ANN = User("ann", ("system:authenticated", "team"))
@@ -67,9 +67,9 @@ NAMED_ANN = {"kind": "User", "name": "ann"}
         ),
     ],
 )
-def test_grants(user: User, objects: list[dict[str, Any]], where: list[str]) -> None:
+def test_bindings_grant_rules(user: User, objects: list[dict[str, Any]], where: list[str]) -> None:
     others = [{"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "authorization.openshift.io/v1", "kind": "Role"}]
-    grants = list(RoleBasedAuthorizer([*others, *objects]).grants(user))
+    grants = list(RbacRules([*others, *objects]).grants(user))
     assert grants == [Grant(namespace, PODS) for namespace in where]
 
 
@@ -109,12 +109,12 @@ OF_THE_BINDING = (
         (User("<b>&"), Attributes("get", path="/"), 'forbidden: User "&lt;b&gt;&amp;" cannot get path "/"'),
     ],
 )
-def test_a_refusal_is_worded_as_an_api_server_words_it(user: User, wanted: Attributes, message: str) -> None:
+def test_denial_has_an_api_servers_text(user: User, wanted: Attributes, message: str) -> None:
     with pytest.raises(ClusterError) as refused:
-        RoleBasedAuthorizer([]).check(user, wanted)
+        RbacRules([]).check(user, wanted)
     assert (refused.value.status, refused.value.reason, refused.value.message) == (403, "Forbidden", message)
 
 
-def test_what_is_granted_is_not_refused() -> None:
+def test_granted_request_is_allowed() -> None:
     objects = [role("ClusterRole"), binding("ClusterRoleBinding", "ClusterRole", NAMED_ANN)]
-    RoleBasedAuthorizer(objects).check(ANN, Attributes("list", "", "pods"))
+    RbacRules(objects).check(ANN, Attributes("list", "", "pods"))

@@ -6,7 +6,7 @@ from kframework.fake_api.access import RBAC_KINDS, ClusterRole, ClusterRoleBindi
 from kframework.objects import kind_named, kind_of
 
 
-def test_each_binding_grants_a_role_that_is_there() -> None:
+def test_each_binding_grants_an_existing_role() -> None:
     made = default_roles()
     roles = {each.metadata.name for each in made if isinstance(each, ClusterRole)}
     bound = {each.role_ref.name for each in made if isinstance(each, ClusterRoleBinding)}

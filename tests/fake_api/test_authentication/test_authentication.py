@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 from kframework.client.transport import ADMIN, ANONYMOUS, User
 from kframework.clock import SystemClock
 from kframework.errors import ClusterError, ConfigError
-from kframework.fake_api.authentication import Authenticator, ServiceAccountTokens, impersonated, read_tokens
+from kframework.fake_api.authentication import Authenticator, ServiceAccountTokens, impersonated_user, read_tokens
 from kframework.in_memory.cluster import MemoryCluster
 
 ANN = User("ann", ("dev",), "7")
@@ -22,33 +22,33 @@ AUTHENTICATOR = Authenticator(NO_ACCOUNTS, {"secret": ANN})
 
 @pytest.mark.parametrize("said", ["Bearer secret", "bearer  secret "])
 def test_a_token_says_who_asks(said: str) -> None:
-    assert AUTHENTICATOR.user(CIMultiDict(Authorization=said)) == User("ann", ("dev", "system:authenticated"), "7")
+    assert AUTHENTICATOR.find_user(CIMultiDict(Authorization=said)) == User("ann", ("dev", "system:authenticated"), "7")
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Basic YTpi"}, {"Authorization": "Bearer "}])
-def test_who_brings_no_token_is_anonymous(headers: dict[str, str]) -> None:
-    assert AUTHENTICATOR.user(CIMultiDict(headers)) == ANONYMOUS
+def test_request_without_a_token_is_anonymous(headers: dict[str, str]) -> None:
+    assert AUTHENTICATOR.find_user(CIMultiDict(headers)) == ANONYMOUS
 
 
-def test_a_token_that_nobody_has_is_refused() -> None:
+def test_unknown_token_is_rejected() -> None:
     with pytest.raises(ClusterError) as refused:
-        AUTHENTICATOR.user(CIMultiDict(Authorization="Bearer other"))
+        AUTHENTICATOR.find_user(CIMultiDict(Authorization="Bearer other"))
     assert (refused.value.status, refused.value.reason, refused.value.message) == (401, "Unauthorized", "Unauthorized")
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer other"}])
-def test_everybody_is_an_administrator_where_nobody_logs_in(headers: dict[str, str]) -> None:
-    assert Authenticator(NO_ACCOUNTS).user(CIMultiDict(headers)) == ADMIN
+def test_every_user_is_an_administrator_without_logins(headers: dict[str, str]) -> None:
+    assert Authenticator(NO_ACCOUNTS).find_user(CIMultiDict(headers)) == ADMIN
 
 
-def test_as_whom_a_request_is_answered() -> None:
+def test_impersonation_headers_name_a_user() -> None:
     headers = CIMultiDict({"Impersonate-User": "bob", "Impersonate-Uid": "9"})
     headers.extend([("Impersonate-Group", "dev"), ("Impersonate-Group", "ops")])
-    assert impersonated(headers) == User("bob", ("dev", "ops", "system:authenticated"), "9")
-    assert impersonated(CIMultiDict({"Impersonate-Group": "dev"})) is None
+    assert impersonated_user(headers) == User("bob", ("dev", "ops", "system:authenticated"), "9")
+    assert impersonated_user(CIMultiDict({"Impersonate-Group": "dev"})) is None
 
 
-def test_a_file_of_tokens(tmp_path: Path) -> None:
+def test_token_file_is_read(tmp_path: Path) -> None:
     file = tmp_path / "tokens.csv"
     file.write_text('secret,ann,7,"dev, ops"\n\nother,bob,8\n')
     assert read_tokens(file) == {"secret": User("ann", ("dev", "ops"), "7"), "other": User("bob", (), "8")}
@@ -57,19 +57,22 @@ def test_a_file_of_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("secret,ann,7\nsecret\n", r'tokens\.csv.*2.*a line says token, user name, uid and, if any, "group1,group2"'),
-        (",ann,7\n", "a line says token"),
-        ("secret,ann\n", "a line says token"),
-        ("\udcff", "cannot be read as tokens"),
+        (
+            "secret,ann,7\nsecret\n",
+            r'tokens\.csv.*2.*expected a line with token, user name, uid and optionally "group1,group2"',
+        ),
+        (",ann,7\n", "expected a line with token"),
+        ("secret,ann\n", "expected a line with token"),
+        ("\udcff", "cannot read tokens"),
     ],
 )
-def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_token_file_is_a_config_error(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "tokens.csv"
     file.write_text(text, errors="surrogateescape")
     with pytest.raises(ConfigError, match=said):
         read_tokens(file)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read as tokens: No such file"):
+def test_missing_token_file_is_a_config_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read tokens: No such file"):
         read_tokens(tmp_path / "nowhere.csv")

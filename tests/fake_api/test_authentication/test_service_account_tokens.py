@@ -33,7 +33,7 @@ async def token(served: Served, **spec: object) -> str:
 
 
 def user(served: Served, brought: str) -> User:
-    return served.server.authenticator.user(CIMultiDict(Authorization=f"Bearer {brought}"))
+    return served.server.authenticator.authenticate(CIMultiDict(Authorization=f"Bearer {brought}"))
 
 
 async def test_a_token_makes_its_bearer_the_account(served: Served) -> None:
@@ -60,7 +60,7 @@ async def test_a_token_ends_with_its_time_or_its_account(served: Served) -> None
     assert user(served, second).name == "kubernetes-admin"
 
 
-async def test_a_token_goes_with_the_pod_it_is_bound_to(served: Served) -> None:
+async def test_token_is_invalid_without_its_bound_pod(served: Served) -> None:
     await served.ask("POST", PODS, pod(serviceAccountName="bot"))
     bound = await token(served, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "web"})
     assert user(served, bound).name == BOT
@@ -69,7 +69,7 @@ async def test_a_token_goes_with_the_pod_it_is_bound_to(served: Served) -> None:
 
 
 @pytest.mark.parametrize("forged", ["", "a.b.c", "{}", "{}x", "x{}"])
-async def test_what_is_no_token_of_ours_is_nobodys(served: Served, forged: str) -> None:
+async def test_foreign_token_has_no_user(served: Served, forged: str) -> None:
     real = await token(served)
     brought = forged.format(real[:-4])
     served.server.authenticator._tokens = {}
@@ -84,14 +84,16 @@ async def test_what_is_no_token_of_ours_is_nobodys(served: Served, forged: str) 
         ("other", {}, 404, 'serviceaccounts "other" not found'),
         ("bot", {"spec": {"expirationSeconds": 599}}, 422, "may not specify a duration less than 10 minutes"),
         ("bot", {"spec": {"expirationSeconds": 2**32 + 1}}, 422, "may not specify a duration larger than 2^32"),
-        ("bot", {"spec": {"expirationSeconds": "x"}}, 400, "it must be a whole number"),
+        ("bot", {"spec": {"expirationSeconds": "x"}}, 400, "must be a whole number"),
         ("bot", {"metadata": {"name": "other"}}, 422, "must match the service account name if specified"),
         ("bot", {"metadata": {"uid": "other"}}, 409, "does not match the UID of the service account"),
         ("bot", {"spec": {"boundObjectRef": {"kind": "Job"}}}, 400, "cannot bind token to object of type"),
         ("bot", {"spec": {"boundObjectRef": {"kind": "Pod", "name": "web"}}}, 404, 'pods "web" not found'),
     ],
 )
-async def test_a_request_that_is_refused(served: Served, account: str, asked: Json, status: int, why: str) -> None:
+async def test_invalid_token_request_is_rejected(
+    served: Served, account: str, asked: Json, status: int, why: str
+) -> None:
     found, _, message = await served.refused("POST", f"{ACCOUNTS}/{account}/token", asked)
     assert (found, why) == (status, why if why in message else message)
 

@@ -10,7 +10,7 @@ import pytest
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.load import default_configuration
 from kframework.fake_api.embedded_server import EmbeddedServer
-from kframework.fake_api.published import Publication
+from kframework.fake_api.http_server import ServerOptions
 from kframework.objects import PodTemplate
 from kframework.objects.manifest import Manifest
 from kframework.process.observers import PodObservers
@@ -25,14 +25,14 @@ from tests.support.bound_pods import Until
     ("controllers", "pods"),
     [(["*"], {"default/pod", "default/two", "default/web-0"}), ([], {"default/pod", "default/two"})],
 )
-def test_an_embedded_server_is_scheduled_on(controllers: list[str], pods: set[str]) -> None:
+def test_scheduler_runs_on_an_embedded_server(controllers: list[str], pods: set[str]) -> None:
     until, places = Until(len(pods)), list[Path]()
     web = stateful_set(1, template=PodTemplate(metadata=template().metadata, spec={"containers": [{"name": "a"}]}))
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         manifest = Manifest([make_node("a"), make_pod(), make_pod("two"), web])
-        server = EmbeddedServer(manifest, clock, Publication(), places.append, controllers)
+        server = EmbeddedServer(manifest, clock, ServerOptions(), places.append, controllers)
         until.process = Process(default_configuration(), server, clock, observers=PodObservers(until))
         await until.process.run()
 

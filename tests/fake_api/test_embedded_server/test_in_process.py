@@ -9,22 +9,22 @@ from msgspec.structs import replace
 
 from kframework.client.transport import Transport
 from kframework.errors import ClusterError
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.objects import Node, ObjectMeta
 from tests.fake_api.serving import NODES, Events, Served, node, read, request
 
 
-async def test_requests() -> None:
-    transport: Transport = InProcess(Served().server)
+async def test_request_is_answered_in_process() -> None:
+    transport: Transport = InProcessTransport(Served().server)
     assert (await transport.send(request("POST", NODES, node()))).status == 201
     assert read((await transport.send(request("GET", f"{NODES}/n1"))).body)["kind"] == "Node"
     assert (await transport.send(request("GET", f"{NODES}/n2"))).status == 404
     await transport.close()
 
 
-async def test_streams() -> None:
+async def test_stream_is_answered_in_process() -> None:
     served = Served(Node(metadata=ObjectMeta(name="n1")))
-    transport = InProcess(served.server)
+    transport = InProcessTransport(served.server)
     async with transport.stream(request("GET", NODES, watch="1", timeoutSeconds=5)) as stream:
         events = Events(stream.lines)
         assert stream.status == 200
@@ -36,11 +36,11 @@ async def test_streams() -> None:
         assert [read(line)["reason"] async for line in stream.lines] == ["NotFound"]
 
 
-async def test_a_stream_that_says_nothing_for_too_long_fails() -> None:
+async def test_silent_stream_times_out() -> None:
     served = Served()
     loop = asyncio.get_running_loop()
     asked = request("GET", NODES, watch="1")
-    async with InProcess(served.server).stream(replace(asked, timeout=30.0)) as stream:
+    async with InProcessTransport(served.server).stream(replace(asked, timeout=30.0)) as stream:
         loop.call_later(20, served.cluster.add, Node(metadata=ObjectMeta(name="n1")))
         assert read(await anext(stream.lines))["type"] == "ADDED"
         with pytest.raises(ClusterError, match="no answer for 30 s") as failed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.errors import ClusterError
-from kframework.fake_api.field_validation import duplicates
+from kframework.fake_api.field_validation import find_duplicates
 from kframework.objects.problem import FieldPath
 
 
@@ -22,10 +22,10 @@ from kframework.objects.problem import FieldPath
         (b'{"": {"": "", "": ""}}', [("", "")]),
     ],
 )
-def test_what_stands_twice(body: bytes, found: list[FieldPath]) -> None:
-    assert duplicates(body) == found
+def test_duplicate_fields_are_found(body: bytes, found: list[FieldPath]) -> None:
+    assert find_duplicates(body) == found
 
 
-def test_what_is_nested_too_deeply_is_refused() -> None:
+def test_deeply_nested_body_is_rejected() -> None:
     with pytest.raises(ClusterError, match="nested too deeply"):
-        duplicates(b"[" * 100_000)
+        find_duplicates(b"[" * 100_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.field_validation import _warnings
+from kframework.fake_api.field_validation import _format_warnings
 from kframework.objects import Namespace, ObjectMeta
 from tests.fake_api.serving import MERGE, NODES, PODS, STRATEGIC, Json, Served, node, pod
 
@@ -23,7 +23,7 @@ def header(texts: list[str]) -> str:
 
 
 @pytest.mark.parametrize(("body", "problems"), [(MISSPELT, UNKNOWN), (TWICE, DUPLICATE)])
-async def test_what_is_created(body: Json | bytes, problems: list[str]) -> None:
+async def test_fields_of_a_created_object_are_validated(body: Json | bytes, problems: list[str]) -> None:
     served = Served()
     assert await served.refused("POST", PODS, body, fieldValidation="Strict") == (
         400,
@@ -47,7 +47,7 @@ async def test_the_version_is_named_without_its_group() -> None:
     assert message.startswith('ReplicaSet in version "v1" cannot be handled as a ReplicaSet: strict decoding error: ')
 
 
-async def test_what_is_unknown_is_not_stored() -> None:
+async def test_unknown_fields_are_not_stored() -> None:
     served = Served()
     await served.ask("POST", PODS, MISSPELT)
     stored = await served.ask("GET", f"{PODS}/web")
@@ -58,7 +58,7 @@ async def test_what_is_unknown_is_not_stored() -> None:
     await served.ask("PATCH", f"{PODS}/web", patch, content_type=MERGE, fieldValidation="Strict")
 
 
-async def test_what_is_updated() -> None:
+async def test_fields_of_an_updated_object_are_validated() -> None:
     served = Served()
     await served.ask("POST", NODES, node())
     misspelt = node(spec={"tiants": []})
@@ -81,7 +81,7 @@ async def test_what_is_updated() -> None:
         ),
     ],
 )
-async def test_what_is_patched(content_type: str, patch: bytes, problems: list[str]) -> None:
+async def test_fields_of_a_patched_object_are_validated(content_type: str, patch: bytes, problems: list[str]) -> None:
     served = Served()
     await served.ask("POST", PODS, pod())
     query = {"content_type": content_type, "dryRun": "All"}
@@ -96,7 +96,7 @@ async def test_what_is_patched(content_type: str, patch: bytes, problems: list[s
 
 
 @pytest.mark.parametrize(("method", "kind"), [("POST", "Create"), ("PUT", "Update"), ("PATCH", "Patch")])
-async def test_a_directive_that_there_is_not(method: str, kind: str) -> None:
+async def test_unknown_directive_is_rejected(method: str, kind: str) -> None:
     served = Served()
     await served.ask("POST", PODS, pod())
     path = PODS if method == "POST" else f"{PODS}/web"
@@ -116,15 +116,15 @@ async def test_a_name_of_many_lines_is_one_line_of_a_header() -> None:
     assert response.headers["warning"] == r'299 - "unknown field \"a\\r\\nx: \\\"b\\\"\""'
 
 
-async def test_not_more_is_told_than_clients_read() -> None:
+async def test_warnings_have_a_length_limit() -> None:
     many = pod() | {f"{number:0300}": 1 for number in range(200)}
     _, _, message = await Served().refused("POST", PODS, many, fieldValidation="Strict")
     assert message.count("unknown field") == 100
-    told = list(_warnings([f"{number:0300}" for number in range(100)]))
+    told = list(_format_warnings([f"{number:0300}" for number in range(100)]))
     assert (len(told), {len(text) for text in told}) == (16, {256 + len('299 - ""')})
 
 
-async def test_custom_resources_are_what_their_users_make_of_them() -> None:
+async def test_custom_resources_are_validated_by_their_schema() -> None:
     served = Served()
     names = {"kind": "Widget", "plural": "widgets"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.errors import ClusterError
-from kframework.fake_api.lists import field_selector
+from kframework.fake_api.lists import compile_field_selector
 from kframework.objects import (
     ApiObject,
     CoreEvent,
@@ -20,21 +20,21 @@ from kframework.objects import (
     kind_of,
 )
 
-Document = dict[str, object]
+ApiDocument = dict[str, object]
 
-POD: Document = {
+POD: ApiDocument = {
     "metadata": {"name": "a", "namespace": "default"},
     "spec": {"nodeName": "n1", "serviceAccountName": "default"},
     "status": {"phase": "Running", "podIP": "10.0.0.1"},
 }
-EVENT: Document = {
+EVENT: ApiDocument = {
     "metadata": {"name": "a.1", "namespace": "default"},
     "regarding": {"kind": "Pod", "name": "a", "namespace": "default", "uid": "u", "fieldPath": "spec.containers{main}"},
     "reportingController": "default-scheduler",
     "reason": "Scheduled",
     "type": "Normal",
 }
-CORE_EVENT: Document = {
+CORE_EVENT: ApiDocument = {
     "metadata": {"name": "a.1", "namespace": "default"},
     "involvedObject": {"kind": "Pod", "name": "a", "namespace": "default", "uid": "u"},
     "reportingComponent": "default-scheduler",
@@ -88,8 +88,8 @@ CORE_EVENT: Document = {
         (CoreEvent, {**CORE_EVENT, "source": {"component": "kubelet"}}, "source=kubelet", True),
     ],
 )
-def test_a_selector_picks(kind: type[ApiObject], document: Document, selector: str, expected: bool) -> None:
-    assert field_selector(selector, of(kind))(document) is expected
+def test_field_selector_matches(kind: type[ApiObject], document: ApiDocument, selector: str, expected: bool) -> None:
+    assert compile_field_selector(selector, api_kind(kind))(document) is expected
 
 
 @pytest.mark.parametrize(
@@ -111,16 +111,16 @@ def test_a_field_that_a_kind_cannot_be_selected_by_is_refused(
     kind: type[ApiObject], selector: str, message: str
 ) -> None:
     with pytest.raises(ClusterError) as refused:
-        field_selector(selector, of(kind))
+        compile_field_selector(selector, api_kind(kind))
     assert (refused.value.status, str(refused.value)) == (400, message)
 
 
 def test_slices_of_a_node_can_be_selected() -> None:
     kind: Kind[ApiObject] = Kind("ResourceSlice", "resource.k8s.io/v1", "resourceslices", False, ApiObject)
-    selects = field_selector("spec.nodeName=n1,spec.driver=gpu.example.com", kind)
+    selects = compile_field_selector("spec.nodeName=n1,spec.driver=gpu.example.com", kind)
     assert selects({"spec": {"nodeName": "n1", "driver": "gpu.example.com"}})
     assert not selects({"spec": {"nodeName": "n2", "driver": "gpu.example.com"}})
 
 
-def of(struct: type[ApiObject]) -> Kind[ApiObject]:
+def api_kind(struct: type[ApiObject]) -> Kind[ApiObject]:
     return kind_of(struct)

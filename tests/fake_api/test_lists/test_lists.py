@@ -24,7 +24,7 @@ def names(page: Json) -> list[str]:
     return [item["metadata"]["name"] for item in page["items"]]
 
 
-async def test_a_list() -> None:
+async def test_list_has_its_version() -> None:
     served = Served(lease("b"), lease("a"), lease("c", "other"))
     whole = await served.ask("GET", LEASES)
     assert (whole["kind"], whole["apiVersion"]) == ("LeaseList", "coordination.k8s.io/v1")
@@ -34,7 +34,7 @@ async def test_a_list() -> None:
     assert names(await served.ask("GET", "/apis/coordination.k8s.io/v1/namespaces/none/leases")) == []
 
 
-async def test_pages_show_the_moment_of_the_first() -> None:
+async def test_pages_show_the_version_of_the_first() -> None:
     served = Served(*(lease(name) for name in "abcde"))
     first = await served.ask("GET", LEASES, limit=2)
     served.cluster.remove(Lease, "c", "default")
@@ -65,14 +65,14 @@ async def test_a_page_that_is_just_full_is_the_last() -> None:
         ({"limit": -1}, None),
     ],
 )
-async def test_how_many_remain(query: dict[str, Any], remaining: int | None) -> None:
+async def test_remaining_items_are_counted(query: dict[str, Any], remaining: int | None) -> None:
     served = Served(lease("a", app="x"), lease("b", app="x"), lease("c"), lease("d", "other"))
     namespace = query.pop("namespace", "")
     path = LEASES.replace("/leases", f"/namespaces/{namespace}/leases") if namespace else LEASES
     assert (await served.ask("GET", path, **query))["metadata"].get("remainingItemCount") == remaining
 
 
-async def test_a_limit_below_zero_is_none() -> None:
+async def test_negative_limit_is_no_limit() -> None:
     served = Served(lease("a"), lease("b"))
     assert names(await served.ask("GET", LEASES, limit=-1)) == ["a", "b"]
 
@@ -98,12 +98,12 @@ async def test_a_limit_below_zero_is_none() -> None:
         ),
     ],
 )
-async def test_options_that_do_not_go_together(query: dict[str, str], why: str) -> None:
+async def test_exclusive_options_are_rejected(query: dict[str, str], why: str) -> None:
     message = f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}'
     assert await Served().refused("GET", LEASES, **query) == (422, "Invalid", message)
 
 
-async def test_versions_of_a_list() -> None:
+async def test_resource_version_selects_the_list() -> None:
     served = Served(lease("a"))
     version = (await served.ask("GET", LEASES))["metadata"]["resourceVersion"]
     served.cluster.add(lease("b"))
@@ -112,7 +112,7 @@ async def test_versions_of_a_list() -> None:
     assert names(await served.ask("GET", LEASES, resourceVersion="0")) == ["a", "b"]
 
 
-async def test_an_object_by_its_name() -> None:
+async def test_object_is_listed_by_its_name() -> None:
     served = Served(lease("a"), lease("b"), lease("a", "other"))
     by_name = {"fieldSelector": "metadata.name=a"}
     assert len((await served.ask("GET", LEASES, **by_name))["items"]) == 2
@@ -122,7 +122,7 @@ async def test_an_object_by_its_name() -> None:
     assert names(await served.ask("GET", "/api/v1/namespaces", fieldSelector="metadata.name=default")) == ["default"]
 
 
-async def test_refusals() -> None:
+async def test_invalid_query_is_rejected() -> None:
     served = Served(*(lease(name) for name in "abc"))
     token = (await served.ask("GET", LEASES, limit=1))["metadata"]["continue"]
     version = served.cluster.version
@@ -134,7 +134,7 @@ async def test_refusals() -> None:
     assert (await Served().refused("GET", LEASES, limit=1, continue_=token))[:2] == (410, "Expired")
 
 
-async def test_a_list_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_page_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 3)
     served = Served(*(lease(name) for name in "abc"))
     token = (await served.ask("GET", LEASES, limit=1))["metadata"]["continue"]

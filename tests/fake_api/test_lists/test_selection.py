@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kframework.errors import ClusterError
-from kframework.fake_api.lists import Selection
-from kframework.fake_api.wire.documents import Document
+from kframework.fake_api.lists import ObjectSelection
+from kframework.fake_api.wire.documents import ApiDocument
 from kframework.objects import CoreEvent, Event, ObjectMeta, ObjectReference, Pod, PodSpec, PodStatus
 from tests.fake_api.serving import served_as
 
-POD = Document.of(
+POD = ApiDocument.from_struct(
     Pod(
         metadata=ObjectMeta(name="web", namespace="default", labels={"app": "a"}),
         spec=PodSpec(node_name="n1"),
@@ -36,26 +36,28 @@ POD = Document.of(
     ],
 )
 def test_pods(namespace: str, query: dict[str, str], selected: bool) -> None:
-    selection = Selection(served_as(Pod), namespace, query)
-    assert selection.selects(POD) is selected
-    assert not selection.selects(None)
+    selection = ObjectSelection(served_as(Pod), namespace, query)
+    assert selection.matches(POD) is selected
+    assert not selection.matches(None)
 
 
 @pytest.mark.parametrize(
     ("fields", "name"),
     [("metadata.name=web", "web"), ("metadata.name!=web", ""), ("spec.nodeName=n1", ""), ("metadata.name==web", "web")],
 )
-def test_the_one_name(fields: str, name: str) -> None:
-    assert Selection(served_as(Pod), "", {"fieldSelector": fields}).name == name
+def test_field_selector_names_one_object(fields: str, name: str) -> None:
+    assert ObjectSelection(served_as(Pod), "", {"fieldSelector": fields}).name == name
 
 
-def test_fields_of_a_view() -> None:
+def test_field_selector_reads_the_view() -> None:
     reference = ObjectReference(kind="Pod", name="web", uid="u")
-    event = Document.of(Event(metadata=ObjectMeta(name="e", namespace="default"), regarding=reference, reason="R"))
-    core = Selection(served_as(CoreEvent), "", {"fieldSelector": "involvedObject.name=web,involvedObject.uid=u"})
-    assert core.selects(event)
-    assert Selection(served_as(Event), "", {"fieldSelector": "regarding.name=web"}).selects(event)
-    assert not Selection(served_as(Event), "", {"fieldSelector": "reason=S"}).selects(event)
+    event = ApiDocument.from_struct(
+        Event(metadata=ObjectMeta(name="e", namespace="default"), regarding=reference, reason="R")
+    )
+    core = ObjectSelection(served_as(CoreEvent), "", {"fieldSelector": "involvedObject.name=web,involvedObject.uid=u"})
+    assert core.matches(event)
+    assert ObjectSelection(served_as(Event), "", {"fieldSelector": "regarding.name=web"}).matches(event)
+    assert not ObjectSelection(served_as(Event), "", {"fieldSelector": "reason=S"}).matches(event)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +68,8 @@ def test_fields_of_a_view() -> None:
         ({"fieldSelector": "nothing"}, "field selector 'nothing'"),
     ],
 )
-def test_nonsense(query: dict[str, str], message: str) -> None:
+def test_invalid_selector_is_rejected(query: dict[str, str], message: str) -> None:
     with pytest.raises(ClusterError) as refused:
-        Selection(served_as(Pod), "", query)
+        ObjectSelection(served_as(Pod), "", query)
     assert refused.value.status == 400
     assert refused.value.message.startswith(message)

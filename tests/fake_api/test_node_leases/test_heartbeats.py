@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kframework.clock import VIRTUAL_EPOCH, rfc3339
-from kframework.fake_api.node_leases import beating, renewed_at
-from kframework.fake_api.wire.documents import Document
+from kframework.fake_api.node_leases import last_renewal, with_heartbeats
+from kframework.fake_api.wire.documents import ApiDocument
 from kframework.objects import Lease, Node, NodeCondition, NodeStatus, ObjectMeta
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -29,7 +29,7 @@ def node(status: str = "True", heartbeat: str | None = CREATED, name: str = "n1"
     return Node(metadata=metadata, status=NodeStatus(conditions=(ready, full) if more else (ready,)))
 
 
-def heartbeats(document: Document) -> list[object]:
+def heartbeats(document: ApiDocument) -> list[object]:
     status = document.data["status"]
     assert isinstance(status, dict)
     return [each.get("lastHeartbeatTime") for each in status["conditions"]]
@@ -50,41 +50,41 @@ def heartbeats(document: Document) -> list[object]:
 )
 def test_conditions_are_repeated_every_five_minutes(said: str | None, seconds: float, expected: str | None) -> None:
     clock = Hands()
-    shown = beating(clock, Document.of(node(heartbeat=said)))
+    shown = with_heartbeats(clock, ApiDocument.from_struct(node(heartbeat=said)))
     clock.seconds = seconds
     assert heartbeats(shown) == [expected]
-    assert heartbeats(beating(clock, shown)) == [expected]
+    assert heartbeats(with_heartbeats(clock, shown)) == [expected]
 
 
 def test_each_condition_goes_on_from_where_it_was() -> None:
     clock = Hands()
-    shown = beating(clock, Document.of(node(more="2026-01-01T00:01:00Z")))
+    shown = with_heartbeats(clock, ApiDocument.from_struct(node(more="2026-01-01T00:01:00Z")))
     clock.seconds = 620
     assert heartbeats(shown) == ["2026-01-01T00:10:00Z", "2026-01-01T00:06:00Z"]
-    assert {**shown.data, "status": None} == {**Document.of(node()).data, "status": None}
+    assert {**shown.data, "status": None} == {**ApiDocument.from_struct(node()).data, "status": None}
 
 
-def test_a_node_of_which_nobody_knows_is_not_heard_of() -> None:
+def test_lost_node_has_no_heartbeats() -> None:
     clock = Hands()
-    lost = Document.of(node("Unknown"))
-    assert beating(clock, lost) is lost
-    not_ready = beating(clock, Document.of(node("False")))
+    lost = ApiDocument.from_struct(node("Unknown"))
+    assert with_heartbeats(clock, lost) is lost
+    not_ready = with_heartbeats(clock, ApiDocument.from_struct(node("False")))
     clock.seconds = 300
     assert heartbeats(not_ready) == ["2026-01-01T00:05:00Z"]
 
 
 def test_other_kinds_have_no_heartbeat() -> None:
-    lease = Document.of(Lease(metadata=ObjectMeta(name="a")))
-    assert beating(Hands(), lease) is lease
+    lease = ApiDocument.from_struct(Lease(metadata=ObjectMeta(name="a")))
+    assert with_heartbeats(Hands(), lease) is lease
 
 
 def test_leases_are_renewed_every_ten_seconds_but_not_all_at_once() -> None:
     for start in (0.0, 3.25, 1e6):
-        first = renewed_at(node(), VIRTUAL_EPOCH + start)
+        first = last_renewal(node(), VIRTUAL_EPOCH + start)
         assert 0 <= VIRTUAL_EPOCH + start - first < 10
-        assert renewed_at(node(), first + 9.999) == first
-        assert renewed_at(node(), first + 10) == pytest.approx(first + 10, abs=1e-6)
-    moments = {renewed_at(node(name=f"n{number}"), VIRTUAL_EPOCH) for number in range(100)}
+        assert last_renewal(node(), first + 9.999) == first
+        assert last_renewal(node(), first + 10) == pytest.approx(first + 10, abs=1e-6)
+    moments = {last_renewal(node(name=f"n{number}"), VIRTUAL_EPOCH) for number in range(100)}
     assert len(moments) == 100
 
 
@@ -92,21 +92,21 @@ def test_leases_are_renewed_every_ten_seconds_but_not_all_at_once() -> None:
     ("heartbeat", "heard"),
     [("2026-01-01T00:20:00Z", 1200), (None, 0), ("yesterday", 0)],
 )
-def test_who_is_not_heard_of_renews_no_more(heartbeat: str | None, heard: int) -> None:
-    renewed = renewed_at(node("Unknown", heartbeat), VIRTUAL_EPOCH + 5000)
+def test_lost_node_renews_no_lease(heartbeat: str | None, heard: int) -> None:
+    renewed = last_renewal(node("Unknown", heartbeat), VIRTUAL_EPOCH + 5000)
     assert 0 <= VIRTUAL_EPOCH + heard - renewed < 10
 
 
 def test_a_heartbeat_is_written_as_an_api_server_writes_it() -> None:
     clock = Hands()
-    shown = beating(clock, Document.of(node(heartbeat="2026-01-01T01:00:00+01:00")))
+    shown = with_heartbeats(clock, ApiDocument.from_struct(node(heartbeat="2026-01-01T01:00:00+01:00")))
     clock.seconds = 301
     assert heartbeats(shown) == [rfc3339(VIRTUAL_EPOCH + 300)]
 
 
-def test_what_was_repeated_goes_on() -> None:
+def test_heartbeats_continue_from_a_repeated_one() -> None:
     clock = Hands()
-    shown = beating(clock, Document.of(node(more="2026-01-01T00:01:00Z")))
+    shown = with_heartbeats(clock, ApiDocument.from_struct(node(more="2026-01-01T00:01:00Z")))
     seen = []
     for seconds in (0, 359, 360, 361, 599.9, 600):
         clock.seconds = seconds

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kframework.clock import LoopClock, seconds_of
-from kframework.fake_api.local import LocalCluster
+from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.state_file import StateFile
 from kframework.objects import ApiObject, Lease, Node, NodeCondition, NodeStatus, ObjectMeta
 from kframework.objects.manifest import Manifest
@@ -47,7 +47,7 @@ def stored(name: str = "n1", namespace: str = "kube-node-lease") -> Lease:
     return Lease(metadata=ObjectMeta(name=name, namespace=namespace))
 
 
-async def test_the_lease_of_a_node() -> None:
+async def test_node_has_a_lease() -> None:
     served = Alive(node())
     await asyncio.sleep(100)
     of_node, lease = await served.ask("GET", f"{NODES}/n1"), await served.lease()
@@ -74,7 +74,7 @@ async def test_the_lease_of_a_node() -> None:
     assert 0 <= await served.renewed() < 10
 
 
-async def test_it_is_renewed_without_a_write() -> None:
+async def test_lease_is_renewed_without_a_write() -> None:
     served = Alive(node())
     assert await served.renewed() == 0  # as it is made
     version, seen = served.cluster.version, set()
@@ -90,7 +90,7 @@ async def test_it_is_renewed_without_a_write() -> None:
     assert served.cluster.objects(Lease) == []
 
 
-async def test_nodes_that_come_and_go() -> None:
+async def test_leases_follow_their_nodes() -> None:
     served = Alive(node("b"), stored("other", "default"))
     assert await served.names() == ["b"]
     served.cluster.add(node("a"))
@@ -115,12 +115,12 @@ async def test_lists_are_selected_from_and_come_in_pages_of_one_moment() -> None
     assert await served.names() == ["a", "b", "d", "x"]
 
 
-async def test_a_row() -> None:
+async def test_lease_is_printed_as_a_row() -> None:
     table = await Alive(node()).ask("GET", LEASES, accept=TABLE)
     assert [each["cells"] for each in table["rows"]] == [["n1", "n1", "0s"]]
 
 
-async def test_who_is_not_heard_of_renews_no_more() -> None:
+async def test_lost_node_renews_no_lease() -> None:
     served = Alive(node())
     await asyncio.sleep(1000)
     lost: Json = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
@@ -137,7 +137,7 @@ async def test_who_is_not_heard_of_renews_no_more() -> None:
     assert 0 <= served.clock.now() - seconds_of(again["lastHeartbeatTime"]) < 300
 
 
-async def test_what_somebody_writes_in_its_place_counts() -> None:
+async def test_written_lease_replaces_the_virtual_one() -> None:
     served = Alive(node())
     before = await served.lease()
     patched = await served.ask("PATCH", f"{LEASES}/n1", {"spec": {"renewTime": OLD}}, content_type=MERGE)
@@ -149,7 +149,7 @@ async def test_what_somebody_writes_in_its_place_counts() -> None:
     assert [each.metadata.name for each in served.cluster.objects(Lease)] == ["n1"]
 
 
-async def test_it_is_updated_in_the_version_in_which_it_was_read() -> None:
+async def test_lease_update_checks_the_version() -> None:
     served = Alive(node())
     read = await served.lease()
     served.cluster.add(node("n2"))
@@ -167,7 +167,7 @@ async def test_it_is_updated_in_the_version_in_which_it_was_read() -> None:
     assert (await served.refused("PUT", f"{LEASES}/n1", held))[1] == "Conflict"
 
 
-async def test_it_can_be_applied() -> None:
+async def test_lease_can_be_applied() -> None:
     served = Alive(node())
     config = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "n1", "labels": {"a": "b"}}}
     query = {"fieldManager": "me", "content_type": "application/apply-patch+yaml"}
@@ -176,7 +176,7 @@ async def test_it_can_be_applied() -> None:
     assert applied["spec"]["holderIdentity"] == "n1"
 
 
-async def test_its_name_is_taken() -> None:
+async def test_name_of_a_virtual_lease_is_taken() -> None:
     served = Alive(node())
     body = {"metadata": {"name": "n1"}, "spec": {"holderIdentity": "me"}}
     assert await served.refused("POST", LEASES, body) == (
@@ -191,7 +191,7 @@ async def test_its_name_is_taken() -> None:
     assert await served.names() == ["n1", "n2"]
 
 
-async def test_a_trial_changes_nothing() -> None:
+async def test_dry_run_changes_no_lease() -> None:
     served = Alive(node())
     patch = {"spec": {"renewTime": OLD}}
     tried = await served.ask("PATCH", f"{LEASES}/n1", patch, content_type=MERGE, dryRun="All")
@@ -202,7 +202,7 @@ async def test_a_trial_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("is_written", [False, True])
-async def test_one_that_is_deleted_is_made_again(is_written: bool) -> None:
+async def test_deleted_lease_is_created_again(is_written: bool) -> None:
     served = Alive(node())
     if is_written:
         await served.ask("PATCH", f"{LEASES}/n1", {"spec": {"renewTime": OLD}}, content_type=MERGE)
@@ -220,13 +220,13 @@ async def test_one_that_is_deleted_is_made_again(is_written: bool) -> None:
     assert served.cluster.objects(Lease) == []
 
 
-async def test_all_are_deleted() -> None:
+async def test_all_leases_are_deleted() -> None:
     served = Alive(node("a"), node("b"), stored("x"))
     assert [each["metadata"]["name"] for each in (await served.ask("DELETE", LEASES))["items"]] == ["a", "b", "x"]
     assert await served.names() == ["a", "b"]
 
 
-async def test_what_somebody_wrote_stays_when_its_node_goes() -> None:
+async def test_written_lease_outlives_its_node() -> None:
     served = Alive(node(), stored())
     served.cluster.remove(Node, "n1")
     assert await served.names() == ["n1"]
@@ -234,7 +234,7 @@ async def test_what_somebody_wrote_stays_when_its_node_goes() -> None:
     assert await served.names() == []
 
 
-async def test_a_watch_tells_what_comes_and_goes() -> None:
+async def test_watch_reports_leases_of_new_and_deleted_nodes() -> None:
     served = Alive(node("a"))
     async with served.watching(LEASES) as events:
         assert await events.told(1) == ["ADDED a"]
@@ -269,7 +269,7 @@ async def renewals(events: Events, seconds: float) -> list[str]:
 
 
 @pytest.mark.parametrize("path", [LEASES, EVERYWHERE])
-async def test_a_watch_tells_renewals_every_ten_seconds(path: str) -> None:
+async def test_watch_reports_renewals_every_ten_seconds(path: str) -> None:
     served = Alive(node("a"), node("b"), stored("b"))
     query = {"resourceVersion": str(served.cluster.version), "allowWatchBookmarks": "true"}
     await served.names()
@@ -278,7 +278,7 @@ async def test_a_watch_tells_renewals_every_ten_seconds(path: str) -> None:
     assert served.cluster.objects(Lease) == [served.cluster.read(Lease, "b", "kube-node-lease")]
 
 
-async def test_a_watch_of_other_leases_hears_nothing_of_them() -> None:
+async def test_watch_of_another_namespace_reports_no_renewals() -> None:
     served = Alive(node())
     async with served.watching("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases") as events:
         assert await renewals(events, 100) == []
@@ -286,7 +286,7 @@ async def test_a_watch_of_other_leases_hears_nothing_of_them() -> None:
         assert await renewals(events, 100) == []
 
 
-async def test_a_watch_can_be_taken_up_again() -> None:
+async def test_watch_can_be_resumed() -> None:
     served = Alive(node("a"))
     await served.names()
     start = served.cluster.version
@@ -296,13 +296,13 @@ async def test_a_watch_can_be_taken_up_again() -> None:
         assert await events.told(2) == ["ADDED b", "DELETED a"]
 
 
-async def test_only_what_somebody_wrote_is_kept(tmp_path: Path) -> None:
+async def test_only_written_leases_are_stored(tmp_path: Path) -> None:
     served = Alive(node(), stored("x"))
     await served.names()
     assert [each.key[1] for each in served.server.documents() if isinstance(each.subject, Lease)] == ["x"]
 
 
-async def test_a_cluster_that_begins_anew() -> None:
+async def test_reset_cluster_has_its_leases() -> None:
     served = Alive(node("a"), node("b"), stored("b"))
     await served.names()
     await served.ask("DELETE", f"{LEASES}/a")

@@ -9,7 +9,7 @@ import pytest
 
 from kframework.client.transport import ADMIN, User
 from kframework.clock import LoopClock
-from kframework.fake_api.access import RoleBased, RoleBinding, RoleRef, Subject, default_roles
+from kframework.fake_api.access import RbacAuthorizer, RbacSubject, RoleBinding, RoleRef, default_roles
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ObjectMeta
 from tests.fake_api.serving import Json, Served, request
@@ -27,16 +27,16 @@ async def ask(served: Served, path: str, body: Json, user: User | None = ANN) ->
     return answer
 
 
-async def test_everybody_is_told_who_he_is() -> None:
+async def test_self_subject_review_names_the_user() -> None:
     answer = await ask(Served(), MYSELF, {"kind": "SelfSubjectReview"})
     assert answer["status"]["userInfo"] == {"username": "ann", "groups": ["system:authenticated"], "uid": "7"}
 
 
 @pytest.mark.parametrize("roles", [False, True])
-async def test_who_asks_is_told_what_he_may_do(roles: bool) -> None:
+async def test_access_review_checks_the_user(roles: bool) -> None:
     served = Served()
     if roles:
-        served.server.authorizer = RoleBased(served.cluster)
+        served.server.authorizer = RbacAuthorizer(served.cluster)
     answer = await ask(served, f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": CREATE_PODS}, None)
     assert answer["status"] == {"allowed": True}
     other = await ask(
@@ -53,7 +53,7 @@ async def test_a_spec_of_any_form_is_answered(spec: object) -> None:
     await ask(Served(), f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
 
 
-async def test_everybody_is_told_what_he_may_do() -> None:
+async def test_rules_review_lists_all_rights() -> None:
     served, path = Served(), f"{AUTHORIZATION}/selfsubjectrulesreviews"
     status = (await ask(served, path, {"spec": {"namespace": "default"}}))["status"]
     everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
@@ -61,11 +61,11 @@ async def test_everybody_is_told_what_he_may_do() -> None:
     assert status["nonResourceRules"] == [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
 
 
-async def test_by_roles_that_is_what_they_grant_there() -> None:
+async def test_rules_review_lists_granted_rules() -> None:
     cluster = MemoryCluster(LoopClock(asyncio.get_running_loop()), default_roles())
-    ref, ann = RoleRef(kind="ClusterRole", name="view"), Subject(kind="User", name="ann")
+    ref, ann = RoleRef(kind="ClusterRole", name="view"), RbacSubject(kind="User", name="ann")
     cluster.add(RoleBinding(metadata=ObjectMeta(name="ann", namespace="shop"), role_ref=ref, subjects=(ann,)))
-    authorizer = RoleBased(cluster)
+    authorizer = RbacAuthorizer(cluster)
     seen = {verb for rule in authorizer.rules(User("ann"), "shop") for verb in rule.verbs}
     assert seen == {"get", "list", "watch"}
     assert authorizer.rules(User("ann"), "other") == []

@@ -23,7 +23,7 @@ NOT_ALLOWED = (405, "MethodNotAllowed", "the server does not allow this method o
         ("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l/status"),
     ],
 )
-async def test_what_there_is_not(method: str, path: str) -> None:
+async def test_unknown_paths_are_not_found(method: str, path: str) -> None:
     assert await Served().refused(method, path) == UNKNOWN
 
 
@@ -40,7 +40,7 @@ async def test_what_there_is_not(method: str, path: str) -> None:
         ("OPTIONS", PODS),
     ],
 )
-async def test_what_cannot_be_done(method: str, path: str) -> None:
+async def test_unsupported_methods_are_not_allowed(method: str, path: str) -> None:
     assert await Served().refused(method, path, {}) == NOT_ALLOWED
 
 
@@ -60,7 +60,7 @@ async def test_a_failure_names_what_it_is_about() -> None:
     assert b'"details":{"group":"apps","kind":"replicasets","name":"r"}' in response.body
 
 
-async def test_a_form_that_there_is_not_is_refused() -> None:
+async def test_unsupported_form_is_not_acceptable() -> None:
     refused = await Served().refused("GET", PODS, accept="application/vnd.kubernetes.protobuf")
     assert refused[:2] == (406, "NotAcceptable")
 
@@ -81,7 +81,7 @@ async def test_yaml_is_read_and_written() -> None:
     assert (await served.send("GET", "/healthz", accept=YAML)).headers["content-type"].startswith("text/plain")
 
 
-async def test_yaml_that_cannot_be_read_is_refused() -> None:
+async def test_invalid_yaml_is_rejected() -> None:
     refused = await Served().refused("POST", PODS, b"a: [", content_type=YAML)
     assert refused[:2] == (400, "BadRequest")
     assert refused[2].startswith("error decoding YAML: ")
@@ -97,7 +97,7 @@ async def test_a_watch_is_no_answer() -> None:
     assert (await Served().refused("GET", PODS, watch="true"))[:2] == (400, "BadRequest")
 
 
-async def test_following_what_is_no_watch() -> None:
+async def test_follow_answers_other_requests_at_once() -> None:
     served = Served()
     async with served.server.follow(request("GET", "/version")) as stream:
         lines = [line async for line in stream.lines]

@@ -6,8 +6,8 @@ import pytest
 
 from kframework.clock import SystemClock
 from kframework.fake_api.custom.definitions import CustomResourceDefinition
-from kframework.fake_api.served import Resource
-from kframework.fake_api.store import Catalogue, Store, in_discovery_order
+from kframework.fake_api.resources import ApiResource
+from kframework.fake_api.store import Catalogue, Store, sort_for_discovery
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, all_kinds, kind_of, kinds
 from kframework.objects.codec import convert
@@ -24,7 +24,7 @@ def test_a_collection_is_kept() -> None:
     assert kept.collection(kind_of(Node)) is not kept.collection(kind_of(Pod))
 
 
-def test_what_goes_with_a_definition() -> None:
+def test_custom_resources_are_deleted_with_a_definition() -> None:
     kept = store()
     spec = {
         "group": "example.dev",
@@ -35,17 +35,17 @@ def test_what_goes_with_a_definition() -> None:
     kept.cluster.add(definition)
     things = kept.catalogue.find("example.dev/v1", "things")
     assert things is not None
-    kept.cluster.add(convert({"metadata": {"name": "t"}}, things.stored))
+    kept.cluster.add(convert({"metadata": {"name": "t"}}, things.storage_kind))
     kept.cluster.add(Node(metadata=ObjectMeta(name="n")))
-    kept.delete_within(definition)
-    assert kept.cluster.objects(things.stored.struct) == []
+    kept.delete_contents(definition)
+    assert kept.cluster.objects(things.storage_kind.struct) == []
     assert len(kept.cluster.objects(Node)) == 1
 
 
-def test_nothing_else_goes_with_a_pod() -> None:
+def test_deleting_a_pod_deletes_nothing_else() -> None:
     kept = store()
     pod = kept.cluster.add(Pod(metadata=ObjectMeta(name="default")))
-    kept.delete_within(pod)
+    kept.delete_contents(pod)
     assert kept.cluster.objects(Pod) == [pod]
 
 
@@ -59,7 +59,7 @@ def test_every_known_kind_is_served() -> None:
     assert catalogue.find("v2", "pods") is None
 
 
-def test_a_kind_that_is_declared_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_declared_kind_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "_BY_NAME", dict(kinds._BY_NAME))
     monkeypatch.setattr(kinds, "_BY_STRUCT", dict(kinds._BY_STRUCT))
     catalogue = Catalogue(MemoryCluster(SystemClock()))
@@ -71,19 +71,19 @@ def test_a_kind_that_is_declared_later(monkeypatch: pytest.MonkeyPatch) -> None:
 
     found = catalogue.find("example.dev/v1", "gadgets")
     assert found is not None
-    assert found.stored.struct is Gadget
+    assert found.storage_kind.struct is Gadget
 
 
 def test_nothing_is_served_twice() -> None:
     served = Catalogue(MemoryCluster(SystemClock())).resources()
     names = [(each.kind.api_version, each.kind.plural) for each in served]
     assert len(names) == len(set(names))
-    assert next(each for each in served if each.kind.plural == "pods").stored.struct is Pod
+    assert next(each for each in served if each.kind.plural == "pods").storage_kind.struct is Pod
 
 
-def resource(api_version: str, plural: str) -> Resource:
+def resource(api_version: str, plural: str) -> ApiResource:
     kind = foreign_kind(api_version, plural.title(), plural, namespaced=True)
-    return Resource(kind, kind, plural)
+    return ApiResource(kind, kind, plural)
 
 
 SERVED = (
@@ -106,15 +106,15 @@ SERVED = (
         (("a.dev/v1",), "z.dev b.dev a.dev c.dev"),  # there is but one sort of teams
     ],
 )
-def test_what_has_objects_comes_first_then_what_is_stable(filled: tuple[str, ...], expected: str) -> None:
-    ordered = in_discovery_order(SERVED, lambda each: each.kind.api_version in filled)
+def test_groups_with_objects_come_first_then_stable_ones(filled: tuple[str, ...], expected: str) -> None:
+    ordered = sort_for_discovery(SERVED, lambda each: each.kind.api_version in filled)
     groups = list(dict.fromkeys(each.group for each in ordered if each.group))
     assert " ".join(groups) == expected
     assert sorted(map(str, ordered)) == sorted(map(str, SERVED))
 
 
 def test_a_group_stands_together_by_version_and_name() -> None:
-    ordered = in_discovery_order(
+    ordered = sort_for_discovery(
         [resource("d.dev/v2", "b"), resource("e.dev/v1", "c"), resource("d.dev/v1", "a")], lambda _: False
     )
     assert [each.kind.api_version for each in ordered] == ["d.dev/v1", "d.dev/v2", "e.dev/v1"]

@@ -51,9 +51,9 @@ async def test_nodes_use_what_their_pods_ask_for() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "nodes"), ("PUT", "nodes/n1"), ("DELETE", "nodes/n1")])
-async def test_it_is_only_read(method: str, path: str) -> None:
+async def test_usage_is_read_only(method: str, path: str) -> None:
     assert (await Served(make_node("n1")).refused(method, f"{METRICS}/{path}", {}))[0] == 405
 
 
-async def test_it_is_not_watched() -> None:
+async def test_usage_cannot_be_watched() -> None:
     assert (await Served().ask("GET", f"{METRICS}/nodes", watch="true"))["items"] == []

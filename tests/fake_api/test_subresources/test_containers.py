@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.subresources import LOGS
+from kframework.fake_api.subresources import LOGS_ANNOTATION
 from kframework.objects import Container, ObjectMeta, Pod, PodSpec, PodStatus
 from tests.fake_api.serving import PODS, Served, read
 
@@ -12,7 +12,7 @@ from tests.fake_api.serving import PODS, Served, read
 def pod(*names: str, node: str = "n1", phase: str = "Running", first: tuple[str, ...] = (), logs: str = "") -> Pod:
     containers = tuple(Container(name=name, image="x") for name in names)
     return Pod(
-        metadata=ObjectMeta(name="web", namespace="default", annotations={LOGS: logs} if logs else {}),
+        metadata=ObjectMeta(name="web", namespace="default", annotations={LOGS_ANNOTATION: logs} if logs else {}),
         spec=PodSpec(
             containers=containers,
             init_containers=tuple(Container(name=name, image="x") for name in first),
@@ -41,7 +41,7 @@ async def test_logs_are_what_the_annotation_says(query: dict[str, str], text: st
     assert answer.headers["content-type"].startswith("text/plain")
 
 
-async def test_without_one_a_line_says_so() -> None:
+async def test_logs_without_an_annotation_are_one_line() -> None:
     answer = await Served(pod("c")).send("GET", f"{PODS}/web/log")
     assert answer.body.startswith(b"nothing is executed here")
     assert (await Served(pod("c", node="", phase="Pending")).send("GET", f"{PODS}/web/log")).body == b""
@@ -66,12 +66,12 @@ async def test_without_one_a_line_says_so() -> None:
         ),
     ],
 )
-async def test_whose_they_are_must_be_clear(subject: Pod, query: dict[str, str], status: int, message: str) -> None:
+async def test_logs_need_a_container_name(subject: Pod, query: dict[str, str], status: int, message: str) -> None:
     refused = await Served(subject).refused("GET", f"{PODS}/web/log", **query)
     assert (refused[0], refused[2]) == (status, message)
 
 
-async def test_there_must_be_a_pod() -> None:
+async def test_logs_need_a_pod() -> None:
     assert (await Served().refused("GET", f"{PODS}/web/log"))[2] == 'pods "web" not found'
 
 

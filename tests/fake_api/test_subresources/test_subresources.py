@@ -49,10 +49,10 @@ async def test_a_pod_is_bound() -> None:
             422,
             'Binding "web" is invalid: target.kind: Unsupported value: "Pod"',
         ),
-        ({"target": "n2"}, 400, "the body of the request cannot be read: Expected `object`, got `str` - at `$.target`"),
+        ({"target": "n2"}, 400, "cannot decode the body of the request: Expected `object`, got `str` - at `$.target`"),
     ],
 )
-async def test_bindings_that_are_refused(binding: Json, status: int, message: str) -> None:
+async def test_invalid_binding_is_rejected(binding: Json, status: int, message: str) -> None:
     served = Served()
     await served.ask("POST", PODS, pod())
     await served.ask("POST", f"{PODS}/web/binding", to("n1"))
@@ -70,7 +70,7 @@ def budget(name: str = "b", allowed: int = 0, **labels: str) -> PodDisruptionBud
     )
 
 
-async def running(*budgets: PodDisruptionBudget) -> Served:
+async def run_cluster(*budgets: PodDisruptionBudget) -> Served:
     """Serve a pod that runs, and its budgets."""
     served = Served(*budgets)
     await served.ask("POST", PODS, pod(labels={"app": "x"}))
@@ -83,22 +83,22 @@ EVICTION: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"n
 
 @pytest.mark.parametrize("budgets", [[], [budget(app="other")]])
 async def test_a_pod_without_a_budget_is_evicted(budgets: list[PodDisruptionBudget]) -> None:
-    served = await running(*budgets)
+    served = await run_cluster(*budgets)
     response = await served.send("POST", f"{PODS}/web/eviction", EVICTION)
     assert (response.status, read(response.body)) == (201, DONE)
     assert served.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 30
 
 
 async def test_an_eviction_is_charged_to_the_budget() -> None:
-    served = await running(budget(allowed=1, app="x"))
+    served = await run_cluster(budget(allowed=1, app="x"))
     await served.ask("POST", f"{PODS}/web/eviction", EVICTION | {"deleteOptions": {"gracePeriodSeconds": 7}})
     assert served.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 7
     status = served.cluster.read(PodDisruptionBudget, "b", "default").status
     assert (status.disruptions_allowed, status.disrupted_pods) == (0, {"web": "2026-01-01T00:00:00Z"})
 
 
-async def test_a_budget_that_allows_no_eviction() -> None:
-    served = await running(budget(app="x"))
+async def test_exhausted_budget_rejects_an_eviction() -> None:
+    served = await run_cluster(budget(app="x"))
     response = await served.send("POST", f"{PODS}/web/eviction", EVICTION)
     answer = read(response.body)
     assert (response.status, answer["reason"]) == (429, "TooManyRequests")
@@ -120,8 +120,8 @@ async def test_a_pod_that_does_not_run_needs_no_budget() -> None:
     assert served.cluster.objects(Pod) == []
 
 
-async def test_evictions_that_are_refused() -> None:
-    served = await running(budget("a", 1, app="x"), budget("b", 1, app="x"))
+async def test_invalid_eviction_is_rejected() -> None:
+    served = await run_cluster(budget("a", 1, app="x"), budget("b", 1, app="x"))
     status, reason, message = await served.refused("POST", f"{PODS}/web/eviction", EVICTION)
     assert (status, reason) == (500, "InternalError")
     assert message.startswith("This pod has more than one PodDisruptionBudget")
@@ -130,7 +130,7 @@ async def test_evictions_that_are_refused() -> None:
     assert (await served.refused("POST", f"{PODS}/nobody/eviction", EVICTION))[:2] == (404, "NotFound")
 
 
-async def test_a_namespace_goes_that_is_finalized() -> None:
+async def test_finalized_namespace_is_deleted() -> None:
     stuck = ObjectMeta(name="stuck", namespace="gone", finalizers=("example.com/never",))
     served, path = Served(Pod(metadata=stuck)), "/api/v1/namespaces/gone"
     await served.ask("DELETE", path)
@@ -143,7 +143,7 @@ async def test_a_namespace_goes_that_is_finalized() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "binding"), ("PUT", "eviction"), ("POST", "resize")])
-async def test_what_cannot_be_done_there(method: str, path: str) -> None:
+async def test_unsupported_subresource_methods_are_not_allowed(method: str, path: str) -> None:
     served = Served()
     await served.ask("POST", PODS, pod())
     assert (await served.refused(method, f"{PODS}/web/{path}", {}))[:2] == (405, "MethodNotAllowed")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.served import built_in, built_in_kinds
-from kframework.fake_api.verbs import with_part
+from kframework.fake_api.resources import built_in_kinds, built_in_resource
+from kframework.fake_api.verbs import merge_part
 from kframework.objects import Pod
 from tests.fake_api.serving import Json, served_as
 from tests.support.declared import Gang
 
 NOW = "2026-01-01T00:00:00Z"
-BUILT_IN = {each.name: built_in(each) for each in built_in_kinds()}
+BUILT_IN = {each.name: built_in_resource(each) for each in built_in_kinds()}
 JOBS = BUILT_IN["Job"]
 
 
@@ -26,28 +26,28 @@ JOBS = BUILT_IN["Job"]
 )
 def test_parts_of_an_object(part: str, new: Json, expected: Json) -> None:
     old: Json = {"metadata": {"v": 1}, "spec": {"a": 1}, "status": {"s": 1}}
-    assert with_part(JOBS, part, old, new, NOW) == {"metadata": {"v": 2}} | expected
+    assert merge_part(JOBS, part, old, new, NOW) == {"metadata": {"v": 2}} | expected
 
 
 def test_a_status_of_a_declared_kind_brings_no_metadata() -> None:
     old: Json = {"metadata": {"name": "g", "uid": "1", "resourceVersion": "4", "labels": {"a": "b"}}, "status": 1}
     new: Json = {"metadata": {"name": "h", "uid": "2", "labels": {"a": "c"}}, "status": 2}
     meant = {"name": "h", "uid": "2", "labels": {"a": "b"}}
-    assert with_part(served_as(Gang), "status", old, new, NOW) == {"metadata": meant, "status": 2}
+    assert merge_part(served_as(Gang), "status", old, new, NOW) == {"metadata": meant, "status": 2}
 
 
 def container(name: str, **more: object) -> Json:
     return {"name": name, "image": "i"} | more
 
 
-def test_what_a_resize_changes() -> None:
+def test_resize_changes_only_resources() -> None:
     old: Json = {"metadata": {"v": 1}, "spec": {"containers": [container("a"), container("b")], "nodeName": "n"}}
     wanted = {"resources": {"requests": {"cpu": "1"}}, "resizePolicy": []}
     new: Json = {"metadata": {"v": 2}, "spec": {"containers": [container("a", image="j", **wanted), container("b")]}}
-    resized = with_part(served_as(Pod), "resize", old, new, NOW)
+    resized = merge_part(served_as(Pod), "resize", old, new, NOW)
     assert resized["spec"] == {"containers": [container("a", **wanted), container("b")], "nodeName": "n"}
     others: Json = {"metadata": {}, "spec": {"containers": [container("b"), container("a")]}}
-    assert with_part(served_as(Pod), "resize", old, others, NOW)["spec"] == others["spec"]  # validation refuses it
+    assert merge_part(served_as(Pod), "resize", old, others, NOW)["spec"] == others["spec"]  # validation refuses it
 
 
 def test_conditions_of_an_approval_say_since_when() -> None:
@@ -55,7 +55,7 @@ def test_conditions_of_an_approval_say_since_when() -> None:
     old: Json = {"metadata": {}, "spec": {}, "status": {"certificate": "c", "conditions": [before]}}
     again, approved = {"type": "Failed", "status": "True"}, {"type": "Approved", "status": "True"}
     new: Json = {"metadata": {}, "spec": {"a": 1}, "status": {"conditions": [again, approved]}}
-    part: Json = with_part(BUILT_IN["CertificateSigningRequest"], "approval", old, new, NOW)
+    part: Json = merge_part(BUILT_IN["CertificateSigningRequest"], "approval", old, new, NOW)
     assert (part["spec"], part["status"]["certificate"]) == ({}, "c")
     assert [(each["type"], each["lastTransitionTime"]) for each in part["status"]["conditions"]] == [
         ("Failed", "2025-01-01T00:00:00Z"),

@@ -12,7 +12,7 @@ from tests.fake_api.serving import MERGE, NODES, PODS, STRATEGIC, TABLE, Json, S
 START = "2026-01-01T00:00:00Z"
 
 
-async def test_what_is_created_is_admitted_and_else_as_it_was_written() -> None:
+async def test_created_object_is_admitted_and_otherwise_unchanged() -> None:
     served = Served()
     response = await served.send("POST", PODS, pod(labels={"a": "b"}), fieldValidation="Strict")
     assert response.status == 201
@@ -36,7 +36,7 @@ async def test_what_is_created_is_admitted_and_else_as_it_was_written() -> None:
     )
 
 
-async def test_a_name_that_is_generated() -> None:
+async def test_name_is_generated() -> None:
     served = Served()
     created = await served.ask("POST", PODS, pod() | {"metadata": {"generateName": "web-"}})
     assert created["metadata"]["name"].startswith("web-")
@@ -57,7 +57,7 @@ async def test_an_update_replaces_all_but_the_status() -> None:
     assert updated["metadata"]["uid"] == stored["metadata"]["uid"]
 
 
-async def test_a_lease_is_renewed_by_whoever_saw_it_last() -> None:
+async def test_lease_update_needs_the_last_version() -> None:
     served = Served()
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     lease = await served.ask("POST", leases, {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}})
@@ -89,7 +89,7 @@ async def test_a_lease_is_renewed_by_whoever_saw_it_last() -> None:
         ),
     ],
 )
-async def test_patches(content_type: str, patch: object) -> None:
+async def test_objects_are_patched(content_type: str, patch: object) -> None:
     served = Served()
     await served.ask("POST", PODS, pod(labels={"old": "x"}))
     patched = await served.ask("PATCH", f"{PODS}/web", patch, content_type=content_type)
@@ -115,7 +115,7 @@ async def test_a_status_is_patched_alone() -> None:
     assert ignored == patched
 
 
-async def test_what_changes_nothing_is_no_write() -> None:
+async def test_unchanged_object_is_not_written() -> None:
     served = Served()
     stored = await served.ask("POST", PODS, pod())
     version = served.cluster.version
@@ -124,7 +124,7 @@ async def test_what_changes_nothing_is_no_write() -> None:
     assert served.cluster.version == version
 
 
-async def test_a_change_that_no_struct_knows_is_a_write() -> None:
+async def test_change_of_an_unknown_field_is_written() -> None:
     served = Served()
     stored = await served.ask("POST", PODS, pod())
     async with served.watching(PODS, resourceVersion=stored["metadata"]["resourceVersion"]) as events:
@@ -150,7 +150,7 @@ async def test_preconditions_of_an_update() -> None:
     assert (await served.refused("PATCH", f"{PODS}/web", old, content_type=MERGE))[:2] == (409, "Conflict")
 
 
-async def test_what_is_deleted_at_once() -> None:
+async def test_object_is_deleted_at_once() -> None:
     served = Served(Node(metadata=ObjectMeta(name="n1")))
     stored = await served.ask("GET", f"{NODES}/n1")
     answer = await served.ask("DELETE", f"{NODES}/n1", {"propagationPolicy": "Background"})
@@ -165,7 +165,7 @@ async def test_what_is_deleted_at_once() -> None:
     assert await served.refused("DELETE", f"{NODES}/n1") == (404, "NotFound", 'nodes "n1" not found')
 
 
-async def test_a_pod_on_a_node_has_its_grace() -> None:
+async def test_pod_on_a_node_has_a_grace_period() -> None:
     served = Served()
     await served.ask("POST", PODS, pod())
     await served.ask("POST", f"{PODS}/web/binding", {"target": {"kind": "Node", "name": "n1"}})
@@ -261,7 +261,7 @@ async def test_events_are_one_store_in_two_versions() -> None:
     assert await served.refused("GET", f"{core}/g") == (404, "NotFound", 'events "g" not found')
 
 
-async def test_who_watches_sees_what_clients_and_the_cluster_write() -> None:
+async def test_watch_reports_writes_of_clients_and_cluster() -> None:
     served = Served()
     async with served.watching(
         PODS, resourceVersion=(await served.ask("GET", PODS))["metadata"]["resourceVersion"]

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kframework.client.transport import Response
 from kframework.errors import ClusterError
 from kframework.fake_api.webhooks import chain
-from kframework.fake_api.webhooks import hooks as found
+from kframework.fake_api.webhooks import hooks as hooks_module
 from kframework.objects import Namespace, ObjectMeta
 from tests.fake_api.serving import MERGE, PODS, Json, Served, pod, read, request
 
@@ -83,7 +83,7 @@ class Hooks:
         asked = request(method, path, body, **query)
         server = self.served.server
         await server.prepare(asked)
-        written, warnings = await server.webhooks.reviewed(asked)
+        written, warnings = await server.webhooks.review(asked)
         answer = await server.answer(written)
         return replace(answer, headers={**answer.headers, **warnings})
 
@@ -127,7 +127,7 @@ async def webhooks() -> AsyncIterator[Hooks]:
         await runner.cleanup()
 
 
-async def test_what_a_webhook_is_told() -> None:
+async def test_webhook_receives_an_admission_review() -> None:
     async with webhooks() as hooks:
         await hooks.add("look")
         await hooks.written("POST", PODS, pod())
@@ -175,7 +175,7 @@ async def test_a_pod_has_the_priority_of_the_class_that_a_webhook_gave_it() -> N
         assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
 
 
-async def test_one_that_wants_it_sees_what_others_changed() -> None:
+async def test_reinvoked_webhook_sees_later_changes() -> None:
     def noted(asked: Json) -> Json:
         labels = asked["object"]["metadata"].get("labels", {})
         return labelled("seen", "-".join(sorted(labels)) or "none")(asked)
@@ -197,7 +197,7 @@ async def test_one_that_wants_it_sees_what_others_changed() -> None:
         ({}, (400, "BadRequest", "")),
     ],
 )
-async def test_a_refusal_is_told_in_the_words_of_an_api_server(status: Json, expected: tuple[int, str, str]) -> None:
+async def test_rejection_has_an_api_servers_text(status: Json, expected: tuple[int, str, str]) -> None:
     async with webhooks() as hooks:
         await hooks.add("no", lambda asked: {"allowed": False, "status": status})
         code, reason, why = expected
@@ -207,7 +207,7 @@ async def test_a_refusal_is_told_in_the_words_of_an_api_server(status: Json, exp
         assert (await hooks.served.ask("GET", PODS))["items"] == []
 
 
-async def test_what_will_fail_anyway_is_not_asked_about() -> None:
+async def test_invalid_write_is_not_reviewed() -> None:
     async with webhooks() as hooks:
         await hooks.add("no", refused)
         assert (await hooks.send("POST", PODS, {"kind": "Nonsense"})).status == 400
@@ -215,7 +215,7 @@ async def test_what_will_fail_anyway_is_not_asked_about() -> None:
         assert hooks.asked == []
 
 
-async def test_a_configuration_can_always_be_mended() -> None:
+async def test_webhook_configurations_are_not_reviewed() -> None:
     async with webhooks() as hooks:
         await hooks.add("no", refused)
         await hooks.written("DELETE", f"{HOOKS}/validatingwebhookconfigurations/no")
@@ -229,11 +229,13 @@ async def test_a_configuration_can_always_be_mended() -> None:
     ("says", "why"),
     [
         (lambda asked: {"uid": "other", "allowed": True}, 'got "other"'),
-        (lambda asked: {"allowed": "maybe"}, "it has answered no AdmissionReview"),
-        (lambda asked: 1 / 0, "it answers 500"),
+        (lambda asked: {"allowed": "maybe"}, "its answer is not an AdmissionReview"),
+        (lambda asked: 1 / 0, "HTTP status 500"),
     ],
 )
-async def test_where_one_answers_nonsense(kind: str, says: Says, why: str, policy: str, goes_on: bool) -> None:
+async def test_invalid_answer_follows_the_failure_policy(
+    kind: str, says: Says, why: str, policy: str, goes_on: bool
+) -> None:
     async with webhooks() as hooks:
         await hooks.add("bad", says, kind=kind, failurePolicy=policy)
         if goes_on:
@@ -249,20 +251,23 @@ async def test_where_one_answers_nonsense(kind: str, says: Says, why: str, polic
     ("said", "why"),
     [
         ({"clientConfig": {"url": "http://127.0.0.1:1/none"}}, "failed to call webhook: Post"),
-        ({"clientConfig": {"service": {"name": "hook", "namespace": "default"}}}, "there is no network of Services"),
+        (
+            {"clientConfig": {"service": {"name": "hook", "namespace": "default"}}},
+            "it is a Service, which has no network here",
+        ),
         ({"clientConfig": {"url": "https://127.0.0.1:1/", "caBundle": "bm9uZQ=="}}, "failed to call webhook"),
     ],
 )
-async def test_where_one_cannot_be_reached(said: Json, why: str) -> None:
+async def test_unreachable_webhook_follows_the_failure_policy(said: Json, why: str) -> None:
     async with webhooks() as hooks:
         await hooks.add("away", **said)
         assert why in (await hooks.refusal("POST", PODS, pod()))[2]
 
 
-async def test_one_that_takes_too_long_or_says_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_or_large_answer_follows_the_failure_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     async with webhooks() as hooks:
         await hooks.add("long", lambda asked: {"allowed": True, "status": {"message": "x" * 5000}})
-        monkeypatch.setattr(chain, "LARGEST", 4000)
+        monkeypatch.setattr(chain, "MAX_ANSWER_BYTES", 4000)
         assert "more than 4000 bytes" in (await hooks.refusal("POST", PODS, pod()))[2]
 
     async def never(asked: web.BaseRequest) -> web.Response:
@@ -271,7 +276,7 @@ async def test_one_that_takes_too_long_or_says_too_much(monkeypatch: pytest.Monk
 
     async with webhooks() as hooks:
         monkeypatch.setattr(hooks, "answer", never)
-        monkeypatch.setattr(found, "_SECONDS", 0.01)
+        monkeypatch.setattr(hooks_module, "_DEFAULT_TIMEOUT", 0.01)
         await hooks.add("slow")
         assert "context deadline exceeded" in (await hooks.refusal("POST", PODS, pod()))[2]
 
@@ -280,10 +285,10 @@ async def test_one_that_takes_too_long_or_says_too_much(monkeypatch: pytest.Monk
     ("answer", "why"),
     [
         ({"allowed": True, "patch": "W10=", "patchType": "Merge"}, 'invalid patchType: "Merge"'),
-        ({"allowed": True, "patch": "?", "patchType": "JSONPatch"}, "its patch is no base64"),
+        ({"allowed": True, "patch": "?", "patchType": "JSONPatch"}, "its patch is not base64"),
     ],
 )
-async def test_patches_that_are_none(answer: Json, why: str) -> None:
+async def test_invalid_patch_follows_the_failure_policy(answer: Json, why: str) -> None:
     async with webhooks() as hooks:
         await hooks.add("bad", lambda asked: answer, kind="Mutating")
         assert why in (await hooks.refusal("POST", PODS, pod()))[2]
@@ -308,7 +313,7 @@ async def test_patches_that_are_none(answer: Json, why: str) -> None:
         ),
     ],
 )
-async def test_conditions_decide_whether_one_is_asked(expressions: list[str], policy: str, said: str) -> None:
+async def test_conditions_decide_whether_a_webhook_is_called(expressions: list[str], policy: str, said: str) -> None:
     async with webhooks() as hooks:
         conditions = [{"name": f"c{place}", "expression": each} for place, each in enumerate(expressions)]
         await hooks.add("no", refused, matchConditions=conditions, failurePolicy=policy)
@@ -328,7 +333,7 @@ async def test_warnings_are_handed_on() -> None:
         assert made.headers["warning"] == '299 - "old \\"field\\"", 299 - "twolines"'
 
 
-async def test_what_is_only_tried_is_asked_about() -> None:
+async def test_dry_run_is_reviewed() -> None:
     async with webhooks() as hooks:
         await hooks.add("none", sideEffects="NoneOnDryRun")
         await hooks.written("POST", PODS, pod(), dryRun="All")

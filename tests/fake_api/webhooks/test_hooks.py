@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.webhooks.hooks import Webhook, Write, webhooks_in
+from kframework.fake_api.webhooks.hooks import Webhook, Write, list_webhooks
 
 ANY = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
 CREATE_POD = Write("CREATE", "", "v1", "pods", "", namespaced=True)
@@ -38,8 +38,8 @@ NODE = Write("DELETE", "", "v1", "nodes", "", namespaced=False)
         ({"operations": 5}, CREATE_POD, False),
     ],
 )
-def test_rules(rule: dict[str, Any], write: Write, wanted: bool) -> None:
-    assert Webhook({"rules": [ANY | rule]}).wants(write, {}, []) == wanted
+def test_rules_match_writes(rule: dict[str, Any], write: Write, wanted: bool) -> None:
+    assert Webhook({"rules": [ANY | rule]}).matches(write, {}, []) == wanted
 
 
 def selecting(**labels: str) -> dict[str, object]:
@@ -58,28 +58,28 @@ def selecting(**labels: str) -> dict[str, object]:
         ({"objectSelector": {"matchLabels": 5}}, {}, {"a": "b"}, False),
     ],
 )
-def test_selectors(
+def test_selectors_match_writes(
     said: dict[str, Any], namespace: dict[str, str] | None, labels: dict[str, str], wanted: bool
 ) -> None:
     objects: list[dict[str, object]] = [{"metadata": {"labels": labels}}, {"metadata": {}}]
-    assert Webhook({"rules": [ANY]} | said).wants(CREATE_POD, namespace, objects) == wanted
+    assert Webhook({"rules": [ANY]} | said).matches(CREATE_POD, namespace, objects) == wanted
 
 
-def test_configurations_of_webhooks_are_spared() -> None:
+def test_webhook_configurations_are_exempt() -> None:
     for kind in ("mutating", "validating"):
         write = Write(
             "DELETE", "admissionregistration.k8s.io", "v1", f"{kind}webhookconfigurations", "", namespaced=False
         )
-        assert not Webhook({"rules": [ANY]}).wants(write, None, [])
+        assert not Webhook({"rules": [ANY]}).matches(write, None, [])
 
 
-def test_they_come_by_the_names_of_their_configurations() -> None:
+def test_webhooks_are_sorted_by_configuration() -> None:
     configurations: list[dict[str, object]] = [
         {"metadata": {"name": name}, "webhooks": [{"name": f"{name}{number}"} for number in range(2)]} for name in "ba"
     ]
-    assert [hook.name for hook in webhooks_in(iter(configurations))] == ["a0", "a1", "b0", "b1"]
+    assert [hook.name for hook in list_webhooks(iter(configurations))] == ["a0", "a1", "b0", "b1"]
 
 
-def test_what_is_not_said_has_its_default() -> None:
+def test_webhook_has_defaults() -> None:
     hook = Webhook({"clientConfig": {"caBundle": "?"}})
     assert (hook.seconds, hook.may_fail, hook.authorities, hook.url) == (10, False, "", "")

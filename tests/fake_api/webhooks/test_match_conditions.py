@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.webhooks.match_conditions import UndecidedError, hold, problem
+from kframework.fake_api.webhooks.match_conditions import UndecidedError, condition_problem, conditions_hold
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from kframework.fake_api.webhooks.match_conditions import UndecidedError, hold, 
         ("int('x') == 1", "program instantiation failed: type conversion error from 'string' to 'int'"),
     ],
 )
-def test_what_is_a_condition(expression: str, said: str) -> None:
-    found = problem(expression)
+def test_condition_compiles(expression: str, said: str) -> None:
+    found = condition_problem(expression)
     assert found.startswith(said) and bool(found) == bool(said)
 
 
@@ -41,15 +41,15 @@ def asked(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_conditions_hold_together(expressions: list[str], holds: bool) -> None:
-    assert hold([{"expression": each} for each in expressions], asked()) is holds
+    assert conditions_hold([{"expression": each} for each in expressions], asked()) is holds
 
 
 @pytest.mark.slow
 def test_conditions_have_a_budget_together() -> None:
     slow: dict[str, object] = {"expression": "object.words.all(a, object.words.all(b, a == b))"}
     wordy = asked(object={"words": ["a"] * 330})
-    assert hold([slow] * 2, wordy)
+    assert conditions_hold([slow] * 2, wordy)
     with pytest.raises(UndecidedError, match="running out of cost budget"):
-        hold([slow] * 8, wordy)
+        conditions_hold([slow] * 8, wordy)
     with pytest.raises(UndecidedError, match="actual cost limit exceeded"):
-        hold([slow], asked())
+        conditions_hold([slow], asked())

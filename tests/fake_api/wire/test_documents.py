@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kframework.fake_api.wire.documents import Data, Document, Draft, followed
+from kframework.fake_api.wire.documents import ApiDocument, Data, Draft, update_document
 from kframework.objects import (
     Container,
     Node,
@@ -39,18 +39,18 @@ SUBJECT = convert(WRITTEN, kind_of(Pod))
 
 
 def shown(subject: Pod) -> Data:
-    return followed(WRITTEN, SUBJECT, subject)
+    return update_document(WRITTEN, SUBJECT, subject)
 
 
 def spec(**changes: object) -> Pod:
     return replace(SUBJECT, spec=replace(SUBJECT.spec, **changes))
 
 
-def test_nothing_changed() -> None:
+def test_unchanged_struct_keeps_the_document() -> None:
     assert shown(SUBJECT) == WRITTEN
 
 
-def test_a_field_beside_unknown_ones() -> None:
+def test_changed_field_keeps_unknown_ones() -> None:
     assert shown(spec(node_name="n1"))["spec"] == WRITTEN["spec"] | {"nodeName": "n1"}  # type: ignore[operator]  # plain JSON
 
 
@@ -60,7 +60,7 @@ def test_a_status_where_there_was_none() -> None:
     assert told["status"] == {"conditions": [{"type": "PodScheduled", "status": "True"}]}
 
 
-def test_elements_of_lists_go_by_their_names() -> None:
+def test_list_elements_are_matched_by_name() -> None:
     c, d = SUBJECT.spec.containers
     told = shown(spec(containers=(replace(d, resources=Resources(requests={"cpu": "2"})), Container(name="e"), c)))
     assert told["spec"]["containers"] == [  # type: ignore[index]  # plain JSON
@@ -124,7 +124,7 @@ def test_a_document_always_reads_as_its_struct(first: Pod, later: list[Pod]) -> 
     assert isinstance(data, dict)
     subject = first
     for pod in later:
-        data, subject = followed(data, subject, pod), pod
+        data, subject = update_document(data, subject, pod), pod
         assert convert(data, kind_of(Pod)) == pod
     assert data.get("unknown", [1]) == [1]
 
@@ -134,24 +134,26 @@ def test_unknown_fields_outlive_a_change_elsewhere(pod: Pod) -> None:
     data = with_unknown_fields(msgspec.to_builtins(pod))
     assert isinstance(data, dict)
     renamed = replace(pod, metadata=replace(pod.metadata, resource_version="7"))
-    told = followed(data, pod, renamed)
+    told = update_document(data, pod, renamed)
     metadata = told.pop("metadata")
     was = data.pop("metadata", {})
     assert told == data
     assert metadata == {**was, "resourceVersion": "7"}
 
 
-def test_documents() -> None:
-    document = Draft(SUBJECT, WRITTEN).then(replace(SUBJECT, metadata=replace(SUBJECT.metadata, resource_version="3")))
+def test_document_decodes_its_body() -> None:
+    document = Draft(SUBJECT, WRITTEN).to_document(
+        replace(SUBJECT, metadata=replace(SUBJECT.metadata, resource_version="3"))
+    )
     assert document.key == ("default", "web")
     assert document.data["metadata"]["resourceVersion"] == "3"  # type: ignore[index]  # plain JSON
-    assert document.at(9).data["metadata"]["resourceVersion"] == "9"  # type: ignore[index]  # plain JSON
-    assert document.at(9).data["spec"] == WRITTEN["spec"]
-    assert document.parts({"kind", "status"}) == {"kind": "Pod"}
+    assert document.with_version(9).data["metadata"]["resourceVersion"] == "9"  # type: ignore[index]  # plain JSON
+    assert document.with_version(9).data["spec"] == WRITTEN["spec"]
+    assert document.decode_parts({"kind", "status"}) == {"kind": "Pod"}
 
 
 @pytest.mark.parametrize("subject", [SUBJECT, Node(metadata=ObjectMeta(name="n"))])
-def test_a_document_of_a_struct_alone(subject: Pod | Node) -> None:
-    document = Document.of(subject)
+def test_document_is_created_from_a_struct(subject: Pod | Node) -> None:
+    document = ApiDocument.from_struct(subject)
     assert convert(document.data, kind_of(type(subject))) == subject
     assert document.data["kind"] == type(subject).__name__

@@ -14,7 +14,7 @@ TARGET = {"kind": "Deployment", "name": "web"}
 
 def cpu(share: int) -> Json:
     target = {"type": "Utilization", "averageUtilization": share}
-    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+    return {"type": "ApiResource", "resource": {"name": "cpu", "target": target}}
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ def cpu(share: int) -> Json:
         ({"maxReplicas": 3}, {"maxReplicas": 3, "metrics": [cpu(80)]}),
     ],
 )
-def test_v1_is_written_as_v2(old: Json, new: Json) -> None:
+def test_v1_is_converted_to_v2(old: Json, new: Json) -> None:
     assert from_v1({"apiVersion": "autoscaling/v1", "spec": old}) == {"apiVersion": "autoscaling/v2", "spec": new}
 
 
-def test_what_v1_has_no_field_for_comes_back() -> None:
+def test_fields_missing_in_v1_survive_a_round_trip() -> None:
     pods = {"type": "Pods", "pods": {"metric": {"name": "x"}}}
-    current = {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 7}}}
+    current = {"type": "ApiResource", "resource": {"name": "cpu", "current": {"averageUtilization": 7}}}
     scaler: Json = {
         "apiVersion": "autoscaling/v2",
         "metadata": {"name": "a", "annotations": {"b": "c"}},
@@ -46,7 +46,7 @@ def test_what_v1_has_no_field_for_comes_back() -> None:
 
 
 @pytest.mark.parametrize("written", ["", "{", "7", "[" * 100_000])
-def test_annotations_that_say_nothing_are_passed_over(written: str) -> None:
+def test_invalid_annotations_are_ignored(written: str) -> None:
     annotations = {"autoscaling.alpha.kubernetes.io/metrics": written}
     assert from_v1({"metadata": {"annotations": annotations}, "spec": {}})["spec"] == {"metrics": [cpu(80)]}
 
@@ -108,7 +108,7 @@ def test_an_event_is_written_under_the_names_of_either_api() -> None:
     assert from_core(CORE) == EVENT
 
 
-def test_what_is_not_known_stays() -> None:
+def test_unknown_fields_stay() -> None:
     event: dict[str, object] = {"apiVersion": "events.k8s.io/v1", "note": "x", "ours": 1}
     assert from_core(to_core(event)) == event
     assert to_core(event)["ours"] == 1

@@ -12,7 +12,7 @@ DOCUMENT = {
 }
 
 
-def test_what_is_there_is_found() -> None:
+def test_present_value_is_returned() -> None:
     assert value(DOCUMENT, "spec.number") == number(DOCUMENT, "spec.number") == 3
     assert text(DOCUMENT, "metadata.name") == name(DOCUMENT) == "a"
     assert mapping(DOCUMENT, "metadata.labels") == {"a/b": "c"}
@@ -21,14 +21,14 @@ def test_what_is_there_is_found() -> None:
 
 
 @pytest.mark.parametrize("path", ["nothing", "spec.nothing.below", "spec.number.below", "spec.list.x", "spec.empty"])
-def test_what_is_not_there_is_empty(path: str) -> None:
+def test_absent_value_is_empty(path: str) -> None:
     assert not value(DOCUMENT, path)
     assert text(DOCUMENT, path, "default") == "default"
     assert (number(DOCUMENT, path), flag(DOCUMENT, path)) == (0, False)
     assert (mapping(DOCUMENT, path), entries(DOCUMENT, path)) == ({}, [])
 
 
-def test_what_is_of_another_type_is_empty() -> None:
+def test_value_of_another_type_is_empty() -> None:
     assert text(DOCUMENT, "spec.number") == ""
     assert number(DOCUMENT, "metadata.name") == 0
     assert not flag(DOCUMENT, "spec.number")

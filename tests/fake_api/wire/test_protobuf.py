@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.errors import ClusterError
-from kframework.fake_api.wire.protobuf import _WRITTEN, fields_of, from_protobuf, message_of
+from kframework.fake_api.wire.protobuf import _MESSAGES, decode_protobuf, message_fields, message_name
 
 #: What `kubectl create namespace team` sends: Go writes every field that is no pointer, be it empty.
 NAMESPACE = bytes.fromhex(
@@ -34,7 +34,7 @@ def enveloped(api_version: str, kind: str, *fields: bytes) -> bytes:
 
 
 def test_a_namespace_is_read() -> None:
-    assert from_protobuf(NAMESPACE) == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    assert decode_protobuf(NAMESPACE) == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
 
 
 def test_fields_of_every_type_are_read() -> None:
@@ -50,7 +50,7 @@ def test_fields_of_every_type_are_read() -> None:
         field(14, "x"),
         field(14, "y"),
     ]
-    assert from_protobuf(enveloped("v1", "Namespace", field(1, b"".join(metadata)))) == {
+    assert decode_protobuf(enveloped("v1", "Namespace", field(1, b"".join(metadata)))) == {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
@@ -72,13 +72,13 @@ def test_fields_of_every_type_are_read() -> None:
         (field(1, 1) + field(2, 0) + field(3, "30%"), "30%"),
     ],
 )
-def test_a_number_or_a_share_is_read(written: bytes, expected: int | str) -> None:
-    budget = from_protobuf(enveloped("policy/v1", "PodDisruptionBudget", field(2, field(1, written) + field(2, b""))))
+def test_int_or_string_is_decoded(written: bytes, expected: int | str) -> None:
+    budget = decode_protobuf(enveloped("policy/v1", "PodDisruptionBudget", field(2, field(1, written) + field(2, b""))))
     assert budget["spec"] == {"minAvailable": expected, "selector": {}}
 
 
-def test_what_counts_when_it_is_zero_is_kept() -> None:
-    options = from_protobuf(enveloped("v1", "DeleteOptions", field(1, 0), field(2, field(1, "u")), field(4, "")))
+def test_significant_zero_is_kept() -> None:
+    options = decode_protobuf(enveloped("v1", "DeleteOptions", field(1, 0), field(2, field(1, "u")), field(4, "")))
     assert options == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
@@ -86,26 +86,26 @@ def test_what_counts_when_it_is_zero_is_kept() -> None:
         "preconditions": {"uid": "u"},
         "propagationPolicy": "",
     }
-    priority = from_protobuf(enveloped("scheduling.k8s.io/v1", "PriorityClass", field(2, -1000), field(3, 1)))
+    priority = decode_protobuf(enveloped("scheduling.k8s.io/v1", "PriorityClass", field(2, -1000), field(3, 1)))
     assert (priority["value"], priority["globalDefault"]) == (-1000, True)
 
 
 def test_a_lease_has_microseconds() -> None:
     renewed = field(1, 1767225600) + field(2, 123456000)
-    lease = from_protobuf(enveloped("coordination.k8s.io/v1", "Lease", field(2, field(1, "me") + field(4, renewed))))
+    lease = decode_protobuf(enveloped("coordination.k8s.io/v1", "Lease", field(2, field(1, "me") + field(4, renewed))))
     assert lease["spec"] == {"holderIdentity": "me", "renewTime": "2026-01-01T00:00:00.123456Z"}
 
 
 def test_an_event_is_read_under_either_api() -> None:
-    event = from_protobuf(enveloped("events.k8s.io/v1", "Event", field(7, "Scheduled"), field(10, "note")))
+    event = decode_protobuf(enveloped("events.k8s.io/v1", "Event", field(7, "Scheduled"), field(10, "note")))
     assert (event["reason"], event["note"]) == ("Scheduled", "note")
-    core = from_protobuf(enveloped("v1", "Event", field(3, "LeaderElection"), field(4, "x became leader")))
+    core = decode_protobuf(enveloped("v1", "Event", field(3, "LeaderElection"), field(4, "x became leader")))
     assert (core["reason"], core["message"]) == ("LeaderElection", "x became leader")
 
 
-def test_fields_that_are_not_known_are_passed_over() -> None:
+def test_unknown_fields_are_skipped() -> None:
     unknown = [field(99, "x"), field(98, 7), varint(97 << 3 | 5) + b"1234", varint(96 << 3 | 1) + b"12345678"]
-    assert from_protobuf(enveloped("v1", "Namespace", *unknown)) == {"apiVersion": "v1", "kind": "Namespace"}
+    assert decode_protobuf(enveloped("v1", "Namespace", *unknown)) == {"apiVersion": "v1", "kind": "Namespace"}
 
 
 @pytest.mark.parametrize(
@@ -113,19 +113,19 @@ def test_fields_that_are_not_known_are_passed_over() -> None:
     [
         (b"", "no protobuf of Kubernetes"),
         (b"{}", "no protobuf of Kubernetes"),
-        (NAMESPACE[:-30], "breaks off"),
-        (NAMESPACE + b"\x08", "breaks off"),
+        (NAMESPACE[:-30], "unexpected end"),
+        (NAMESPACE + b"\x08", "unexpected end"),
         (NAMESPACE + b"\x0b", "wire type 3"),
         (b"k8s\x00\x08" + b"\xff" * 10, "a number is too long"),
-        (enveloped("v1", "Namespace", field(1, 7)), "a number where a ObjectMeta should be"),
-        (enveloped("v1", "Namespace", field(1, field(7, "x"))), "a text where a int should be"),
+        (enveloped("v1", "Namespace", field(1, 7)), "expected ObjectMeta, got a number"),
+        (enveloped("v1", "Namespace", field(1, field(7, "x"))), "expected int, got bytes"),
         (enveloped("v1", "Namespace", field(1, field(1, b"\xff"))), "invalid start byte"),
         (enveloped("v1", "Namespace", field(1, field(8, field(1, 1 << 60)))), "malformed"),
     ],
 )
 def test_malformed_bodies_are_bad_requests(body: bytes, message: str) -> None:
     with pytest.raises(ClusterError, match=message) as refused:
-        from_protobuf(body)
+        decode_protobuf(body)
     assert refused.value.status == 400
 
 
@@ -134,15 +134,15 @@ def test_malformed_bodies_are_bad_requests(body: bytes, message: str) -> None:
 )
 def test_other_kinds_must_be_json(body: bytes) -> None:
     with pytest.raises(ClusterError, match="accepted media types include: application/json") as refused:
-        from_protobuf(body)
+        decode_protobuf(body)
     assert refused.value.status == 415
 
 
 @given(st.binary(max_size=40), st.integers(0, len(NAMESPACE)))
-def test_whatever_arrives_is_read_or_refused(noise: bytes, at: int) -> None:
+def test_any_body_is_decoded_or_rejected(noise: bytes, at: int) -> None:
     for body in (b"k8s\x00" + noise, NAMESPACE[:at] + noise + NAMESPACE[at + len(noise) :]):
         try:
-            assert from_protobuf(body)["kind"]
+            assert decode_protobuf(body)["kind"]
         except ClusterError as refused:
             assert refused.status in (400, 415)
 
@@ -151,7 +151,7 @@ def test_a_pod_with_what_only_some_messages_have() -> None:
     volume = field(1, "scratch") + field(2, field(2, field(1, "")))  # the source of a volume is part of it
     limits = field(1, field(1, "cpu") + field(2, field(1, "500m")))
     container = field(1, "c") + field(8, limits)
-    pod = from_protobuf(enveloped("v1", "Pod", field(2, field(1, volume) + field(2, container) + field(21, 0))))
+    pod = decode_protobuf(enveloped("v1", "Pod", field(2, field(1, volume) + field(2, container) + field(21, 0))))
     assert pod["spec"] == {
         "volumes": [{"name": "scratch", "emptyDir": {}}],
         "containers": [{"name": "c", "resources": {"limits": {"cpu": "500m"}}}],
@@ -161,30 +161,30 @@ def test_a_pod_with_what_only_some_messages_have() -> None:
 
 def test_bytes_are_base64_and_raw_extensions_are_json() -> None:
     entry = field(1, "key") + field(2, b"\x00\xff")
-    assert from_protobuf(enveloped("v1", "Secret", field(2, entry)))["data"] == {"key": "AP8="}
+    assert decode_protobuf(enveloped("v1", "Secret", field(2, entry)))["data"] == {"key": "AP8="}
     revision = enveloped("apps/v1", "ControllerRevision", field(2, field(1, b'{"spec":{"a":1}}')), field(3, 4))
-    assert from_protobuf(revision)["data"] == {"spec": {"a": 1}}
+    assert decode_protobuf(revision)["data"] == {"spec": {"a": 1}}
     with pytest.raises(ClusterError, match="malformed protobuf"):
-        from_protobuf(enveloped("apps/v1", "ControllerRevision", field(2, field(1, b"["))))
+        decode_protobuf(enveloped("apps/v1", "ControllerRevision", field(2, field(1, b"["))))
 
 
 def test_extra_of_a_review_is_a_list() -> None:
     extra = field(1, "scopes") + field(2, field(1, "a") + field(1, "b"))
-    review = from_protobuf(enveloped("authorization.k8s.io/v1", "SubjectAccessReview", field(2, field(5, extra))))
+    review = decode_protobuf(enveloped("authorization.k8s.io/v1", "SubjectAccessReview", field(2, field(5, extra))))
     assert review["spec"] == {"extra": {"scopes": ["a", "b"]}}
 
 
 PLAIN = {"string", "bytes", "int", "bool", "map"}
 
 
-def test_every_type_is_one_that_can_be_read() -> None:
-    types = {kind.strip("*?^").removeprefix("map:") for name in _WRITTEN for _, kind in fields_of(name).values()}
-    assert types <= PLAIN | _WRITTEN.keys()
+def test_every_field_type_is_known() -> None:
+    types = {kind.strip("*?^").removeprefix("map:") for name in _MESSAGES for _, kind in message_fields(name).values()}
+    assert types <= PLAIN | _MESSAGES.keys()
 
 
 def test_no_message_has_two_fields_of_one_name() -> None:
-    for name in _WRITTEN:
-        names = [field for field, _ in fields_of(name).values() if field]
+    for name in _MESSAGES:
+        names = [field for field, _ in message_fields(name).values() if field]
         assert len(names) == len(set(names)), name
 
 
@@ -202,4 +202,4 @@ def test_no_message_has_two_fields_of_one_name() -> None:
     ],
 )
 def test_the_message_of_a_kind(api_version: str, kind: str, message: str | None) -> None:
-    assert message_of(api_version, kind) == message
+    assert message_name(api_version, kind) == message

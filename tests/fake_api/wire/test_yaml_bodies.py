@@ -7,17 +7,17 @@ import pytest
 
 from kframework.errors import ClusterError
 from kframework.fake_api.wire import yaml_bodies
-from kframework.fake_api.wire.yaml_bodies import json_of, yaml_of
+from kframework.fake_api.wire.yaml_bodies import to_json, to_yaml
 
 
 @pytest.mark.parametrize("body", [b'{"a": [1, "x"]}', b"a:\n- 1\n- x\n", b"---\na: [1, x]\n", b"{a: [1, x]}"])
-def test_it_is_the_same_in_both(body: bytes) -> None:
-    assert msgspec.json.decode(json_of(body)) == {"a": [1, "x"]}
+def test_yaml_and_json_are_equivalent(body: bytes) -> None:
+    assert msgspec.json.decode(to_json(body)) == {"a": [1, "x"]}
 
 
 def test_json_stays_as_it_is() -> None:
     said = b' {"a": 1, "a": 2}'
-    assert json_of(said) is said
+    assert to_json(said) is said
 
 
 @pytest.mark.parametrize(
@@ -32,18 +32,18 @@ def test_json_stays_as_it_is() -> None:
         (b"1: {2: !!binary aGVsbG8=}\n? [1]\n: 2", "unhashable"),
     ],
 )
-def test_what_cannot_be_read_is_refused(body: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_bodies, "MOST_VALUES", 30)
+def test_invalid_body_is_rejected(body: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_bodies, "MAX_VALUES", 30)
     with pytest.raises(ClusterError, match="error decoding YAML: ") as refused:
-        json_of(body)
+        to_json(body)
     assert refused.value.status == 400
     assert why in refused.value.message
 
 
-def test_it_is_written_by_names() -> None:
+def test_yaml_is_sorted_by_name() -> None:
     said = {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": [{"name": "a", "args": ["yes", "1", "ü: x"]}]}}
     assert (
-        yaml_of(msgspec.json.encode(said)).decode()
+        to_yaml(msgspec.json.encode(said)).decode()
         == """\
 apiVersion: v1
 kind: Pod
@@ -58,7 +58,7 @@ spec:
     )
 
 
-def test_what_is_long_is_json_which_is_yaml() -> None:
-    body = msgspec.json.encode({"a": "x" * yaml_bodies.LONGEST})
-    assert yaml_of(body) == body + b"\n"
-    assert json_of(yaml_of(body)).strip() == body
+def test_long_answer_stays_json() -> None:
+    body = msgspec.json.encode({"a": "x" * yaml_bodies.MAX_YAML_BYTES})
+    assert to_yaml(body) == body + b"\n"
+    assert to_json(to_yaml(body)).strip() == body

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock
-from kframework.fake_api.local import ALL_CONTROLLERS
+from kframework.fake_api.local_cluster import ALL_CONTROLLERS
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop, key_of
 from kframework.in_memory.garbage_collector import GarbageCollector

@@ -8,7 +8,7 @@ import pytest
 
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.errors import ConfigError
-from kframework.fake_api.local import ALL_CONTROLLERS
+from kframework.fake_api.local_cluster import ALL_CONTROLLERS
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.workloads.selection import CONTROLLERS, selected
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kframework.client.cluster import Cluster
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node, Pod
@@ -44,5 +44,5 @@ async def watch() -> list[str]:
 
 def _over_transport(store: MemoryCluster) -> Cluster:
     clock = LoopClock(this_loop())
-    transport = GatedTransport(InProcess(ApiServer(store, clock)), this_loop(), "/pods", "/nodes", "/binding")
+    transport = GatedTransport(InProcessTransport(ApiServer(store, clock)), this_loop(), "/pods", "/nodes", "/binding")
     return KubeCluster(transport, clock, random=Random(0))

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.client import api_errors
 from kframework.errors import ClusterError
-from kframework.fake_api.lists import too_large
+from kframework.fake_api.lists import version_too_large
 from kframework.objects import Namespace, Pod, ReplicaSet
 from kframework.process.http.statuses import NOBODY, Subject, failure, status_of, success
 from tests.fake_api.serving import read
@@ -87,13 +87,13 @@ def test_what_kubectl_prints_of_an_invalid_object(error: ClusterError, details: 
     [
         (api_errors.already_exists(ReplicaSet, "r"), {"group": "apps", "kind": "replicasets", "name": "r"}),
         (api_errors.not_found(Namespace, "n"), {"kind": "namespaces", "name": "n"}),
-        (api_errors.modified(Pod, "web"), {"kind": "pods", "name": "web"}),
+        (api_errors.version_conflict(Pod, "web"), {"kind": "pods", "name": "web"}),
         (api_errors.forbidden(Pod, "web", "no"), {"kind": "pods", "name": "web"}),
         (api_errors.unknown_kind(), {"kind": "pods"}),
         (api_errors.bad_request("what?"), None),
-        (api_errors.expired(1, 2), None),
+        (api_errors.version_expired(1, 2), None),
         (
-            too_large(9, 8),
+            version_too_large(9, 8),
             {
                 "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
                 "retryAfterSeconds": 1,

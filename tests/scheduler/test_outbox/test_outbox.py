@@ -13,7 +13,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from kframework.client.event_record import EventRecord, Occasion, PodReference
+from kframework.client.event_record import EventRecord, PodReference, SeriesKey
 from kframework.client.transport import STOPPED
 from kframework.clock import LoopClock, run_virtual
 from kframework.core.effects import PodEvent
@@ -72,7 +72,7 @@ class Desk:
 def event(name: str, count: int = 1) -> EventRecord:
     """An event about a pod of this name, which its own name begins with."""
     pod = PodReference("default", name, "")
-    return EventRecord(Occasion("s", "Scheduled", "Binding", False, pod), "", 0.0, 0, 0.0, count)
+    return EventRecord(SeriesKey("s", "Scheduled", "Binding", False, pod), "", 0.0, 0, 0.0, count)
 
 
 def refused(status: int) -> Fault:

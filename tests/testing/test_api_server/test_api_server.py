@@ -14,7 +14,7 @@ from lightkube.resources.core_v1 import Node as LightNode
 from lightkube.resources.core_v1 import Pod as LightPod
 
 from kframework import ClusterError, FakeApi, InputError
-from kframework.fake_api.access import RoleBinding, RoleRef, Subject
+from kframework.fake_api.access import RbacSubject, RoleBinding, RoleRef
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
 from kframework.testing import User, fake_api, make_node, make_pod
 
@@ -73,7 +73,7 @@ def test_with_tls_its_clients_trust_it() -> None:
 
 def test_tokens_and_roles_decide_who_may_do_what() -> None:
     with fake_api([make_node("a")], tokens={"secret": User("ann", ("dev",))}, rbac=True) as api:
-        ref, subject = RoleRef(kind="ClusterRole", name="view"), Subject(kind="Group", name="dev")
+        ref, subject = RoleRef(kind="ClusterRole", name="view"), RbacSubject(kind="Group", name="dev")
         api.add(RoleBinding(metadata=ObjectMeta(name="dev", namespace="shop"), role_ref=ref, subjects=(subject,)))
         with api.clients_of("secret").lightkube() as client:
             assert list(client.list(LightPod, namespace="shop")) == []

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock, run_virtual
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import RUN_SECONDS, Kubelet
@@ -74,7 +74,9 @@ def told(rates: Rates, seed: int) -> dict[str, object]:
                 make_pod("leaves", image="registry.example/app:1", scheduler_name="volcano"),
             ],
         )
-        faulty = FaultyTransport(InProcess(ApiServer(store, clock)), Random(seed), rates, clock, clock.now() + 600)
+        faulty = FaultyTransport(
+            InProcessTransport(ApiServer(store, clock)), Random(seed), rates, clock, clock.now() + 600
+        )
         client = KubeCluster(faulty, clock, random=Random(seed))
         controllers: list[Controller] = [
             JobController(client, clock, "volcano"),

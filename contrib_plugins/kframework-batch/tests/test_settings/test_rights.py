@@ -33,7 +33,7 @@ from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Request, Response, Transport
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.models import LeaderElection
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
@@ -76,7 +76,7 @@ async def at_work(
     """Run a scheduler, and what works beside it, on an API that holds them to their rights."""
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
-    authorizer.server = InProcess(ApiServer(memory, clock))
+    authorizer.server = InProcessTransport(ApiServer(memory, clock))
     client: Cluster = KubeCluster(authorizer, clock, random=Random(0))
     scheduler = Scheduler(
         settings.configuration, client, clock, registry=settings.registry, engine=settings.engine(), slice=0.0

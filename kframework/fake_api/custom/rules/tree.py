@@ -1,4 +1,4 @@
-"""The rules of a schema, compiled, each at the part that it is about, and which of them an object breaks."""
+"""Compile the rules of a schema into a tree, and find those that an object violates."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from kframework.cel.checker import Environment
-from kframework.cel.environment import environment
+from kframework.cel.environment import build_environment
 from kframework.cel.errors import CelError
-from kframework.cel.program import TOO_COSTLY, Program, compile_program
-from kframework.cel.run import Run
+from kframework.cel.evaluation import Evaluation
+from kframework.cel.program import TOO_COSTLY, CelProgram, compile_program
 from kframework.cel.types import BOOL, STRING, Type, optional_of
 from kframework.cel.values import NONE, Optional
-from kframework.fake_api.custom.rules.types import Fields, as_resource, declared_type, escaped, seen
-from kframework.fake_api.custom.rules.written import read_field_path
+from kframework.fake_api.custom.rules.spec import parse_field_path
+from kframework.fake_api.custom.rules.types import Fields, declared_type, escape_name, to_cel_value, with_object_fields
 from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required
 from kframework.fake_api.schema.validator import Schema
 from kframework.fake_api.wire.plain_data import entries, flag, mapping, text
@@ -22,160 +22,161 @@ from kframework.fake_api.wire.plain_data import entries, flag, mapping, text
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule, as it is written and compiled; in the place of what does not compile there is why.
+    """A rule with its compiled expressions, or the error of those that do not compile.
 
-    `field` is where in the value the fault lies, empty for the value itself.
+    `field` is the path of the faulty field, empty for the value itself.
     """
 
-    written: Schema
-    program: Program | CelError
-    message: Program | CelError | None
+    spec: Schema
+    program: CelProgram | CelError
+    message: CelProgram | CelError | None
     field: str
 
     @property
     def is_transition(self) -> bool:
-        """Whether it compares a value with what was there before."""
-        return isinstance(self.program, Program) and "oldSelf" in self.program.names
+        """Whether it compares a value with its previous version."""
+        return isinstance(self.program, CelProgram) and "oldSelf" in self.program.names
 
     @property
     def title(self) -> str:
-        """Its message, or its text."""
-        return (text(self.written, "message") or text(self.written, "rule")).strip()
+        """The message, or the expression without one."""
+        return (text(self.spec, "message") or text(self.spec, "rule")).strip()
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """The rules about a value, and those about what is in it."""
+class RuleTree:
+    """The rules of a value, and of its parts."""
 
     schema: Schema
     rules: Sequence[Rule]
-    all_of: Sequence[Tree]
-    properties: Mapping[str, Tree]
-    others: Tree | None
-    items: Tree | None
+    all_of: Sequence[RuleTree]
+    properties: Mapping[str, RuleTree]
+    others: RuleTree | None
+    items: RuleTree | None
 
 
-def tree_of(schema: Schema) -> Tree | None:
-    """Compile the rules of the schema of a custom resource; None if it has none."""
-    whole = as_resource(schema)
-    return _tree(whole, whole, "selfType", {})
+def compile_rules(schema: Schema) -> RuleTree | None:
+    """Compile the rules of a custom resource's schema; None if it has none."""
+    root = with_object_fields(schema)
+    return _build(root, root, "selfType", {})
 
 
-def _tree(schema: Schema, node: Schema, name: str, fields: Fields) -> Tree | None:
-    """Compile the rules of a schema about values of `node`: the same schema, but for the parts of an `allOf`."""
+def _build(schema: Schema, node: Schema, name: str, fields: Fields) -> RuleTree | None:
+    """Compile the rules in `schema` about values of `node`, which differs only inside an `allOf`."""
     if node.get("x-kubernetes-embedded-resource") is True:
-        node = as_resource(node)
-    known, properties = mapping(node, "properties"), dict[str, Tree]()
+        node = with_object_fields(node)
+    known, properties = mapping(node, "properties"), dict[str, RuleTree]()
     for property, inner in mapping(schema, "properties").items():
         if isinstance(inner, dict) and isinstance(own := known.get(property), dict):
-            tree = _tree(inner, own, f"{name}.{escaped(property) or property}", fields)
-            if tree is not None:
-                properties[property] = tree
+            subtree = _build(inner, own, f"{name}.{escape_name(property) or property}", fields)
+            if subtree is not None:
+                properties[property] = subtree
     type = declared_type(node, name, fields) if (written := entries(schema, "x-kubernetes-validations")) else None
-    whole = Tree(
+    tree = RuleTree(
         schema=node,
-        rules=compiled(node, written, type, fields) if type is not None else (),
-        all_of=[each for part in entries(schema, "allOf") if (each := _tree(part, node, name, fields)) is not None],
+        rules=compile_schema_rules(node, written, type, fields) if type is not None else (),
+        all_of=[each for part in entries(schema, "allOf") if (each := _build(part, node, name, fields)) is not None],
         properties=properties,
-        others=_inner(schema, node, "additionalProperties", f"{name}.@elem", fields),
-        items=_inner(schema, node, "items", f"{name}.@idx", fields),
+        others=_compile_inner(schema, node, "additionalProperties", f"{name}.@elem", fields),
+        items=_compile_inner(schema, node, "items", f"{name}.@idx", fields),
     )
-    return whole if whole.rules or whole.all_of or whole.properties or whole.others or whole.items else None
+    return tree if tree.rules or tree.all_of or tree.properties or tree.others or tree.items else None
 
 
-def _inner(schema: Schema, node: Schema, field: str, name: str, fields: Fields) -> Tree | None:
+def _compile_inner(schema: Schema, node: Schema, field: str, name: str, fields: Fields) -> RuleTree | None:
     inner, own = schema.get(field), node.get(field)
-    return _tree(inner, own, name, fields) if isinstance(inner, dict) and isinstance(own, dict) else None
+    return _build(inner, own, name, fields) if isinstance(inner, dict) and isinstance(own, dict) else None
 
 
-def compiled(schema: Schema, written: Sequence[Schema], type: Type, fields: Fields) -> list[Rule]:
-    """Compile rules about values of a schema, which are of a type."""
-    own = environment({"self": type, "oldSelf": type}, fields)
-    optional = environment({"self": type, "oldSelf": optional_of(type)}, fields)
+def compile_schema_rules(schema: Schema, written: Sequence[Schema], type: Type, fields: Fields) -> list[Rule]:
+    """Compile rules of a schema for values of a type."""
+    required_environment = build_environment({"self": type, "oldSelf": type}, fields)
+    optional_environment = build_environment({"self": type, "oldSelf": optional_of(type)}, fields)
     rules: list[Rule] = []
     for each in written:
-        declared = optional if flag(each, "optionalOldSelf") else own
+        declared = optional_environment if flag(each, "optionalOldSelf") else required_environment
         message = text(each, "messageExpression")
         rules.append(
             Rule(
                 each,
-                _program(text(each, "rule"), declared, BOOL, "cel expression must evaluate to a bool"),
-                _program(message, declared, STRING, "messageExpression must evaluate to a string") if message else None,
-                read_field_path(text(each, "fieldPath"), schema) or "",
+                _compile(text(each, "rule"), declared, BOOL, "cel expression must evaluate to a bool"),
+                _compile(message, declared, STRING, "messageExpression must evaluate to a string") if message else None,
+                parse_field_path(text(each, "fieldPath"), schema) or "",
             )
         )
     return rules
 
 
-def explained(error: CelError, prefix: str) -> str:
-    """Say why an expression does not compile; with the prefix and the place where the text itself is at fault."""
+def explain_error(error: CelError, prefix: str) -> str:
+    """Format a compile error, with the prefix if the error has a position."""
     return f"{prefix}{error}" if error.position is not None else error.text
 
 
-def _program(expression: str, declared: Environment, wanted: Type, problem: str) -> Program | CelError:
+def _compile(expression: str, declared: Environment, wanted: Type, problem: str) -> CelProgram | CelError:
     try:
         return compile_program(expression, declared, lambda type: "" if type == wanted else problem)
     except CelError as error:
         return error
 
 
-def compiled_causes(schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield what does not compile in a schema without other faults, and what compares what cannot be compared."""
-    yield from _of_schema(as_resource(schema), path, "selfType", {}, "")
+def compilation_causes(schema: Schema, path: str) -> Iterator[Cause]:
+    """Yield the errors of rules in an otherwise valid schema, including transition rules that cannot work."""
+    yield from _schema_causes(with_object_fields(schema), path, "selfType", {}, "")
 
 
-def _of_schema(schema: Schema, path: str, name: str, fields: Fields, loose: str) -> Iterator[Cause]:
-    """Yield the same of a part; `loose` is the part around it whose elements are not those of before."""
+def _schema_causes(schema: Schema, path: str, name: str, fields: Fields, loose: str) -> Iterator[Cause]:
+    """Yield the same for a part; `loose` is the enclosing part whose elements cannot be correlated with old ones."""
     if schema.get("x-kubernetes-embedded-resource") is True:
-        schema = as_resource(schema)
+        schema = with_object_fields(schema)
     in_properties = path if schema.get("x-kubernetes-map-type") not in (None, "granular", "atomic") else loose
     for property, inner in mapping(schema, "properties").items():
         if isinstance(inner, dict):
-            place = f"{path}.properties[{property}]"
-            yield from _of_schema(inner, place, f"{name}.{escaped(property) or property}", fields, in_properties)
+            inner_name = f"{name}.{escape_name(property) or property}"
+            inner_path = f"{path}.properties[{property}]"
+            yield from _schema_causes(inner, inner_path, inner_name, fields, in_properties)
     if isinstance(others := schema.get("additionalProperties"), dict):
-        yield from _of_schema(others, f"{path}.additionalProperties", f"{name}.@elem", fields, loose)
+        yield from _schema_causes(others, f"{path}.additionalProperties", f"{name}.@elem", fields, loose)
     if isinstance(items := schema.get("items"), dict):
         in_items = loose if schema.get("x-kubernetes-list-type") == "map" else path
-        yield from _of_schema(items, f"{path}.items", f"{name}.@idx", fields, in_items)
+        yield from _schema_causes(items, f"{path}.items", f"{name}.@idx", fields, in_items)
     if written := entries(schema, "x-kubernetes-validations"):
-        place = f"{path}.x-kubernetes-validations"
+        location = f"{path}.x-kubernetes-validations"
         type = declared_type(schema, name, fields)
         if type is None:
-            said = "failed to construct type information for x-kubernetes-validations rules"
-            yield Cause(place, f"Internal error: internal error: {said}", "InternalError")
+            message = "failed to construct type information for x-kubernetes-validations rules"
+            yield Cause(location, f"Internal error: internal error: {message}", "InternalError")
             return
-        for index, rule in enumerate(compiled(schema, written, type, fields)):
-            yield from _of_rule(rule, f"{place}[{index}]", loose)
+        for index, rule in enumerate(compile_schema_rules(schema, written, type, fields)):
+            yield from _rule_causes(rule, f"{location}[{index}]", loose)
 
 
-def _of_rule(rule: Rule, place: str, loose: str) -> Iterator[Cause]:
-    named = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
+def _rule_causes(rule: Rule, location: str, loose: str) -> Iterator[Cause]:
+    names = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
     absent = {"reason": None, "optionalOldSelf": None}
-    shown = {name[0].upper() + name[1:]: rule.written.get(name, absent.get(name, "")) for name in named}
+    fields = {name[0].upper() + name[1:]: rule.spec.get(name, absent.get(name, "")) for name in names}
     if isinstance(rule.program, CelError):
-        yield invalid(f"{place}.rule", shown, explained(rule.program, "compilation failed: "))
+        yield invalid(f"{location}.rule", fields, explain_error(rule.program, "compilation failed: "))
     if isinstance(rule.message, CelError):
-        said = explained(rule.message, "messageExpression compilation failed: ")
-        yield invalid(f"{place}.messageExpression", shown, said)
+        message = explain_error(rule.message, "messageExpression compilation failed: ")
+        yield invalid(f"{location}.messageExpression", fields, message)
     if rule.is_transition:
         if loose:
-            said = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {loose}"
-            yield invalid(f"{place}.rule", text(rule.written, "rule"), said)
+            message = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {loose}"
+            yield invalid(f"{location}.rule", text(rule.spec, "rule"), message)
     elif isinstance(rule.program, CelError):
         return
-    elif (optional := rule.written.get("optionalOldSelf")) is not None:
-        yield invalid(f"{place}.optionalOldSelf", optional, "may not be set if oldSelf is not used in rule")
+    elif (optional := rule.spec.get("optionalOldSelf")) is not None:
+        yield invalid(f"{location}.optionalOldSelf", optional, "may not be set if oldSelf is not used in rule")
 
 
-#: What all rules about an object may cost together (`RuntimeCELCostBudget`); one of them may cost a tenth.
+#: Cost limit of all rules of an object (`RuntimeCELCostBudget`); one evaluation may cost a tenth.
 _BUDGET: Final = 10_000_000
-_LONGEST_MESSAGE: Final = 5 * 1024
-_SPENT: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
-_SPENT_ON_MESSAGE: Final = (
+_MAX_MESSAGE_LENGTH: Final = 5 * 1024
+_OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+_OUT_OF_BUDGET_ON_MESSAGE: Final = (
     "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
 )
-#: Causes of these kinds about a value leave its rules without an answer.
+#: Reasons of causes that make rules pointless.
 _BLOCKING: Final = frozenset(
     f"FieldValue{kind}" for kind in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
 )
@@ -183,146 +184,144 @@ _NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
 )
-#: What may differ between versions of a kind, while an object is always seen in one.
+#: Fields that may differ between versions of a kind, so they have no old value.
 _NEVER_OLD: Final = frozenset({"apiVersion", "kind"})
 
 
 class _OutOfBudgetError(Exception):
-    """Raised where no further rule is asked, after why has been said."""
+    """Raised to stop evaluation after the budget is spent."""
 
 
-def broken(tree: Tree, value: object, old: object, causes: list[Cause]) -> list[Cause]:
-    """List the rules that an object breaks; `old` is what it was before, None if it is new.
+def violations(tree: RuleTree, value: object, old: object, causes: list[Cause]) -> list[Cause]:
+    """List the rules that an object violates; `old` is its previous version, None if it is new.
 
-    `causes` are about its schema: if they leave the rules without an answer, that is said instead.
+    `causes` are its schema violations; if they prevent evaluation, the result says so instead.
     """
     if any(each.reason in _BLOCKING for each in causes):
         return [invalid("<nil>", None, _NOT_CHECKED)]
-    judgement = _Judgement()
+    evaluation = _RuleEvaluation()
     try:
-        judgement.judge(tree, "", value, old, is_unchanged=False)
+        evaluation.evaluate(tree, "", value, old, is_unchanged=False)
     except _OutOfBudgetError:
-        pass  # the last of the causes says it
-    return judgement.causes
+        pass  # the last cause says so
+    return evaluation.causes
 
 
-class _Judgement:
-    """Goes down a tree and an object together; what is left of the budget goes with it."""
+class _RuleEvaluation:
+    """Evaluates a tree of rules for an object, within a cost budget."""
 
     def __init__(self) -> None:
         self.causes: list[Cause] = []
-        self._left = _BUDGET
+        self._remaining = _BUDGET
 
-    def judge(self, tree: Tree, path: str, value: object, old: object, *, is_unchanged: bool) -> None:
-        """Judge a value and all in it; what was wrong may stay where what is around `is_unchanged` (KEP-4008)."""
+    def evaluate(self, tree: RuleTree, path: str, value: object, old: object, *, is_unchanged: bool) -> None:
+        """Evaluate the rules of a value and its parts; unchanged values may stay invalid (KEP-4008)."""
         if value is None:
             return
-        around = is_unchanged
+        is_parent_unchanged = is_unchanged
         is_unchanged = is_unchanged or (old is not None and value == old)
         for rule in tree.rules:
-            if not rule.is_transition or old is not None or flag(rule.written, "optionalOldSelf"):
-                self._ask(rule, tree.schema, path, value, old, is_unchanged)
+            if not rule.is_transition or old is not None or flag(rule.spec, "optionalOldSelf"):
+                self._check(rule, tree.schema, path, value, old, is_unchanged)
         for part in tree.all_of:
-            self.judge(part, path, value, old, is_unchanged=around)
+            self.evaluate(part, path, value, old, is_unchanged=is_parent_unchanged)
         if isinstance(value, list) and tree.items is not None:
             is_map = tree.schema.get("x-kubernetes-list-type") == "map"
-            before = {_key_of(tree.schema, item): item for item in old} if is_map and isinstance(old, list) else {}
+            old_items = {_list_key(tree.schema, item): item for item in old} if is_map and isinstance(old, list) else {}
             for index, item in enumerate(value):
-                was = before.get(_key_of(tree.schema, item)) if before else None
-                self.judge(tree.items, f"{path}[{index}]", item, was, is_unchanged=is_unchanged)
+                was = old_items.get(_list_key(tree.schema, item)) if old_items else None
+                self.evaluate(tree.items, f"{path}[{index}]", item, was, is_unchanged=is_unchanged)
         elif isinstance(value, dict):
-            was_here = old if isinstance(old, dict) else {}
+            old_fields = old if isinstance(old, dict) else {}
             for name, item in value.items():
                 if tree.others is not None:
-                    self.judge(tree.others, f"{path}[{name}]", item, was_here.get(name), is_unchanged=is_unchanged)
+                    self.evaluate(tree.others, f"{path}[{name}]", item, old_fields.get(name), is_unchanged=is_unchanged)
                 if (inner := tree.properties.get(name)) is not None:
-                    place = f"{path}.{name}" if path else name
-                    is_new = place in _NEVER_OLD
-                    was = None if is_new else was_here.get(name)
-                    self.judge(inner, place, item, was, is_unchanged=is_unchanged and not is_new)
+                    location = f"{path}.{name}" if path else name
+                    is_new = location in _NEVER_OLD
+                    was = None if is_new else old_fields.get(name)
+                    self.evaluate(inner, location, item, was, is_unchanged=is_unchanged and not is_new)
 
-    def _ask(self, rule: Rule, schema: Schema, path: str, value: object, old: object, is_unchanged: bool) -> None:
-        """Ask one rule, and note what it has to say."""
+    def _check(self, rule: Rule, schema: Schema, path: str, value: object, old: object, is_unchanged: bool) -> None:
         kind = text(schema, "type")
-        if self._left <= 0:
-            self._end(path, kind, _SPENT)
+        if self._remaining <= 0:
+            self._stop(path, kind, _OUT_OF_BUDGET)
         if isinstance(rule.program, CelError):
-            self._note(path, kind, f"rule compile error: {explained(rule.program, 'compilation failed: ')}")
+            self._add_cause(path, kind, f"rule compile error: {explain_error(rule.program, 'compilation failed: ')}")
             return
         try:
             variables = _variables(rule, schema, value, old)
-            holds = self._evaluate(rule.program, variables, path, kind, _SPENT)
+            holds = self._run(rule.program, variables, path, kind, _OUT_OF_BUDGET)
         except CelError as error:
             if error.text == TOO_COSTLY:
-                said = f"no further validation rules will be run due to call cost exceeds limit for rule: {rule.title}"
-                self._end(path, kind, f"'{error.text}': {said}")
-            said = f"{error.text} evaluating rule"
+                limit = f"no further validation rules will be run due to call cost exceeds limit for rule: {rule.title}"
+                self._stop(path, kind, f"'{error.text}': {limit}")
+            message = f"{error.text} evaluating rule"
             if error.text.startswith("no such overload"):
-                what = "call arguments did not match a supported operator, function or macro signature for rule"
-                said = f"'{error.text}': {what}"
-            self._note(path, kind, f"{said}: {rule.title}")
+                problem = "call arguments did not match a supported operator, function or macro signature for rule"
+                message = f"'{error.text}': {problem}"
+            self._add_cause(path, kind, f"{message}: {rule.title}")
             return
         if holds is True or (is_unchanged and not rule.is_transition):
             return
-        place = f"{path}.{rule.field}" if path and rule.field else path or rule.field or "<nil>"
-        detail = self._said(rule, variables, place, kind)
-        shown = None if kind in ("object", "array") else value
-        match rule.written.get("reason"):
+        location = f"{path}.{rule.field}" if path and rule.field else path or rule.field or "<nil>"
+        detail = self._message(rule, variables, location, kind)
+        reported = None if kind in ("object", "array") else value
+        match rule.spec.get("reason"):
             case "FieldValueForbidden":
-                cause = forbidden(place, detail)
+                cause = forbidden(location, detail)
             case "FieldValueRequired":
-                cause = required(place, detail)
+                cause = required(location, detail)
             case "FieldValueDuplicate":
-                cause = duplicate(place, shown)
-            case _ if shown is None:
-                cause = Cause(place, f"Invalid value: {detail}", "FieldValueInvalid")
+                cause = duplicate(location, reported)
+            case _ if reported is None:
+                cause = Cause(location, f"Invalid value: {detail}", "FieldValueInvalid")
             case _:
-                cause = invalid(place, shown, detail)
+                cause = invalid(location, reported, detail)
         self.causes.append(cause)
 
-    def _evaluate(self, program: Program, variables: Mapping[str, object], path: str, kind: str, spent: str) -> object:
-        run = Run(variables)
+    def _run(self, program: CelProgram, variables: Mapping[str, object], path: str, kind: str, spent: str) -> object:
+        run = Evaluation(variables)
         try:
             return program.evaluate(run)
         finally:
-            if run.cost > self._left:
-                self._end(path, kind, spent)
-            self._left -= run.cost
+            if run.cost > self._remaining:
+                self._stop(path, kind, spent)
+            self._remaining -= run.cost
 
-    def _said(self, rule: Rule, variables: Mapping[str, object], place: str, kind: str) -> str:
-        """Return the message of a broken rule: its expression's, where that comes to one line of text."""
-        plain = rule.title if text(rule.written, "message") else f"failed rule: {rule.title}"
-        if not isinstance(rule.message, Program):
+    def _message(self, rule: Rule, variables: Mapping[str, object], location: str, kind: str) -> str:
+        """Return the message of a violated rule, from `messageExpression` if that yields one line of text."""
+        plain = rule.title if text(rule.spec, "message") else f"failed rule: {rule.title}"
+        if not isinstance(rule.message, CelProgram):
             return plain
         try:
-            found = self._evaluate(rule.message, variables, place, kind, _SPENT_ON_MESSAGE)
+            result = self._run(rule.message, variables, location, kind, _OUT_OF_BUDGET_ON_MESSAGE)
         except CelError as error:
             if error.text == TOO_COSTLY:
-                said = "no further validation rules will be run due to call cost exceeds limit for messageExpression"
-                self._end(place, kind, f'{said}: "{rule.message.expression}"')
+                message = "no further validation rules will be run due to call cost exceeds limit for messageExpression"
+                self._stop(location, kind, f'{message}: "{rule.message.expression}"')
             return plain
-        said = found.strip() if isinstance(found, str) else ""
-        return said if said and "\n" not in said and len(said) <= _LONGEST_MESSAGE else plain
+        message = result.strip() if isinstance(result, str) else ""
+        return message if message and "\n" not in message and len(message) <= _MAX_MESSAGE_LENGTH else plain
 
-    def _note(self, path: str, kind: str, detail: str) -> None:
+    def _add_cause(self, path: str, kind: str, detail: str) -> None:
         self.causes.append(invalid(path or "<nil>", kind, detail))
 
-    def _end(self, path: str, kind: str, detail: str) -> NoReturn:
-        self._note(path, kind, detail)
+    def _stop(self, path: str, kind: str, detail: str) -> NoReturn:
+        self._add_cause(path, kind, detail)
         raise _OutOfBudgetError
 
 
 def _variables(rule: Rule, schema: Schema, value: object, old: object) -> dict[str, object]:
-    """Return what a rule sees."""
-    variables = {"self": seen(schema, value)}
+    variables = {"self": to_cel_value(schema, value)}
     if rule.is_transition:
-        before = seen(schema, old)
-        if flag(rule.written, "optionalOldSelf"):
+        before = to_cel_value(schema, old)
+        if flag(rule.spec, "optionalOldSelf"):
             before = NONE if old is None else Optional(before)
         variables["oldSelf"] = before
     return variables
 
 
-def _key_of(schema: Schema, item: object) -> str:
+def _list_key(schema: Schema, item: object) -> str:
     keys, fields = schema.get("x-kubernetes-list-map-keys"), item if isinstance(item, dict) else {}
     return repr([fields.get(key) for key in keys] if isinstance(keys, list) else [])

@@ -1,4 +1,4 @@
-"""What Kubernetes' own kinds are given where their writer says nothing: one file for each part of the API.
+"""Defaults of Kubernetes' own kinds.
 
-Where that is the same for all objects it stands as a schema with defaults, as users write them for their own kinds.
+Where they are the same for all objects they are a schema with defaults, as in CustomResourceDefinitions.
 """

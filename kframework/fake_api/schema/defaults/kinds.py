@@ -1,4 +1,4 @@
-"""The defaults of objects, by their kind."""
+"""The defaults of objects, by kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from kframework.fake_api.schema.validator import defaulted
+from kframework.fake_api.schema.validator import apply_defaults
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
 
@@ -14,21 +14,20 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
 def _schema(defaults: Mapping[str, object]) -> Data:
-    """Return the schema with these defaults by path; `ports[].protocol` is that of every port."""
+    """Return the schema with these defaults by path; `ports[].protocol` is the protocol of every port."""
     schema: dict[str, Any] = {}
     for path, default in defaults.items():
-        place = schema
-        for step in path.split("."):
-            place = place.setdefault("properties", {}).setdefault(step.removesuffix("[]"), {})
-            if step.endswith("[]"):
-                place = place.setdefault("items", {})
-        place["default"] = default
+        field = schema
+        for name in path.split("."):
+            field = field.setdefault("properties", {}).setdefault(name.removesuffix("[]"), {})
+            if name.endswith("[]"):
+                field = field.setdefault("items", {})
+        field["default"] = default
     return schema
 
 
-def _below(places: Iterable[str], defaults: Mapping[str, object]) -> dict[str, object]:
-    """Return the same defaults below each of several places."""
-    return {f"{place}.{path}": default for place in places for path, default in defaults.items()}
+def _add_prefixes(prefixes: Iterable[str], defaults: Mapping[str, object]) -> dict[str, object]:
+    return {f"{prefix}.{path}": default for prefix in prefixes for path, default in defaults.items()}
 
 
 _HTTP = {"path": "/", "scheme": "HTTP"}
@@ -37,7 +36,7 @@ _PROBE = {
     "periodSeconds": 10,
     "successThreshold": 1,
     "failureThreshold": 3,
-    **_below(["httpGet"], _HTTP),
+    **_add_prefixes(["httpGet"], _HTTP),
     "grpc.service": "",
 }
 _CONTAINER = {
@@ -46,11 +45,11 @@ _CONTAINER = {
     "terminationMessagePolicy": "File",
     "ports[].protocol": "TCP",
     "env[].valueFrom.fieldRef.apiVersion": "v1",
-    **_below(("livenessProbe", "readinessProbe", "startupProbe"), _PROBE),
-    **_below(("lifecycle.postStart.httpGet", "lifecycle.preStop.httpGet"), _HTTP),
+    **_add_prefixes(("livenessProbe", "readinessProbe", "startupProbe"), _PROBE),
+    **_add_prefixes(("lifecycle.postStart.httpGet", "lifecycle.preStop.httpGet"), _HTTP),
 }
 _VOLUME = {
-    **_below(("secret", "configMap", "downwardAPI", "projected"), {"defaultMode": 0o644}),
+    **_add_prefixes(("secret", "configMap", "downwardAPI", "projected"), {"defaultMode": 0o644}),
     "downwardAPI.items[].fieldRef.apiVersion": "v1",
     "projected.sources[].serviceAccountToken.expirationSeconds": 3600,
     "projected.sources[].downwardAPI.items[].fieldRef.apiVersion": "v1",
@@ -61,7 +60,7 @@ _VOLUME = {
     "rbd.keyring": "/etc/ceph/keyring",
     "ephemeral.volumeClaimTemplate.spec.volumeMode": "Filesystem",
 }
-#: Of pods and of templates alike.
+#: Pods and pod templates.
 _SPEC = _schema(
     {
         "dnsPolicy": "ClusterFirst",
@@ -69,20 +68,20 @@ _SPEC = _schema(
         "securityContext": {},
         "terminationGracePeriodSeconds": 30,
         "schedulerName": "default-scheduler",
-        **_below(["volumes[]"], _VOLUME),
-        **_below([f"{field}[]" for field in _CONTAINERS], _CONTAINER),
+        **_add_prefixes(["volumes[]"], _VOLUME),
+        **_add_prefixes([f"{field}[]" for field in _CONTAINERS], _CONTAINER),
     }
 )
 
 
-def template_spec(spec: Data) -> Data:
-    """Return the spec of a template of pods with its defaults."""
-    filled = cast("Data", defaulted(_SPEC, spec))
+def default_template_spec(spec: Data) -> Data:
+    """Return the spec of a pod template with its defaults."""
+    filled = cast("Data", apply_defaults(_SPEC, spec))
     for field in _CONTAINERS:
         if isinstance(containers := filled.get(field), list):
-            filled[field] = [_pulled(each) if isinstance(each, dict) else each for each in containers]
+            filled[field] = [_with_pull_policy(each) if isinstance(each, dict) else each for each in containers]
     if isinstance(volumes := filled.get("volumes"), list):
-        filled["volumes"] = [  # one of which only the name is said is an empty folder
+        filled["volumes"] = [  # a volume with only a name is an empty folder
             {**each, "emptyDir": {}} if isinstance(each, dict) and not each.keys() - {"name"} else each
             for each in volumes
         ]
@@ -91,19 +90,18 @@ def template_spec(spec: Data) -> Data:
     return filled
 
 
-def pod_spec(spec: Data) -> Data:
-    """Return the spec of a pod with its defaults; what depends on the cluster is left to admission."""
+def default_pod_spec(spec: Data) -> Data:
+    """Return the spec of a pod with its defaults, except those that admission derives from the cluster."""
     filled = {"enableServiceLinks": True, "serviceAccount": "default", "serviceAccountName": "default"}
-    filled |= template_spec(spec)
+    filled |= default_template_spec(spec)
     for field in _CONTAINERS[:2]:
         if isinstance(containers := filled.get(field), list):
             host = filled.get("hostNetwork") is True
-            filled[field] = [_of_a_pod(each, host=host) if isinstance(each, dict) else each for each in containers]
+            filled[field] = [_fill_for_pod(each, host=host) if isinstance(each, dict) else each for each in containers]
     return filled
 
 
-def _pulled(container: Data) -> Data:
-    """Pull an image anew only if it may be another by now."""
+def _with_pull_policy(container: Data) -> Data:
     if container.get("imagePullPolicy"):
         return container
     name = text(container, "image").rpartition("/")[2]
@@ -111,8 +109,8 @@ def _pulled(container: Data) -> Data:
     return {**container, "imagePullPolicy": "Always" if is_latest else "IfNotPresent"}
 
 
-def _of_a_pod(container: Data, *, host: bool) -> Data:
-    """Let limits stand in for requests and, on the host's network, ports for those of the host."""
+def _fill_for_pod(container: Data, *, host: bool) -> Data:
+    """Derive requests from limits and, on the host network, host ports."""
     resources = mapping(container, "resources")
     limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
     if limits.keys() - requests.keys():
@@ -160,107 +158,106 @@ _CRON_JOB = _schema(
 )
 
 
-def deployment(data: Data) -> Data:
-    """Fill in a Deployment."""
-    spec = _filled(_DEPLOYMENT, data)
-    strategy = {"type": "RollingUpdate"} | _told(spec, "strategy")
+def default_deployment(data: Data) -> Data:
+    """Add the defaults of a Deployment."""
+    spec = _default_spec(_DEPLOYMENT, data)
+    strategy = {"type": "RollingUpdate"} | _without_empty(spec, "strategy")
     if strategy["type"] == "RollingUpdate":
         quarter = {"maxUnavailable": "25%", "maxSurge": "25%"}
         strategy["rollingUpdate"] = quarter | mapping(strategy, "rollingUpdate")
     return _with_template(data, {**spec, "strategy": strategy})
 
 
-def daemon_set(data: Data) -> Data:
-    """Fill in a DaemonSet."""
-    spec = _filled(_DAEMON_SET, data)
-    strategy = {"type": "RollingUpdate"} | _told(spec, "updateStrategy")
+def default_daemon_set(data: Data) -> Data:
+    """Add the defaults of a DaemonSet."""
+    spec = _default_spec(_DAEMON_SET, data)
+    strategy = {"type": "RollingUpdate"} | _without_empty(spec, "updateStrategy")
     if strategy["type"] == "RollingUpdate":
         strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0} | mapping(strategy, "rollingUpdate")
     return _with_template(data, {**spec, "updateStrategy": strategy})
 
 
-def stateful_set(data: Data) -> Data:
-    """Fill in a StatefulSet."""
-    spec = _filled(_STATEFUL_SET, data)
-    strategy = _told(spec, "updateStrategy")
+def default_stateful_set(data: Data) -> Data:
+    """Add the defaults of a StatefulSet."""
+    spec = _default_spec(_STATEFUL_SET, data)
+    strategy = _without_empty(spec, "updateStrategy")
     if "type" not in strategy:
         strategy = {"type": "RollingUpdate", "rollingUpdate": mapping(strategy, "rollingUpdate")}
     if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
         strategy = {**strategy, "rollingUpdate": {"partition": 0} | mapping(strategy, "rollingUpdate")}
     spec["updateStrategy"] = strategy
     retention = "persistentVolumeClaimRetentionPolicy"
-    spec[retention] = defaulted(_RETENTION, spec[retention])
+    spec[retention] = apply_defaults(_RETENTION, spec[retention])
     if isinstance(claims := spec.get("volumeClaimTemplates"), list):
         kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
         spec["volumeClaimTemplates"] = [
-            kind | cast("Data", defaulted(_CLAIM, each)) if isinstance(each, dict) else each for each in claims
+            kind | cast("Data", apply_defaults(_CLAIM, each)) if isinstance(each, dict) else each for each in claims
         ]
     return _with_template(data, spec)
 
 
-def replica_set(data: Data) -> Data:
-    """Fill in a ReplicaSet."""
-    return _with_template(data, _filled(_REPLICAS, data))
+def default_replica_set(data: Data) -> Data:
+    """Add the defaults of a ReplicaSet."""
+    return _with_template(data, _default_spec(_REPLICAS, data))
 
 
-def replication_controller(data: Data) -> Data:
-    """Fill in a ReplicationController, which is named by the labels of its pods if it has none of its own."""
-    spec = _filled(_REPLICAS, data)
+def default_replication_controller(data: Data) -> Data:
+    """Add the defaults of a ReplicationController, including labels from its template."""
+    spec = _default_spec(_REPLICAS, data)
     labels = mapping(spec, "template.metadata.labels")
     if labels and not spec.get("selector"):
         spec["selector"] = labels
-    return _with_template(_labelled(data, labels), spec)
+    return _with_template(_with_labels(data, labels), spec)
 
 
-def job(data: Data) -> Data:
-    """Fill in a Job; its selector is made when it is created."""
+def default_job(data: Data) -> Data:
+    """Add the defaults of a Job; its selector is generated on creation."""
     spec = mapping(data, "spec")
     if "completions" not in spec and "parallelism" not in spec:
         spec = {**spec, "completions": 1}
-    spec = cast("Data", defaulted(_JOB, spec))
+    spec = cast("Data", apply_defaults(_JOB, spec))
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
-    return _with_template(_labelled(data, mapping(spec, "template.metadata.labels")), spec)
+    return _with_template(_with_labels(data, mapping(spec, "template.metadata.labels")), spec)
 
 
-def cron_job(data: Data) -> Data:
-    """Fill in a CronJob; the jobs that it makes are filled in when they are made."""
-    spec = _filled(_CRON_JOB, data)
-    return {**data, "spec": _at(spec, ("jobTemplate", "spec", "template", "spec"), template_spec)}
+def default_cron_job(data: Data) -> Data:
+    """Add the defaults of a CronJob; its jobs get theirs on creation."""
+    spec = _default_spec(_CRON_JOB, data)
+    return {**data, "spec": _change_at(spec, ("jobTemplate", "spec", "template", "spec"), default_template_spec)}
 
 
-def _filled(schema: Data, data: Data) -> Data:
-    return dict(cast("Data", defaulted(schema, mapping(data, "spec"))))
+def _default_spec(schema: Data, data: Data) -> Data:
+    return dict(cast("Data", apply_defaults(schema, mapping(data, "spec"))))
 
 
-def _told(spec: Data, field: str) -> Data:
+def _without_empty(spec: Data, field: str) -> Data:
     return {name: value for name, value in mapping(spec, field).items() if value != ""}
 
 
 def _with_template(data: Data, spec: Data) -> Data:
-    return {**data, "spec": _at(spec, ("template", "spec"), template_spec)}
+    return {**data, "spec": _change_at(spec, ("template", "spec"), default_template_spec)}
 
 
-def _at(data: Data, path: tuple[str, ...], change: Callable[[Data], Data]) -> Data:
-    """Change what stands at a path, if there is anything; what is there is a copy from there up."""
+def _change_at(data: Data, path: tuple[str, ...], change: Callable[[Data], Data]) -> Data:
     if not path:
         return change(data)
     inner = data.get(path[0])
-    return {**data, path[0]: _at(inner, path[1:], change)} if isinstance(inner, dict) else data
+    return {**data, path[0]: _change_at(inner, path[1:], change)} if isinstance(inner, dict) else data
 
 
-def _labelled(data: Data, labels: Data) -> Data:
+def _with_labels(data: Data, labels: Data) -> Data:
     metadata = mapping(data, "metadata")
     if not labels or metadata.get("labels"):
         return data
     return {**data, "metadata": {**metadata, "labels": labels}}
 
 
-def service_defaults(data: Data) -> Data:
-    """Fill in a Service; its addresses and ports of nodes are given out elsewhere."""
+def default_service(data: Data) -> Data:
+    """Add the defaults of a Service, except addresses and node ports."""
     spec = mapping(data, "spec")
     kind = text(spec, "type", "ClusterIP")
-    filled = {"type": kind, "sessionAffinity": "None"} | {name: told for name, told in spec.items() if told != ""}
+    filled = {"type": kind, "sessionAffinity": "None"} | {name: value for name, value in spec.items() if value != ""}
     if filled["sessionAffinity"] == "None":
         filled.pop("sessionAffinityConfig", None)
     elif value(filled, "sessionAffinityConfig.clientIP.timeoutSeconds") is None:
@@ -277,7 +274,7 @@ def service_defaults(data: Data) -> Data:
 
 
 def _port(port: Data) -> Data:
-    filled = {"protocol": "TCP"} | {name: told for name, told in port.items() if told != ""}
+    filled = {"protocol": "TCP"} | {name: value for name, value in port.items() if value != ""}
     if not filled.get("targetPort") and "port" in filled:
         filled["targetPort"] = filled["port"]
     return filled
@@ -311,7 +308,6 @@ _BY_SCHEMA = {
 
 
 def _secret(data: Data) -> Data:
-    """Put what is written in the open beside what is encoded, as it is stored."""
     kept = {field: value for field, value in data.items() if field != "stringData"}
     if plain := mapping(data, "stringData"):
         encoded = {key: b64encode(str(each).encode()).decode() for key, each in plain.items()}
@@ -320,17 +316,17 @@ def _secret(data: Data) -> Data:
 
 
 _BY_FUNCTION: dict[tuple[str, str], Callable[[Data], Data]] = {
-    ("v1", "Pod"): lambda data: _at(data, ("spec",), pod_spec),
-    ("v1", "PodTemplate"): lambda data: _at(data, ("template", "spec"), template_spec),
-    ("v1", "ReplicationController"): replication_controller,
+    ("v1", "Pod"): lambda data: _change_at(data, ("spec",), default_pod_spec),
+    ("v1", "PodTemplate"): lambda data: _change_at(data, ("template", "spec"), default_template_spec),
+    ("v1", "ReplicationController"): default_replication_controller,
     ("v1", "Secret"): _secret,
-    ("v1", "Service"): service_defaults,
-    ("apps/v1", "DaemonSet"): daemon_set,
-    ("apps/v1", "Deployment"): deployment,
-    ("apps/v1", "ReplicaSet"): replica_set,
-    ("apps/v1", "StatefulSet"): stateful_set,
-    ("batch/v1", "CronJob"): cron_job,
-    ("batch/v1", "Job"): job,
+    ("v1", "Service"): default_service,
+    ("apps/v1", "DaemonSet"): default_daemon_set,
+    ("apps/v1", "Deployment"): default_deployment,
+    ("apps/v1", "ReplicaSet"): default_replica_set,
+    ("apps/v1", "StatefulSet"): default_stateful_set,
+    ("batch/v1", "CronJob"): default_cron_job,
+    ("batch/v1", "Job"): default_job,
 }
 
 
@@ -339,4 +335,4 @@ def with_defaults(data: Data, api_version: str, kind: str) -> Data:
     if fill := _BY_FUNCTION.get((api_version, kind)):
         return fill(data)
     schema = _BY_SCHEMA.get((api_version, kind))
-    return cast("Data", defaulted(schema, data)) if schema is not None else data
+    return cast("Data", apply_defaults(schema, data)) if schema is not None else data

@@ -1,4 +1,4 @@
-"""What people are told daily of their objects: one file for each part of the API.
+"""Validation of Kubernetes' own kinds, as far as users meet its errors daily.
 
-Objects are plain data here, decoded and filled in, so that fields have their types.
+Objects are plain data, already decoded and with defaults, so that fields have their types.
 """

@@ -1,4 +1,4 @@
-"""What may not change in an object once it is there, pods included; both pod specs have their defaults."""
+"""Forbidden changes of existing objects; both versions have their defaults."""
 
 from __future__ import annotations
 
@@ -12,73 +12,73 @@ from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
 
 _LISTS = ("containers", "initContainers")
-#: Of a container that is put into a running pod to look at it: what must not be there.
+#: Fields that ephemeral containers must not have.
 _NOT_EPHEMERAL = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy")
 _MUTABLE = ("cpu", "memory")
 _ONLY_RESOURCES = "only cpu and memory resources are mutable"
-_MAIN = (
+_POD_MESSAGE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-#: What an update may change, within the rules for each.
+#: Pod fields that an update may change, within their own rules.
 _CHANGEABLE = ("activeDeadlineSeconds", "tolerations", "schedulingGates", "nodeName")
-#: What it may change while the pod is gated, too.
+#: Fields that it may also change while the pod is gated.
 _CHANGEABLE_GATED = ("nodeSelector", "affinity")
 
 
 def update_causes(old: Data, new: Data) -> Iterator[Cause]:
-    """Yield what an update of the pod itself changes that it may not."""
+    """Yield forbidden changes of a pod's spec."""
     for field in _LISTS:
         if len(entries(old, field)) != len(entries(new, field)):
             yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
             return
-    was, told = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
-    if isinstance(was, int) and told is None:
-        yield invalid("spec.activeDeadlineSeconds", told, "must not update from a positive integer to nil value")
-    elif isinstance(was, int) and isinstance(told, int) and was < told:
-        yield invalid("spec.activeDeadlineSeconds", told, "must be less than or equal to previous value")
+    before, after = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
+    if isinstance(before, int) and after is None:
+        yield invalid("spec.activeDeadlineSeconds", after, "must not update from a positive integer to nil value")
+    elif isinstance(before, int) and isinstance(after, int) and before < after:
+        yield invalid("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")
     if any(each not in entries(new, "tolerations") for each in entries(old, "tolerations")):
         yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
     changeable = _CHANGEABLE + (_CHANGEABLE_GATED if old.get("schedulingGates") else ())
-    if _unchangeable(old, changeable) != _unchangeable(new, changeable):
-        yield forbidden("spec", _MAIN)
+    if _immutable_fields(old, changeable) != _immutable_fields(new, changeable):
+        yield forbidden("spec", _POD_MESSAGE)
 
 
-def _unchangeable(spec: Data, changeable: tuple[str, ...]) -> Data:
-    rest = {field: told for field, told in spec.items() if field not in changeable and told not in ({}, [])}
+def _immutable_fields(spec: Data, changeable: tuple[str, ...]) -> Data:
+    rest = {field: value for field, value in spec.items() if field not in changeable and value not in ({}, [])}
     images = {field: [{**each, "image": ""} for each in entries(spec, field)] for field in _LISTS}
     return rest | images
 
 
 def ephemeral_causes(old: Data, new: Data) -> Iterator[Cause]:
-    """Yield what is wrong with the containers that are put into a running pod to look at it."""
+    """Yield problems of ephemeral containers."""
     path = "spec.ephemeralContainers"
     others = {text(each, "name") for field in _LISTS for each in entries(new, field)}
     volumes = {text(each, "name") for each in entries(new, "volumes")}
     names: set[str] = set()
     for index, container in enumerate(entries(new, "ephemeralContainers")):
-        place, name = f"{path}[{index}]", text(container, "name")
-        yield from container_causes(container, place, volumes, names)
+        location, name = f"{path}[{index}]", text(container, "name")
+        yield from container_causes(container, location, volumes, names)
         if name in others:
-            yield duplicate(f"{place}.name", name)
+            yield duplicate(f"{location}.name", name)
         target = text(container, "targetContainerName")
         if target and target not in others:
-            yield not_found(f"{place}.targetContainerName", target)
+            yield not_found(f"{location}.targetContainerName", target)
         for field in _NOT_EPHEMERAL:
             if container.get(field):
-                yield forbidden(f"{place}.{field}", "cannot be set for an Ephemeral Container")
-    told = {text(each, "name"): each for each in entries(new, "ephemeralContainers")}
+                yield forbidden(f"{location}.{field}", "cannot be set for an Ephemeral Container")
+    ephemeral = {text(each, "name"): each for each in entries(new, "ephemeralContainers")}
     for was in entries(old, "ephemeralContainers"):
         name = text(was, "name")
-        if name not in told:
+        if name not in ephemeral:
             yield forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n')
-        elif told[name] != was:
+        elif ephemeral[name] != was:
             yield forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n')
 
 
 def resize_causes(old: Data, new: Data) -> Iterator[Cause]:
-    """Yield why a pod cannot have the resources that it is to have."""
+    """Yield why a pod cannot be resized."""
     if qos_class(old) != qos_class(new):
         yield invalid("spec", qos_class(old), "Pod QOS Class may not change as a result of resizing")
     have_same_containers = True
@@ -96,27 +96,27 @@ def resize_causes(old: Data, new: Data) -> Iterator[Cause]:
     if old.get("resources") and not new.get("resources"):
         yield forbidden("spec.resources", "pod-level resources cannot be removed")
     for place in ("initContainers", "containers"):
-        for index, (was, told) in enumerate(zip(entries(old, place), entries(new, place), strict=True)):
+        for index, (was, now) in enumerate(zip(entries(old, place), entries(new, place), strict=True)):
             for field in ("requests", "limits"):
-                if mapping(was, f"resources.{field}").keys() - mapping(told, f"resources.{field}").keys():
+                if mapping(was, f"resources.{field}").keys() - mapping(now, f"resources.{field}").keys():
                     path = f"spec.{place}[{index}].resources.{field}"
                     yield forbidden(path, f"resource {field} cannot be removed")
-            if _immutable(was) != _immutable(told):
+            if _immutable_container(was) != _immutable_container(now):
                 yield forbidden("spec", _ONLY_RESOURCES)
 
 
-def _immutable(container: Data) -> Data:
+def _immutable_container(container: Data) -> Data:
     resources = {
-        field: {name: told for name, told in mapping(container, f"resources.{field}").items() if name not in _MUTABLE}
+        field: {name: each for name, each in mapping(container, f"resources.{field}").items() if name not in _MUTABLE}
         for field in ("limits", "requests")
     }
-    rest = {field: told for field, told in container.items() if field not in ("resources", "resizePolicy")}
+    rest = {field: value for field, value in container.items() if field not in ("resources", "resizePolicy")}
     return rest | {"resources": resources}
 
 
 _IMMUTABLE = "field is immutable"
 _WHEN_SET = "field is immutable when `immutable` is set"
-#: By kind: the fields that stay as they are.
+#: Immutable fields, by kind.
 _FIELDS = {
     ("apps/v1", "DaemonSet"): ("spec.selector",),
     ("apps/v1", "Deployment"): ("spec.selector",),
@@ -125,24 +125,24 @@ _FIELDS = {
     ("v1", "Secret"): ("type",),
 }
 _CLAIMS = "persistentVolumeClaimRetentionPolicy"
-_OF_A_STATEFUL_SET = (
+_MUTABLE_FIELDS = (
     *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", _CLAIMS, "minReadySeconds"),
 )
-_ONLY_THOSE = (
+_STATEFUL_SET_MESSAGE = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy',"
     f" 'revisionHistoryLimit', '{_CLAIMS}' and 'minReadySeconds' are forbidden"
 )
 
 
 def change_causes(old: Data, new: Data, api_version: str, kind: str) -> Iterator[Cause]:
-    """Yield what an update changes that it may not; what stands only on one side was not said, or filled in."""
+    """Yield forbidden changes; a value on one side only counts as omitted or defaulted."""
     fields = _FIELDS.get((api_version, kind), ())
     if kind in ("ConfigMap", "Secret", "StatefulSet", "Service") or fields:
-        old = with_defaults(old, api_version, kind)  # it may be from a file, as its author wrote it
+        old = with_defaults(old, api_version, kind)  # it may come from a file, without defaults
     for path in fields:
-        was, told = value(old, path), value(new, path)
-        if was is not None and told is not None and was != told:
-            yield invalid(path, told, _IMMUTABLE)
+        before, after = value(old, path), value(new, path)
+        if before is not None and after is not None and before != after:
+            yield invalid(path, after, _IMMUTABLE)
     match api_version, kind:
         case "v1", "ConfigMap" | "Secret" if old.get("immutable") is True:
             if new.get("immutable") is not True:
@@ -152,26 +152,26 @@ def change_causes(old: Data, new: Data, api_version: str, kind: str) -> Iterator
                     yield forbidden(field, _WHEN_SET)
         case "apps/v1", "StatefulSet":
             specs = (mapping(old, "spec").items(), mapping(new, "spec").items())
-            was, told = ({field: said for field, said in spec if field not in _OF_A_STATEFUL_SET} for spec in specs)
-            if was != told:
-                yield forbidden("spec", _ONLY_THOSE)
+            before, after = ({field: value for field, value in spec if field not in _MUTABLE_FIELDS} for spec in specs)
+            if before != after:
+                yield forbidden("spec", _STATEFUL_SET_MESSAGE)
         case "v1", "Service":
-            was, told = value(old, "spec.clusterIP"), value(new, "spec.clusterIP")
+            before, after = value(old, "spec.clusterIP"), value(new, "spec.clusterIP")
             stays = value(new, "spec.type") != "ExternalName"
-            if was and told and was != told and stays:
-                yield invalid("spec.clusterIPs[0]", [told], "may not change once set")
+            if before and after and before != after and stays:
+                yield invalid("spec.clusterIPs[0]", [after], "may not change once set")
         case "rbac.authorization.k8s.io/v1", "RoleBinding" | "ClusterRoleBinding":
-            if (told := new.get("roleRef")) != old.get("roleRef"):
-                yield invalid("roleRef", told, "cannot change roleRef")
+            if (after := new.get("roleRef")) != old.get("roleRef"):
+                yield invalid("roleRef", after, "cannot change roleRef")
 
 
 def part_causes(part: str, old: Data, new: Data, api_version: str, kind: str) -> Iterator[Cause]:
-    """Yield what is wrong with the change of a part, the main one being ""."""
+    """Yield problems of a change over a subresource, "" for the object itself."""
     match api_version, kind:
         case "v1", "Pod":
-            was, told = (mapping(with_defaults(each, api_version, kind), "spec") for each in (old, new))
-            if (look := _POD_CHANGES.get(part)) and was != told:
-                yield from look(was, told)
+            before, after = (mapping(with_defaults(each, api_version, kind), "spec") for each in (old, new))
+            if (check := _POD_CHANGES.get(part)) and before != after:
+                yield from check(before, after)
         case "certificates.k8s.io/v1", "CertificateSigningRequest" if part:
             yield from certificate_request_causes(part, old, new)
 
@@ -179,40 +179,40 @@ def part_causes(part: str, old: Data, new: Data, api_version: str, kind: str) ->
 _POD_CHANGES = {"": update_causes, "ephemeralcontainers": ephemeral_causes, "resize": resize_causes}
 
 
-_DECIDING = ("Approved", "Denied")
-_LASTING = (*_DECIDING, "Failed")
+_APPROVAL_CONDITIONS = ("Approved", "Denied")
+_PERMANENT_CONDITIONS = (*_APPROVAL_CONDITIONS, "Failed")
 _CONDITIONS = "status.conditions"
 
 
 def certificate_request_causes(part: str, old: Data, new: Data) -> Iterator[Cause]:
-    """Yield what is wrong with a change of the status or of the approval."""
-    yield from _conditions(entries(new, _CONDITIONS))
-    for name in _LASTING:
-        was, told = ([each for each in entries(one, _CONDITIONS) if each.get("type") == name] for one in (old, new))
-        if len(told) < len(was):
+    """Yield problems of a change of status or approval."""
+    yield from _condition_causes(entries(new, _CONDITIONS))
+    for name in _PERMANENT_CONDITIONS:
+        before, after = ([each for each in entries(one, _CONDITIONS) if each.get("type") == name] for one in (old, new))
+        if len(after) < len(before):
             yield forbidden(_CONDITIONS, f'updates may not remove a condition of type "{name}"')
-        elif name in _DECIDING and part != "approval" and len(told) > len(was):
+        elif name in _APPROVAL_CONDITIONS and part != "approval" and len(after) > len(before):
             yield forbidden(_CONDITIONS, f'updates may not add a condition of type "{name}"')
-        elif name in _DECIDING and part != "approval" and told != was:
+        elif name in _APPROVAL_CONDITIONS and part != "approval" and after != before:
             yield forbidden(_CONDITIONS, f'updates may not modify a condition of type "{name}"')
     issued = text(old, "status.certificate")
     if issued and value(new, "status.certificate") != issued:
         yield forbidden("status.certificate", "updates may not modify existing certificate content")
 
 
-def _conditions(conditions: list[Data]) -> Iterator[Cause]:
+def _condition_causes(conditions: list[Data]) -> Iterator[Cause]:
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
-        place, name, status = f"{_CONDITIONS}[{index}]", text(condition, "type"), text(condition, "status")
-        supported = ("True",) if name in _LASTING else ("False", "True", "Unknown")
+        location, name, status = f"{_CONDITIONS}[{index}]", text(condition, "type"), text(condition, "status")
+        supported = ("True",) if name in _PERMANENT_CONDITIONS else ("False", "True", "Unknown")
         if not name:
-            yield required(f"{place}.type")
+            yield required(f"{location}.type")
         if not status:
-            yield required(f"{place}.status")
+            yield required(f"{location}.status")
         elif status not in supported:
-            yield unsupported(f"{place}.status", status, supported)
-        if name in _DECIDING and seen & ({*_DECIDING} - {name}):
+            yield unsupported(f"{location}.status", status, supported)
+        if name in _APPROVAL_CONDITIONS and seen & ({*_APPROVAL_CONDITIONS} - {name}):
             yield invalid(_CONDITIONS, name, "Approved and Denied conditions are mutually exclusive")
         if name in seen:
-            yield duplicate(f"{place}.type", name)
+            yield duplicate(f"{location}.type", name)
         seen.add(name)

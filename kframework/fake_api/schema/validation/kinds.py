@@ -1,4 +1,4 @@
-"""What is wrong with an object, by its kind; the rules of CronJobs and webhooks."""
+"""Validation by kind, including CronJobs, webhooks and Services."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Iterator
 
 from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
 from kframework.fake_api.schema.validation.pods import (
-    job,
-    kept_running,
+    job_causes,
     metadata_causes,
     name_causes,
-    negative_numbers,
+    negative_number_causes,
     pod_causes,
+    workload_causes,
 )
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
 from kframework.in_memory.workloads.schedules import ScheduleError, location, schedule
 from kframework.objects.syntax import config_key, dns_label, dns_subdomain, port_name, port_number, qualified_name
 
-#: A job is called after its cron job, with eleven letters more.
-_LONGEST_NAME = 52
+#: Names of Jobs append eleven characters to that of their CronJob.
+_MAX_NAME_LENGTH = 52
 _CONCURRENCY_POLICIES = ("Allow", "Forbid", "Replace")
-#: What stands between the slashes of a time zone's name.
-_PART_OF_A_ZONE = re.compile(r"(?!-|\.\.?$)[A-Za-z._0-9+-]{1,14}", re.ASCII)
+#: A part of a time zone's name.
+_ZONE_PART = re.compile(r"(?!-|\.\.?$)[A-Za-z._0-9+-]{1,14}", re.ASCII)
 
 
-def cron_job(data: Data) -> Iterator[Cause]:
-    """Yield what is wrong with a CronJob."""
+def cron_job_causes(data: Data) -> Iterator[Cause]:
+    """Yield problems of a CronJob."""
     spec = mapping(data, "spec")
     when = spec.get("schedule")
     if not isinstance(when, str) or not when:
@@ -39,34 +39,34 @@ def cron_job(data: Data) -> Iterator[Cause]:
             yield invalid("spec.schedule", when, str(error))
         if "TZ" in when:
             yield invalid("spec.schedule", when, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
-    yield from negative_numbers(spec, ["startingDeadlineSeconds"])
-    yield from _time_zone(spec.get("timeZone"))
+    yield from negative_number_causes(spec, ["startingDeadlineSeconds"])
+    yield from _time_zone_causes(spec.get("timeZone"))
     if (policy := spec.get("concurrencyPolicy")) not in (None, *_CONCURRENCY_POLICIES):
         yield unsupported("spec.concurrencyPolicy", policy, _CONCURRENCY_POLICIES)
     template = mapping(spec, "jobTemplate")
-    yield from job(template, "spec.jobTemplate.spec")
+    yield from job_causes(template, "spec.jobTemplate.spec")
     if (selector := value(template, "spec.selector")) is not None:
         yield invalid("spec.jobTemplate.spec.selector", selector, "`selector` will be auto-generated")
     if value(template, "spec.manualSelector") is True:
         yield unsupported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false"))
-    yield from negative_numbers(spec, ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"])
-    if len(name(data)) > _LONGEST_NAME:
-        yield invalid("metadata.name", name(data), f"must be no more than {_LONGEST_NAME} characters")
+    yield from negative_number_causes(spec, ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"])
+    if len(name(data)) > _MAX_NAME_LENGTH:
+        yield invalid("metadata.name", name(data), f"must be no more than {_MAX_NAME_LENGTH} characters")
 
 
-def _time_zone(zone: object) -> Iterator[Cause]:
+def _time_zone_causes(zone: object) -> Iterator[Cause]:
     if not isinstance(zone, str):
         return
     if not zone:
         yield invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
         return
-    if not all(map(_PART_OF_A_ZONE.fullmatch, zone.split("/"))):
+    if not all(map(_ZONE_PART.fullmatch, zone.split("/"))):
         yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
         return
     if zone.lower() == "local":
-        explicit = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        yield invalid("spec.timeZone", zone, explicit)
-    if zone != "Local":  # which Go knows
+        message = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        yield invalid("spec.timeZone", zone, message)
+    if zone != "Local":  # valid in Go
         try:
             location(zone)
         except ScheduleError as error:
@@ -75,73 +75,73 @@ def _time_zone(zone: object) -> Iterator[Cause]:
 
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _POLICIES = {"failurePolicy": ("Fail", "Ignore"), "matchPolicy": ("Equivalent", "Exact")}
-_MOST_CONDITIONS = 64
+_MAX_CONDITIONS = 64
 
 
 def webhook_causes(data: Data) -> Iterator[Cause]:
-    """Yield what is wrong with a configuration of mutating or validating webhooks."""
+    """Yield problems of mutating or validating webhooks."""
     for index, hook in enumerate(entries(data, "webhooks")):
-        place, name = f"webhooks[{index}]", text(hook, "name")
+        location, name = f"webhooks[{index}]", text(hook, "name")
         if not name:
-            yield required(f"{place}.name")
+            yield required(f"{location}.name")
         elif messages := dns_subdomain(name):
-            yield invalid(f"{place}.name", name, ",".join(messages))
+            yield invalid(f"{location}.name", name, ",".join(messages))
         elif name.count(".") < 2:
-            yield invalid(f"{place}.name", name, "should be a domain with at least three segments separated by dots")
+            yield invalid(f"{location}.name", name, "should be a domain with at least three segments separated by dots")
         if not hook.get("admissionReviewVersions"):
-            yield required(f"{place}.admissionReviewVersions", "must specify one of v1, v1beta1")
+            yield required(f"{location}.admissionReviewVersions", "must specify one of v1, v1beta1")
         for field, known in _POLICIES.items():
-            if (said := hook.get(field)) is not None and said not in known:
-                yield unsupported(f"{place}.{field}", said, known)
+            if (value := hook.get(field)) is not None and value not in known:
+                yield unsupported(f"{location}.{field}", value, known)
         effects = hook.get("sideEffects")
         if effects is None:
-            yield required(f"{place}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
+            yield required(f"{location}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
         elif effects not in _SIDE_EFFECTS:
-            yield unsupported(f"{place}.sideEffects", effects, _SIDE_EFFECTS)
+            yield unsupported(f"{location}.sideEffects", effects, _SIDE_EFFECTS)
         seconds = hook.get("timeoutSeconds")
         if isinstance(seconds, int) and not 1 <= seconds <= 30:
-            yield invalid(f"{place}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds")
+            yield invalid(f"{location}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds")
         client = mapping(hook, "clientConfig")
         if ("url" in client) == ("service" in client):
-            yield required(f"{place}.clientConfig", "exactly one of url or service is required")
-        yield from _of_conditions(entries(hook, "matchConditions"), f"{place}.matchConditions")
+            yield required(f"{location}.clientConfig", "exactly one of url or service is required")
+        yield from _match_condition_causes(entries(hook, "matchConditions"), f"{location}.matchConditions")
 
 
-def _of_conditions(conditions: list[Data], path: str) -> Iterator[Cause]:
-    if len(conditions) > _MOST_CONDITIONS:
-        yield too_many(path, len(conditions), _MOST_CONDITIONS)
+def _match_condition_causes(conditions: list[Data], path: str) -> Iterator[Cause]:
+    if len(conditions) > _MAX_CONDITIONS:
+        yield too_many(path, len(conditions), _MAX_CONDITIONS)
     if conditions:
-        from kframework.fake_api.webhooks.match_conditions import problem  # few webhooks have any, and it needs CEL
+        from kframework.fake_api.webhooks.match_conditions import condition_problem  # few webhooks have any
     names: set[str] = set()
     for index, condition in enumerate(conditions):
-        place = f"{path}[{index}]"
+        location = f"{path}[{index}]"
         expression = text(condition, "expression").strip()
         if not expression:
-            yield required(f"{place}.expression")
-        elif said := problem(expression):
-            yield invalid(f"{place}.expression", expression, said)
-        yield from name_causes(text(condition, "name"), f"{place}.name", qualified_name, names)
+            yield required(f"{location}.expression")
+        elif message := condition_problem(expression):
+            yield invalid(f"{location}.expression", expression, message)
+        yield from name_causes(text(condition, "name"), f"{location}.name", qualified_name, names)
 
 
-_KEPT_RUNNING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
-#: What is above belongs to the classes of the system.
+_WORKLOAD_KINDS = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+#: Greater priorities are reserved for system classes.
 _HIGHEST_PRIORITY = 1_000_000_000
 
 
 def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
-    """Yield what is wrong with an object that has its defaults."""
+    """Yield problems of an object that has its defaults."""
     yield from metadata_causes(mapping(data, "metadata"), kind)
     match api_version, kind:
         case "v1", "Pod":
             yield from pod_causes(mapping(data, "spec"))
         case "v1", "Service":
             yield from service_causes(data)
-        case "apps/v1", _ if kind in _KEPT_RUNNING:
-            yield from kept_running(data, kind)
+        case "apps/v1", _ if kind in _WORKLOAD_KINDS:
+            yield from workload_causes(data, kind)
         case "batch/v1", "Job":
-            yield from job(data)
+            yield from job_causes(data)
         case "batch/v1", "CronJob":
-            yield from cron_job(data)
+            yield from cron_job_causes(data)
         case "v1", "ConfigMap" | "Secret":
             for field in ("data", "binaryData"):
                 for key in mapping(data, field):
@@ -149,8 +149,8 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
         case "scheduling.k8s.io/v1", "PriorityClass":
             priority = data.get("value")
             if name(data).startswith("system-"):
-                said = "priority class names with 'system-' prefix are reserved for system use only"
-                yield forbidden("metadata.name", said)
+                message = "priority class names with 'system-' prefix are reserved for system use only"
+                yield forbidden("metadata.name", message)
             elif isinstance(priority, int) and priority > _HIGHEST_PRIORITY:
                 yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
         case "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration":
@@ -164,7 +164,7 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
 def service_causes(data: Data) -> Iterator[Cause]:
-    """Yield what is wrong with a Service."""
+    """Yield problems of a Service."""
     spec = mapping(data, "spec")
     kind, ports = text(spec, "type"), entries(spec, "ports")
     if kind not in _TYPES:
@@ -178,17 +178,17 @@ def service_causes(data: Data) -> Iterator[Cause]:
         yield unsupported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
     names, numbers = set[str](), set[tuple[object, object]]()
     for index, port in enumerate(ports):
-        place = f"spec.ports[{index}]"
-        yield from name_causes(text(port, "name"), f"{place}.name", dns_label, names, is_needed=len(ports) > 1)
+        location = f"spec.ports[{index}]"
+        yield from name_causes(text(port, "name"), f"{location}.name", dns_label, names, is_needed=len(ports) > 1)
         number, target = port.get("port", 0), port.get("targetPort")
         wrong = port_number(number) if isinstance(number, int) else ()
-        yield from (invalid(f"{place}.port", number, each) for each in wrong)
+        yield from (invalid(f"{location}.port", number, each) for each in wrong)
         if (protocol := port.get("protocol")) not in (None, *_PROTOCOLS):
-            yield unsupported(f"{place}.protocol", protocol, _PROTOCOLS)
+            yield unsupported(f"{location}.protocol", protocol, _PROTOCOLS)
         wrong = port_name(target) if isinstance(target, str) else ()
         if isinstance(target, int) and target:
             wrong = port_number(target)
-        yield from (invalid(f"{place}.targetPort", target, each) for each in wrong)
+        yield from (invalid(f"{location}.targetPort", target, each) for each in wrong)
         if (protocol, number) in numbers:
-            yield duplicate(place, {"port": number, "protocol": protocol})
+            yield duplicate(location, {"port": number, "protocol": protocol})
         numbers.add((protocol, number))

@@ -1,4 +1,4 @@
-"""Whether metadata, specs of pods, and what makes pods, make sense; `path` is where a spec stands."""
+"""Validation of metadata, pod specs, and pod templates; `path` is the path of a spec."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kframework.fake_api.schema.causes import (
     too_long,
     unsupported,
 )
-from kframework.fake_api.schema.shared_specs import SpecMemory
+from kframework.fake_api.schema.shared_specs import SpecCache
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
 from kframework.objects.label_selectors import label_selector
@@ -32,8 +32,8 @@ _PULLS = ("Always", "IfNotPresent", "Never")
 _HANDLERS = frozenset({"exec", "httpGet", "tcpSocket", "grpc"})
 _SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
-#: What a volume must say of where it comes from.
-_NEEDED = {
+#: Required fields of volume sources.
+_SOURCE_FIELDS = {
     "configMap": "name",
     "hostPath": "path",
     "persistentVolumeClaim": "claimName",
@@ -42,23 +42,23 @@ _NEEDED = {
 
 
 def pod_causes(spec: Data) -> list[Cause]:
-    """List what is wrong with the spec of a pod, which is never changed in place."""
-    return _found.of(spec)
+    """List problems of a pod spec, cached because specs are never modified."""
+    return _spec_cache.get(spec)
 
 
 def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
-    """Yield what is wrong with a spec of a pod."""
+    """Yield problems of a pod spec."""
     volumes = entries(spec, "volumes")
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
-        place = f"{path}.volumes[{index}]"
-        yield from name_causes(text(volume, "name"), f"{place}.name", dns_label, seen)
+        location = f"{path}.volumes[{index}]"
+        yield from name_causes(text(volume, "name"), f"{location}.name", dns_label, seen)
         sources = [field for field in volume if field != "name"]
         for extra in sources[1:]:
-            yield forbidden(f"{place}.{extra}", "may not specify more than 1 volume type")
+            yield forbidden(f"{location}.{extra}", "may not specify more than 1 volume type")
         for source in sources[:1]:
-            if (needed := _NEEDED.get(source)) and not value(volume, f"{source}.{needed}"):
-                yield required(f"{place}.{source}.{needed}")
+            if (needed := _SOURCE_FIELDS.get(source)) and not value(volume, f"{source}.{needed}"):
+                yield required(f"{location}.{source}.{needed}")
     if not spec.get("containers"):
         yield required(f"{path}.containers")
     known = {text(volume, "name") for volume in volumes}
@@ -79,7 +79,7 @@ def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
 def name_causes(
     name: str, path: str, check: Callable[[str], Iterable[str]], seen: set[str], *, is_needed: bool = True
 ) -> Iterator[Cause]:
-    """Yield what is wrong with a name by a `check`, and whether it is among those `seen` before, as it is then."""
+    """Yield problems of a name by `check`, and whether it is in `seen`; adds it there."""
     if name:
         yield from (invalid(path, name, each) for each in check(name))
         if name in seen:
@@ -90,7 +90,7 @@ def name_causes(
 
 
 def container_causes(container: Data, path: str, volumes: set[str], names: set[str]) -> Iterator[Cause]:
-    """Yield what is wrong with a container; `volumes` are those there are, `names` those taken, and its own then."""
+    """Yield problems of a container; `volumes` are known names, `names` those taken, to which its own is added."""
     yield from name_causes(text(container, "name"), f"{path}.name", dns_label, names)
     image = text(container, "image")
     if not image:
@@ -99,106 +99,106 @@ def container_causes(container: Data, path: str, volumes: set[str], names: set[s
         yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
     if (pull := container.get("imagePullPolicy")) not in (None, *_PULLS):
         yield unsupported(f"{path}.imagePullPolicy", pull, _PULLS)
-    yield from _ports(entries(container, "ports"), f"{path}.ports")
-    yield from _environment(entries(container, "env"), f"{path}.env")
+    yield from _port_causes(entries(container, "ports"), f"{path}.ports")
+    yield from _environment_causes(entries(container, "env"), f"{path}.env")
     seen: set[str] = set()
     for index, mount in enumerate(entries(container, "volumeMounts")):
-        place, name, at = f"{path}.volumeMounts[{index}]", text(mount, "name"), text(mount, "mountPath")
+        location, name, at = f"{path}.volumeMounts[{index}]", text(mount, "name"), text(mount, "mountPath")
         if not name:
-            yield required(f"{place}.name")
+            yield required(f"{location}.name")
         elif name not in volumes:
-            yield not_found(f"{place}.name", name)
+            yield not_found(f"{location}.name", name)
         if not at:
-            yield required(f"{place}.mountPath")
+            yield required(f"{location}.mountPath")
         elif at in seen:
-            yield invalid(f"{place}.mountPath", at, "must be unique")
+            yield invalid(f"{location}.mountPath", at, "must be unique")
         seen.add(at)
     yield from resources_causes(mapping(container, "resources"), f"{path}.resources")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if isinstance(found := container.get(probe), dict) and not found.keys() & _HANDLERS:
+        if isinstance(handler := container.get(probe), dict) and not handler.keys() & _HANDLERS:
             yield required(f"{path}.{probe}", "must specify a handler type")
 
 
-def _ports(ports: list[Data], path: str) -> Iterator[Cause]:
+def _port_causes(ports: list[Data], path: str) -> Iterator[Cause]:
     names: set[str] = set()
     for index, port in enumerate(ports):
-        place = f"{path}[{index}]"
-        yield from name_causes(text(port, "name"), f"{place}.name", port_name, names, is_needed=False)
+        location = f"{path}[{index}]"
+        yield from name_causes(text(port, "name"), f"{location}.name", port_name, names, is_needed=False)
         number = port.get("containerPort", 0)
         if not number:
-            yield required(f"{place}.containerPort")
+            yield required(f"{location}.containerPort")
         for field in ("containerPort", "hostPort"):
             if isinstance(number := port.get(field, 0), int) and number:
-                yield from (invalid(f"{place}.{field}", number, each) for each in port_number(number))
+                yield from (invalid(f"{location}.{field}", number, each) for each in port_number(number))
         if (protocol := port.get("protocol")) not in (None, *_PROTOCOLS):
-            yield unsupported(f"{place}.protocol", protocol, _PROTOCOLS)
+            yield unsupported(f"{location}.protocol", protocol, _PROTOCOLS)
 
 
-def _environment(variables: list[Data], path: str) -> Iterator[Cause]:
+def _environment_causes(variables: list[Data], path: str) -> Iterator[Cause]:
     for index, variable in enumerate(variables):
-        place, name = f"{path}[{index}]", text(variable, "name")
+        location, name = f"{path}[{index}]", text(variable, "name")
         if not name:
-            yield required(f"{place}.name")
+            yield required(f"{location}.name")
         else:
-            yield from (invalid(f"{place}.name", name, each) for each in env_name(name))
+            yield from (invalid(f"{location}.name", name, each) for each in env_name(name))
         source = variable.get("valueFrom")
         if not isinstance(source, dict):
             continue
         if not source:
-            yield invalid(f"{place}.valueFrom", "", _SOURCES)
+            yield invalid(f"{location}.valueFrom", "", _SOURCES)
         elif len(source) > 1:
-            yield invalid(f"{place}.valueFrom", "", "may not have more than one field specified at a time")
+            yield invalid(f"{location}.valueFrom", "", "may not have more than one field specified at a time")
         if variable.get("value"):
-            yield invalid(f"{place}.valueFrom", "", "may not be specified when `value` is not empty")
+            yield invalid(f"{location}.valueFrom", "", "may not be specified when `value` is not empty")
 
 
 def resources_causes(resources: Data, path: str) -> Iterator[Cause]:
-    """Yield what is wrong with requests and limits."""
+    """Yield problems of requests and limits."""
     limits = mapping(resources, "limits")
     for field in ("limits", "requests"):
-        for name, told in mapping(resources, field).items():
-            amount, most = _quantity(told), _quantity(limits.get(name))
+        for name, quantity in mapping(resources, field).items():
+            amount, limit = _quantity(quantity), _quantity(limits.get(name))
             if amount is not None and amount.sign < 0:
-                yield invalid(f"{path}.{field}[{name}]", str(told), "must be greater than or equal to 0")
-            if field == "requests" and amount is not None and most is not None and amount.cmp(most) > 0:
-                said = f"must be less than or equal to {name} limit of {limits[name]}"
-                yield invalid(f"{path}.requests", str(told), said)
+                yield invalid(f"{path}.{field}[{name}]", str(quantity), "must be greater than or equal to 0")
+            if field == "requests" and amount is not None and limit is not None and amount.cmp(limit) > 0:
+                message = f"must be less than or equal to {name} limit of {limits[name]}"
+                yield invalid(f"{path}.requests", str(quantity), message)
 
 
-def _quantity(told: object) -> Quantity | None:
+def _quantity(quantity: object) -> Quantity | None:
     try:
-        return None if told is None else Quantity.parse(str(told))
+        return None if quantity is None else Quantity.parse(str(quantity))
     except QuantityError:
         return None
 
 
-_found: SpecMemory[list[Cause]] = SpecMemory(lambda spec: list(spec_causes(spec, "spec")))
+_spec_cache: SpecCache[list[Cause]] = SpecCache(lambda spec: list(spec_causes(spec, "spec")))
 
 
-#: So many bytes may all annotations of an object have.
-_LARGEST = 256 * 1024
-#: Kinds whose names stand in those of domains.
-_LABELS = ("Namespace", "Service")
+#: Limit of all annotations of an object, in bytes.
+_MAX_ANNOTATION_BYTES = 256 * 1024
+#: Kinds whose names are DNS labels.
+_DNS_LABEL_KINDS = ("Namespace", "Service")
 
 
 def metadata_causes(metadata: Data, kind: str) -> Iterator[Cause]:
-    """Yield what is wrong with the metadata of an object of this kind."""
+    """Yield problems of an object's metadata."""
     name = text(metadata, "name")
-    if kind in _LABELS and name:
+    if kind in _DNS_LABEL_KINDS and name:
         yield from (invalid("metadata.name", name, each) for each in dns_label(name))
     yield from labels_causes(metadata, "")
 
 
 def labels_causes(metadata: Data, path: str) -> Iterator[Cause]:
-    """Yield what is wrong with labels and annotations; `path` is what stands before `metadata`."""
+    """Yield problems of labels and annotations; `path` is the prefix of `metadata`."""
     for key, label in mapping(metadata, "labels").items():
         yield from (invalid(f"{path}metadata.labels", key, each) for each in qualified_name(key))
         yield from (invalid(f"{path}metadata.labels", label, each) for each in label_value(str(label)))
     annotations = mapping(metadata, "annotations")
     for key in annotations:
         yield from (invalid(f"{path}metadata.annotations", key, each) for each in qualified_name(key.lower()))
-    if sum(len(key) + len(str(value)) for key, value in annotations.items()) > _LARGEST:
-        yield too_long(f"{path}metadata.annotations", _LARGEST)
+    if sum(len(key) + len(str(value)) for key, value in annotations.items()) > _MAX_ANNOTATION_BYTES:
+        yield too_long(f"{path}metadata.annotations", _MAX_ANNOTATION_BYTES)
 
 
 _MISMATCH = "`selector` does not match template `labels`"
@@ -208,10 +208,10 @@ _NUMBERS = (
 )
 
 
-def kept_running(data: Data, kind: str) -> Iterator[Cause]:
-    """Yield what is wrong with what keeps pods running: Deployment, ReplicaSet, StatefulSet, DaemonSet."""
+def workload_causes(data: Data, kind: str) -> Iterator[Cause]:
+    """Yield problems of a Deployment, ReplicaSet, StatefulSet or DaemonSet."""
     spec = mapping(data, "spec")
-    yield from negative_numbers(spec, _NUMBERS)
+    yield from negative_number_causes(spec, _NUMBERS)
     template = mapping(spec, "template")
     selector = spec.get("selector")
     if not isinstance(selector, dict):
@@ -220,7 +220,7 @@ def kept_running(data: Data, kind: str) -> Iterator[Cause]:
         yield invalid("spec.selector", selector, f"empty selector is invalid for {kind.lower()}")
     elif not _selects(selector, mapping(template, "metadata.labels")):
         yield invalid("spec.template.metadata.labels", mapping(template, "metadata.labels"), _MISMATCH)
-    yield from _template(template, "spec.template")
+    yield from _template_causes(template, "spec.template")
     if (policy := value(template, "spec.restartPolicy")) not in (None, "Always"):
         yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
     if value(template, "spec.activeDeadlineSeconds") is not None:
@@ -228,12 +228,12 @@ def kept_running(data: Data, kind: str) -> Iterator[Cause]:
         yield forbidden("spec.template.spec.activeDeadlineSeconds", f"activeDeadlineSeconds in {name} is not Supported")
 
 
-def job(data: Data, path: str = "spec") -> Iterator[Cause]:
-    """Yield what is wrong with a Job."""
+def job_causes(data: Data, path: str = "spec") -> Iterator[Cause]:
+    """Yield problems of a Job."""
     spec = mapping(data, "spec")
-    yield from negative_numbers(spec, _NUMBERS, path)
+    yield from negative_number_causes(spec, _NUMBERS, path)
     template = mapping(spec, "template")
-    yield from _template(template, f"{path}.template")
+    yield from _template_causes(template, f"{path}.template")
     policy = value(template, "spec.restartPolicy")
     if policy == "Always":
         yield required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
@@ -241,15 +241,14 @@ def job(data: Data, path: str = "spec") -> Iterator[Cause]:
         yield required(f"{path}.completions", "when completion mode is Indexed")
 
 
-def negative_numbers(spec: Data, fields: Iterable[str], path: str = "spec") -> Iterator[Cause]:
-    """Yield which of these fields are below zero."""
+def negative_number_causes(spec: Data, fields: Iterable[str], path: str = "spec") -> Iterator[Cause]:
+    """Yield fields with negative numbers."""
     for field in fields:
-        if isinstance(found := spec.get(field), int) and found < 0:
-            yield invalid(f"{path}.{field}", found, "must be greater than or equal to 0")
+        if isinstance(number := spec.get(field), int) and number < 0:
+            yield invalid(f"{path}.{field}", number, "must be greater than or equal to 0")
 
 
 def _selects(selector: Data, labels: Data) -> bool:
-    """Return whether a selector matches; of one that cannot be read other causes tell."""
     try:
         compiled = label_selector(msgspec.convert(selector, LabelSelector))
     except ValueError:
@@ -257,6 +256,6 @@ def _selects(selector: Data, labels: Data) -> bool:
     return compiled.matches({key: str(label) for key, label in labels.items()})
 
 
-def _template(template: Data, path: str) -> Iterator[Cause]:
+def _template_causes(template: Data, path: str) -> Iterator[Cause]:
     yield from labels_causes(mapping(template, "metadata"), f"{path}.")
     yield from spec_causes(mapping(template, "spec"), f"{path}.spec")

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from kframework.cel.environment import environment
+from kframework.cel.environment import build_environment
 from kframework.cel.errors import CelError
+from kframework.cel.evaluation import Evaluation
 from kframework.cel.functions import generic_method
 from kframework.cel.library.quantity import CelQuantity
 from kframework.cel.library.semver import Semver
-from kframework.cel.program import Program, compile_program
-from kframework.cel.run import Run
+from kframework.cel.program import CelProgram, compile_program
 from kframework.cel.types import ANY, BOOL, STRING, Type, map_of
-from kframework.cel.values import DomainMap, is_among, type_name
+from kframework.cel.values import DomainMap, is_element, type_name
 
 #: Many devices are of few sizes and versions: each is read once, and nobody changes what was read.
 _quantity = lru_cache(maxsize=4096)(CelQuantity.parse)
@@ -80,8 +80,8 @@ MOST_VALUES = 48  # ResourceSliceMaxAttributeValuesPerDevice
 def _includes(target: object, value: object) -> bool:
     """Ask an attribute for a value, whether it is a list or not."""
     if not isinstance(target, list):
-        return is_among(value, [target])
-    if is_among(value, target[:MOST_VALUES]):
+        return is_element(value, [target])
+    if is_element(value, target[:MOST_VALUES]):
         return True
     if len(target) > MOST_VALUES:
         raise CelError(f"'includes' function cannot be applied to lists longer than {MOST_VALUES} values")
@@ -91,7 +91,7 @@ def _includes(target: object, value: object) -> bool:
 _DEVICE = Type("kubernetes.DRADevice")
 
 #: The environment of every expression, the `device` variable, and the one function of the device library.
-ENVIRONMENT: Final = environment(
+ENVIRONMENT: Final = build_environment(
     variables={"device": _DEVICE},
     fields={
         _DEVICE: {
@@ -110,18 +110,18 @@ class Selector:
 
     __slots__ = ("_program", "expression")
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: CelProgram) -> None:
         self.expression: str = program.expression
         self._program = program
 
     def matches(self, device: Device) -> bool:
         """Return whether a device matches; raises CelError where that cannot be said."""
-        return self.evaluate(device, Run(device.variables))
+        return self.evaluate(device, Evaluation(device.variables))
 
-    def evaluate(self, device: Device, run: Run) -> bool:
+    def evaluate(self, device: Device, run: Evaluation) -> bool:
         """Return the same, and leave in the run what it cost; raises CelError."""
         if device.failure is not None:
-            raise device.failure.within(self.expression)
+            raise device.failure.with_expression(self.expression)
         value = self._program.evaluate(run)
         if value is True or value is False:
             return bool(value)

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from kframework.cel.errors import CelError
-from kframework.cel.library.strings import MOST_PRECISE, formatted
-from kframework.cel.values import NONE, Duration, Timestamp, TypeValue, Uint
+from kframework.cel.library.strings import MAX_PRECISION, format_text
+from kframework.cel.values import NONE, CelDuration, Timestamp, TypeValue, Uint
 
 
 @pytest.mark.parametrize(
@@ -17,12 +17,12 @@ from kframework.cel.values import NONE, Duration, Timestamp, TypeValue, Uint
         ("%s %s %s %s", [True, None, Uint(1), -2], "true null 1 -2"),
         ("%s %s", [1.5, b"ab"], "1.5 ab"),
         ("%s", [2e-9], "2e-09"),
-        ("%s %s", [Duration(10**9), Timestamp(0)], "1s 1970-01-01T00:00:00Z"),
+        ("%s %s", [CelDuration(10**9), Timestamp(0)], "1s 1970-01-01T00:00:00Z"),
         ("%s", [TypeValue("int")], "int"),
         ("%s", [["a", 1, 1.5, b"x"]], '["a", 1, 1.500000, b"x"]'),
         (
             "%s",
-            [[Duration(10**9), Timestamp(0), math.nan]],
+            [[CelDuration(10**9), Timestamp(0), math.nan]],
             '[duration("1s"), timestamp("1970-01-01T00:00:00Z"), "NaN"]',
         ),
         ("%s", [{"b": [1], "a": True}], '{"a":true, "b":[1]}'),
@@ -35,8 +35,8 @@ from kframework.cel.values import NONE, Duration, Timestamp, TypeValue, Uint
         ("%o", [8], "10"),
     ],
 )
-def test_clauses_are_written(text: str, values: list[object], expected: str) -> None:
-    assert formatted(text, values) == expected
+def test_clause_formats_its_value(text: str, values: list[object], expected: str) -> None:
+    assert format_text(text, values) == expected
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_clauses_are_written(text: str, values: list[object], expected: str) -> 
         ("%", ["a"], "unexpected end of string"),
         ("%q", ["a"], "unrecognized formatting clause"),
         ("%.s", ["a"], "error while parsing precision"),
-        (f"%.{MOST_PRECISE + 1}f", [1.0], "error while parsing precision"),
+        (f"%.{MAX_PRECISION + 1}f", [1.0], "error while parsing precision"),
         ("%d", ["a"], "decimal clause can only be used on integers, was given string"),
         ("%d", [True], "was given bool"),
         ("%f", [1], "fixed-point clause can only be used on doubles, was given int"),
@@ -60,6 +60,6 @@ def test_clauses_are_written(text: str, values: list[object], expected: str) -> 
         ("%s", [b"\xff"], "invalid UTF-8"),
     ],
 )
-def test_what_a_clause_does_not_take_is_an_error(text: str, values: list[object], problem: str) -> None:
+def test_clause_rejects_a_value_of_another_type(text: str, values: list[object], problem: str) -> None:
     with pytest.raises(CelError, match=problem):
-        formatted(text, values)
+        format_text(text, values)

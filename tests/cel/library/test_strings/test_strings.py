@@ -27,7 +27,7 @@ from tests.plugins.dynamic_resources.selectors.selecting import answer
         "strings.quote('a\"b\\n') == '\"a\\\\\"b\\\\n\"'",
     ],
 )
-def test_strings_have_methods(expression: str) -> None:
+def test_string_functions_hold(expression: str) -> None:
     assert answer(expression) is True
 
 
@@ -45,7 +45,7 @@ def test_strings_have_methods(expression: str) -> None:
         ("dyn(1).trim() == ''", "no such overload: trim(int)"),
     ],
 )
-def test_indices_are_looked_at(expression: str, problem: str) -> None:
+def test_invalid_index_is_an_error(expression: str, problem: str) -> None:
     assert answer(expression) == f"run: {problem}"
 
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.apply.field_manager import compared, fields_of, with_named_fields
-from kframework.fake_api.apply.managed_fields import Fields, read, written
-from kframework.fake_api.apply.shapes import shape_of
+from kframework.fake_api.apply.field_manager import collect_fields, compare_values, with_named_fields
+from kframework.fake_api.apply.managed_fields import Fields, decode_fields, encode_fields
+from kframework.fake_api.apply.shapes import resource_shape
 from kframework.objects import Pod
 from tests.fake_api.serving import Json, served_as
 
-POD = shape_of(served_as(Pod))
+POD = resource_shape(served_as(Pod))
 
 
 def pod(*containers: Json, **metadata: object) -> Json:
     return {"metadata": metadata, "spec": {"containers": list(containers)}}
 
 
-def test_the_fields_of_an_object() -> None:
+def test_fields_of_an_object_are_collected() -> None:
     web = {"name": "web", "args": ["a"], "resources": {}, "env": [{"name": "A"}]}
     whole = pod(web, labels={"a": "b"}, finalizers=["x"], annotations={})
-    assert written(fields_of(POD, whole)) == {
+    assert encode_fields(collect_fields(POD, whole)) == {
         "f:metadata": {"f:annotations": {}, "f:finalizers": {'v:"x"': {}}, "f:labels": {"f:a": {}}},
         "f:spec": {
             "f:containers": {
@@ -72,15 +72,19 @@ LABEL: Json = {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}
         ),
     ],
 )
-def test_what_a_change_does(old: Json, new: Json, added: Json, removed: Json, modified: Json) -> None:
-    change = compared(POD, old, new)
-    assert (written(change.added), written(change.removed), written(change.modified)) == (added, removed, modified)
-    assert change.given == change.added | change.modified
+def test_changes_of_an_object_are_found(old: Json, new: Json, added: Json, removed: Json, modified: Json) -> None:
+    change = compare_values(POD, old, new)
+    assert (encode_fields(change.added), encode_fields(change.removed), encode_fields(change.modified)) == (
+        added,
+        removed,
+        modified,
+    )
+    assert change.changed == change.added | change.modified
 
 
-def test_fields_of_types_go_with_what_is_below_them() -> None:
-    below: Fields = read({"f:metadata": {"f:labels": {"f:a": {}}}, **THERE})
-    assert written(with_named_fields(POD, below)) == {
+def test_struct_fields_above_a_field_are_added() -> None:
+    below: Fields = decode_fields({"f:metadata": {"f:labels": {"f:a": {}}}, **THERE})
+    assert encode_fields(with_named_fields(POD, below)) == {
         "f:metadata": {".": {}, "f:labels": {".": {}, "f:a": {}}},
         "f:spec": {".": {}, "f:containers": {".": {}, 'k:{"name":"web"}': {".": {}, "f:image": {}, "f:name": {}}}},
     }

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kframework.client.transport import Request
-from kframework.fake_api.apply.field_manager import conflict, last_applied, with_last_applied
-from kframework.fake_api.apply.managed_fields import APPLY, UPDATE, Owner, field
+from kframework.fake_api.apply.field_manager import conflict_error, last_applied, with_last_applied
+from kframework.fake_api.apply.managed_fields import APPLY, UPDATE, Owner, field_element
 from kframework.objects import Node, ObjectMeta
 from tests.fake_api.custom.test_definitions.test_definitions import DEFINITIONS, definition
 from tests.fake_api.serving import MERGE, NODES, PODS, Json, Served, pod, read, request
@@ -55,7 +55,7 @@ A: Json = {"f:data": {"f:a": {}}}
 B: Json = {"f:data": {"f:b": {}}}
 
 
-async def test_what_is_not_there_is_created() -> None:
+async def test_missing_object_is_created_by_apply() -> None:
     served = Served()
     response = await served.server.answer(
         request("PATCH", f"{MAPS}/m", config_map(a="1"), content_type=APPLY_PATCH, fieldManager="me")
@@ -74,7 +74,7 @@ async def test_what_is_not_there_is_created() -> None:
     assert (await served.ask("GET", f"{MAPS}/m")) == read(response.body)
 
 
-async def test_what_is_there_is_changed_and_what_is_no_longer_applied_goes() -> None:
+async def test_apply_changes_fields_and_removes_those_no_longer_applied() -> None:
     served = Served()
     await apply(served, f"{MAPS}/m", config_map(a="1", b="1"))
     before = await apply(served, f"{MAPS}/m", config_map(b="1", c="1"), "you")
@@ -86,7 +86,7 @@ async def test_what_is_there_is_changed_and_what_is_no_longer_applied_goes() -> 
     assert again == after
 
 
-async def test_who_applies_another_value_is_refused_unless_he_forces_it() -> None:
+async def test_conflicting_apply_is_rejected_unless_forced() -> None:
     served = Served()
     await served.ask("POST", DEPLOYMENTS, deployment(2), fieldManager="kubectl-client-side-apply")
     status, reason, message = await refused(served, WEB, deployment(3))
@@ -113,7 +113,7 @@ async def test_a_dry_run_changes_nothing() -> None:
     assert (await served.ask("GET", f"{MAPS}/m"))["data"] == {"a": "1"}
 
 
-async def test_of_objects_of_files_nobody_knows_who_wrote_them() -> None:
+async def test_objects_from_files_have_no_managed_fields() -> None:
     served = Served(Node(metadata=ObjectMeta(name="n1", labels={"a": "b"})))
     node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "c"}}}
     assert "before-first-apply" in (await refused(served, f"{NODES}/n1", node))[2]
@@ -148,7 +148,7 @@ async def test_custom_resources_merge_as_their_schema_says() -> None:
     assert managers(told)["controller Apply status"] == {"f:status": {"f:phase": {}}}
 
 
-async def test_the_status_and_the_scale_have_owners_of_their_own() -> None:
+async def test_status_and_scale_have_their_own_owners() -> None:
     served = Served()
     await apply(served, WEB, deployment(2))
     head: Json = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"x": "y"}}}
@@ -174,7 +174,7 @@ async def test_the_status_and_the_scale_have_owners_of_their_own() -> None:
     assert "you Apply scale" not in owned
 
 
-async def test_kubectl_takes_over_what_it_applied_as_a_client() -> None:
+async def test_kubectl_takes_over_its_client_side_apply() -> None:
     served = Served()
     name = "kubectl.kubernetes.io/last-applied-configuration"
     annotated = deployment(2, annotations={name: json.dumps(deployment(2))})
@@ -227,22 +227,22 @@ async def test_kubectl_takes_over_what_it_applied_as_a_client() -> None:
         ),
     ],
 )
-async def test_what_cannot_be_applied(body: Json, query: Json, answer: tuple[int, str, str]) -> None:
+async def test_invalid_configuration_is_rejected(body: Json, query: Json, answer: tuple[int, str, str]) -> None:
     assert await refused(Served(), f"{MAPS}/m", body, **query) == answer
 
 
-async def test_a_status_is_of_what_is_there() -> None:
+async def test_status_of_a_missing_object_is_not_applied() -> None:
     assert (await refused(Served(), f"{WEB}/status", deployment()))[:2] == (404, "NotFound")
 
 
-async def test_a_field_twice_and_values_of_a_wrong_type() -> None:
+async def test_duplicate_fields_and_wrong_types_are_rejected() -> None:
     served = Served()
     twice = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1", "a": "2"}}'
     assert (await refused(served, f"{MAPS}/m", twice, fieldValidation="Strict"))[0] == 422
     assert (await refused(served, f"{MAPS}/m", config_map() | {"data": {"a": 1}}))[0] == 422
 
 
-async def test_who_creates_and_changes_owns_what_he_says() -> None:
+async def test_writer_owns_the_fields_it_sets() -> None:
     served = Served()
     await served.ask("POST", MAPS, config_map(a="1"), fieldManager="creator")
     changed = await served.ask("PATCH", f"{MAPS}/m", {"data": {"b": "1"}}, content_type=MERGE, fieldManager="patcher")
@@ -254,7 +254,7 @@ async def test_who_creates_and_changes_owns_what_he_says() -> None:
 @pytest.mark.parametrize(
     ("agent", "manager"), [("kubectl/v1.36.2 (linux/amd64)", "kubectl"), ("", "unknown"), ("é\x00" * 100, "é" * 64)]
 )
-async def test_who_does_not_say_who_he_is_goes_by_his_program(agent: str, manager: str) -> None:
+async def test_manager_is_the_program_by_default(agent: str, manager: str) -> None:
     served = Served()
     asked = request("POST", MAPS, config_map(a="1"))
     answer = await served.server.answer(
@@ -263,7 +263,7 @@ async def test_who_does_not_say_who_he_is_goes_by_his_program(agent: str, manage
     assert list(managers(read(answer.body))) == [f"{manager} Update"]
 
 
-async def test_of_pods_it_is_known_from_when_somebody_says_who_he_is() -> None:
+async def test_pods_get_managed_fields_from_the_first_named_manager() -> None:
     served = Served()
     assert managers(await served.ask("POST", PODS, pod("a"))) == {}
     labelled = await served.ask("PATCH", f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}}, content_type=MERGE)
@@ -275,7 +275,7 @@ async def test_of_pods_it_is_known_from_when_somebody_says_who_he_is() -> None:
     assert "f:containers" in owned["before-first-apply Update"]["f:spec"]
 
 
-async def test_managed_fields_can_be_written_and_taken_away() -> None:
+async def test_managed_fields_can_be_written_and_reset() -> None:
     served = Served()
     stored = await apply(served, f"{MAPS}/m", config_map(a="1"))
     kept = await served.ask("PUT", f"{MAPS}/m", config_map(a="1"), fieldManager="you")
@@ -303,19 +303,19 @@ async def test_managed_fields_can_be_written_and_taken_away() -> None:
         ({"force": "true"}, "force: Forbidden: may not be specified for non-apply patch"),
     ],
 )
-async def test_names_that_cannot_be(query: Json, why: str) -> None:
+async def test_invalid_manager_name_is_rejected(query: Json, why: str) -> None:
     served = Served()
     await served.ask("POST", MAPS, config_map())
     answer = await served.refused("PATCH", f"{MAPS}/m", {}, content_type=MERGE, **query)
     assert answer == (422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {why}')
 
 
-REPLICAS, IMAGE = (field("spec"), field("replicas")), (field("spec"), field("image"))
+REPLICAS, IMAGE = (field_element("spec"), field_element("replicas")), (field_element("spec"), field_element("image"))
 KUBECTL = Owner("kubectl-client-side-apply", UPDATE, "apps/v1")
 
 
-def test_one_conflict() -> None:
-    error = conflict({KUBECTL: [REPLICAS], Owner("me", APPLY, ""): []})
+def test_one_conflict_is_reported() -> None:
+    error = conflict_error({KUBECTL: [REPLICAS], Owner("me", APPLY, ""): []})
     assert (error.status, error.reason) == (409, "Conflict")
     assert error.message == (
         'Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using apps/v1: .spec.replicas'
@@ -329,8 +329,8 @@ def test_one_conflict() -> None:
     )
 
 
-def test_several_conflicts() -> None:
-    error = conflict({KUBECTL: [IMAGE, REPLICAS], Owner("me", APPLY, ""): [IMAGE]})
+def test_several_conflicts_are_reported() -> None:
+    error = conflict_error({KUBECTL: [IMAGE, REPLICAS], Owner("me", APPLY, ""): [IMAGE]})
     assert error.message == "\n".join(
         [
             'Apply failed with 3 conflicts: conflicts with "kubectl-client-side-apply" using apps/v1:',
@@ -360,11 +360,11 @@ def annotated(text: str, **others: str) -> Json:
         (annotated('{"a":1}'), {"a": 1}),
     ],
 )
-def test_it_is_read(data: Json, found: Json | None) -> None:
+def test_last_applied_configuration_is_decoded(data: Json, found: Json | None) -> None:
     assert last_applied(data) == found
 
 
-def test_it_says_what_was_applied_but_for_itself() -> None:
+def test_last_applied_annotation_excludes_itself() -> None:
     config: Json = {"spec": {}, "metadata": {"name": "x", "annotations": {NAME: "old"}}}
     brought_up = with_last_applied(annotated('{"a":1}', other="kept"), config)
     assert brought_up == annotated('{"metadata":{"name":"x"},"spec":{}}\n', other="kept")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.apply.field_manager import merged, without
-from kframework.fake_api.apply.managed_fields import read
-from kframework.fake_api.apply.shapes import ANY, ONE_VALUE, Elements, Fields, Shape, map_of
+from kframework.fake_api.apply.field_manager import merge_value, remove_fields
+from kframework.fake_api.apply.managed_fields import decode_fields
+from kframework.fake_api.apply.shapes import ATOMIC, UNTYPED, ListShape, MergeShape, StructShape, map_shape
 
-SET = Elements(ONE_VALUE, (), {})
-NAMED = Elements(map_of(ONE_VALUE), ("name",), {})
-SHAPES: dict[str, Shape] = {"map": map_of(ONE_VALUE), "one": ONE_VALUE, "set": SET, "named": NAMED, "any": ANY}
-SHAPE = Fields(SHAPES.get)
+SET = ListShape(ATOMIC, (), {})
+NAMED = ListShape(map_shape(ATOMIC), ("name",), {})
+SHAPES: dict[str, MergeShape] = {"map": map_shape(ATOMIC), "one": ATOMIC, "set": SET, "named": NAMED, "any": UNTYPED}
+SHAPE = StructShape(SHAPES.get)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ SHAPE = Fields(SHAPES.get)
         ),
     ],
 )
-def test_what_is_applied_is_merged(live: object, applied: object, expected: object) -> None:
-    assert merged(SHAPE, live, applied) == expected
+def test_applied_value_is_merged(live: object, applied: object, expected: object) -> None:
+    assert merge_value(SHAPE, live, applied) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_what_is_applied_is_merged(live: object, applied: object, expected: obje
         ("abcd", "da", "bcda"),
     ],
 )
-def test_the_order_of_elements(live: str, applied: str, expected: str) -> None:
-    result = merged(SHAPE, {"set": list(live)}, {"set": list(applied)})
+def test_applied_elements_keep_their_order(live: str, applied: str, expected: str) -> None:
+    result = merge_value(SHAPE, {"set": list(live)}, {"set": list(applied)})
     assert result == {"set": list(expected)}
 
 
@@ -80,6 +80,6 @@ def test_the_order_of_elements(live: str, applied: str, expected: str) -> None:
         ({"f:map": {}, "f:set": {}, "f:named": {'k:{"name":"a"}': {}}, "f:one": {}}, {"named": []}),
     ],
 )
-def test_fields_are_taken_out(gone: object, left: object) -> None:
+def test_fields_are_removed(gone: object, left: object) -> None:
     whole = {"map": {"a": 1, "b": 2}, "set": ["x", "y"], "named": [{"name": "a", "x": 1}], "one": {"a": 1}}
-    assert without(SHAPE, whole, read(gone)) == left
+    assert remove_fields(SHAPE, whole, decode_fields(gone)) == left

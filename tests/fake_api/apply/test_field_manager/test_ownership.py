@@ -9,42 +9,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.fake_api.apply.field_manager import Applied, allowed_by_last_applied, applied, updated
+from kframework.fake_api.apply.field_manager import (
+    ApplyResult,
+    apply_configuration,
+    managers_after_update,
+    unchanged_since_last_applied,
+)
 from kframework.fake_api.apply.managed_fields import (
     APPLY,
     UPDATE,
     Fields,
-    Managed,
+    ManagedFields,
     Owner,
     Path,
-    field,
-    keyed,
-    read,
-    valued,
+    decode_fields,
+    field_element,
+    key_element,
+    value_element,
 )
-from kframework.fake_api.apply.shapes import ONE_VALUE, Elements, Shape, map_of
-from kframework.fake_api.apply.shapes import Fields as FieldsShape
+from kframework.fake_api.apply.shapes import ATOMIC, ListShape, MergeShape, StructShape, map_shape
 from tests.fake_api.serving import Json
 
-ITEM = FieldsShape({"name": ONE_VALUE, "x": ONE_VALUE, "y": ONE_VALUE}.get)
-SPEC: dict[str, Shape] = {
-    "map": map_of(ONE_VALUE),
-    "set": Elements(ONE_VALUE, (), {}),
-    "list": Elements(ITEM, ("name",), {}),
-    "one": ONE_VALUE,
+ITEM = StructShape({"name": ATOMIC, "x": ATOMIC, "y": ATOMIC}.get)
+SPEC: dict[str, MergeShape] = {
+    "map": map_shape(ATOMIC),
+    "set": ListShape(ATOMIC, (), {}),
+    "list": ListShape(ITEM, ("name",), {}),
+    "one": ATOMIC,
 }
-SHAPE = FieldsShape({"spec": FieldsShape(SPEC.get), "metadata": map_of(ONE_VALUE)}.get)
+SHAPE = StructShape({"spec": StructShape(SPEC.get), "metadata": map_shape(ATOMIC)}.get)
 
 
 class World(NamedTuple):
     """An object, and who owns what of it."""
 
     data: Json
-    managers: dict[Owner, Managed]
+    managers: dict[Owner, ManagedFields]
 
-    def apply(self, manager: str, config: Json) -> Applied:
+    def apply(self, manager: str, config: Json) -> ApplyResult:
         owner = Owner(manager, APPLY, "")
-        return applied(SHAPE, self.data, config, self.managers, owner, version="v1", now="now")
+        return apply_configuration(SHAPE, self.data, config, self.managers, owner, version="v1", now="now")
 
     def applied(self, manager: str, **spec: object) -> World:
         result = self.apply(manager, {"spec": spec})
@@ -53,7 +57,7 @@ class World(NamedTuple):
     def updated(self, manager: str, **spec: object) -> World:
         new: Json = {"spec": spec}
         owner = Owner(manager, UPDATE, "v1")
-        return World(new, updated(SHAPE, self.data, new, self.managers, owner, version="v1", now="now"))
+        return World(new, managers_after_update(SHAPE, self.data, new, self.managers, owner, version="v1", now="now"))
 
     @property
     def owned(self) -> dict[str, Fields]:
@@ -64,23 +68,25 @@ EMPTY = World({}, {})
 
 
 def spec(**fields: object) -> Fields:
-    return read({"f:spec": {f"f:{name}": below for name, below in fields.items()}})
+    return decode_fields({"f:spec": {f"f:{name}": below for name, below in fields.items()}})
 
 
-def test_who_applies_owns_what_he_applies() -> None:
+def test_applier_owns_the_applied_fields() -> None:
     world = EMPTY.applied("me", map={"a": 1}, one=[1])
     assert world == World(
         {"spec": {"map": {"a": 1}, "one": [1]}},
-        {Owner("me", APPLY, ""): Managed("v1", spec(map={"f:a": {}}, one={}), "now")},
+        {Owner("me", APPLY, ""): ManagedFields("v1", spec(map={"f:a": {}}, one={}), "now")},
     )
 
 
-def test_what_the_server_sets_belongs_to_nobody() -> None:
+def test_server_fields_have_no_owner() -> None:
     said: Json = {"apiVersion": "v1", "metadata": {"name": "x", "labels": "y"}}
-    assert EMPTY.apply("me", said).managers[Owner("me", APPLY, "")].fields == read({"f:metadata": {"f:labels": {}}})
+    assert EMPTY.apply("me", said).managers[Owner("me", APPLY, "")].fields == decode_fields(
+        {"f:metadata": {"f:labels": {}}}
+    )
 
 
-def test_the_same_value_is_owned_by_both_and_no_change() -> None:
+def test_same_value_is_shared_and_no_change() -> None:
     world = EMPTY.applied("me", map={"a": 1}).applied("you", map={"a": 1})
     assert world.owned == dict.fromkeys(("me", "you"), spec(map={"f:a": {}}))
     assert world.managers[Owner("you", APPLY, "")].time == ""
@@ -88,7 +94,7 @@ def test_the_same_value_is_owned_by_both_and_no_change() -> None:
     assert again == world
 
 
-def test_another_value_is_a_conflict_and_taken_by_force() -> None:
+def test_other_value_is_a_conflict_and_taken_by_force() -> None:
     result = EMPTY.applied("me", map={"a": 1, "b": 1}).apply("you", {"spec": {"map": {"a": 2}}})
     assert result.conflicts == {Owner("me", APPLY, ""): spec(map={"f:a": {}})}
     assert result.data == {"spec": {"map": {"a": 2, "b": 1}}}
@@ -119,37 +125,39 @@ def test_an_update_takes_what_it_changes() -> None:
         ({"list": [{"name": "n", "x": 1}]}, {}, {"map": {"o": 1}, "list": [{"name": "o", "x": 1}]}),
     ],
 )
-def test_what_is_no_longer_applied_goes_if_nobody_else_owns_it(before: Json, after: Json, left: Json) -> None:
+def test_field_no_longer_applied_is_removed_unless_owned(before: Json, after: Json, left: Json) -> None:
     others = EMPTY.applied("other", map={"o": 1}, list=[{"name": "o", "x": 1}])
     assert others.applied("me", **before).applied("me", **after).data == {"spec": left}
 
 
-def test_an_element_goes_with_what_others_have_below_it() -> None:
+def test_removed_element_takes_others_fields_with_it() -> None:
     world = EMPTY.applied("me", one=1, list=[{"name": "n", "x": 1}])
     world = world.updated("you", one=1, list=[{"name": "n", "x": 1, "y": 2}])
     assert world.applied("me", one=1, list=[]).data == {"spec": {"one": 1}}
 
 
-def test_what_the_client_applied_may_be_changed_while_it_is_so() -> None:
+def test_unchanged_client_side_apply_is_no_conflict() -> None:
     last: Json = {"spec": {"map": {"a": 1, "b": 1}}}
     live: Json = {"spec": {"map": {"a": 1, "b": 2, "c": 3}}}
-    assert allowed_by_last_applied(SHAPE, last, live) == spec(map={"f:a": {}})
+    assert unchanged_since_last_applied(SHAPE, last, live) == spec(map={"f:a": {}})
 
 
 # -- a model: everything as paths with values, and sets of paths for everybody -------------------------------------
 
-_SPEC = field("spec")
+_SPEC = field_element("spec")
 _NAMES = ("a", "b", "c")
 
 
 def flat(data: Json) -> dict[Path, object]:
     said = data.get("spec", {})
-    found: dict[Path, object] = {(_SPEC, field("map"), field(key)): item for key, item in said.get("map", {}).items()}
-    found |= {(_SPEC, field("set"), valued(item)): True for item in said.get("set", [])}
+    found: dict[Path, object] = {
+        (_SPEC, field_element("map"), field_element(key)): item for key, item in said.get("map", {}).items()
+    }
+    found |= {(_SPEC, field_element("set"), value_element(item)): True for item in said.get("set", [])}
     for item in said.get("list", []):
-        element = (_SPEC, field("list"), keyed({"name": item["name"]}))
+        element = (_SPEC, field_element("list"), key_element({"name": item["name"]}))
         found[element] = True
-        found |= {(*element, field(name)): value for name, value in item.items()}
+        found |= {(*element, field_element(name)): value for name, value in item.items()}
     return found
 
 
@@ -220,7 +228,7 @@ writes = st.lists(
 
 
 @given(writes)
-def test_many_managers_in_turn(turns: Sequence[tuple[str, str, Json]]) -> None:
+def test_ownership_matches_the_model_for_many_managers(turns: Sequence[tuple[str, str, Json]]) -> None:
     world, model = EMPTY, Model()
     for kind, manager, said in turns:
         config = flat({"spec": said})

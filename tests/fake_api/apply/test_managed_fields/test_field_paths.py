@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.apply.managed_fields import field, in_order, in_words, keyed, read, valued, written
+from kframework.fake_api.apply.managed_fields import (
+    decode_fields,
+    encode_fields,
+    field_element,
+    format_field_path,
+    key_element,
+    sort_paths,
+    value_element,
+)
 
-CONTAINER = keyed({"name": "web"})
+CONTAINER = key_element({"name": "web"})
 PATHS = frozenset(
     {
-        (field("a"),),
-        (field("a"), field("b")),
-        (field("list"), CONTAINER),
-        (field("list"), CONTAINER, field("image")),
-        (field("set"), valued("x")),
+        (field_element("a"),),
+        (field_element("a"), field_element("b")),
+        (field_element("list"), CONTAINER),
+        (field_element("list"), CONTAINER, field_element("image")),
+        (field_element("set"), value_element("x")),
     }
 )
 WRITTEN = {
@@ -23,36 +31,41 @@ WRITTEN = {
 }
 
 
-def test_a_set_is_written_and_read() -> None:
-    assert written(PATHS) == WRITTEN
-    assert read(WRITTEN) == PATHS
-    assert written([]) == {}
-    assert read({}) == frozenset()
+def test_set_is_encoded_and_decoded() -> None:
+    assert encode_fields(PATHS) == WRITTEN
+    assert decode_fields(WRITTEN) == PATHS
+    assert encode_fields([]) == {}
+    assert decode_fields({}) == frozenset()
 
 
 def test_keys_are_read_in_any_order_and_spacing() -> None:
-    assert read({'k:{"protocol": "TCP", "containerPort":80}': {}}) == {
-        (keyed({"containerPort": 80, "protocol": "TCP"}),)
+    assert decode_fields({'k:{"protocol": "TCP", "containerPort":80}': {}}) == {
+        (key_element({"containerPort": 80, "protocol": "TCP"}),)
     }
 
 
-def test_what_a_later_version_may_write_is_left_out() -> None:
-    assert read({"x:new": {}, "f:a": {}}) == {(field("a"),)}
+def test_unknown_elements_are_ignored() -> None:
+    assert decode_fields({"x:new": {}, "f:a": {}}) == {(field_element("a"),)}
 
 
 @pytest.mark.parametrize("wrong", [1, {"f:a": 1}, {"k:{": {}}])
-def test_what_is_no_set_is_refused(wrong: object) -> None:
+def test_invalid_set_is_an_error(wrong: object) -> None:
     with pytest.raises(ValueError, match="not a"):
-        read(wrong)
+        decode_fields(wrong)
 
 
-def test_paths_in_words() -> None:
-    path = (field("spec"), field("ports"), keyed({"protocol": "TCP", "port": 80}), field("name"))
-    assert in_words(path) == '.spec.ports[port=80,protocol="TCP"].name'
-    assert in_words((field("finalizers"), valued("x"))) == '.finalizers[="x"]'
-    assert in_words((field("list"), "i:3")) == ".list[3]"
+def test_path_is_formatted() -> None:
+    path = (
+        field_element("spec"),
+        field_element("ports"),
+        key_element({"protocol": "TCP", "port": 80}),
+        field_element("name"),
+    )
+    assert format_field_path(path) == '.spec.ports[port=80,protocol="TCP"].name'
+    assert format_field_path((field_element("finalizers"), value_element("x"))) == '.finalizers[="x"]'
+    assert format_field_path((field_element("list"), "i:3")) == ".list[3]"
 
 
-def test_those_of_a_place_come_before_those_below() -> None:
-    paths = [(field("a"), field("b")), (field("z"),), (field("a"),)]
-    assert in_order(paths) == [(field("a"),), (field("z"),), (field("a"), field("b"))]
+def test_field_comes_before_those_below() -> None:
+    paths = [(field_element("a"), field_element("b")), (field_element("z"),), (field_element("a"),)]
+    assert sort_paths(paths) == [(field_element("a"),), (field_element("z"),), (field_element("a"), field_element("b"))]

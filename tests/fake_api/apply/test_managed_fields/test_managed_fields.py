@@ -1,4 +1,4 @@
-"""Managed fields as objects have them."""
+"""Managed fields in the form of objects."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 from kframework.fake_api.apply.managed_fields import (
     APPLY,
     UPDATE,
-    Managed,
+    ManagedFields,
     Owner,
-    are_reset,
-    capped,
-    managers_of,
-    read,
+    cap_updaters,
+    decode_fields,
+    decode_managers,
+    is_reset,
     with_managers,
 )
 from tests.fake_api.serving import Json
@@ -36,17 +36,17 @@ ENTRIES: list[Json] = [
     },
 ]
 MANAGERS = {
-    Owner("kubelet", UPDATE, "v1", "status"): Managed("v1", read({"f:status": {"f:phase": {}}})),
-    Owner("me", APPLY, ""): Managed("v1", read({"f:data": {"f:a": {}}}), "2026-01-01T00:00:00Z"),
+    Owner("kubelet", UPDATE, "v1", "status"): ManagedFields("v1", decode_fields({"f:status": {"f:phase": {}}})),
+    Owner("me", APPLY, ""): ManagedFields("v1", decode_fields({"f:data": {"f:a": {}}}), "2026-01-01T00:00:00Z"),
 }
 
 
-def test_they_are_read_and_written() -> None:
+def test_managers_are_decoded_and_encoded() -> None:
     data: Json = {"metadata": {"name": "x", "managedFields": ENTRIES}}
-    assert managers_of(data) == MANAGERS
+    assert decode_managers(data) == MANAGERS
     assert with_managers({"metadata": {"name": "x"}}, MANAGERS) == data
     assert with_managers(data, {}) == {"metadata": {"name": "x"}}
-    assert managers_of({}) == {}
+    assert decode_managers({}) == {}
 
 
 @pytest.mark.parametrize(
@@ -60,32 +60,34 @@ def test_they_are_read_and_written() -> None:
         [ENTRIES[0] | {"fieldsV1": {"f:a": 1}}],
     ],
 )
-def test_what_is_none_is_refused(wrong: object) -> None:
+def test_invalid_managed_fields_are_an_error(wrong: object) -> None:
     with pytest.raises(ValueError, match=r"managedFields|Expected|not a set"):
-        managers_of({"metadata": {"managedFields": wrong}})
+        decode_managers({"metadata": {"managedFields": wrong}})
 
 
 @pytest.mark.parametrize(
-    ("said", "is_reset"), [([], True), ([{}], True), (None, False), ([{}, {}], False), (ENTRIES, False)]
+    ("said", "expected"), [([], True), ([{}], True), (None, False), ([{}, {}], False), (ENTRIES, False)]
 )
-def test_an_empty_list_takes_them_all_away(said: object, is_reset: bool) -> None:
-    assert are_reset({"metadata": {} if said is None else {"managedFields": said}}) == is_reset
+def test_empty_list_resets_managed_fields(said: object, expected: bool) -> None:
+    assert is_reset({"metadata": {} if said is None else {"managedFields": said}}) == expected
 
 
-def test_owners_in_words() -> None:
+def test_owner_is_formatted() -> None:
     assert str(Owner("kubectl", UPDATE, "apps/v1", "scale")) == '"kubectl" with subresource "scale" using apps/v1'
     assert str(Owner("me", APPLY, "")) == '"me"'
 
 
-def test_the_oldest_of_too_many_become_one() -> None:
+def test_oldest_of_too_many_updaters_are_merged() -> None:
     managers = {
-        Owner(f"m{number:02}", UPDATE, "v1"): Managed("v1", read({f"f:{number:02}": {}}), f"t{number:02}")
+        Owner(f"m{number:02}", UPDATE, "v1"): ManagedFields(
+            "v1", decode_fields({f"f:{number:02}": {}}), f"t{number:02}"
+        )
         for number in range(12)
     }
     applier = Owner("me", APPLY, "")
-    managers[applier] = Managed("v1", read({"f:x": {}}), "t00")
-    left = capped(managers)
+    managers[applier] = ManagedFields("v1", decode_fields({"f:x": {}}), "t00")
+    left = cap_updaters(managers)
     assert [owner.manager for owner in sorted(left)] == ["ancient-changes", *(f"m{n:02}" for n in range(3, 12)), "me"]
     ancient = left[Owner("ancient-changes", UPDATE, "v1")]
-    assert (ancient.fields, ancient.time) == (read({"f:00": {}, "f:01": {}, "f:02": {}}), "t02")
-    assert capped(left) == left
+    assert (ancient.fields, ancient.time) == (decode_fields({"f:00": {}, "f:01": {}, "f:02": {}}), "t02")
+    assert cap_updaters(left) == left

@@ -6,44 +6,44 @@ from functools import reduce
 
 import pytest
 
-from kframework.fake_api.apply.shapes import ABSENT, ANY, ONE_VALUE, Elements, Fields, Shape, shape_of
-from kframework.fake_api.custom.definitions import defined
+from kframework.fake_api.apply.shapes import ABSENT, ATOMIC, UNTYPED, ListShape, MergeShape, StructShape, resource_shape
+from kframework.fake_api.custom.definitions import defined_resources
 from kframework.objects import Pod
 from tests.fake_api.custom.test_definitions.test_definitions import definition, read
 from tests.fake_api.serving import Json, served_as
 from tests.support.declared import Gang
 
-POD = shape_of(served_as(Pod))
+POD = resource_shape(served_as(Pod))
 
 
-def at(shape: Shape, path: str) -> Shape:
-    return reduce(lambda place, element: place.below(element).shape, path.split("/"), shape)
+def descend(shape: MergeShape, path: str) -> MergeShape:
+    return reduce(lambda place, element: place.child(element).shape, path.split("/"), shape)
 
 
 @pytest.mark.parametrize(
     ("path", "shape"),
     [
-        ("f:spec", Fields),
-        ("f:spec/f:containers", Elements),
-        ('f:spec/f:containers/k:{"name":"c"}/f:ports', Elements),
-        ('f:spec/f:containers/k:{"name":"c"}/f:resources/f:limits', Fields),
-        ("f:metadata/f:labels", Fields),
-        ("f:metadata/f:finalizers", Elements),
-        ("f:metadata/f:managedFields", Shape),
-        ("f:spec/f:nodeSelector", Shape),
-        ("f:spec/f:tolerations", Shape),
-        ("f:spec/f:nodeName", Shape),
+        ("f:spec", StructShape),
+        ("f:spec/f:containers", ListShape),
+        ('f:spec/f:containers/k:{"name":"c"}/f:ports', ListShape),
+        ('f:spec/f:containers/k:{"name":"c"}/f:resources/f:limits', StructShape),
+        ("f:metadata/f:labels", StructShape),
+        ("f:metadata/f:finalizers", ListShape),
+        ("f:metadata/f:managedFields", MergeShape),
+        ("f:spec/f:nodeSelector", MergeShape),
+        ("f:spec/f:tolerations", MergeShape),
+        ("f:spec/f:nodeName", MergeShape),
     ],
 )
-def test_a_pod(path: str, shape: type[Shape]) -> None:
-    assert type(at(POD, path)) is shape
+def test_pod_fields_have_shapes(path: str, shape: type[MergeShape]) -> None:
+    assert type(descend(POD, path)) is shape
 
 
-def test_what_a_pod_always_has() -> None:
-    assert POD.always("f:spec") == {}
-    assert at(POD, "f:spec").always("f:containers") == []
-    assert at(POD, "f:spec").always("f:volumes") is ABSENT
-    assert at(POD, "f:spec").always("f:securityContext") is ABSENT
+def test_pod_structs_always_exist() -> None:
+    assert POD.implied_value("f:spec") == {}
+    assert descend(POD, "f:spec").implied_value("f:containers") == []
+    assert descend(POD, "f:spec").implied_value("f:volumes") is ABSENT
+    assert descend(POD, "f:spec").implied_value("f:securityContext") is ABSENT
 
 
 SCHEMA: Json = {
@@ -72,34 +72,34 @@ SCHEMA: Json = {
 }
 
 
-def custom(schema: Json) -> Shape:
+def custom(schema: Json) -> MergeShape:
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    (resource,) = defined(read(definition(versions=[version])))
-    return shape_of(resource)
+    (resource,) = defined_resources(read(definition(versions=[version])))
+    return resource_shape(resource)
 
 
-def test_a_custom_resource() -> None:
-    spec = at(custom(SCHEMA), "f:spec")
-    assert [at(spec, f"f:{name}") for name in ("atomic", "list", "number")] == [ONE_VALUE] * 3
-    assert at(spec, "f:any") is ANY
-    assert at(spec, "f:others/f:x") is ONE_VALUE
-    named = at(spec, "f:map")
-    assert isinstance(named, Elements)
+def test_custom_resource_fields_have_shapes() -> None:
+    spec = descend(custom(SCHEMA), "f:spec")
+    assert [descend(spec, f"f:{name}") for name in ("atomic", "list", "number")] == [ATOMIC] * 3
+    assert descend(spec, "f:any") is UNTYPED
+    assert descend(spec, "f:others/f:x") is ATOMIC
+    named = descend(spec, "f:map")
+    assert isinstance(named, ListShape)
     assert named.name({"name": "a"}) == 'k:{"name":"a","side":"left"}'
-    elements = at(spec, "f:set")
-    assert isinstance(elements, Elements)
+    elements = descend(spec, "f:set")
+    assert isinstance(elements, ListShape)
     assert elements.name("a") == 'v:"a"'
     for name, may_have_any in (("open", True), ("object", True), ("others", True)):
-        shape = at(spec, f"f:{name}")
-        assert isinstance(shape, Fields)
+        shape = descend(spec, f"f:{name}")
+        assert isinstance(shape, StructShape)
         assert (shape.others is not None) == may_have_any
-    assert isinstance(spec, Fields)
+    assert isinstance(spec, StructShape)
     assert spec.others is None
-    assert spec.always("f:map") is ABSENT
-    assert type(at(custom(SCHEMA), "f:metadata/f:finalizers")) is Elements
+    assert spec.implied_value("f:map") is ABSENT
+    assert type(descend(custom(SCHEMA), "f:metadata/f:finalizers")) is ListShape
 
 
-def test_a_kind_of_which_nothing_is_known_has_metadata() -> None:
-    gang = shape_of(served_as(Gang))
-    assert type(at(gang, "f:metadata/f:finalizers")) is Elements
-    assert at(gang, "f:spec") is ANY
+def test_unknown_kind_has_metadata() -> None:
+    gang = resource_shape(served_as(Gang))
+    assert type(descend(gang, "f:metadata/f:finalizers")) is ListShape
+    assert descend(gang, "f:spec") is UNTYPED

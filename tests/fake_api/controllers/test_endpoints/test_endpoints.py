@@ -113,7 +113,7 @@ async def test_a_port_by_name_is_the_one_that_each_pod_has_for_it() -> None:
         (True, (True, False, False), (True, True, True), [(["a", "b", "c"], [], [8080])]),
     ],
 )
-async def test_what_is_not_ready_or_ends_is_told_apart(
+async def test_unready_and_terminating_pods_are_marked(
     early: bool, unready_pod: tuple[bool, ...], ending_pod: tuple[bool, ...], subsets: object
 ) -> None:
     web = service(HTTP, publish_not_ready_addresses=early)
@@ -147,7 +147,7 @@ async def test_a_slice_has_a_hundred_endpoints_and_they_stay_in_it() -> None:
         pytest.param({"type": "ExternalName"}, [], 0, id="elsewhere"),
     ],
 )
-async def test_services_without_pods(spec: dict[str, Any], slices: list[int], found: int) -> None:
+async def test_service_without_pods_has_empty_endpoints(spec: dict[str, Any], slices: list[int], found: int) -> None:
     async with acting(service(HTTP, **spec)) as memory:
         assert [len(each.endpoints) for each in memory.objects(EndpointSlice)] == slices
         assert len(memory.objects(Endpoints)) == found
@@ -156,7 +156,7 @@ async def test_services_without_pods(spec: dict[str, Any], slices: list[int], fo
         assert len(endpoints(memory)) == found
 
 
-async def test_headless_services_say_so() -> None:
+async def test_headless_services_are_labelled() -> None:
     async with acting(service(cluster_ip="None"), pod("a")) as memory:
         assert all(
             "service.kubernetes.io/headless" in each.metadata.labels
@@ -165,7 +165,7 @@ async def test_headless_services_say_so() -> None:
         assert addresses(memory) == [(["a"], [], [])]
 
 
-async def test_they_go_with_their_service_and_come_again_without_it() -> None:
+async def test_endpoints_are_deleted_with_their_service_and_recreated_otherwise() -> None:
     async with acting(service(HTTP), pod("a")) as memory:
         (before,) = memory.objects(EndpointSlice)
         memory.remove(EndpointSlice, before.metadata.name)
@@ -176,7 +176,7 @@ async def test_they_go_with_their_service_and_come_again_without_it() -> None:
         assert [*memory.objects(EndpointSlice), *memory.objects(Endpoints)] == []
 
 
-async def test_another_selector_is_another_set_of_pods() -> None:
+async def test_changed_selector_changes_the_endpoints() -> None:
     async with acting(service(HTTP), pod("a"), pod("b", app="other")) as memory:
         memory.merge(Service, "web", {"spec": {"selector": {"app": "other"}}})
         await asyncio.sleep(1)
@@ -184,6 +184,6 @@ async def test_another_selector_is_another_set_of_pods() -> None:
 
 
 @pytest.mark.parametrize(("name", "left"), [("-endpoints", (0, 1)), ("-endpointslice", (1, 0))])
-async def test_each_can_be_switched_off(name: str, left: tuple[int, int]) -> None:
+async def test_each_controller_can_be_disabled(name: str, left: tuple[int, int]) -> None:
     async with acting(Node(metadata=ObjectMeta(name="n1")), service(HTTP), controllers=["*", name]) as memory:
         assert (len(memory.objects(Endpoints)), len(memory.objects(EndpointSlice))) == left

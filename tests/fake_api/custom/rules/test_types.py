@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from kframework.cel.values import Duration, KeyedList, Timestamp
-from kframework.fake_api.custom.rules.types import Fields, as_resource, declared_type, escaped, seen, written_names
+from kframework.cel.values import CelDuration, KeyedList, Timestamp
+from kframework.fake_api.custom.rules.types import (
+    Fields,
+    declared_type,
+    escape_name,
+    property_names,
+    to_cel_value,
+    with_object_fields,
+)
 
 TEXT = {"type": "string"}
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"max-size": {"type": "integer"}, "if": {"type": "boolean"}}}
@@ -35,11 +42,11 @@ OBJECT: dict[str, Any] = {"type": "object", "properties": {"max-size": {"type": 
         ({"type": "object", "additionalProperties": {"x-kubernetes-preserve-unknown-fields": True}}, "None"),
     ],
 )
-def test_types(schema: dict[str, Any], written: str) -> None:
+def test_schema_has_a_cel_type(schema: dict[str, Any], written: str) -> None:
     assert str(declared_type(schema, "self", {})) == written
 
 
-def test_objects_have_fields_where_rules_can_name_them() -> None:
+def test_object_type_has_expressible_fields() -> None:
     fields: Fields = {}
     properties = {"spec": OBJECT, "a b": TEXT, "free": {"x-kubernetes-preserve-unknown-fields": True}}
     declared_type({"type": "object", "properties": properties}, "self", fields)
@@ -51,15 +58,15 @@ def test_objects_have_fields_where_rules_can_name_them() -> None:
 
 def test_a_whole_object_has_a_kind_and_a_name() -> None:
     fields: Fields = {}
-    declared_type(as_resource({"type": "object"}), "self", fields)
+    declared_type(with_object_fields({"type": "object"}), "self", fields)
     names = {type.name: set(own) for type, own in fields.items()}
     assert names == {"self": {"apiVersion", "kind", "metadata"}, "self.metadata": {"name", "generateName"}}
 
 
-def test_a_schema_that_tells_more_of_the_metadata_keeps_it() -> None:
+def test_schema_with_metadata_keeps_it() -> None:
     metadata = {"type": "object", "properties": dict.fromkeys(("name", "generateName", "labels"), TEXT)}
     schema = {"type": "object", "properties": {"apiVersion": TEXT, "kind": TEXT, "metadata": metadata}}
-    assert as_resource(schema) is schema
+    assert with_object_fields(schema) is schema
 
 
 @pytest.mark.parametrize(
@@ -70,7 +77,7 @@ def test_a_schema_that_tells_more_of_the_metadata_keeps_it() -> None:
         ({"type": "boolean"}, True, True),
         ({"x-kubernetes-int-or-string": True}, "50%", "50%"),
         (TEXT | {"format": "byte"}, "QUI=", b"AB"),
-        (TEXT | {"format": "duration"}, "1m", Duration(60 * 10**9)),
+        (TEXT | {"format": "duration"}, "1m", CelDuration(60 * 10**9)),
         (TEXT | {"format": "date"}, "1970-01-02", Timestamp(86_400 * 10**9)),
         (TEXT | {"format": "date-time"}, "1970-01-01T01:00:00+01:00", Timestamp(0)),
         ({"type": "object", "properties": {"a-b": TEXT, "c": TEXT}}, {"a-b": "x", "c": None}, {"a__dash__b": "x"}),
@@ -81,14 +88,14 @@ def test_a_schema_that_tells_more_of_the_metadata_keeps_it() -> None:
         ({"x-kubernetes-preserve-unknown-fields": True}, {"a-b": [1]}, {"a__dash__b": [1]}),
     ],
 )
-def test_values(schema: dict[str, Any], value: object, found: object) -> None:
-    assert repr(seen(schema, value)) == repr(found) or seen(schema, value) == found
+def test_value_is_converted_to_cel(schema: dict[str, Any], value: object, found: object) -> None:
+    assert repr(to_cel_value(schema, value)) == repr(found) or to_cel_value(schema, value) == found
 
 
 def test_lists_are_sets_or_maps_where_the_schema_says_so() -> None:
     items = {"type": "object", "properties": {"host-port": {"type": "integer"}}}
-    as_set = seen({"type": "array", "x-kubernetes-list-type": "set", "items": TEXT}, ["a"])
-    as_map = seen(
+    as_set = to_cel_value({"type": "array", "x-kubernetes-list-type": "set", "items": TEXT}, ["a"])
+    as_map = to_cel_value(
         {
             "type": "array",
             "x-kubernetes-list-type": "map",
@@ -116,11 +123,11 @@ def test_lists_are_sets_or_maps_where_the_schema_says_so() -> None:
         ("größe", None),
     ],
 )
-def test_names(name: str, written: str | None) -> None:
-    assert escaped(name) == written
+def test_names_are_escaped(name: str, written: str | None) -> None:
+    assert escape_name(name) == written
 
 
-def test_words_of_the_language_may_be_written_as_they_are() -> None:
-    assert written_names("if") == ("__if__", "if")
-    assert written_names("size") == ("size",)
-    assert written_names("a b") == ()
+def test_reserved_words_may_be_used_unescaped() -> None:
+    assert property_names("if") == ("__if__", "if")
+    assert property_names("size") == ("size",)
+    assert property_names("a b") == ()

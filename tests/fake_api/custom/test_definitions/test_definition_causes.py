@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.custom.definitions import causes_of, named
+from kframework.fake_api.custom.definitions import definition_causes, fill_names
 
 
 def definition(schema: Any = None, **changes: Any) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def definition(schema: Any = None, **changes: Any) -> dict[str, Any]:
         "scope": "Namespaced",
         "versions": [version],
     }
-    return named({"metadata": {"name": "widgets.example.com"}, "spec": spec | changes})
+    return fill_names({"metadata": {"name": "widgets.example.com"}, "spec": spec | changes})
 
 
 SCHEMA = "spec.versions[0].schema.openAPIV3Schema"
@@ -59,8 +59,8 @@ def of_field(**schema: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_wrong(changed: dict[str, Any], found: list[str]) -> None:
-    told = list(map(str, causes_of(changed)))
+def test_invalid_definition_has_causes(changed: dict[str, Any], found: list[str]) -> None:
+    told = list(map(str, definition_causes(changed)))
     assert len(told) == len(found), told
     assert all(text.startswith(beginning) for text, beginning in zip(told, found, strict=True)), told
 
@@ -69,4 +69,4 @@ def test_names_follow_from_the_kind() -> None:
     spec = definition()["spec"]
     assert spec["names"] == {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}
     assert spec["conversion"] == {"strategy": "None"}
-    assert named({"spec": {}}) == {"spec": {}}
+    assert fill_names({"spec": {}}) == {"spec": {}}

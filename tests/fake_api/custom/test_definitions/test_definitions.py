@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.fake_api.custom.definitions import CustomResourceDefinition, accepted, defined
+from kframework.fake_api.custom.definitions import CustomResourceDefinition, defined_resources, establish
 from kframework.objects import kind_of
 from kframework.objects.codec import convert
 from tests.fake_api.serving import MERGE, TABLE, Json, Served
@@ -33,24 +33,24 @@ def read(document: Json) -> CustomResourceDefinition:
     return convert(document, kind_of(CustomResourceDefinition))
 
 
-def test_what_a_definition_serves() -> None:
-    newer, older = defined(read(definition()))
+def test_definition_serves_its_versions() -> None:
+    newer, older = defined_resources(read(definition()))
     assert (newer.kind.api_version, newer.kind.name, newer.kind.plural) == ("example.dev/v1", "Widget", "widgets")
     assert (newer.singular, newer.short_names, newer.subresources) == ("widget", ("wd",), frozenset({"status"}))
-    assert newer.stored is newer.kind is older.stored
+    assert newer.storage_kind is newer.kind is older.storage_kind
     assert not older.subresources
-    assert older.shown({"apiVersion": "example.dev/v1", "a": 1}) == {"apiVersion": "example.dev/v1beta1", "a": 1}
-    assert older.read({"apiVersion": "example.dev/v1beta1"}) == {"apiVersion": "example.dev/v1"}
-    (again, _) = defined(read(definition()))
-    assert again.stored is newer.stored
+    assert older.to_view({"apiVersion": "example.dev/v1", "a": 1}) == {"apiVersion": "example.dev/v1beta1", "a": 1}
+    assert older.from_view({"apiVersion": "example.dev/v1beta1"}) == {"apiVersion": "example.dev/v1"}
+    (again, _) = defined_resources(read(definition()))
+    assert again.storage_kind is newer.storage_kind
 
 
 def test_a_definition_without_versions_serves_nothing() -> None:
-    assert list(defined(read(definition(versions=[])))) == []
+    assert list(defined_resources(read(definition(versions=[])))) == []
 
 
-def test_the_status_says_that_it_is_served() -> None:
-    status = accepted(definition(), "now")["status"]
+def test_status_says_that_the_kind_is_served() -> None:
+    status = establish(definition(), "now")["status"]
     assert isinstance(status, dict)
     assert [(each["type"], each["status"]) for each in status["conditions"]] == [
         ("NamesAccepted", "True"),
@@ -59,7 +59,7 @@ def test_the_status_says_that_it_is_served() -> None:
     assert status["storedVersions"] == ["v1"]
 
 
-async def test_a_posted_definition_makes_its_kind_a_served_one() -> None:
+async def test_posted_definition_is_served() -> None:
     served = Served()
     widgets = "/apis/example.dev/v1/namespaces/default/widgets"
     assert (await served.send("GET", widgets)).status == 404
@@ -97,7 +97,7 @@ async def test_a_definition_says_how_its_kind_is_printed() -> None:
     assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Age"]
 
 
-async def test_custom_resources_go_with_their_definition() -> None:
+async def test_custom_resources_are_deleted_with_their_definition() -> None:
     served = Served()
     await served.ask("POST", DEFINITIONS, definition(scope="Cluster"))
     widgets = "/apis/example.dev/v1/widgets"
@@ -108,7 +108,7 @@ async def test_custom_resources_go_with_their_definition() -> None:
     assert (await served.ask("GET", widgets))["items"] == []
 
 
-async def test_a_changed_definition_serves_what_it_says_now() -> None:
+async def test_changed_definition_takes_effect() -> None:
     served = Served()
     await served.ask("POST", DEFINITIONS, definition())
     only = {"spec": {"versions": [{"name": "v1", "served": True, "storage": True, "schema": ANYTHING}]}}
@@ -167,7 +167,7 @@ async def test_objects_are_pruned_filled_in_and_checked() -> None:
     assert (await served.refused("PATCH", f"{OBJECTS}/a", patch, content_type=MERGE))[0] == 422
 
 
-async def test_a_definition_that_is_wrong_is_refused() -> None:
+async def test_invalid_definition_is_rejected() -> None:
     wrong = definition(scope="Global", group="example.org")
     status, reason, message = await Served().refused("POST", DEFINITIONS, wrong)
     assert (status, reason) == (422, "Invalid")
@@ -176,7 +176,7 @@ async def test_a_definition_that_is_wrong_is_refused() -> None:
     )
 
 
-async def test_a_name_that_another_has_is_not_served() -> None:
+async def test_conflicting_name_is_not_served() -> None:
     served = await with_schema()
     names = {"kind": "Gadget", "plural": "gadgets", "shortNames": ["wd", "gd"]}
     other = definition(names=names) | {"metadata": {"name": "gadgets.example.dev"}}

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.errors import ClusterError
-from kframework.fake_api.patch.patches import LARGEST_COPIES, MOST_OPERATIONS, json_patch
+from kframework.fake_api.patch.patches import MAX_COPIED_BYTES, MAX_OPERATIONS, json_patch
 
-Document = dict[str, object]
+ApiDocument = dict[str, object]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ Document = dict[str, object]
         ),
     ],
 )
-def test_operations_are_done(document: Document, operations: list[object], expected: Document) -> None:
+def test_operations_are_applied(document: ApiDocument, operations: list[object], expected: ApiDocument) -> None:
     before = deepcopy((document, operations))
     assert json_patch(document, operations) == expected
     assert (document, operations) == before
@@ -90,21 +90,21 @@ def test_operations_are_done(document: Document, operations: list[object], expec
         ({"foo": "bar"}, {"op": "add", "path": "/foo/bat", "value": "qux"}, "/foo/bat does not exist"),
         ({}, {"op": "remove", "path": "/a"}, "/a does not exist"),
         ({}, {"op": "replace", "path": "/a", "value": 1}, "/a does not exist"),
-        ({"a": [1]}, {"op": "add", "path": "/a/2", "value": 1}, "/a/2 is no place in a list of 2"),
-        ({"a": [1]}, {"op": "remove", "path": "/a/-"}, "/a/- is no place in a list of 1"),
-        ({"a": [1]}, {"op": "remove", "path": "/a/01"}, "/a/01 is no place in a list of 1"),
-        ({"a": [1]}, {"op": "remove", "path": "/a/-1"}, "/a/-1 is no place in a list of 1"),
+        ({"a": [1]}, {"op": "add", "path": "/a/2", "value": 1}, "/a/2 is not an index of a list of 2"),
+        ({"a": [1]}, {"op": "remove", "path": "/a/-"}, "/a/- is not an index of a list of 1"),
+        ({"a": [1]}, {"op": "remove", "path": "/a/01"}, "/a/01 is not an index of a list of 1"),
+        ({"a": [1]}, {"op": "remove", "path": "/a/-1"}, "/a/-1 is not an index of a list of 1"),
         ({"a": []}, {"op": "remove", "path": "/a/0"}, "/a/0: the list is empty"),
         ({"a": {}}, {"op": "move", "from": "/a", "path": "/a/b"}, "/a cannot be moved into itself"),
         ({"a": {}}, {"op": "remove", "path": ""}, "the document as a whole cannot be removed"),
     ],
 )
-def test_an_operation_that_does_not_fit_is_refused(document: Document, operation: Document, message: str) -> None:
+def test_operation_that_does_not_match_is_rejected(document: ApiDocument, operation: ApiDocument, message: str) -> None:
     before = deepcopy(document)
     with pytest.raises(ClusterError) as refused:
         json_patch(document, [{"op": "add", "path": "/first", "value": 1}, operation])
     assert (refused.value.status, refused.value.reason) == (422, "Invalid")
-    assert str(refused.value) == f"the patch does not fit: {message}"
+    assert str(refused.value) == f"cannot apply the patch: {message}"
     assert document == before
 
 
@@ -123,23 +123,23 @@ def test_an_operation_that_does_not_fit_is_refused(document: Document, operation
         [{"op": ["add"], "path": "/a", "value": 1}],
     ],
 )
-def test_what_is_no_patch_is_a_bad_request(operations: object) -> None:
+def test_malformed_patch_is_a_bad_request(operations: object) -> None:
     with pytest.raises(ClusterError, match="error decoding patch") as refused:
         json_patch({"a": 1}, operations)
     assert refused.value.status == 400
 
 
-def test_a_patch_can_do_only_so_much() -> None:
+def test_patch_has_a_limit_of_operations() -> None:
     test = {"op": "test", "path": "/a", "value": ["0123456789"]}
-    assert json_patch({"a": ["0123456789"]}, [test] * MOST_OPERATIONS)
+    assert json_patch({"a": ["0123456789"]}, [test] * MAX_OPERATIONS)
     with pytest.raises(ClusterError) as refused:
-        json_patch({}, [test] * (MOST_OPERATIONS + 1))
+        json_patch({}, [test] * (MAX_OPERATIONS + 1))
     assert refused.value.status == 413
 
 
-def test_copies_cannot_double_a_document_again_and_again() -> None:
+def test_copies_have_a_size_limit() -> None:
     doubling = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 60
-    with pytest.raises(ClusterError, match=f"may take {LARGEST_COPIES} bytes") as refused:
+    with pytest.raises(ClusterError, match=f"may take {MAX_COPIED_BYTES} bytes") as refused:
         json_patch({"a": ["0123456789"]}, doubling)
     assert refused.value.status == 413
 
@@ -163,7 +163,7 @@ def pointers(value: object, prefix: str = "") -> list[str]:
 
 
 @given(document=st.dictionaries(st.sampled_from(["a", "b/c", "~0", ""]), values, max_size=3), data=st.data())
-def test_what_is_removed_can_be_put_back(document: Document, data: st.DataObject) -> None:
+def test_removed_value_can_be_added_again(document: ApiDocument, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(pointers(document)))
     found = json_patch(
         {}, [{"op": "add", "path": "/v", "value": document}, {"op": "copy", "from": f"/v{path}", "path": "/f"}]

@@ -13,9 +13,9 @@ from kframework.errors import ClusterError
 from kframework.fake_api.patch.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, apply_patch
 from kframework.in_memory.admission import merge_patch
 
-Document = dict[str, object]
+ApiDocument = dict[str, object]
 
-POD: Document = {
+POD: ApiDocument = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "a"},
@@ -66,7 +66,7 @@ def difference(old: object, new: object) -> object:
 
 
 @given(old=documents, new=documents)
-def test_the_difference_of_two_documents_makes_one_of_the_other(old: Document, new: Document) -> None:
+def test_the_difference_of_two_documents_makes_one_of_the_other(old: ApiDocument, new: ApiDocument) -> None:
     assert merge_patch(old, difference(old, new)) == new
 
 
@@ -79,7 +79,7 @@ def test_the_difference_of_two_documents_makes_one_of_the_other(old: Document, n
         ("Application/Merge-Patch+JSON; charset=utf-8", {}, "x"),
     ],
 )
-def test_the_content_type_says_the_form(content_type: str, patch: object, image: str) -> None:
+def test_content_type_selects_the_form(content_type: str, patch: object, image: str) -> None:
     patched = apply_patch(POD, msgspec.json.encode(patch), content_type)
     assert patched == {**POD, "spec": {"containers": [{"name": "main", "image": image}]}}
 
@@ -104,8 +104,8 @@ def test_the_content_type_says_the_form(content_type: str, patch: object, image:
         ("", b"{}", 415),
     ],
 )
-def test_what_cannot_be_applied_is_refused(content_type: str, patch: bytes, status: int) -> None:
-    deep: Document = {}
+def test_inapplicable_patch_is_rejected(content_type: str, patch: bytes, status: int) -> None:
+    deep: ApiDocument = {}
     for _ in range(600):
         deep = {"a": deep}
     with pytest.raises(ClusterError) as refused:
@@ -127,8 +127,8 @@ def test_what_cannot_be_applied_is_refused(content_type: str, patch: bytes, stat
         ("snapshot.storage.k8s.io/v1", False),
     ],
 )
-def test_only_kinds_of_kubernetes_itself_take_strategic_patches(api_version: str, takes: bool) -> None:
-    document: Document = {"apiVersion": api_version, "kind": "Thing"}
+def test_custom_resources_reject_strategic_patches(api_version: str, takes: bool) -> None:
+    document: ApiDocument = {"apiVersion": api_version, "kind": "Thing"}
     try:
         assert apply_patch(document, b'{"a":1}', STRATEGIC_MERGE_PATCH) == {**document, "a": 1}
         taken = True

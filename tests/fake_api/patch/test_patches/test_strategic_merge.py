@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from kframework.errors import ClusterError
 from kframework.fake_api.patch.patches import strategic_merge
 
-Document = dict[str, object]
+ApiDocument = dict[str, object]
 
 
-def pod(**spec: object) -> Document:
+def pod(**spec: object) -> ApiDocument:
     return {"apiVersion": "v1", "kind": "Pod", "spec": spec}
 
 
@@ -138,9 +138,9 @@ def named(*names: str) -> list[object]:
         ),
     ],
 )
-def test_patches_merge(spec: Document, patch: Document, expected: Document) -> None:
+def test_patches_merge(spec: ApiDocument, patch: ApiDocument, expected: ApiDocument) -> None:
     document = pod(**spec)
-    change: Document = {"spec": patch}
+    change: ApiDocument = {"spec": patch}
     before = deepcopy((document, change))
     assert strategic_merge(document, change) == pod(**expected)
     assert (document, change) == before
@@ -164,14 +164,14 @@ def test_patches_merge(spec: Document, patch: Document, expected: Document) -> N
         ({"finalizers": None}, None),
     ],
 )
-def test_sets_of_strings_merge(patch: Document, expected: list[str] | None) -> None:
-    document: Document = {"kind": "Widget", "metadata": {"finalizers": ["a", "b"]}}
+def test_sets_of_strings_merge(patch: ApiDocument, expected: list[str] | None) -> None:
+    document: ApiDocument = {"kind": "Widget", "metadata": {"finalizers": ["a", "b"]}}
     metadata = strategic_merge(document, {"metadata": patch})["metadata"]
     assert metadata == ({"finalizers": expected} if expected else {})
 
 
 def test_the_selector_of_a_budget_is_replaced() -> None:
-    budget: Document = {
+    budget: ApiDocument = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
@@ -180,8 +180,8 @@ def test_the_selector_of_a_budget_is_replaced() -> None:
     assert patched["spec"] == {"minAvailable": 1, "selector": {"matchLabels": {"c": "d"}}}
 
 
-def test_what_kubectl_taint_and_cordon_send() -> None:
-    node: Document = {
+def test_patches_of_kubectl_taint_and_cordon_merge() -> None:
+    node: ApiDocument = {
         "apiVersion": "v1",
         "kind": "Node",
         "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}], "podCIDR": "10.0.0.0/24"},
@@ -196,16 +196,16 @@ def test_what_kubectl_taint_and_cordon_send() -> None:
     }
 
 
-def test_what_kube_scheduler_sends_for_a_condition() -> None:
-    ready: Document = {"type": "Ready", "status": "False"}
-    document: Document = {
+def test_condition_patch_of_kube_scheduler_merges() -> None:
+    ready: ApiDocument = {"type": "Ready", "status": "False"}
+    document: ApiDocument = {
         "apiVersion": "v1",
         "kind": "Pod",
         "status": {"phase": "Pending", "conditions": [ready]},
     }
-    condition: Document = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    condition: ApiDocument = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     order = [{"type": "Ready"}, {"type": "PodScheduled"}]
-    change: Document = {
+    change: ApiDocument = {
         "$setElementOrder/conditions": order,
         "conditions": [{**condition, "lastProbeTime": None}],
         "nominatedNodeName": "n1",
@@ -241,7 +241,7 @@ def test_what_kube_scheduler_sends_for_a_condition() -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_a_bad_request(patch: Document, message: str) -> None:
+def test_invalid_directive_is_a_bad_request(patch: ApiDocument, message: str) -> None:
     with pytest.raises(ClusterError) as refused:
         strategic_merge(pod(containers=named("a", "b"), nodeSelector={"a": "b"}), {"spec": patch})
     assert refused.value.status == 400
@@ -263,7 +263,7 @@ def test_an_order_is_kept_and_the_rest_keeps_its_own(original: list[str], order:
 
 
 @given(original=lists, wanted=lists)
-def test_what_kubectl_apply_works_out_makes_one_list_of_the_other(original: list[str], wanted: list[str]) -> None:
+def test_patch_of_kubectl_apply_turns_one_list_into_the_other(original: list[str], wanted: list[str]) -> None:
     deletions = [{"name": name, "$patch": "delete"} for name in original if name not in wanted]
     additions = [{"name": name, "image": "new"} for name in wanted if name not in original]
     patch = {"$setElementOrder/containers": named(*wanted), "containers": [*additions, *deletions]}

@@ -37,7 +37,7 @@ DOCUMENT: dict[str, object] = {
         ("nonsense", ".spec.word", None),
     ],
 )
-def test_a_cell_shows_what_is_of_the_type_of_its_column(type_name: str, path: str, cell: object) -> None:
+def test_cell_shows_a_value_of_its_columns_type(type_name: str, path: str, cell: object) -> None:
     column = PrinterColumn(name="STATUS", type=type_name, json_path=path, priority=1)
     laid_out = custom_layout((column,))
     assert [each["name"] for each in laid_out.columns] == ["Name", "STATUS"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.printers.custom_columns import json_path
+from kframework.fake_api.printers.custom_columns import compile_json_path
 
 DOCUMENT = {
     "metadata": {"annotations": {"a.b/c": "1"}, "labels": {"x.y": "z"}},
@@ -48,5 +48,5 @@ DOCUMENT = {
         (".status.conditions[?(@.n>1)].type", []),
     ],
 )
-def test_a_path_finds_what_stands_there(path: str, found: list[object]) -> None:
-    assert list(json_path(path)(DOCUMENT)) == found
+def test_path_finds_its_values(path: str, found: list[object]) -> None:
+    assert list(compile_json_path(path)(DOCUMENT)) == found

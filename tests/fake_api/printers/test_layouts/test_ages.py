@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.printers.layouts import age, human_duration, since
+from kframework.fake_api.printers.layouts import format_age, format_duration, format_elapsed
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 YEAR = 365 * DAY
@@ -35,7 +35,7 @@ YEAR = 365 * DAY
     ],
 )
 def test_durations_have_two_or_three_digits(seconds: float, expected: str) -> None:
-    assert human_duration(seconds) == expected
+    assert format_duration(seconds) == expected
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_durations_have_two_or_three_digits(seconds: float, expected: str) -> No
     ],
 )
 def test_an_age_is_counted_from_a_timestamp(timestamp: str, expected: str) -> None:
-    assert since(timestamp, 1767225690.0) == expected
+    assert format_elapsed(timestamp, 1767225690.0) == expected
 
 
 def test_the_age_of_an_object() -> None:
-    assert age({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}, 1767225605.0) == "5s"
+    assert format_age({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}, 1767225605.0) == "5s"

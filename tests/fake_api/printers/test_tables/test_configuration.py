@@ -6,7 +6,7 @@ import pytest
 
 from kframework.fake_api.printers.tables import CONFIGURATION
 
-Document = dict[str, object]
+ApiDocument = dict[str, object]
 
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
 CREATED = "2026-01-01T00:55:00Z"
@@ -63,6 +63,8 @@ RBAC = "rbac.authorization.k8s.io/v1"
         ("node.k8s.io/v1", "RuntimeClass", {"handler": "gvisor"}, ("a", "gvisor", "5m")),
     ],
 )
-def test_rows(api_version: str, kind: str, document: Document, expected: tuple[object, ...]) -> None:
+def test_objects_are_encoded_as_rows(
+    api_version: str, kind: str, document: ApiDocument, expected: tuple[object, ...]
+) -> None:
     document = {"metadata": {"name": "a", "creationTimestamp": CREATED}, **document}
     assert CONFIGURATION[api_version, kind].cells(document, NOW) == expected

@@ -6,13 +6,13 @@ import pytest
 
 from kframework.fake_api.printers.tables import NETWORKING
 
-Document = dict[str, object]
+ApiDocument = dict[str, object]
 
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
 GROUP = "networking.k8s.io/v1"
 
 
-def subset(count: int) -> Document:
+def subset(count: int) -> ApiDocument:
     return {"addresses": [{"ip": f"10.0.0.{number}"} for number in range(count)], "ports": [{"port": 80}]}
 
 
@@ -50,6 +50,8 @@ def subset(count: int) -> Document:
         (GROUP, "NetworkPolicy", {"spec": {"podSelector": {}}}, ("<none>",)),
     ],
 )
-def test_rows(api_version: str, kind: str, document: Document, expected: tuple[str, ...]) -> None:
+def test_objects_are_encoded_as_rows(
+    api_version: str, kind: str, document: ApiDocument, expected: tuple[str, ...]
+) -> None:
     document = {"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:55:00Z"}, **document}
     assert NETWORKING[api_version, kind].cells(document, NOW) == ("a", *expected, "5m")

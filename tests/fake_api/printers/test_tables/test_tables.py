@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.errors import ClusterError
-from kframework.fake_api.printers.tables import table
+from kframework.fake_api.printers.tables import build_table
 from kframework.objects import (
     KINDS,
     ApiObject,
@@ -25,35 +25,35 @@ from kframework.objects import (
     kind_of,
 )
 
-Document = dict[str, object]
+ApiDocument = dict[str, object]
 
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
-METADATA: Document = {"name": "a", "creationTimestamp": "2026-01-01T00:55:00Z"}
+METADATA: ApiDocument = {"name": "a", "creationTimestamp": "2026-01-01T00:55:00Z"}
 
 
-def of(struct: type[ApiObject]) -> Kind[ApiObject]:
+def api_kind(struct: type[ApiObject]) -> Kind[ApiObject]:
     return kind_of(struct)
 
 
-def columns(laid_out: Document) -> list[Document]:
+def parse_columns(laid_out: ApiDocument) -> list[ApiDocument]:
     found = laid_out["columnDefinitions"]
     assert isinstance(found, list)
     return found
 
 
-def rows(laid_out: Document) -> list[Document]:
+def rows(laid_out: ApiDocument) -> list[ApiDocument]:
     found = laid_out["rows"]
     assert isinstance(found, list)
     return found
 
 
-def printed(kind: type[ApiObject], document: Document, *, wide: bool = False) -> dict[str, object]:
+def printed(kind: type[ApiObject], document: ApiDocument, *, wide: bool = False) -> dict[str, object]:
     """Give what kubectl prints of a row, by the headers."""
-    laid_out = table(of(kind), [{"metadata": METADATA, **document}], NOW)
+    laid_out = build_table(api_kind(kind), [{"metadata": METADATA, **document}], NOW)
     (row,) = rows(laid_out)
     cells = row["cells"]
     assert isinstance(cells, list)
-    shown = zip(columns(laid_out), cells, strict=True)
+    shown = zip(parse_columns(laid_out), cells, strict=True)
     return {str(column["name"]).upper(): cell for column, cell in shown if wide or not column["priority"]}
 
 
@@ -251,7 +251,7 @@ COUNTS = {"NAME": "a", "DESIRED": 2, "CURRENT": 1, "READY": 0, "AGE": "5m", "CON
     ],
 )
 def test_a_kind_has_its_columns(
-    kind: type[ApiObject], document: Document, wide: bool, expected: dict[str, object]
+    kind: type[ApiObject], document: ApiDocument, wide: bool, expected: dict[str, object]
 ) -> None:
     assert printed(kind, document, wide=wide) == expected
 
@@ -264,7 +264,7 @@ def test_a_kind_has_its_columns(
         ({"type": "LoadBalancer"}, {}, "<pending>"),
     ],
 )
-def test_a_service_says_how_it_is_reached(spec: Document, status: Document, expected: str) -> None:
+def test_a_service_says_how_it_is_reached(spec: ApiDocument, status: ApiDocument, expected: str) -> None:
     assert printed(Service, {"spec": spec, "status": status})["EXTERNAL-IP"] == expected
 
 
@@ -274,26 +274,26 @@ def test_a_selector_that_makes_no_sense_is_an_error_in_its_cell() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.api_version}-{kind.name}")
 def test_an_empty_object_of_any_kind_fills_a_row(kind: Kind[ApiObject]) -> None:
-    laid_out = table(kind, [{}], NOW)
+    laid_out = build_table(kind, [{}], NOW)
     (row,) = rows(laid_out)
     assert isinstance(row["cells"], list)
-    assert len(row["cells"]) == len(columns(laid_out))
+    assert len(row["cells"]) == len(parse_columns(laid_out))
 
 
 def test_a_kind_without_columns_of_its_own_has_name_and_age() -> None:
     unknown: Kind[ApiObject] = Kind("Widget", "example.com/v1", "widgets", True, ApiObject)
-    (row,) = rows(laid_out := table(unknown, [{"metadata": METADATA}], NOW))
-    assert [column["name"] for column in columns(laid_out)] == ["Name", "Age"]
+    (row,) = rows(laid_out := build_table(unknown, [{"metadata": METADATA}], NOW))
+    assert [column["name"] for column in parse_columns(laid_out)] == ["Name", "Age"]
     assert row["cells"] == ["a", "5m"]
 
 
 def test_columns_say_what_they_are() -> None:
-    found = {column["name"]: column for column in columns(table(of(StatefulSet), [], NOW))}
+    found = {column["name"]: column for column in parse_columns(build_table(api_kind(StatefulSet), [], NOW))}
     assert found["Name"] == {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}
     assert found["Images"] == {"name": "Images", "type": "string", "format": "", "description": "", "priority": 1}
-    desired = columns(table(of(ReplicaSet), [], NOW))[1]
+    desired = parse_columns(build_table(api_kind(ReplicaSet), [], NOW))[1]
     assert (desired["name"], desired["type"]) == ("Desired", "integer")
-    assert [column["name"] for column in columns(table(of(Service), [], NOW))][4] == "Port(s)"
+    assert [column["name"] for column in parse_columns(build_table(api_kind(Service), [], NOW))][4] == "Port(s)"
 
 
 @pytest.mark.parametrize(
@@ -307,20 +307,20 @@ def test_columns_say_what_they_are() -> None:
         ("Object", {"object": {"kind": "Lease", "metadata": METADATA}}),
     ],
 )
-def test_a_row_carries_as_much_of_its_object_as_was_asked_for(include: str, expected: Document) -> None:
-    laid_out = table(of(Lease), [{"kind": "Lease", "metadata": METADATA}], NOW, include)
+def test_a_row_carries_as_much_of_its_object_as_was_asked_for(include: str, expected: ApiDocument) -> None:
+    laid_out = build_table(api_kind(Lease), [{"kind": "Lease", "metadata": METADATA}], NOW, include)
     assert (laid_out["kind"], laid_out["apiVersion"], laid_out["metadata"]) == ("Table", "meta.k8s.io/v1", {})
     assert rows(laid_out) == [{"cells": ["a", "", "5m"], **expected}]
 
 
 def test_a_row_can_carry_nothing_else() -> None:
     with pytest.raises(ClusterError, match="must be one of None, Metadata and Object") as refused:
-        table(of(Pod), [], NOW, "Everything")
+        build_table(api_kind(Pod), [], NOW, "Everything")
     assert refused.value.status == 400
 
 
 @pytest.mark.parametrize(("phase", "completed"), [("Succeeded", True), ("Failed", True), ("Running", False)])
 def test_the_row_of_a_pod_that_has_ended_says_so(phase: str, completed: bool) -> None:
-    (row,) = rows(table(of(Pod), [{"kind": "Pod", "status": {"phase": phase}}], NOW))
+    (row,) = rows(build_table(api_kind(Pod), [{"kind": "Pod", "status": {"phase": phase}}], NOW))
     condition = {"type": "Completed", "status": "True", "reason": phase}
     assert row.get("conditions") == ([condition] if completed else None)

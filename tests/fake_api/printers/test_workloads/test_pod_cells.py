@@ -6,7 +6,7 @@ import pytest
 
 from kframework.fake_api.printers.workloads import pod_cells
 
-Document = dict[str, object]
+ApiDocument = dict[str, object]
 
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
 CREATED = "2026-01-01T00:59:30Z"
@@ -15,27 +15,31 @@ GATED = {"type": "PodScheduled", "reason": "SchedulingGated"}
 INITIALIZED = {"type": "Initialized", "status": "True"}
 
 
-def container(state: Document | None = None, *, name: str = "main", restarts: int = 0, **more: object) -> Document:
+def container(
+    state: ApiDocument | None = None, *, name: str = "main", restarts: int = 0, **more: object
+) -> ApiDocument:
     return {"name": name, "state": state or {"running": {}}, "ready": state is None, "restartCount": restarts, **more}
 
 
-def setup(state: Document | None = None, restarts: int = 0) -> Document:
+def setup(state: ApiDocument | None = None, restarts: int = 0) -> ApiDocument:
     return container(state, name="setup", restarts=restarts)
 
 
-def ended(code: int = 0, reason: str = "", signal: int = 0) -> Document:
+def ended(code: int = 0, reason: str = "", signal: int = 0) -> ApiDocument:
     return {"terminated": {"exitCode": code, "reason": reason, "signal": signal}}
 
 
-def waits(reason: str) -> Document:
+def waits(reason: str) -> ApiDocument:
     return {"waiting": {"reason": reason}}
 
 
-def sidecar(*, started: bool = True, restarts: int = 0) -> Document:
+def sidecar(*, started: bool = True, restarts: int = 0) -> ApiDocument:
     return container(name="mesh", started=started, restarts=restarts)
 
 
-def pod(phase: str = "Running", *statuses: Document, init: tuple[Document, ...] = (), **status: object) -> Document:
+def pod(
+    phase: str = "Running", *statuses: ApiDocument, init: tuple[ApiDocument, ...] = (), **status: object
+) -> ApiDocument:
     return {
         "metadata": {"name": "a", "creationTimestamp": CREATED},
         "spec": {
@@ -92,7 +96,7 @@ def pod(phase: str = "Running", *statuses: Document, init: tuple[Document, ...] 
         ),
     ],
 )
-def test_every_state_has_a_word(document: Document, ready: str, word: str, restarts: str) -> None:
+def test_every_state_has_a_word(document: ApiDocument, ready: str, word: str, restarts: str) -> None:
     assert pod_cells(document, NOW)[:5] == ("a", ready, word, restarts, "30s")
 
 
@@ -108,7 +112,7 @@ def test_a_pod_that_is_being_deleted_says_so(phase: str, reason: str, word: str)
 
 def test_wide_columns_say_where_the_pod_is() -> None:
     assert pod_cells({}, NOW) == ("", "0/0", "Pending", "0", "<unknown>", *["<none>"] * 4)
-    document: Document = {
+    document: ApiDocument = {
         "spec": {"nodeName": "n1", "readinessGates": [{"conditionType": "X"}, {"conditionType": "Y"}]},
         "status": {
             "podIPs": [{"ip": "10.0.0.1"}, {"ip": "::1"}],

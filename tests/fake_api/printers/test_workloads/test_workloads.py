@@ -6,15 +6,15 @@ import pytest
 
 from kframework.fake_api.printers.workloads import WORKLOADS
 
-Document = dict[str, object]
+ApiDocument = dict[str, object]
 
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
-METADATA: Document = {"name": "a", "creationTimestamp": "2026-01-01T00:55:00Z"}
-TEMPLATE: Document = {"spec": {"containers": [{"name": "c", "image": "i:1"}, {"name": "d", "image": "j"}]}}
-SELECTOR: Document = {"matchLabels": {"app": "a"}}
+METADATA: ApiDocument = {"name": "a", "creationTimestamp": "2026-01-01T00:55:00Z"}
+TEMPLATE: ApiDocument = {"spec": {"containers": [{"name": "c", "image": "i:1"}, {"name": "d", "image": "j"}]}}
+SELECTOR: ApiDocument = {"matchLabels": {"app": "a"}}
 
 
-def cells(api_version: str, kind: str, document: Document) -> tuple[object, ...]:
+def cells(api_version: str, kind: str, document: ApiDocument) -> tuple[object, ...]:
     return WORKLOADS[api_version, kind].cells({"metadata": METADATA, **document}, NOW)
 
 
@@ -71,7 +71,9 @@ def cells(api_version: str, kind: str, document: Document) -> tuple[object, ...]
         ),
     ],
 )
-def test_rows(api_version: str, kind: str, document: Document, expected: tuple[object, ...]) -> None:
+def test_objects_are_encoded_as_rows(
+    api_version: str, kind: str, document: ApiDocument, expected: tuple[object, ...]
+) -> None:
     assert cells(api_version, kind, document) == expected
 
 
@@ -89,15 +91,15 @@ def test_rows(api_version: str, kind: str, document: Document, expected: tuple[o
                 "completionTime": "2026-01-01T00:58:09Z",
                 "conditions": [
                     {"type": "SuccessCriteriaMet", "status": "True"},
-                    {"type": "Complete", "status": "True"},
+                    {"type": "Completer", "status": "True"},
                 ],
             },
-            ("Complete", "1/1", "9s"),
+            ("Completer", "1/1", "9s"),
         ),
         ({}, {"conditions": [{"type": "Failed", "status": "True"}]}, ("Failed", "0/1", "")),
     ],
 )
-def test_jobs(spec: Document, status: Document, expected: tuple[str, ...]) -> None:
+def test_jobs(spec: ApiDocument, status: ApiDocument, expected: tuple[str, ...]) -> None:
     assert cells("batch/v1", "Job", {"spec": spec, "status": status})[1:4] == expected
 
 
@@ -106,19 +108,19 @@ def test_jobs(spec: Document, status: Document, expected: tuple[str, ...]) -> No
     [
         ([], [], "<none>"),
         (
-            [{"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}],
-            [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 30}}}],
+            [{"type": "ApiResource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}],
+            [{"type": "ApiResource", "resource": {"name": "cpu", "current": {"averageUtilization": 30}}}],
             "cpu: 30%/80%",
         ),
         (
-            [{"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}] * 3,
+            [{"type": "ApiResource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}] * 3,
             [],
             "cpu: <unknown>/80%, cpu: <unknown>/80% + 1 more...",
         ),
         ([{"type": "Pods", "pods": {"target": {"averageValue": "2"}}}], [], "<unknown>/2 (avg)"),
     ],
 )
-def test_scalers(metrics: list[Document], current: list[Document], targets: str) -> None:
+def test_scalers(metrics: list[ApiDocument], current: list[ApiDocument], targets: str) -> None:
     spec = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 3, "metrics": metrics}
     row = cells("autoscaling/v2", "HorizontalPodAutoscaler", {"spec": spec, "status": {"currentMetrics": current}})
     assert row == ("a", "Deployment/web", targets, "<unset>", 3, 0, "5m")

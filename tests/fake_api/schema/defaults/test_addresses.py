@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.defaults.addresses import addressed
+from kframework.fake_api.schema.defaults.addresses import assign_addresses
 from tests.fake_api.serving import MERGE, Served
 
 SERVICES = "/api/v1/namespaces/default/services"
@@ -48,13 +48,13 @@ async def test_ports_of_nodes() -> None:
     ("spec", "address"), [({"clusterIP": "None"}, "None"), ({"clusterIP": "10.96.0.10"}, "10.96.0.10")]
 )
 def test_what_is_said_stays(spec: dict[str, Any], address: str) -> None:
-    told: Any = addressed(service("a", type="ClusterIP", **spec), ())
+    told: Any = assign_addresses(service("a", type="ClusterIP", **spec), ())
     assert told["spec"]["clusterIP"] == address
 
 
 def test_a_name_for_another_has_no_address() -> None:
     told = service("a", type="ExternalName")
-    assert addressed(told, ()) is told
+    assert assign_addresses(told, ()) is told
 
 
 @pytest.mark.parametrize(

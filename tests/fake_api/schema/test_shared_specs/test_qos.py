@@ -32,5 +32,5 @@ def sized(requests: Json | None = None, limits: Json | None = None) -> Json:
         ({"containers": [sized(BOTH, BOTH)], **sized({"cpu": "1"})}, "Burstable"),
     ],
 )
-def test_the_class_of_a_pod(spec: Json, expected: str) -> None:
+def test_pod_has_a_qos_class(spec: Json, expected: str) -> None:
     assert qos_class(spec) == expected

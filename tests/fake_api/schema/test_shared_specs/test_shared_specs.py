@@ -21,7 +21,7 @@ def filled(data: Data) -> Data:
     return {**data, "spec": {"filled": data["spec"]}} if "spec" in data else data
 
 
-def test_a_spec_is_read_once() -> None:
+def test_spec_is_decoded_once() -> None:
     specs = SharedSpecs(plain, filled)
     first, second = (specs.read(b'{"metadata":{"name":"%d"},"spec":{"a":1}}' % number) for number in (1, 2))
     assert first is not None
@@ -42,5 +42,5 @@ def test_a_spec_is_read_once() -> None:
         b'{"spec":{"a":"%s"}}' % (b"x" * 20_000),
     ],
 )
-def test_what_is_left_to_others(body: bytes) -> None:
+def test_odd_body_is_not_cached(body: bytes) -> None:
     assert SharedSpecs(plain, filled).read(body) is None

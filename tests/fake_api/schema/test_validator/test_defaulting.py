@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.validator import defaulted, has_defaults
+from kframework.fake_api.schema.validator import apply_defaults, has_defaults
 
 ONE = {"properties": {"a": {"type": "integer", "default": 1}}}
 
@@ -24,17 +24,17 @@ ONE = {"properties": {"a": {"type": "integer", "default": 1}}}
         (ONE, "x", "x"),
     ],
 )
-def test_what_is_filled_in(schema: Any, value: Any, found: Any) -> None:
-    assert defaulted(schema, value) == found
+def test_defaults_are_added(schema: Any, value: Any, found: Any) -> None:
+    assert apply_defaults(schema, value) == found
 
 
 def test_defaults_are_not_shared() -> None:
     schema = {"properties": {"l": {"default": [1]}}}
-    first: Any = defaulted(schema, {})
+    first: Any = apply_defaults(schema, {})
     first["l"].append(2)
-    assert defaulted(schema, {}) == {"l": [1]}
+    assert apply_defaults(schema, {}) == {"l": [1]}
 
 
-def test_whether_there_are_any() -> None:
+def test_schema_has_defaults() -> None:
     assert has_defaults({"properties": {"l": {"items": ONE}}})
     assert not has_defaults({"properties": {"a": {"type": "string"}}, "required": ["a"]})

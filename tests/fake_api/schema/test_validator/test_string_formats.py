@@ -23,11 +23,11 @@ GOOD_AND_BAD = {
 
 
 @pytest.mark.parametrize("name", GOOD_AND_BAD)
-def test_formats(name: str) -> None:
+def test_text_has_a_format(name: str) -> None:
     good, bad = GOOD_AND_BAD[name]
     assert has_format(name, good)
     assert not has_format(name, bad)
 
 
-def test_an_unknown_format_is_none() -> None:
+def test_unknown_format_accepts_any_text() -> None:
     assert has_format("nonsense", "anything")

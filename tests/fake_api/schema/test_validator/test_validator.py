@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.validator import causes, type_of
+from kframework.fake_api.schema.validator import causes, json_type
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ from kframework.fake_api.schema.validator import causes, type_of
         ),
     ],
 )
-def test_what_is_wrong(schema: Any, value: Any, found: list[str]) -> None:
+def test_invalid_value_has_causes(schema: Any, value: Any, found: list[str]) -> None:
     assert list(map(str, causes(schema, value, "a"))) == found
 
 
-def test_what_is_nested_too_deeply_is_not_looked_into() -> None:
+def test_deeply_nested_value_is_not_validated() -> None:
     schema: dict[str, Any] = {"type": "array"}
     schema["items"] = schema
     value: list[Any] = []
@@ -92,6 +92,6 @@ def test_what_is_nested_too_deeply_is_not_looked_into() -> None:
     assert causes(schema, value) == []
 
 
-def test_types() -> None:
+def test_values_have_json_types() -> None:
     values: list[object] = [None, True, 1, 1.5, "x", [], {}]
-    assert [type_of(each) for each in values] == "null boolean integer number string array object".split()
+    assert [json_type(each) for each in values] == "null boolean integer number string array object".split()

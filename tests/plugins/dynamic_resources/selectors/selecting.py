@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework.cel.errors import CelError
-from kframework.cel.run import Run
+from kframework.cel.evaluation import Evaluation
 from kframework.plugins.dynamic_resources.selectors.selector import Device, compile_selector
 
 DEVICE = Device(
@@ -42,7 +42,7 @@ def fails(expression: str) -> bool:
 
 def cost(expression: str) -> int:
     """Return what an expression costs, failed or not."""
-    run = Run(DEVICE.variables)
+    run = Evaluation(DEVICE.variables)
     try:
         compile_selector(expression).evaluate(DEVICE, run)
     except CelError:

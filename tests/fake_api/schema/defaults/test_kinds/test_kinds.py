@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.defaults.kinds import service_defaults, with_defaults
+from kframework.fake_api.schema.defaults.kinds import default_service, with_defaults
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from kframework.fake_api.schema.defaults.kinds import service_defaults, with_def
         ("example.com/v1", "Secret", {}, {}),
     ],
 )
-def test_what_is_filled_in(api_version: str, kind: str, data: Any, found: Any) -> None:
+def test_defaults_are_added(api_version: str, kind: str, data: Any, found: Any) -> None:
     assert with_defaults(data, api_version, kind) == found
 
 
@@ -47,12 +47,12 @@ FILLED = {"port": 80, "protocol": "TCP", "targetPort": 80}
         ({"ports": [{"port": 80, "targetPort": "http"}]}, {"ports": [{**FILLED, "targetPort": "http"}]}),
     ],
 )
-def test_specs(spec: Any, found: Any) -> None:
-    told: Any = service_defaults({"spec": spec})["spec"]
+def test_specs_get_defaults(spec: Any, found: Any) -> None:
+    told: Any = default_service({"spec": spec})["spec"]
     assert told.items() >= found.items()
-    assert service_defaults({"spec": told}) == {"spec": told}
+    assert default_service({"spec": told}) == {"spec": told}
 
 
-def test_a_name_for_another_has_no_policy() -> None:
-    told: Any = service_defaults({"spec": {"type": "ExternalName", "externalName": "x.example"}})["spec"]
+def test_external_name_service_has_no_policy() -> None:
+    told: Any = default_service({"spec": {"type": "ExternalName", "externalName": "x.example"}})["spec"]
     assert "internalTrafficPolicy" not in told

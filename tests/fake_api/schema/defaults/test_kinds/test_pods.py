@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.defaults.kinds import pod_spec, template_spec
+from kframework.fake_api.schema.defaults.kinds import default_pod_spec, default_template_spec
 
 
-def test_a_pod_of_one_line() -> None:
-    assert pod_spec({"containers": [{"name": "c", "image": "nginx"}]}) == {
+def test_minimal_pod_gets_defaults() -> None:
+    assert default_pod_spec({"containers": [{"name": "c", "image": "nginx"}]}) == {
         "containers": [
             {
                 "name": "c",
@@ -32,11 +32,11 @@ def test_a_pod_of_one_line() -> None:
     }
 
 
-def test_what_is_the_pods_alone_is_not_in_a_template() -> None:
-    filled = template_spec({"containers": []})
+def test_template_gets_no_pod_only_defaults() -> None:
+    filled = default_template_spec({"containers": []})
     assert filled.keys() & {"enableServiceLinks", "serviceAccountName"} == set()
     assert filled["dnsPolicy"] == "ClusterFirst"
-    assert template_spec({"serviceAccountName": "a"})["serviceAccount"] == "a"
+    assert default_template_spec({"serviceAccountName": "a"})["serviceAccount"] == "a"
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_what_is_the_pods_alone_is_not_in_a_template() -> None:
         ("", "Always"),
     ],
 )
-def test_images(image: str, policy: str) -> None:
-    filled: Any = template_spec({"containers": [{"image": image}]})
+def test_pull_policy_depends_on_the_image(image: str, policy: str) -> None:
+    filled: Any = default_template_spec({"containers": [{"image": image}]})
     assert filled["containers"][0]["imagePullPolicy"] == policy
 
 
@@ -73,8 +73,8 @@ def test_images(image: str, policy: str) -> None:
         ),
     ],
 )
-def test_volumes(volume: Any, found: Any) -> None:
-    assert template_spec({"volumes": [volume]})["volumes"] == [found]
+def test_volumes_get_defaults(volume: Any, found: Any) -> None:
+    assert default_template_spec({"volumes": [volume]})["volumes"] == [found]
 
 
 @pytest.mark.parametrize(
@@ -108,16 +108,18 @@ def test_volumes(volume: Any, found: Any) -> None:
         ),
     ],
 )
-def test_containers(container: Any, found: Any) -> None:
-    filled: Any = pod_spec({"containers": [container]})
+def test_containers_get_defaults(container: Any, found: Any) -> None:
+    filled: Any = default_pod_spec({"containers": [container]})
     assert filled["containers"][0].items() >= found.items()
 
 
 def test_ports_on_the_hosts_network() -> None:
-    filled: Any = pod_spec({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]})
+    filled: Any = default_pod_spec({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]})
     assert filled["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
 
 
-def test_what_is_filled_in_stays_so() -> None:
-    once = pod_spec({"containers": [{"name": "c", "image": "x", "livenessProbe": {}}], "volumes": [{"name": "v"}]})
-    assert pod_spec(once) == once
+def test_defaults_are_idempotent() -> None:
+    once = default_pod_spec(
+        {"containers": [{"name": "c", "image": "x", "livenessProbe": {}}], "volumes": [{"name": "v"}]}
+    )
+    assert default_pod_spec(once) == once

@@ -55,7 +55,7 @@ def filled(kind: str, api_version: str = "apps/v1", **spec: Any) -> Any:
         ),
     ],
 )
-def test_specs(kind: str, api_version: str, spec: Any, found: Any) -> None:
+def test_specs_get_defaults(kind: str, api_version: str, spec: Any, found: Any) -> None:
     told = filled(kind, api_version, **spec)
     assert told["spec"].items() >= found.items()
     assert told["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"

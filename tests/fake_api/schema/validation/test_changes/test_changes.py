@@ -45,7 +45,7 @@ def selecting(value: str, **spec: Any) -> dict[str, Any]:
         ("v1", "Pod", {"spec": {"a": 1}}, {"spec": {"a": 2}}, []),
     ],
 )
-def test_what_is_refused(api_version: str, kind: str, old: Any, new: Any, found: list[str]) -> None:
+def test_forbidden_change_is_rejected(api_version: str, kind: str, old: Any, new: Any, found: list[str]) -> None:
     assert list(map(str, change_causes(old, new, api_version, kind))) == found
 
 

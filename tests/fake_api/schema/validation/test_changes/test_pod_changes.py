@@ -50,7 +50,7 @@ async def test_a_pod_is_resized(resized: Served) -> None:
         ),
     ],
 )  # fmt: skip
-async def test_what_a_pod_cannot_become(resized: Served, path: str, containers: list[Json], why: str) -> None:
+async def test_forbidden_resize_is_rejected(resized: Served, path: str, containers: list[Json], why: str) -> None:
     body = {"spec": {"containers": containers}}
     status, _, message = await resized.refused("PATCH", f"{PODS}/web{path}", body, content_type=STRATEGIC)
     assert (status, why) == (422, why if why in message else message)
@@ -78,7 +78,7 @@ async def test_what_an_update_of_a_pod_may_change(resized: Served, spec: Json, w
         assert why in message
 
 
-async def test_a_container_is_put_into_a_pod(resized: Served) -> None:
+async def test_ephemeral_container_is_added(resized: Served) -> None:
     path, put = f"{PODS}/web/ephemeralcontainers", {"name": "look", "image": "i", "targetContainerName": "c"}
     told = await resized.ask("PATCH", path, {"spec": {"ephemeralContainers": [put]}}, content_type=STRATEGIC)
     (container,) = told["spec"]["ephemeralContainers"]
@@ -100,7 +100,7 @@ async def test_a_container_is_put_into_a_pod(resized: Served) -> None:
         ({"name": "look", "$patch": "delete"}, 'existing ephemeral containers "look" may not be removed'),
     ],
 )
-async def test_a_container_that_cannot_be_put_into_a_pod(resized: Served, container: Json, why: str) -> None:
+async def test_invalid_ephemeral_container_is_rejected(resized: Served, container: Json, why: str) -> None:
     path, first = f"{PODS}/web/ephemeralcontainers", {"name": "look", "image": "i"}
     await resized.ask("PATCH", path, {"spec": {"ephemeralContainers": [first]}}, content_type=STRATEGIC)
     body = {"spec": {"ephemeralContainers": [container]}}

@@ -14,14 +14,14 @@ def found(data: dict[str, Any]) -> list[str]:
     return list(map(str, object_causes(data, "batch/v1", "CronJob")))
 
 
-def cron_job(template: dict[str, Any] | None = None, called: str = "c", **spec: Any) -> dict[str, Any]:
+def cron_job_causes(template: dict[str, Any] | None = None, called: str = "c", **spec: Any) -> dict[str, Any]:
     made = {"spec": workload()["spec"] | {"selector": None} | (template or {})}
     return {"metadata": {"name": called}, "spec": {"schedule": "@daily", "jobTemplate": made} | spec}
 
 
 @pytest.mark.parametrize("text", ["@daily", "*/5 0-6 ? jan,MAR Mon-Fri", "@every 90m", "  0 0   1 1 0 "])
-def test_a_schedule_that_can_be_read(text: str) -> None:
-    assert found(cron_job(schedule=text)) == []
+def test_valid_schedule_is_accepted(text: str) -> None:
+    assert found(cron_job_causes(schedule=text)) == []
 
 
 @pytest.mark.parametrize(
@@ -32,21 +32,21 @@ def test_a_schedule_that_can_be_read(text: str) -> None:
         ("@sometimes", "unrecognized descriptor: @sometimes"),
     ],
 )
-def test_a_schedule_that_cannot(text: str, why: str) -> None:
-    assert found(cron_job(schedule=text)) == [f'spec.schedule: Invalid value: "{text}": {why}']
+def test_invalid_schedule_is_rejected(text: str, why: str) -> None:
+    assert found(cron_job_causes(schedule=text)) == [f'spec.schedule: Invalid value: "{text}": {why}']
 
 
 def test_a_time_zone_has_a_field_of_its_own() -> None:
     told = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
     for text in ("TZ=UTC 0 * * * *", "CRON_TZ=Europe/Berlin 0 * * * *"):
-        assert found(cron_job(schedule=text)) == [f'spec.schedule: Invalid value: "{text}": {told}']
-    (unknown, also) = found(cron_job(schedule="TZ=X 0 * * * *"))
+        assert found(cron_job_causes(schedule=text)) == [f'spec.schedule: Invalid value: "{text}": {told}']
+    (unknown, also) = found(cron_job_causes(schedule="TZ=X 0 * * * *"))
     assert "provided bad location X: unknown time zone X" in unknown and told in also
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "Etc/GMT+2", "America/Argentina/Ushuaia"])
-def test_a_time_zone_that_there_is(zone: str) -> None:
-    assert found(cron_job(timeZone=zone)) == []
+def test_known_time_zone_is_accepted(zone: str) -> None:
+    assert found(cron_job_causes(timeZone=zone)) == []
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_a_time_zone_that_there_is(zone: str) -> None:
         *((zone, [f"unknown time zone {zone}"]) for zone in ("ABCDEFGHIJKLMNO", "Europe")),
     ],
 )
-def test_a_time_zone_that_there_is_not(zone: str, why: list[str]) -> None:
-    assert found(cron_job(timeZone=zone)) == [f'spec.timeZone: Invalid value: "{zone}": {each}' for each in why]
+def test_unknown_time_zone_is_rejected(zone: str, why: list[str]) -> None:
+    assert found(cron_job_causes(timeZone=zone)) == [f'spec.timeZone: Invalid value: "{zone}": {each}' for each in why]
 
 
 @pytest.mark.parametrize(
     ("told", "causes"),
     [
         (
-            cron_job(startingDeadlineSeconds=-1, successfulJobsHistoryLimit=-2, failedJobsHistoryLimit=-3),
+            cron_job_causes(startingDeadlineSeconds=-1, successfulJobsHistoryLimit=-2, failedJobsHistoryLimit=-3),
             [
                 f"spec.{field}: Invalid value: {number}: must be greater than or equal to 0"
                 for field, number in (
@@ -93,18 +93,18 @@ def test_a_time_zone_that_there_is_not(zone: str, why: list[str]) -> None:
             ],
         ),
         (
-            cron_job({"selector": {}, "manualSelector": True}),
+            cron_job_causes({"selector": {}, "manualSelector": True}),
             [
                 "spec.jobTemplate.spec.selector: Invalid value: {}: `selector` will be auto-generated",
                 'spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false"',
             ],
         ),
-        (cron_job(called="c" * 52), []),
+        (cron_job_causes(called="c" * 52), []),
         (
-            cron_job(called="c" * 53),
+            cron_job_causes(called="c" * 53),
             [f'metadata.name: Invalid value: "{"c" * 53}": must be no more than 52 characters'],
         ),
     ],
 )
-def test_the_rest(told: dict[str, Any], causes: list[str]) -> None:
+def test_other_invalid_fields_are_rejected(told: dict[str, Any], causes: list[str]) -> None:
     assert found(told) == causes

@@ -33,7 +33,7 @@ from tests.fake_api.serving import PODS, Served
         ("example.com/v1", "StorageClass", {}, []),
     ],
 )
-def test_what_is_wrong(api_version: str, kind: str, data: Any, found: list[str]) -> None:
+def test_invalid_value_has_causes(api_version: str, kind: str, data: Any, found: list[str]) -> None:
     assert list(map(str, object_causes(data, api_version, kind))) == found
 
 
@@ -72,7 +72,7 @@ PLACES = {
 @pytest.mark.long
 @pytest.mark.parametrize("kind", PLACES, ids=lambda kind: kind[1])
 @given(data=st.data())
-def test_nothing_is_a_fault_of_the_server(kind: tuple[str, str], data: st.DataObject) -> None:
+def test_no_body_makes_the_server_fail(kind: tuple[str, str], data: st.DataObject) -> None:
     name = definition_of(*kind)
     assert name is not None
     body = data.draw(of_type(name, 4)) | {"metadata": {"name": "x"}}
@@ -115,7 +115,7 @@ def test_nothing_is_a_fault_of_the_server(kind: tuple[str, str], data: st.DataOb
         ),
     ],
 )
-def test_what_is_wrong_with_a_service(spec: Any, found: list[str]) -> None:
+def test_invalid_service_has_causes(spec: Any, found: list[str]) -> None:
     causes = list(map(str, service_causes({"spec": {"type": "ClusterIP"} | spec})))
     assert len(causes) == len(found), causes
     assert all(text.startswith(beginning) for text, beginning in zip(causes, found, strict=True)), causes

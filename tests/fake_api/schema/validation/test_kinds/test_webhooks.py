@@ -53,7 +53,7 @@ HOOK = {
         ),
     ],
 )
-def test_webhooks(changes: dict[str, Any], found: list[str]) -> None:
+def test_invalid_webhook_has_causes(changes: dict[str, Any], found: list[str]) -> None:
     causes = list(map(str, webhook_causes({"webhooks": [HOOK, HOOK | changes]})))
     assert len(causes) == len(found), causes
     for cause, beginning in zip(causes, found, strict=True):

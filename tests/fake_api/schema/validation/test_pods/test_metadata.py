@@ -21,7 +21,7 @@ from kframework.fake_api.schema.validation.pods import metadata_causes
         ({"name": "a.b"}, "Pod", []),
     ],
 )
-def test_what_is_wrong(metadata: Any, kind: str, found: list[str]) -> None:
+def test_invalid_value_has_causes(metadata: Any, kind: str, found: list[str]) -> None:
     causes = list(map(str, metadata_causes(metadata, kind)))
     assert len(causes) == len(found), causes
     assert all(text.startswith(beginning) for text, beginning in zip(causes, found, strict=True)), causes

@@ -86,13 +86,13 @@ def spec(*containers: Any, **more: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_wrong(told: dict[str, Any], found: list[str]) -> None:
+def test_invalid_value_has_causes(told: dict[str, Any], found: list[str]) -> None:
     causes = list(map(str, spec_causes(told, "spec")))
     assert len(causes) == len(found), causes
     assert all(text.startswith(beginning) for text, beginning in zip(causes, found, strict=True)), causes
 
 
-def test_a_spec_that_is_right_is_looked_at_once() -> None:
+def test_valid_spec_is_validated_once() -> None:
     right = spec()
     assert pod_causes(right) == []
     right["containers"][0]["image"] = ""  # nobody does that to a spec

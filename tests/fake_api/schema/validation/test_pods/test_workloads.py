@@ -52,7 +52,7 @@ def workload(labels: Any = None, pod: Any = None, **spec: Any) -> dict[str, Any]
         ),
     ],
 )
-def test_apps(kind: str, told: dict[str, Any], found: list[str]) -> None:
+def test_invalid_workload_has_causes(kind: str, told: dict[str, Any], found: list[str]) -> None:
     assert list(map(str, object_causes(told, "apps/v1", kind))) == found
 
 
@@ -70,5 +70,5 @@ def test_apps(kind: str, told: dict[str, Any], found: list[str]) -> None:
         ),
     ],
 )
-def test_jobs(kind: str, told: dict[str, Any], found: list[str]) -> None:
+def test_invalid_job_has_causes(kind: str, told: dict[str, Any], found: list[str]) -> None:
     assert list(map(str, object_causes(told, "batch/v1", kind))) == found

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kframework.cel.errors import CelError
-from kframework.cel.parser import MOST_DEEP, MOST_NESTED
-from kframework.cel.run import Run
+from kframework.cel.evaluation import Evaluation
+from kframework.cel.parser import MAX_DEPTH, MAX_NESTING
 from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
 from kframework.testing.conformance.cases import read
 from kframework.testing.conformance.objects import SelectorOfDevices, device_of
@@ -42,11 +42,11 @@ def test_an_error_at_run_time_names_the_expression() -> None:
 @pytest.mark.parametrize(
     "expression",
     [
-        "(" * (MOST_NESTED - 1) + "true" + ")" * (MOST_NESTED - 1),
-        "1" + " + 1" * (MOST_DEEP - 3) + " > 1",
-        "!(" * (MOST_NESTED - 1) + "true" + ")" * (MOST_NESTED - 1) + " || true",
-        "[" * (MOST_NESTED - 2) + "]" * (MOST_NESTED - 2) + ".size() < 2",
-        "device.driver" + ".trim()" * (MOST_DEEP - 4) + " != ''",
+        "(" * (MAX_NESTING - 1) + "true" + ")" * (MAX_NESTING - 1),
+        "1" + " + 1" * (MAX_DEPTH - 3) + " > 1",
+        "!(" * (MAX_NESTING - 1) + "true" + ")" * (MAX_NESTING - 1) + " || true",
+        "[" * (MAX_NESTING - 2) + "]" * (MAX_NESTING - 2) + ".size() < 2",
+        "device.driver" + ".trim()" * (MAX_DEPTH - 4) + " != ''",
     ],
 )
 def test_what_is_as_deep_as_may_be_is_evaluated(expression: str) -> None:
@@ -54,7 +54,7 @@ def test_what_is_as_deep_as_may_be_is_evaluated(expression: str) -> None:
 
 
 def test_a_stack_that_is_deep_already_is_no_crash() -> None:
-    deep = "1" + " + 1" * (MOST_DEEP - 3) + " > 1"
+    deep = "1" + " + 1" * (MAX_DEPTH - 3) + " > 1"
     selector = compile_selector(deep)
     for ask in (lambda: compile_selector(deep), lambda: selector.matches(DEVICE)):
         with pytest.raises(CelError, match="recursion limit"):
@@ -72,7 +72,7 @@ def test_costs_are_those_that_were_recorded() -> None:
             continue
         given = case.input_as(SelectorOfDevices)
         device = device_of(given.device)
-        run = Run(device.variables)
+        run = Evaluation(device.variables)
         try:
             compile_selector(given.expression).evaluate(device, run)
         except CelError as error:

@@ -1,6 +1,6 @@
-"""What is served: the kinds of Kubernetes 1.36's stable groups and others, and how their objects look in a version.
+"""Served resources: the kinds of Kubernetes 1.36's stable groups and others, and conversions between their versions.
 
-What no scheduler reads is kept as its author wrote it. The subresource `scale` looks the same for all kinds.
+Fields that no scheduler reads are kept as their author wrote them. The subresource `scale` is the same for all kinds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from kframework.client import api_errors
 from kframework.fake_api.custom.kinds import CustomKind
-from kframework.fake_api.wire.documents import Data, Document
+from kframework.fake_api.wire.documents import ApiDocument, Data
 from kframework.fake_api.wire.kind_versions import from_core, from_v1, to_core, to_v1
 from kframework.fake_api.wire.plain_data import mapping, number, text, value
 from kframework.objects import (
@@ -32,25 +32,25 @@ from kframework.objects.label_selectors import label_selector
 
 SCALE = "autoscaling/v1"
 
-#: What of the metadata a Scale has.
+#: Metadata fields of a Scale.
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 class ScalePaths(NamedTuple):
-    """Where a kind says how many replicas it is to have, and has, and which selector chooses them, if it says so."""
+    """Paths of the desired and actual replicas, and of the selector, in objects of a kind."""
 
     spec: str = "spec.replicas"
     status: str = "status.replicas"
     selector: str = "spec.selector"
 
 
-def scale_of(paths: ScalePaths, data: Data) -> Data:
-    """Show an object as its Scale."""
-    metadata = {name: said for name, said in mapping(data, "metadata").items() if name in _METADATA}
+def to_scale(paths: ScalePaths, data: Data) -> Data:
+    """Convert an object to its Scale."""
+    metadata = {name: value for name, value in mapping(data, "metadata").items() if name in _METADATA}
     status: Data = {"replicas": number(data, paths.status)}
-    selector = value(data, paths.selector)  # of a custom resource that is one line
+    selector = value(data, paths.selector)  # text in a custom resource
     if isinstance(selector, dict) and not selector.keys() <= {"matchLabels", "matchExpressions"}:
-        selector = ",".join(f"{key}={selector[key]}" for key in sorted(selector))  # of a ReplicationController
+        selector = ",".join(f"{key}={selector[key]}" for key in sorted(selector))  # a ReplicationController's
     elif isinstance(selector, dict):
         try:
             selector = str(label_selector(msgspec.convert(selector, LabelSelector)))
@@ -62,59 +62,56 @@ def scale_of(paths: ScalePaths, data: Data) -> Data:
     return {"kind": "Scale", "apiVersion": SCALE, "metadata": metadata, "spec": spec, "status": status}
 
 
-def scaled(paths: ScalePaths, data: Data, scale: Data) -> Data:
-    """Return an object with the replicas that a Scale asks for; ClusterError 400 or 422 for what is none."""
-    wanted = value(scale, "spec.replicas") or 0
-    if scale.get("kind", "Scale") != "Scale" or not isinstance(wanted, int) or isinstance(wanted, bool):
-        raise api_errors.bad_request("the body of the request is no Scale of autoscaling/v1 with whole replicas")
-    if wanted < 0:
-        raise api_errors.invalid_scale(text(data, "metadata.name"), wanted)
+def with_scale(paths: ScalePaths, data: Data, scale: Data) -> Data:
+    """Return an object with the replicas of a Scale; ClusterError 400 or 422 for an invalid one."""
+    replicas = value(scale, "spec.replicas") or 0
+    if scale.get("kind", "Scale") != "Scale" or not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise api_errors.bad_request("the body of the request is not a Scale of autoscaling/v1 with whole replicas")
+    if replicas < 0:
+        raise api_errors.invalid_scale(text(data, "metadata.name"), replicas)
     metadata = mapping(data, "metadata")
     if version := text(scale, "metadata.resourceVersion"):
         metadata = {**metadata, "resourceVersion": version}
-    return _put({**data, "metadata": metadata}, paths.spec.split("."), wanted)
+    return _set_at({**data, "metadata": metadata}, paths.spec.split("."), replicas)
 
 
-def _put(data: Data, path: list[str], said: object) -> Data:
+def _set_at(data: Data, path: list[str], value: object) -> Data:
     first, *rest = path
-    return {**data, first: _put(mapping(data, first), rest, said) if rest else said}
+    return {**data, first: _set_at(mapping(data, first), rest, value) if rest else value}
 
 
-#: What can be done to a part of an object.
-PART = ("get", "patch", "update")
-#: What can be done where something is only sent.
-SENT = ("create",)
-#: What can be done where a client takes a connection over.
-CONNECTED = ("create", "get")
+PART_VERBS = ("get", "patch", "update")
+CREATE_VERBS = ("create",)
+CONNECT_VERBS = ("create", "get")
 
 
 class SubresourceKind(NamedTuple):
-    """What has its own path below an object; without an `api_version` it shows the object itself."""
+    """A subresource; without an `api_version` it returns the object itself."""
 
-    verbs: tuple[str, ...] = PART
+    verbs: tuple[str, ...] = PART_VERBS
     api_version: str = ""
     kind: str = ""
 
 
 SUBRESOURCES = {
     "approval": SubresourceKind(),
-    "attach": SubresourceKind(CONNECTED, "v1", "PodAttachOptions"),
-    "binding": SubresourceKind(SENT, "v1", "Binding"),
+    "attach": SubresourceKind(CONNECT_VERBS, "v1", "PodAttachOptions"),
+    "binding": SubresourceKind(CREATE_VERBS, "v1", "Binding"),
     "ephemeralcontainers": SubresourceKind(),
-    "eviction": SubresourceKind(SENT, "policy/v1", "Eviction"),
-    "exec": SubresourceKind(CONNECTED, "v1", "PodExecOptions"),
+    "eviction": SubresourceKind(CREATE_VERBS, "policy/v1", "Eviction"),
+    "exec": SubresourceKind(CONNECT_VERBS, "v1", "PodExecOptions"),
     "finalize": SubresourceKind(("update",)),
     "log": SubresourceKind(("get",)),
-    "portforward": SubresourceKind(CONNECTED, "v1", "PodPortForwardOptions"),
+    "portforward": SubresourceKind(CONNECT_VERBS, "v1", "PodPortForwardOptions"),
     "resize": SubresourceKind(),
-    "scale": SubresourceKind(PART, "autoscaling/v1", "Scale"),
+    "scale": SubresourceKind(PART_VERBS, "autoscaling/v1", "Scale"),
     "status": SubresourceKind(),
-    "token": SubresourceKind(SENT, "authentication.k8s.io/v1", "TokenRequest"),
+    "token": SubresourceKind(CREATE_VERBS, "authentication.k8s.io/v1", "TokenRequest"),
 }
 
-#: A line a kind: its name, its plural and what it is called for short, then `cluster` if it is in no namespace,
-#: `review` if it is only a question, its subresources, and its category with a plus.
-_WRITTEN = """
+#: A line per kind: name, plural and short names, then `cluster` if cluster-scoped, `review` if it is only a question,
+#: subresources, and the category with a plus.
+_BUILT_IN_KINDS = """
 v1
   ComponentStatus componentstatuses cs, cluster
   ConfigMap configmaps cm,
@@ -207,8 +204,8 @@ storage.k8s.io/v1
 """
 
 
-class BuiltIn(NamedTuple):
-    """A kind of the stable groups: `traits` are `cluster` and `review` where they hold, and its subresources."""
+class BuiltInKind(NamedTuple):
+    """A kind of the stable groups; `traits` are `cluster`, `review` and subresources."""
 
     api_version: str
     name: str
@@ -219,17 +216,17 @@ class BuiltIn(NamedTuple):
 
     @property
     def kind(self) -> Kind[ApiObject]:
-        """The kind as it is read here, or one of which nobody reads more than the metadata."""
+        """The kind as it is decoded here, or one with only its metadata decoded."""
         known = kind_named(self.api_version, self.name)
         namespaced = "cluster" not in self.traits
         return known or foreign_kind(self.api_version, self.name, self.plural, namespaced=namespaced)
 
 
 @cache
-def built_in_kinds() -> tuple[BuiltIn, ...]:
+def built_in_kinds() -> tuple[BuiltInKind, ...]:
     """List the kinds, group by group."""
     kinds, api_version = [], ""
-    for line in _WRITTEN.strip().splitlines():
+    for line in _BUILT_IN_KINDS.strip().splitlines():
         if not line.startswith(" "):
             api_version = line
             continue
@@ -237,12 +234,12 @@ def built_in_kinds() -> tuple[BuiltIn, ...]:
         name, plural, *short_names = names.split()
         traits = frozenset(each for each in rest.split() if not each.startswith("+"))
         categories = tuple(each[1:] for each in rest.split() if each.startswith("+"))
-        kinds.append(BuiltIn(api_version, name, plural, tuple(short_names), traits, categories))
+        kinds.append(BuiltInKind(api_version, name, plural, tuple(short_names), traits, categories))
     return tuple(kinds)
 
 
 def group_version_kind(api_version: str, name: str) -> Data:
-    """Name a kind as documents about the API do."""
+    """Return a kind as documents about the API describe it."""
     group, _, version = api_version.rpartition("/")
     return {"group": group, "version": version, "kind": name}
 
@@ -256,24 +253,27 @@ _ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "u
 _AUTOSCALER = "HorizontalPodAutoscaler"
 
 
-def as_is(data: Data) -> Data:
-    """Show an object as it is stored."""
+def identity(data: Data) -> Data:
+    """Return an object unchanged."""
     return data
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
-    """A kind as a path of the API names it.
+class ApiResource:
+    """A kind at a path of the API.
 
-    `stored` is the kind under which its objects are kept: two versions of one kind are views of the same objects.
-    `shown` makes of plain data as stored what this view shows, `read` the reverse. `columns` are for kinds that are not
-    built in, `scale` is for those with that subresource, `custom` is what a user has defined. Of a review, which is
-    answered and not kept, there are no objects. A view that `is_live` shows more than what its object says. What can
-    only be read has the verbs of `reading`.
+    Attributes:
+        storage_kind: The kind of the stored objects; two versions of one kind are views of the same objects.
+        columns: Printer columns of a custom kind.
+        is_review: Whether it is answered and not stored.
+        is_live: Whether the view contains more than the stored object.
+        read_verbs: All verbs, if it is read-only.
+        to_view, from_view: Convert stored plain data to this view, and back.
+        custom: The schema of a custom kind.
     """
 
     kind: Kind[ApiObject]
-    stored: Kind[ApiObject]
+    storage_kind: Kind[ApiObject]
     singular: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -281,10 +281,10 @@ class Resource:
     subresources: frozenset[str] = frozenset()
     is_review: bool = False
     is_live: bool = False
-    reading: tuple[str, ...] = ()
+    read_verbs: tuple[str, ...] = ()
     scale: ScalePaths | None = None
-    shown: Callable[[Data], Data] = as_is
-    read: Callable[[Data], Data] = as_is
+    to_view: Callable[[Data], Data] = identity
+    from_view: Callable[[Data], Data] = identity
     custom: CustomKind | None = field(default=None, compare=False)
 
     @property
@@ -294,37 +294,37 @@ class Resource:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """What can be done to objects of the kind."""
-        return SENT if self.is_review else self.reading or _ALL_VERBS
+        """The supported verbs."""
+        return CREATE_VERBS if self.is_review else self.read_verbs or _ALL_VERBS
 
     @property
     def version(self) -> str:
         """The version within the group."""
         return self.kind.api_version.rpartition("/")[2]
 
-    def body(self, document: Document) -> bytes:
-        """The JSON of an object in this view."""
+    def body(self, document: ApiDocument) -> bytes:
+        """Return the JSON of an object in this view."""
         if self.is_live:
             return msgspec.json.encode(self.data(document))
-        return document.body if self.shown is as_is else _viewed(self, document.body)
+        return document.body if self.to_view is identity else _encode_view(self, document.body)
 
-    def data(self, document: Document) -> Data:
-        """The same as plain data."""
-        return self.shown(document.data)
-
-
-@lru_cache(maxsize=1024)  # as many watch a change as may, it is encoded once
-def _viewed(resource: Resource, body: bytes) -> bytes:
-    return msgspec.json.encode(resource.shown(msgspec.json.decode(body, type=dict[str, object])))
+    def data(self, document: ApiDocument) -> Data:
+        """Return an object in this view as plain data."""
+        return self.to_view(document.data)
 
 
-def built_in(built: BuiltIn) -> Resource:
-    """Serve a kind of Kubernetes' stable groups; of events and of autoscalers both versions are kept as one kind."""
+@lru_cache(maxsize=1024)  # encoded once for all watches of a change
+def _encode_view(resource: ApiResource, body: bytes) -> bytes:
+    return msgspec.json.encode(resource.to_view(msgspec.json.decode(body, type=dict[str, object])))
+
+
+def built_in_resource(built: BuiltInKind) -> ApiResource:
+    """Return the resource of a built-in kind; events and autoscalers are stored in one of their two versions."""
     kind, singular = built.kind, built.name.lower()
     if kind.struct is CoreEvent:
-        return Resource(kind, kind_of(Event), singular, built.short_names, shown=to_core, read=from_core)
+        return ApiResource(kind, kind_of(Event), singular, built.short_names, to_view=to_core, from_view=from_core)
     is_view = (built.api_version, built.name) == ("autoscaling/v1", _AUTOSCALER)
-    return Resource(
+    return ApiResource(
         kind,
         built_in_kind("autoscaling/v2", _AUTOSCALER) if is_view else kind,
         singular,
@@ -333,12 +333,12 @@ def built_in(built: BuiltIn) -> Resource:
         subresources=built.traits.intersection(SUBRESOURCES),
         is_review="review" in built.traits,
         scale=ScalePaths() if "scale" in built.traits else None,
-        shown=to_v1 if is_view else as_is,
-        read=from_v1 if is_view else as_is,
+        to_view=to_v1 if is_view else identity,
+        from_view=from_v1 if is_view else identity,
     )
 
 
-def declared(kind: Kind[ApiObject]) -> Resource:
-    """Serve a kind that a plugin has declared."""
+def declared_resource(kind: Kind[ApiObject]) -> ApiResource:
+    """Return the resource of a kind that a plugin has declared."""
     parts = frozenset({"status"} & set(kind.struct.__struct_fields__))
-    return Resource(kind, kind, kind.name.lower(), kind.short_names, columns=kind.columns, subresources=parts)
+    return ApiResource(kind, kind, kind.name.lower(), kind.short_names, columns=kind.columns, subresources=parts)

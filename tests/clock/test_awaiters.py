@@ -1,4 +1,4 @@
-"""Who waits for something is found behind what wakes him, through whatever lies between."""
+"""The tasks that await an object are found through any references in between."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kframework.clock.waiting import tasks_around, tasks_waiting_for
+from kframework.clock.awaiters import find_awaiters, task_and_awaiters
 
 
-def held_by(future: asyncio.Future[None]) -> dict[str, object]:
+def objects_holding(future: asyncio.Future[None]) -> dict[str, object]:
     def wake() -> None:
         future.set_result(None)
 
@@ -36,32 +36,32 @@ async def test_the_waiting_task_is_found(way: str) -> None:
         await future
 
     task = asyncio.ensure_future(wait())
-    assert tasks_waiting_for(held_by(future)[way]) == set()
+    assert find_awaiters(objects_holding(future)[way]) == set()
     await asyncio.sleep(0)
-    assert tasks_waiting_for(held_by(future)[way]) == {task}
+    assert find_awaiters(objects_holding(future)[way]) == {task}
     future.set_result(None)
     await task
-    assert tasks_waiting_for(held_by(future)[way]) == set()
+    assert find_awaiters(objects_holding(future)[way]) == set()
 
 
-def _gathered(task: asyncio.Task[None]) -> Any:
+def _gather(task: asyncio.Task[None]) -> Any:
     return asyncio.gather(task)
 
 
-def _limited(task: asyncio.Task[None]) -> Any:
+def _limit(task: asyncio.Task[None]) -> Any:
     return asyncio.wait_for(task, 60)
 
 
-def _shielded(task: asyncio.Task[None]) -> Any:
+def _shield(task: asyncio.Task[None]) -> Any:
     return asyncio.shield(task)
 
 
-def _awaited(task: asyncio.Task[None]) -> Any:
+def _identity(task: asyncio.Task[None]) -> Any:
     return task
 
 
-@pytest.mark.parametrize("way", [_awaited, _gathered, _limited, _shielded])
-async def test_so_is_who_waits_for_the_task(way: Callable[[asyncio.Task[None]], Any]) -> None:
+@pytest.mark.parametrize("way", [_identity, _gather, _limit, _shield])
+async def test_tasks_that_await_the_waiting_task_are_found(way: Callable[[asyncio.Task[None]], Any]) -> None:
     future = asyncio.get_running_loop().create_future()
 
     async def wait() -> None:
@@ -74,7 +74,7 @@ async def test_so_is_who_waits_for_the_task(way: Callable[[asyncio.Task[None]], 
     outer = asyncio.ensure_future(wait_for(inner))
     for _ in range(3):
         await asyncio.sleep(0)
-    assert tasks_waiting_for(future) == {inner, outer} == tasks_around(inner)
+    assert find_awaiters(future) == {inner, outer} == task_and_awaiters(inner)
     future.set_result(None)
     await outer
 
@@ -87,6 +87,6 @@ async def test_what_a_task_or_the_loop_refers_to_is_not_followed() -> None:
 
     task = asyncio.ensure_future(wait())
     await asyncio.sleep(0)
-    assert tasks_waiting_for([task, asyncio.get_running_loop()]) == set()
+    assert find_awaiters([task, asyncio.get_running_loop()]) == set()
     future.set_result(None)
     await task

@@ -15,20 +15,20 @@ import yaml
 
 from kframework.clock import SystemClock
 from kframework.errors import ConfigError
-from kframework.fake_api.local import LocalCluster
-from kframework.fake_api.published import Publication, published
+from kframework.fake_api.http_server import ServerOptions, publish
+from kframework.fake_api.local_cluster import LocalCluster
 from kframework.objects.manifest import Manifest
 from kframework.testing import make_node
 
 OTHERS = "contexts: [{name: production, context: {cluster: production}}]\n"
 
 
-def publishing(publication: Publication, work: Callable[[Path], Awaitable[None]]) -> None:
+def publishing(publication: ServerOptions, work: Callable[[Path], Awaitable[None]]) -> None:
     """Do the work while a cluster of one node is published."""
 
     async def main() -> None:
         local = LocalCluster(SystemClock(), Manifest([make_node("a")]))
-        async with published(local.server, publication) as file:
+        async with publish(local.server, publication) as file:
             await work(file)
 
     asyncio.run(main())
@@ -55,7 +55,7 @@ def mode(file: Path) -> int:
 def test_the_cluster_knows_the_certificate_that_the_kubeconfig_has(tls: bool) -> None:
     async def certificates() -> tuple[str, str]:
         local = LocalCluster(SystemClock(), Manifest())
-        async with published(local.server, Publication(tls=tls)) as file:
+        async with publish(local.server, ServerOptions(tls=tls)) as file:
             cluster = yaml.safe_load(file.read_text())["clusters"][0]["cluster"]
         told = base64.b64decode(cluster.get("certificate-authority-data", ""))
         return local.memory.certificate_authority, told.decode()
@@ -74,11 +74,11 @@ def test_a_kubeconfig_leads_to_the_server_and_goes_with_it(address: str) -> None
         assert await asyncio.to_thread(nodes, file) == ["a"]
         assert await asyncio.to_thread(mode, file) == 0o600
 
-    publishing(Publication(bind_address=address), work)
+    publishing(ServerOptions(bind_address=address), work)
     assert not seen[0].exists()
 
 
-def test_a_kubeconfig_that_was_asked_for_stays_and_is_written_anew(tmp_path: Path) -> None:
+def test_requested_kubeconfig_stays_and_is_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
 
     async def work(given: Path) -> None:
@@ -86,37 +86,37 @@ def test_a_kubeconfig_that_was_asked_for_stays_and_is_written_anew(tmp_path: Pat
         assert await asyncio.to_thread(nodes, file) == ["a"]
 
     for _ in range(2):
-        publishing(Publication(kubeconfig=str(file)), work)
+        publishing(ServerOptions(kubeconfig=str(file)), work)
         assert file.exists()
 
 
 @pytest.mark.parametrize("text", ["", OTHERS, "contexts: []", "- a\n", "a: [b", "contexts: [1]", b"\xff"])
-def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, text: str | bytes) -> None:
+def test_foreign_file_is_not_overwritten(tmp_path: Path, text: str | bytes) -> None:
     file = tmp_path / "kubeconfig"
     content = text if isinstance(text, bytes) else text.encode()
     file.write_bytes(content)
-    with pytest.raises(ConfigError, match="exists, and is not the kubeconfig of a fake API; name another file"):
-        publishing(Publication(kubeconfig=str(file)), nothing)
+    with pytest.raises(ConfigError, match="exists and is not a fake API's kubeconfig; name another file"):
+        publishing(ServerOptions(kubeconfig=str(file)), nothing)
     assert file.read_bytes() == content
 
 
-def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+def test_unwritable_file_is_a_one_line_error(tmp_path: Path) -> None:
     file = tmp_path / "missing" / "kubeconfig"
     with pytest.raises(ConfigError) as raised:
-        publishing(Publication(kubeconfig=str(file)), nothing)
-    assert str(raised.value) == f"{file}: cannot be written: No such file or directory"
+        publishing(ServerOptions(kubeconfig=str(file)), nothing)
+    assert str(raised.value) == f"{file}: cannot write: No such file or directory"
 
 
-def test_a_port_that_is_taken_is_one_line() -> None:
+def test_taken_port_is_a_one_line_error() -> None:
     async def work(file: Path) -> None:
         port = int(server(file).rpartition(":")[2])
         with pytest.raises(ConfigError) as raised:
-            async with published(LocalCluster(SystemClock(), Manifest()).server, Publication(port=port)):
+            async with publish(LocalCluster(SystemClock(), Manifest()).server, ServerOptions(port=port)):
                 pass
         remedy = "choose another --bind-address or --port, or no --port for any free one"
         assert str(raised.value) == f"cannot listen on 127.0.0.1:{port}: Address already in use; {remedy}"
 
-    publishing(Publication(), work)
+    publishing(ServerOptions(), work)
 
 
 async def nothing(file: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kframework.clock import LoopClock
-from kframework.fake_api.embedded_server import InProcess
-from kframework.fake_api.local import LocalCluster
+from kframework.fake_api.embedded_server import InProcessTransport
+from kframework.fake_api.local_cluster import LocalCluster
 from kframework.in_memory.kubelet import ENDING_SECONDS
 from kframework.objects import (
     Node,
@@ -31,7 +31,9 @@ async def test_a_cluster_has_its_service_unless_a_file_has_it() -> None:
     path = "/api/v1/namespaces/default/services/kubernetes"
 
     async def found(manifest: Manifest) -> object:
-        spec = read((await InProcess(LocalCluster(clock, manifest).server).send(request("GET", path))).body)["spec"]
+        spec = read((await InProcessTransport(LocalCluster(clock, manifest).server).send(request("GET", path))).body)[
+            "spec"
+        ]
         return spec.get("clusterIP"), spec.get("selector")
 
     assert await found(Manifest([])) == ("10.96.0.1", None)
@@ -49,7 +51,7 @@ async def test_pods_run_and_claims_get_volumes() -> None:
     ]
     local = LocalCluster(LoopClock(asyncio.get_running_loop()), Manifest(objects))
     running = asyncio.ensure_future(local.run())
-    transport = InProcess(local.server)
+    transport = InProcessTransport(local.server)
     await transport.send(request("POST", PODS, pod()))
     await transport.send(request("POST", f"{PODS}/web/binding", {"target": {"name": "n1"}}))
     await asyncio.sleep(1)
@@ -73,7 +75,7 @@ async def test_pods_run_and_claims_get_volumes() -> None:
 async def test_pods_are_evicted_as_their_budget_allows() -> None:
     local = LocalCluster(LoopClock(asyncio.get_running_loop()), Manifest([Node(metadata=ObjectMeta(name="n1"))]))
     running = asyncio.ensure_future(local.run())
-    transport = InProcess(local.server)
+    transport = InProcessTransport(local.server)
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     await transport.send(request("POST", budgets, {"metadata": {"name": "web"}, "spec": spec}))
@@ -112,15 +114,15 @@ def manifest(tmp_path: Path) -> Manifest:
     return read_files([str(file)])
 
 
-async def test_what_stands_in_a_file_is_encoded_before_anybody_asks(manifest: Manifest) -> None:
+async def test_objects_from_files_are_encoded_at_start(manifest: Manifest) -> None:
     local = LocalCluster(LoopClock(asyncio.get_running_loop()), manifest)
     assert not local.memory.take_written(Pod)  # who encodes them has taken them over
 
 
-async def test_what_stands_in_a_file_is_shown(manifest: Manifest) -> None:
+async def test_objects_from_files_are_served(manifest: Manifest) -> None:
     local = LocalCluster(LoopClock(asyncio.get_running_loop()), manifest)
     local.memory.assign("default", "web", "", "n1")
-    transport = InProcess(local.server)
+    transport = InProcessTransport(local.server)
     web = read((await transport.send(request("GET", f"{PODS}/web"))).body)
     assert web["spec"]["containers"] == [{"name": "web", "image": "nginx"}]
     assert web["spec"]["nodeName"] == "n1" and "hostname" not in web["spec"]
@@ -133,10 +135,10 @@ async def test_what_stands_in_a_file_is_shown(manifest: Manifest) -> None:
     assert "nodeInfo" not in again["status"]
 
 
-async def test_the_priority_classes_of_every_cluster() -> None:
+async def test_every_cluster_has_the_system_priority_classes() -> None:
     local = LocalCluster(LoopClock(asyncio.get_running_loop()), Manifest([]))
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    found = read((await InProcess(local.server).send(request("GET", classes))).body)["items"]
+    found = read((await InProcessTransport(local.server).send(request("GET", classes))).body)["items"]
     assert {each["metadata"]["name"]: each["value"] for each in found} == {
         "system-cluster-critical": 2_000_000_000,
         "system-node-critical": 2_000_001_000,

@@ -1,4 +1,4 @@
-"""A whole cluster in this process: memory, kubelets with what they report, controllers, and the API server."""
+"""A whole cluster in this process: memory, kubelets with their status reports, controllers, and the API server."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kframework.fake_api.controllers.endpoints import (
     EndpointsController,
     EndpointSliceController,
     host_address,
-    own_address,
+    pod_network_address,
 )
 from kframework.fake_api.controllers.namespace_contents import RootCertificatePublisher, ServiceAccountController
-from kframework.fake_api.node_leases import NodeLeases, beating
+from kframework.fake_api.node_leases import NodeLeases, with_heartbeats
 from kframework.fake_api.schema.shared_specs import qos_class
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.state_file import StateFile
-from kframework.fake_api.wire.documents import Data, Document
+from kframework.fake_api.wire.documents import ApiDocument, Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text
 from kframework.in_memory.admission import SYSTEM_CLASSES
 from kframework.in_memory.claim_controller import ClaimController
@@ -42,99 +42,104 @@ from kframework.objects.manifest import Manifest
 from kframework.objects.openapi.unknown_fields import unknown_fields, without
 
 _RUNNING = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-_ENDS: dict[str, Data] = {
+_TERMINATED: dict[str, Data] = {
     "Succeeded": {"exitCode": 0, "reason": "Completed"},
     "Failed": {"exitCode": 1, "reason": "Error"},
 }
 
 
-def reported(document: Document) -> Document:
-    """Return the document with what a kubelet would have added."""
+def with_kubelet_status(document: ApiDocument) -> ApiDocument:
+    """Return the document with the status that a kubelet would report."""
     match document.subject:
         case Node():
-            status = _of_node(document.data)
-        case Pod(spec=spec, status=said) if spec.node_name and said.phase in ("Running", *_ENDS):
-            status = _of_pod(document.data, said.phase)
+            status = _node_status(document.data)
+        case Pod(spec=spec, status=pod_status) if spec.node_name and pod_status.phase in ("Running", *_TERMINATED):
+            status = _pod_status(document.data, pod_status.phase)
         case _:
             return document
     data = document.data
     if status == data.get("status"):
         return document
-    return Document(document.subject, msgspec.json.encode(data | {"status": status}))
+    return ApiDocument(document.subject, msgspec.json.encode(data | {"status": status}))
 
 
-def _of_node(node: Data) -> Data:
+def _node_status(node: Data) -> Data:
     name, since = text(node, "metadata.name"), text(node, "metadata.creationTimestamp")
     addresses = [{"type": "InternalIP", "address": host_address(name)}, {"type": "Hostname", "address": name}]
     status = {"addresses": addresses} | mapping(node, "status")
     conditions = entries(status, "conditions")
-    if _lacks(conditions, "Ready"):
-        why = {"reason": "KubeletReady", "message": "kubelet is posting ready status"}
-        heard = {"lastHeartbeatTime": since} if since else {}
-        status["conditions"] = [*conditions, _true("Ready", since) | why | heard]
+    if _lacks_condition(conditions, "Ready"):
+        reason = {"reason": "KubeletReady", "message": "kubelet is posting ready status"}
+        heartbeat = {"lastHeartbeatTime": since} if since else {}
+        status["conditions"] = [*conditions, _true_condition("Ready", since) | reason | heartbeat]
     return status
 
 
-def _of_pod(pod: Data, phase: str) -> Data:
+def _pod_status(pod: Data, phase: str) -> Data:
     host = host_address(text(pod, "spec.nodeName"))
-    own = host if mapping(pod, "spec").get("hostNetwork") is True else own_address(text(pod, "metadata.uid"))
+    own = host if mapping(pod, "spec").get("hostNetwork") is True else pod_network_address(text(pod, "metadata.uid"))
     addresses: Data = {"hostIP": host, "hostIPs": [{"ip": host}], "podIP": own, "podIPs": [{"ip": own}]}
     status = addresses | mapping(pod, "status")
     if "qosClass" not in status:
         status["qosClass"] = qos_class(mapping(pod, "spec"))
     conditions = entries(status, "conditions")
-    if phase == "Running" and _lacks(conditions, "Ready"):
+    if phase == "Running" and _lacks_condition(conditions, "Ready"):
         since = text(status, "startTime") or text(pod, "metadata.creationTimestamp")
-        status["conditions"] = [*conditions, *(_true(name, since) for name in _RUNNING if _lacks(conditions, name))]
-    began = text(status, "startTime")
-    start: Data = {"startedAt": began} if began else {}
+        status["conditions"] = [
+            *conditions,
+            *(_true_condition(name, since) for name in _RUNNING if _lacks_condition(conditions, name)),
+        ]
+    started = text(status, "startTime")
+    start: Data = {"startedAt": started} if started else {}
     state: Data = {"running": start}
     if phase != "Running":
         ready = (each for each in entries(status, "conditions") if text(each, "type") == "Ready")
         ended = next((text(each, "lastTransitionTime") for each in ready if text(each, "status") != "True"), "")
-        state = {"terminated": _ENDS[phase] | start | ({"finishedAt": ended} if ended else {})}
-    done: Data = {"terminated": _ENDS["Succeeded"] | start | ({"finishedAt": began} if began else {})}
-    for field, place in (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")):
-        told = {text(each, "name"): each for each in entries(status, place)}
+        state = {"terminated": _TERMINATED[phase] | start | ({"finishedAt": ended} if ended else {})}
+    done: Data = {"terminated": _TERMINATED["Succeeded"] | start | ({"finishedAt": started} if started else {})}
+    for field, status_field in (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")):
+        reported = {text(each, "name"): each for each in entries(status, status_field)}
         statuses = []
         for each in entries(pod, f"spec.{field}"):
-            # An init container is done, unless it is a sidecar, which fares as the others.
-            runs_on = field == "containers" or text(each, "restartPolicy") == "Always"
-            statuses.append(_container(each, told.get(text(each, "name"), {}), state if runs_on else done))
+            # An init container is done, unless it is a sidecar.
+            is_running = field == "containers" or text(each, "restartPolicy") == "Always"
+            statuses.append(
+                _container_status(each, reported.get(text(each, "name"), {}), state if is_running else done)
+            )
         if statuses:
-            status[place] = statuses
+            status[status_field] = statuses
     return status
 
 
-def _container(container: Data, told: Data, state: Data) -> Data:
-    """Return the status of a container: what is told of it, unless it was told before the container ended."""
+def _container_status(container: Data, reported: Data, state: Data) -> Data:
+    """Return the status of a container: the stored one, unless the container has terminated since."""
     runs = "running" in state
     status: Data = {
         "name": text(container, "name"),
         "image": text(container, "image"),
         "imageID": "",
-        "ready": runs and not told,
+        "ready": runs and not reported,
         "started": runs,
         "restartCount": 0,
         "state": state,
     }
-    is_stale = not runs and "terminated" not in mapping(told, "state")
-    return status | told | ({"ready": False, "started": False, "state": state} if is_stale else {})
+    is_stale = not runs and "terminated" not in mapping(reported, "state")
+    return status | reported | ({"ready": False, "started": False, "state": state} if is_stale else {})
 
 
-def _lacks(conditions: list[Data], name: str) -> bool:
+def _lacks_condition(conditions: list[Data], name: str) -> bool:
     return all(text(each, "type") != name for each in conditions)
 
 
-def _true(name: str, since: str) -> Data:
+def _true_condition(name: str, since: str) -> Data:
     condition: Data = {"type": name, "status": "True"}
     return condition | {"lastTransitionTime": since} if since else condition
 
 
-#: How many seconds a pod takes to end that does not say it: who waits for one to go is a person, or a test.
-ENDING = 1.0
+#: Default seconds until a deleted pod ends, short for users and tests that wait for it.
+TERMINATION_SECONDS = 1.0
 
-#: The controllers of workloads, and those whose work only clients of an API see.
+#: All controllers: of workloads, and those that matter to API clients only.
 ALL_CONTROLLERS: Mapping[str, tuple[type[ControlLoop], ...]] = {
     **CONTROLLERS,
     "endpoints-controller": (EndpointsController,),
@@ -163,24 +168,23 @@ _API_SERVICE: Data = {
     },
     "status": {"loadBalancer": {}},
 }
-#: By which pods would find the API server.
+#: The service by which pods would find the API server.
 API_SERVICE: Service = convert(_API_SERVICE, kind_of(Service))
 
-#: So often a state is written down in which something has changed, in seconds.
-_KEEP_EVERY = 5.0
+#: Seconds between two saves of a changed state.
+_SAVE_INTERVAL = 5.0
 
 _log = logging.getLogger(__name__)
 
-#: What of an object's metadata is not taken from a file.
-_NOT_KEPT = ("managedFields", "selfLink")
+#: Metadata that is not loaded from files.
+_DROPPED_METADATA = ("managedFields", "selfLink")
 
 
 class LocalCluster:
-    """What a fake API needs to look alive: pods run and end, claims are served, budgets count; `run` does it.
+    """A cluster for the fake API: pods run and end, claims are allocated, budgets are counted while `run` runs.
 
-    `controllers` names those that are chosen, as kube-controller-manager's flag does. Of the objects of files it
-    shows what stands there, also what no scheduler reads. A `state` that holds a cluster goes before them, and is kept
-    up to date while it runs.
+    `controllers` selects controllers as kube-controller-manager's flag does. Objects from files keep fields that no
+    scheduler reads. A `state` with a cluster takes precedence over the manifest, and is saved while the cluster runs.
     """
 
     def __init__(
@@ -192,22 +196,22 @@ class LocalCluster:
         state: StateFile | None = None,
     ) -> None:
         self._state = state
-        kept = state.kept if state is not None else None
+        saved = state.saved if state is not None else None
         version = 0
-        if kept is None:
-            objects, written = [*manifest.objects], [*map(_document, manifest.objects, manifest.written)]
+        if saved is None:
+            objects, documents = [*manifest.objects], [*map(_manifest_document, manifest.objects, manifest.written)]
         else:
-            objects, written, version = kept
-        if _key(API_SERVICE) not in {_key(each) for each in objects}:
-            objects, written = [API_SERVICE, *objects], [_API_SERVICE, *written]
-        named = {_key(each) for each in objects}
-        more = [each for each in (*default_roles(), *SYSTEM_CLASSES) if _key(each) not in named]
-        self._beginning = [*objects, *more], written
-        self.memory: MemoryCluster = MemoryCluster(clock, *self._beginning, version)
-        self.server: ApiServer = ApiServer(self.memory, clock, partial(_collected, clock), authorize)
-        self.server.encode({type(subject) for subject in objects})
+            objects, documents, version = saved
+        if _object_key(API_SERVICE) not in {_object_key(each) for each in objects}:
+            objects, documents = [API_SERVICE, *objects], [_API_SERVICE, *documents]
+        named = {_object_key(each) for each in objects}
+        more = [each for each in (*default_roles(), *SYSTEM_CLASSES) if _object_key(each) not in named]
+        self._initial = [*objects, *more], documents
+        self.memory: MemoryCluster = MemoryCluster(clock, *self._initial, version)
+        self.server: ApiServer = ApiServer(self.memory, clock, partial(_create_collection, clock), authorize)
+        self.server.encode_kinds({type(subject) for subject in objects})
         self._controllers = [
-            Kubelet(self.memory, clock, ENDING),
+            Kubelet(self.memory, clock, TERMINATION_SECONDS),
             VolumeController(self.memory),
             ClaimController(self.memory),
             DisruptionController(self.memory),
@@ -216,32 +220,32 @@ class LocalCluster:
         ]
 
     def reset(self) -> None:
-        """Put everything back to where it began; who watches is told of all that goes and comes."""
-        self.memory.renew(*self._beginning)
+        """Restore the initial objects; watches receive all changes."""
+        self.memory.renew(*self._initial)
 
     async def run(self) -> None:
-        """Run and make pods, make volumes and claims, reckon budgets and collect garbage until cancelled."""
+        """Run the kubelet and all controllers until cancelled."""
         async with anyio.create_task_group() as tasks:
             if self._state is not None:
-                tasks.start_soon(self._keep, self._state)
+                tasks.start_soon(self._save_periodically, self._state)
             for controller in self._controllers:
                 tasks.start_soon(controller.run)
 
-    async def _keep(self, state: StateFile) -> None:
-        """Write down what there is, now and then and at the end; where that fails it is said and tried again."""
-        written = -1
+    async def _save_periodically(self, state: StateFile) -> None:
+        """Save the state periodically and at the end; failures are logged and retried."""
+        saved_version = -1
         try:
             while True:
-                await asyncio.sleep(_KEEP_EVERY)
-                if written != self.memory.version:
+                await asyncio.sleep(_SAVE_INTERVAL)
+                if saved_version != self.memory.version:
                     bodies, version = self._bodies(), self.memory.version
                     try:
                         await asyncio.to_thread(state.write, bodies, version)
-                        written = version
+                        saved_version = version
                     except OSError as error:
-                        _log.warning("%r cannot be written: %s", state, error)
+                        _log.warning("cannot write %r: %s", state, error)
         finally:
-            if written != self.memory.version:
+            if saved_version != self.memory.version:
                 with anyio.CancelScope(shield=True):
                     await asyncio.to_thread(state.write, self._bodies(), self.memory.version)
 
@@ -249,21 +253,19 @@ class LocalCluster:
         return [document.body for document in self.server.documents()]
 
 
-def _collected(clock: Clock, kind: Kind[ApiObject], cluster: MemoryCluster) -> Collection:
-    """Collect the documents of a kind, with what kubelets say, and with the Leases that they renew."""
+def _create_collection(clock: Clock, kind: Kind[ApiObject], cluster: MemoryCluster) -> Collection:
     if kind.struct is Lease:
         return NodeLeases(kind, cluster, clock)
-    return Collection(kind, cluster, lambda document: beating(clock, reported(document)))
+    return Collection(kind, cluster, lambda document: with_heartbeats(clock, with_kubelet_status(document)))
 
 
-def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:
+def _object_key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:
     kind, metadata = kind_of(subject), subject.metadata
     return kind.struct, (metadata.namespace or "default") if kind.namespaced else "", metadata.name
 
 
-def _document(subject: ApiObject, written: Mapping[str, object]) -> Data:
-    """Return what a file says of an object, but for fields that the kind does not have and those that a server sets."""
+def _manifest_document(subject: ApiObject, written: Mapping[str, object]) -> Data:
     kind, data = kind_of(subject), cast("Data", without_nulls(written))
-    metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in _NOT_KEPT}
+    metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in _DROPPED_METADATA}
     data = data | {"metadata": metadata}
     return without(data, (field.path for field in unknown_fields(data, kind.api_version, kind.name)))

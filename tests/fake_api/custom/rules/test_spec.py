@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.custom.rules.written import has_rules, read_field_path, written_causes
+from kframework.fake_api.custom.rules.spec import has_rules, parse_field_path, rule_spec_causes
 
 SCHEMA = {"type": "object", "properties": {"size": {"type": "integer"}}}
 SUPPORTED = '"FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"'
@@ -52,11 +52,11 @@ SUPPORTED = '"FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", 
         ),
     ],
 )
-def test_rules(rule: dict[str, Any], found: list[str]) -> None:
-    assert list(map(str, written_causes([rule], SCHEMA, "rules"))) == found
+def test_rules_are_checked(rule: dict[str, Any], found: list[str]) -> None:
+    assert list(map(str, rule_spec_causes([rule], SCHEMA, "rules"))) == found
 
 
-def test_rules_are_found_wherever_they_stand() -> None:
+def test_rules_are_found_at_any_depth() -> None:
     rules = [{"rule": "true"}]
     assert not has_rules(SCHEMA)
     assert has_rules({"properties": {"a": {"items": {"x-kubernetes-validations": rules}}}})
@@ -92,5 +92,5 @@ NESTED = {
         (".spec['\\q']", None),
     ],
 )
-def test_paths(path: str, written: str | None) -> None:
-    assert read_field_path(path, NESTED) == written
+def test_field_path_is_parsed(path: str, written: str | None) -> None:
+    assert parse_field_path(path, NESTED) == written

@@ -1,4 +1,4 @@
-"""Work outside under virtual time: time stands still while it is under way and awaited, by whichever library."""
+"""Operations outside the process pause virtual time while a task awaits them, whichever library runs them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import anyio.to_thread
 import httpx
 import pytest
 
-from kframework.clock import outside, run_virtual
-from kframework.clock.outside_work import SILENCE
+from kframework.clock import external_wait, run_virtual
+from kframework.clock.external_io import SILENCE_TIMEOUT
 from tests.support.answering import answering
 
 Get = Callable[[str], Awaitable[str]]
@@ -45,7 +45,7 @@ async def with_httpx(port: int) -> AsyncIterator[Get]:
 
 @asynccontextmanager
 async def with_streams(port: int) -> AsyncIterator[Get]:
-    """Speak the protocol by hand, over connections that are kept as a pool of a database keeps them."""
+    """Speak HTTP by hand, over connections kept in a pool."""
     idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def get(path: str) -> str:
@@ -69,7 +69,7 @@ async def with_streams(port: int) -> AsyncIterator[Get]:
 CLIENTS = pytest.mark.parametrize("client", [with_aiohttp, with_httpx, with_streams])
 
 
-def beside_a_clock(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def run_with_ticking_task(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run this while another task has timers that are due soon."""
 
     async def tick() -> None:
@@ -95,11 +95,11 @@ def test_time_stands_still_until_the_answer_is_there(client: Any, path: str) -> 
                 assert await get(path) == "1234"
                 assert asyncio.get_running_loop().time() == 0.0
 
-        beside_a_clock(main)
+        run_with_ticking_task(main)
 
 
 @CLIENTS
-def test_an_idle_connection_holds_nothing_up(client: Any) -> None:
+def test_an_idle_connection_does_not_pause_time(client: Any) -> None:
     with answering() as port:
 
         async def main() -> None:
@@ -110,7 +110,7 @@ def test_an_idle_connection_holds_nothing_up(client: Any) -> None:
 
         began = time.monotonic()
         assert run_virtual(lambda: _timed(main)) == 3000.0
-        assert time.monotonic() - began < SILENCE
+        assert time.monotonic() - began < SILENCE_TIMEOUT
 
 
 async def _timed(main: Callable[[], Coroutine[Any, Any, None]]) -> float:
@@ -134,8 +134,8 @@ def test_an_idle_connection_is_as_good_as_a_new_one(client: Any) -> None:
 
 
 @CLIENTS
-@pytest.mark.parametrize("limit", [asyncio.timeout, outside])
-def test_who_is_never_answered_is_released_by_his_own_timeout(client: Any, limit: Any) -> None:
+@pytest.mark.parametrize("limit", [asyncio.timeout, external_wait])
+def test_caller_without_an_answer_is_released_by_its_own_timeout(client: Any, limit: Any) -> None:
     with answering() as port:
 
         async def main() -> None:
@@ -146,7 +146,7 @@ def test_who_is_never_answered_is_released_by_his_own_timeout(client: Any, limit
 
         began = time.monotonic()
         assert run_virtual(lambda: _timed(main)) == pytest.approx(0.1)
-        assert 0.1 <= time.monotonic() - began < SILENCE
+        assert 0.1 <= time.monotonic() - began < SILENCE_TIMEOUT
 
 
 @pytest.mark.parametrize("patience", [asyncio.wait_for, None])
@@ -168,7 +168,7 @@ def test_a_timeout_holds_for_the_tasks_that_its_setter_awaits(patience: Any) -> 
 
         began = time.monotonic()
         assert run_virtual(lambda: _timed(main)) == pytest.approx(0.1)
-        assert time.monotonic() - began < SILENCE
+        assert time.monotonic() - began < SILENCE_TIMEOUT
 
 
 @pytest.mark.parametrize(
@@ -193,11 +193,11 @@ def test_the_timeouts_of_libraries_hold(client: Any, error: type[Exception]) -> 
 
         began = time.monotonic()
         assert run_virtual(lambda: _timed(main)) == pytest.approx(0.1)
-        assert time.monotonic() - began < SILENCE
+        assert time.monotonic() - began < SILENCE_TIMEOUT
 
 
 @CLIENTS
-def test_no_ones_timer_but_the_waiting_tasks_own_moves_time(client: Any) -> None:
+def test_only_the_waiting_tasks_own_timer_moves_time(client: Any) -> None:
     with answering() as port:
 
         async def main() -> None:
@@ -206,7 +206,7 @@ def test_no_ones_timer_but_the_waiting_tasks_own_moves_time(client: Any) -> None
                     await get("/slow")
             assert asyncio.get_running_loop().time() == 0.0
 
-        beside_a_clock(main)
+        run_with_ticking_task(main)
 
 
 @CLIENTS
@@ -231,13 +231,13 @@ def test_many_questions_at_once_are_answered_at_one_instant(client: Any) -> None
                 assert set(answers) == {"1234"}
                 assert asyncio.get_running_loop().time() == 0.0
 
-        beside_a_clock(main)
+        run_with_ticking_task(main)
 
 
 def test_a_stream_that_falls_silent_holds_time_up_no_longer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("kframework.clock.outside_work.SILENCE", 0.05)
+    monkeypatch.setattr("kframework.clock.external_io.SILENCE_TIMEOUT", 0.05)
     with answering() as port:
 
         async def main() -> None:
@@ -248,12 +248,14 @@ def test_a_stream_that_falls_silent_holds_time_up_no_longer(
 
         with caplog.at_level(logging.WARNING):
             assert run_virtual(lambda: _timed(main)) == 3600.0
-        told = f"virtual time goes on without waiting any longer for the connection to ('127.0.0.1', {port})"
-        assert caplog.messages == [told]
+        expected = f"virtual time moves on: gave up waiting for the connection to ('127.0.0.1', {port})"
+        assert caplog.messages == [expected]
 
 
-def test_work_without_a_timeout_has_a_bound(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("kframework.clock.outside_work.Work.__init__.__defaults__", (0.05,), raising=False)
+def test_operation_without_a_timeout_is_abandoned(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kframework.clock.external_io.Operation.__init__.__defaults__", (0.05,), raising=False)
     with answering() as port:
 
         async def main() -> None:
@@ -274,10 +276,10 @@ def test_time_stands_still_while_a_thread_is_at_work(in_thread: Any) -> None:
             await in_thread(time.sleep, 0.03)
         assert asyncio.get_running_loop().time() == 0.0
 
-    beside_a_clock(main)
+    run_with_ticking_task(main)
 
 
-def test_a_thread_that_nobody_awaits_holds_nothing_up() -> None:
+def test_a_thread_that_no_task_awaits_does_not_pause_time() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         job = loop.run_in_executor(None, time.sleep, 0.05)
@@ -297,7 +299,7 @@ def test_time_stands_still_while_a_subprocess_is_read() -> None:
         assert asyncio.get_running_loop().time() == 0.0
         await process.wait()
 
-    beside_a_clock(main)
+    run_with_ticking_task(main)
 
 
 @pytest.mark.parametrize("path", ["tcp", "unix"])
@@ -324,7 +326,7 @@ def test_a_connection_whose_both_ends_are_here_lets_time_pass(path: str, tmp_pat
 
     began = time.monotonic()
     assert run_virtual(lambda: _timed(main)) == 5.0
-    assert time.monotonic() - began < SILENCE
+    assert time.monotonic() - began < SILENCE_TIMEOUT
 
 
 def test_a_server_that_anyio_runs_here_lets_time_pass_too() -> None:
@@ -347,4 +349,4 @@ def test_a_server_that_anyio_runs_here_lets_time_pass_too() -> None:
 
     began = time.monotonic()
     assert run_virtual(lambda: _timed(main)) == 5.0
-    assert time.monotonic() - began < SILENCE
+    assert time.monotonic() - began < SILENCE_TIMEOUT

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.fake_api.local import reported
+from kframework.fake_api.local_cluster import with_kubelet_status
 from kframework.fake_api.printers.workloads import pod_cells
-from kframework.fake_api.wire.documents import Document
+from kframework.fake_api.wire.documents import ApiDocument
 from kframework.objects import Lease, Node, ObjectMeta, Pod, kind_of
 from kframework.objects.codec import convert
 
@@ -38,15 +38,15 @@ def pod(status: Json, uid: str = "u1", **spec: object) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
-def document(data: Json) -> Document:
+def document(data: Json) -> ApiDocument:
     subject = convert(data, kind_of(Node)) if data["kind"] == "Node" else convert(data, kind_of(Pod))
-    return Document(subject, msgspec.json.encode(data))
+    return ApiDocument(subject, msgspec.json.encode(data))
 
 
 def status_of(data: Json) -> Json:
     """Return the status that is reported, and see that a second report says the same and the rest is left alone."""
-    once = reported(document(data))
-    assert reported(document(once.data)).body == once.body
+    once = with_kubelet_status(document(data))
+    assert with_kubelet_status(document(once.data)).body == once.body
     assert {**once.data, "status": None} == {**data, "status": None}
     status: Json = msgspec.json.decode(once.body)["status"]
     return status
@@ -58,7 +58,7 @@ def container(name: str, image: str, state: Json, **more: object) -> Json:
     return told | {"state": state} | more
 
 
-def test_a_node_of_which_nobody_says_otherwise_is_ready() -> None:
+def test_node_is_ready_by_default() -> None:
     status = status_of(node(capacity={"cpu": "4"}))
     assert status["capacity"] == {"cpu": "4"}
     assert status["conditions"] == [
@@ -76,7 +76,7 @@ def test_a_node_of_which_nobody_says_otherwise_is_ready() -> None:
     assert (address["type"], hostname) == ("InternalIP", {"type": "Hostname", "address": "n1"})
 
 
-def test_what_a_node_says_counts() -> None:
+def test_stored_node_status_takes_precedence() -> None:
     pressure = {"type": "MemoryPressure", "status": "True"}
     addresses = [{"type": "InternalIP", "address": "192.0.2.7"}]
     status = status_of(node(conditions=[pressure, NOT_READY], addresses=addresses))
@@ -103,17 +103,17 @@ def test_addresses_of_pods_differ_but_on_the_network_of_the_host() -> None:
 
 
 @pytest.mark.parametrize("data", [pod({"phase": "Pending"}), pod(RUNNING, nodeName=""), pod({})])
-def test_a_pod_that_has_not_begun_is_left_alone(data: Json) -> None:
+def test_pending_pod_is_unchanged(data: Json) -> None:
     subject = document(data)
-    assert reported(subject) is subject
+    assert with_kubelet_status(subject) is subject
 
 
-def test_other_kinds_are_left_alone() -> None:
-    lease = Document.of(Lease(metadata=ObjectMeta(name="a")))
-    assert reported(lease) is lease
+def test_other_kinds_are_unchanged() -> None:
+    lease = ApiDocument.from_struct(Lease(metadata=ObjectMeta(name="a")))
+    assert with_kubelet_status(lease) is lease
 
 
-def test_a_pod_that_runs_and_says_nothing_of_it_is_ready() -> None:
+def test_running_pod_is_ready_by_default() -> None:
     status = status_of(pod({"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}]}))
     first, *added = status["conditions"]
     assert first == {"type": "PodScheduled", "status": "True"}
@@ -140,7 +140,7 @@ def test_containers_end_with_their_pod(status: Json, end: Json) -> None:
         assert log == container("log", "tail", {"terminated": expected})
 
 
-def test_what_is_told_of_a_container_counts() -> None:
+def test_stored_container_status_takes_precedence() -> None:
     crashed = {"name": "log", "ready": False, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
     main, log = status_of(pod(RUNNING | {"containerStatuses": [crashed]}))["containerStatuses"]
     assert main == container("main", "nginx", RUNS)
@@ -155,8 +155,11 @@ def test_init_containers_are_done_but_for_sidecars() -> None:
     data = pod(RUNNING, initContainers=[setup, mesh])
     done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": STARTED, "finishedAt": STARTED}}
     assert status_of(data)["initContainerStatuses"] == [container("setup", "i", done), container("mesh", "j", RUNS)]
-    assert pod_cells(reported(document(data)).data, 0)[1:3] == ("3/3", "Running")
-    assert pod_cells(reported(document(pod(SUCCEEDED, initContainers=[setup]))).data, 0)[1:3] == ("0/2", "Completed")
+    assert pod_cells(with_kubelet_status(document(data)).data, 0)[1:3] == ("3/3", "Running")
+    assert pod_cells(with_kubelet_status(document(pod(SUCCEEDED, initContainers=[setup]))).data, 0)[1:3] == (
+        "0/2",
+        "Completed",
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,6 +170,6 @@ def test_init_containers_are_done_but_for_sidecars() -> None:
         ({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
     ],
 )
-def test_how_surely_a_pod_keeps_what_it_has(resources: Json, expected: str) -> None:
+def test_pod_has_a_qos_class(resources: Json, expected: str) -> None:
     told = pod(RUNNING, containers=[{"name": "main", "image": "nginx", "resources": resources}])
     assert status_of(told)["qosClass"] == expected

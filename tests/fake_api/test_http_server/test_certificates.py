@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kframework.errors import ConfigError
-from kframework.fake_api.published import issue
+from kframework.fake_api.http_server import issue_certificate
 
 
 def shake_hands(context: ssl.SSLContext, authority: bytes, name: str) -> None:
@@ -28,22 +28,22 @@ def shake_hands(context: ssl.SSLContext, authority: bytes, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def issued() -> tuple[ssl.SSLContext, bytes]:
-    return issue(["192.0.2.7", "api.example"])
+    return issue_certificate(["192.0.2.7", "api.example"])
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "kubernetes.default.svc", "192.0.2.7", "api.example"])
-def test_it_is_trusted_by_its_names(issued: tuple[ssl.SSLContext, bytes], name: str) -> None:
+def test_certificate_is_trusted_for_its_names(issued: tuple[ssl.SSLContext, bytes], name: str) -> None:
     shake_hands(*issued, name)
 
 
-def test_it_is_not_trusted_by_others(issued: tuple[ssl.SSLContext, bytes]) -> None:
+def test_certificate_is_not_trusted_for_other_names(issued: tuple[ssl.SSLContext, bytes]) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(*issued, "other.example")
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(issued[0], issue([])[1], "localhost")
+        shake_hands(issued[0], issue_certificate([])[1], "localhost")
 
 
-def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
     with pytest.raises(ConfigError, match=r"pip install 'kframework-sdk\[tls\]'"):
-        issue([])
+        issue_certificate([])

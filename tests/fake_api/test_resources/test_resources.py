@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.fake_api.wire.documents import Document
+from kframework.fake_api.wire.documents import ApiDocument
 from kframework.objects import CoreEvent, Event, Lease, Namespace, Node, ObjectMeta, Pod, ReplicaSet
 from tests.fake_api.serving import served_as
 
@@ -16,14 +16,14 @@ def test_names() -> None:
     assert (served_as(Pod).group, served_as(Pod).version) == ("", "v1")
 
 
-def test_whose_status_is_a_resource_of_its_own() -> None:
+def test_kinds_have_a_status_subresource() -> None:
     kinds = (Pod, Node, Namespace, ReplicaSet, Lease, Event)
     have = ["status" in served_as(each).subresources for each in kinds]
     assert have == [True, True, True, True, False, False]
 
 
 def test_one_event_is_shown_in_two_versions() -> None:
-    document = Document.of(Event(metadata=ObjectMeta(name="e"), note="Hello", reporting_controller="me"))
+    document = ApiDocument.from_struct(Event(metadata=ObjectMeta(name="e"), note="Hello", reporting_controller="me"))
     newer, core = served_as(Event), served_as(CoreEvent)
     assert newer.body(document) is document.body
     assert newer.stored is core.stored

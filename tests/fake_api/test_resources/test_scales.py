@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.errors import ClusterError
-from kframework.fake_api.served import ScalePaths, scale_of, scaled
+from kframework.fake_api.resources import ScalePaths, to_scale, with_scale
 from tests.fake_api.serving import MERGE, Json, Served
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -33,24 +33,24 @@ WEB: Json = {
     ],
 )
 def test_a_selector_is_one_line(said: object, shown: str | None) -> None:
-    scale = scale_of(ScalePaths(), {"metadata": {}, "spec": {"selector": said}})
+    scale = to_scale(ScalePaths(), {"metadata": {}, "spec": {"selector": said}})
     assert scale["status"] == {"replicas": 0} | ({"selector": shown} if shown else {})
 
 
 def test_replicas_stand_where_a_definition_says() -> None:
     paths = ScalePaths("spec.size.wanted", "status.size", "status.chosen")
     custom: Json = {"spec": {"other": 1}, "status": {"size": 4, "chosen": "a=b"}}
-    assert scale_of(paths, custom)["status"] == {"replicas": 4, "selector": "a=b"}
-    assert scaled(paths, custom, {"spec": {"replicas": 3}})["spec"] == {"other": 1, "size": {"wanted": 3}}
+    assert to_scale(paths, custom)["status"] == {"replicas": 4, "selector": "a=b"}
+    assert with_scale(paths, custom, {"spec": {"replicas": 3}})["spec"] == {"other": 1, "size": {"wanted": 3}}
 
 
 @pytest.mark.parametrize(
     ("scale", "status"),
     [({"spec": {"replicas": -1}}, 422), ({"spec": {"replicas": "1"}}, 400), ({"kind": "Pod"}, 400)],
 )
-def test_what_is_no_scale_is_refused(scale: Json, status: int) -> None:
+def test_invalid_scale_is_rejected(scale: Json, status: int) -> None:
     with pytest.raises(ClusterError) as refused:
-        scaled(ScalePaths(), WEB, scale)
+        with_scale(ScalePaths(), WEB, scale)
     assert refused.value.status == status
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.custom.rules.tree import broken, tree_of
+from kframework.fake_api.custom.rules.tree import compile_rules, violations
 from kframework.fake_api.schema.causes import invalid, required, too_long
 
 NUMBER, TEXT = {"type": "integer"}, {"type": "string"}
 
 
-def of(**properties: Any) -> dict[str, Any]:
+def object_schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
@@ -21,12 +21,12 @@ def ruled(schema: dict[str, Any], rule: str, **more: Any) -> dict[str, Any]:
 
 
 def found(schema: dict[str, Any], value: object, old: object = None) -> list[str]:
-    tree = tree_of(schema)
+    tree = compile_rules(schema)
     assert tree is not None
-    return list(map(str, broken(tree, value, old, [])))
+    return list(map(str, violations(tree, value, old, [])))
 
 
-SIZES = of(spec=ruled(of(least=NUMBER, most=NUMBER), "self.least <= self.most"))
+SIZES = object_schema(spec=ruled(object_schema(least=NUMBER, most=NUMBER), "self.least <= self.most"))
 
 
 @pytest.mark.parametrize(
@@ -46,45 +46,51 @@ SIZES = of(spec=ruled(of(least=NUMBER, most=NUMBER), "self.least <= self.most"))
         (SIZES, {}, []),
         (SIZES, {"spec": None}, []),
         (
-            ruled(of(), "self.metadata.name.startsWith('a')", message=" begins with a "),
+            ruled(object_schema(), "self.metadata.name.startsWith('a')", message=" begins with a "),
             {"metadata": {"name": "b"}},
             ["<nil>: Invalid value: begins with a"],
         ),
-        (of(size=ruled(NUMBER, "self > 1")), {"size": 1}, ["size: Invalid value: 1: failed rule: self > 1"]),
-        (of(name=ruled(TEXT, "self != 'x'")), {"name": "x"}, ["name: Invalid value: \"x\": failed rule: self != 'x'"]),
+        (object_schema(size=ruled(NUMBER, "self > 1")), {"size": 1}, ["size: Invalid value: 1: failed rule: self > 1"]),
         (
-            of(sizes={"type": "array", "items": ruled(NUMBER, "self > 1")}),
+            object_schema(name=ruled(TEXT, "self != 'x'")),
+            {"name": "x"},
+            ["name: Invalid value: \"x\": failed rule: self != 'x'"],
+        ),
+        (
+            object_schema(sizes={"type": "array", "items": ruled(NUMBER, "self > 1")}),
             {"sizes": [2, 1]},
             ["sizes[1]: Invalid value: 1: failed rule: self > 1"],
         ),
         (
-            of(sizes={"type": "object", "additionalProperties": ruled(NUMBER, "self > 1")}),
+            object_schema(sizes={"type": "object", "additionalProperties": ruled(NUMBER, "self > 1")}),
             {"sizes": {"a": 2, "b": 1}},
             ["sizes[b]: Invalid value: 1: failed rule: self > 1"],
         ),
         (
             {
-                **of(size=NUMBER),
+                **object_schema(size=NUMBER),
                 "allOf": [{"properties": {"size": {"x-kubernetes-validations": [{"rule": "self<1"}]}}}],
             },
             {"size": 1},
             ["size: Invalid value: 1: failed rule: self<1"],
         ),
         (
-            of(share=ruled({"x-kubernetes-int-or-string": True}, "self < 5")),
+            object_schema(share=ruled({"x-kubernetes-int-or-string": True}, "self < 5")),
             {"share": "50%"},
             ["': call arguments did not match a supported operator, function or macro signature for rule: self < 5"],
         ),
-        (ruled(of(size=NUMBER), "self.size"), {}, ["cel expression must evaluate to a bool"]),
-        (ruled(of(), "self.x"), {}, ["compilation failed: ERROR: <input>:1:5: undefined field 'x'"]),
+        (ruled(object_schema(size=NUMBER), "self.size"), {}, ["cel expression must evaluate to a bool"]),
+        (ruled(object_schema(), "self.x"), {}, ["compilation failed: ERROR: <input>:1:5: undefined field 'x'"]),
         (
-            ruled(of(words={"type": "array", "items": TEXT}), "self.words.all(a, self.words.all(b, a == b))"),
+            ruled(
+                object_schema(words={"type": "array", "items": TEXT}), "self.words.all(a, self.words.all(b, a == b))"
+            ),
             {"words": ["a"] * 2_000},
             ["exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.word"],
         ),
     ],
 )
-def test_rules(schema: dict[str, Any], value: object, said: list[str]) -> None:
+def test_rules_are_checked(schema: dict[str, Any], value: object, said: list[str]) -> None:
     complaints = found(schema, value)
     assert len(complaints) == len(said)
     for complaint, part in zip(complaints, said, strict=True):
@@ -105,11 +111,13 @@ def test_rules(schema: dict[str, Any], value: object, said: list[str]) -> None:
         ({"messageExpression": "self.name"}, "spec: Invalid value: failed rule: false"),
     ],
 )
-def test_what_a_broken_rule_says(more: dict[str, Any], said: str) -> None:
-    assert found(of(spec=ruled(of(size=NUMBER, name=TEXT), "false", **more)), {"spec": {"size": 3}}) == [said]
+def test_violation_has_a_message(more: dict[str, Any], said: str) -> None:
+    assert found(
+        object_schema(spec=ruled(object_schema(size=NUMBER, name=TEXT), "false", **more)), {"spec": {"size": 3}}
+    ) == [said]
 
 
-GROWING = of(spec=of(size=ruled(NUMBER, "self >= oldSelf", message="may only grow")))
+GROWING = object_schema(spec=object_schema(size=ruled(NUMBER, "self >= oldSelf", message="may only grow")))
 
 
 @pytest.mark.parametrize(
@@ -122,22 +130,24 @@ GROWING = of(spec=of(size=ruled(NUMBER, "self >= oldSelf", message="may only gro
         ({"spec": {"size": 2}}, {"spec": {}}, []),
     ],
 )
-def test_rules_that_compare_with_before(old: object, new: object, said: list[str]) -> None:
+def test_transition_rules_compare_old_and_new(old: object, new: object, said: list[str]) -> None:
     assert found(GROWING, new, old) == said
 
 
-def test_elements_of_a_list_are_those_of_before_by_their_keys() -> None:
-    item = of(name=TEXT, size=ruled(NUMBER, "self == oldSelf", message="fixed"))
+def test_list_elements_are_correlated_by_keys() -> None:
+    item = object_schema(name=TEXT, size=ruled(NUMBER, "self == oldSelf", message="fixed"))
     listed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": item}
     old = {"ports": [{"name": "a", "size": 1}, {"name": "b", "size": 2}]}
     moved = {"ports": [{"name": "b", "size": 2}, {"name": "c", "size": 9}, {"name": "a", "size": 5}]}
-    assert found(of(ports=listed), moved, old) == ["ports[2].size: Invalid value: 5: fixed"]
+    assert found(object_schema(ports=listed), moved, old) == ["ports[2].size: Invalid value: 5: fixed"]
 
 
 @pytest.mark.parametrize(("old", "said"), [(None, ["born small"]), ({"size": 1}, [])])
-def test_a_rule_may_ask_whether_there_was_a_before(old: object, said: list[str]) -> None:
+def test_optional_old_self_may_be_absent(old: object, said: list[str]) -> None:
     rule = "self.size > 5 || (oldSelf.hasValue() && oldSelf.value().size <= 5)"
-    complaints = found(ruled(of(size=NUMBER), rule, optionalOldSelf=True, message="born small"), {"size": 2}, old)
+    complaints = found(
+        ruled(object_schema(size=NUMBER), rule, optionalOldSelf=True, message="born small"), {"size": 2}, old
+    )
     assert [each.rpartition(": ")[2] for each in complaints] == said
 
 
@@ -151,14 +161,25 @@ def test_a_rule_may_ask_whether_there_was_a_before(old: object, said: list[str])
         ({"kind": "x"}, {"kind": "x"}, ["kind: Invalid value: \"x\": failed rule: self == 'y'"]),
     ],
 )
-def test_what_was_wrong_before_may_stay(old: object, new: object, said: list[str]) -> None:
+def test_unchanged_violation_may_stay(old: object, new: object, said: list[str]) -> None:
     small = ruled(NUMBER, "self < 5")
-    names = {"apiVersion": TEXT, "kind": ruled(TEXT, "self == 'y'"), "metadata": of(name=TEXT, generateName=TEXT)}
-    assert found(of(**names, spec=of(a=small, b=NUMBER), list={"type": "array", "items": small}), new, old) == said
+    names = {
+        "apiVersion": TEXT,
+        "kind": ruled(TEXT, "self == 'y'"),
+        "metadata": object_schema(name=TEXT, generateName=TEXT),
+    }
+    assert (
+        found(
+            object_schema(**names, spec=object_schema(a=small, b=NUMBER), list={"type": "array", "items": small}),
+            new,
+            old,
+        )
+        == said
+    )
 
 
-def test_rules_wait_until_the_value_is_one_of_the_schema() -> None:
-    tree = tree_of(SIZES)
+def test_rules_are_skipped_for_invalid_values() -> None:
+    tree = compile_rules(SIZES)
     assert tree is not None
     value = {"spec": {"least": 3, "most": 2}}
     said = (
@@ -166,14 +187,14 @@ def test_rules_wait_until_the_value_is_one_of_the_schema() -> None:
         "correct the existing errors to complete validation"
     )
     for complaint in (required("spec.name"), too_long("spec.name", 3)):
-        assert list(map(str, broken(tree, value, None, [complaint]))) == [said]
-    assert [each.field for each in broken(tree, value, None, [invalid("spec.name", "x", "is no name")])] == ["spec"]
+        assert list(map(str, violations(tree, value, None, [complaint]))) == [said]
+    assert [each.field for each in violations(tree, value, None, [invalid("spec.name", "x", "is no name")])] == ["spec"]
 
 
 @pytest.mark.long
 def test_all_rules_of_an_object_share_a_budget() -> None:
     words = {"type": "array", "items": TEXT}
-    items = ruled(of(words=words), "self.words.all(a, self.words.all(b, a == b))")
+    items = ruled(object_schema(words=words), "self.words.all(a, self.words.all(b, a == b))")
     value = {"list": [{"words": ["a"] * 400}] * 25}
-    complaints = found(of(list={"type": "array", "items": items}), value)
+    complaints = found(object_schema(list={"type": "array", "items": items}), value)
     assert len(complaints) == 1 and "running out of cost budget, no further validation rules" in complaints[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.fake_api.access import Role
-from kframework.fake_api.served import built_in_kinds
+from kframework.fake_api.resources import built_in_kinds
 from kframework.objects import KINDS, kind_of
 from kframework.objects.openapi.definitions import definition_of
 
@@ -29,7 +29,7 @@ BY_NAME = {(each.api_version, each.name): each for each in built_in_kinds()}
         ),
     ],
 )
-def test_what_a_kind_is_called(
+def test_built_in_kinds_have_names(
     api_version: str,
     name: str,
     plural: str,
@@ -44,16 +44,16 @@ def test_what_a_kind_is_called(
     assert (built.kind.plural, built.kind.namespaced) == (plural, namespaced)
 
 
-def test_the_kinds_that_are_read_here_are_among_them_and_agree() -> None:
+def test_registered_kinds_agree_with_built_in_ones() -> None:
     for kind in KINDS:
         built = BY_NAME[kind.api_version, kind.name]
         assert built.kind is kind
         assert (built.plural, "cluster" not in built.traits) == (kind.plural, kind.namespaced)
 
 
-def test_a_kind_that_somebody_reads_is_that_very_kind() -> None:
+def test_registered_kind_is_used() -> None:
     assert BY_NAME["rbac.authorization.k8s.io/v1", "Role"].kind is kind_of(Role)
 
 
-def test_all_are_in_the_openapi_document() -> None:
+def test_all_built_in_kinds_are_in_the_openapi_document() -> None:
     assert [each.name for each in built_in_kinds() if definition_of(each.api_version, each.name) is None] == []
