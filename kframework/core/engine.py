@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
 
 from kframework.clock import Clock, Seeds
+from kframework.core.cycle.run import Run
 from kframework.core.cycle.search import Search
 from kframework.core.effects import Host
 from kframework.core.runtime.profiles import Profiles
@@ -86,6 +87,10 @@ class Engine(ABC):
     def offer(self, message: Message) -> None:
         """Take a message in, to be applied before the next piece of work."""
         self.inbox.offer(message)
+
+    def bind_individually(self, run: Run) -> None:
+        """Start the binding cycle of each pod of a run that could not be bound at once."""
+        raise NotImplementedError(f"{type(self).__name__} hands no runs over")
 
     def ask(self, message: Message) -> None:
         """Take a plugin's request."""

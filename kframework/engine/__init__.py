@@ -16,8 +16,17 @@ from typing import TYPE_CHECKING
 from kframework.lazy_names import load_on_first_use
 
 if TYPE_CHECKING:  # isort: off
-    # What drives an engine, and what it has done outside: bindings, statuses, events.
-    from kframework.core.cycle.results import Reservation as Reservation
+    # What drives an engine, and what it has done outside: bindings, statuses, events. A `Run` is bound at once.
+    from kframework.core.cycle.attempt import Attempt as Attempt
+    from kframework.core.cycle.results import (
+        Reservation as Reservation,
+        ScheduleResult as ScheduleResult,
+    )
+    from kframework.core.cycle.run import (
+        Run as Run,
+        RunBinding as RunBinding,
+    )
+    from kframework.core.runtime.timing import AttemptTrace as AttemptTrace
     from kframework.core.effects import (
         Host as Host,
         PodEvent as PodEvent,
@@ -43,10 +52,9 @@ if TYPE_CHECKING:  # isort: off
     from kframework.client.cluster import Cluster as Cluster
     from kframework.in_memory.cluster import MemoryCluster as MemoryCluster
 
-    # The live tables, columns of its own beside them, and a pod on its way to its node, for Permit's verdicts.
+    # The live tables, and columns of its own beside them.
     from kframework.state.cluster import ClusterState as ClusterState
     from kframework.state.columns import Column as Column
-    from kframework.state.waiting import ReservedPod as ReservedPod
 
     # Its profiles, which it may compile again, and the plugins in them.
     from kframework.core.plugin_handle import (

@@ -355,7 +355,6 @@ class Scheduler(Host, Generic[E]):
     def _bind_run(self, run: Run) -> None:
         """Bind the pods of a run at once where the cluster can, and else one by one."""
         if self._run_binder is None or not self.outbox.release_statuses(run):
-            assert isinstance(self.engine, PodEngine)
             self.engine.bind_individually(run)
             self._begin_bindings()
             return

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
 
 import msgspec
 
-from kframework.core.cycle.records import Decision
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import Diagnosis
@@ -55,13 +53,6 @@ class Reservation(msgspec.Struct, eq=False, weakref=True):
     state: CycleState
     reserved: ReservedPod
     trace: AttemptTrace
-
-    @classmethod
-    def from_decision(
-        cls, decision: Decision, profile: Profile, queued: QueuedPod, state: CycleState, reserved: ReservedPod
-    ) -> Self:
-        """Return the reservation of an engine that has decided without an Attempt."""
-        return cls(profile, queued, state, reserved, AttemptTrace(reserved.pod, decision.attempt, decision.draw))
 
     @property
     def attempt(self) -> int:

@@ -38,10 +38,14 @@ class Run(Sequence[Decision]):
         concluded = attempt.assume(result)
         if concluded is None:
             attempt.trace.phases += _NOTHING_TO_DO
-            self.attempts.append(attempt)
-            self.results.append(result)
-            self._states.append(state)
+            self.add(attempt, state, result)
         return concluded
+
+    def add(self, attempt: Attempt, state: CycleState, result: ScheduleResult) -> None:
+        """Take in an attempt whose pod is assumed on its node."""
+        self.attempts.append(attempt)
+        self.results.append(result)
+        self._states.append(state)
 
     def reservation(self, place: int) -> Reservation:
         """Return what the binding cycle of one of the pods needs."""

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from time import perf_counter_ns
 
-from kframework import Clock, QueuedPod, Status
+from kframework import Clock, PendingPod, QueuedPod, Status
 from kframework.clock import Seeds
 from kframework.engine import (
+    Attempt,
+    AttemptTrace,
     BindingEnded,
     ClusterState,
     Decision,
     Host,
     PodEvent,
+    Profile,
     Reservation,
-    ReservedPod,
     Result,
+    Run,
+    RunBinding,
+    ScheduleResult,
     run_unreserve,
 )
-from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.core_questions import CoreQuestions, Cycle
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.placement import Choice
 from kframework_batch.session import Session
@@ -25,68 +31,91 @@ from kframework_batch.task_status import ALLOCATED, PREEMPTABLE, TaskStatus
 
 
 class Bindings:
-    """The binding cycles that are under way, by the pod's uid, and the Decisions that stand before them."""
+    """The tasks that are being bound, and the Decisions that stand before that."""
 
     def __init__(self, cluster: ClusterState, clock: Clock, outside: Host, seeds: Seeds) -> None:
         self._cluster = cluster
         self._clock = clock
         self._outside = outside
         self._draw = seeds.generator("sampling").random
+        #: The binding cycles that are under way, by the pod's uid; and how many runs are being bound.
         self._under_way: dict[str, Reservation] = {}
+        self._runs = 0
         #: The number of attempts of all tasks; of each task that still waits, and when it was first tried, by uid.
         self.attempts: int = 0
         self._tries: dict[str, int] = {}
         self._first_tried: dict[str, float] = {}
 
-    def __len__(self) -> int:
-        return len(self._under_way)
+    @property
+    def under_way(self) -> bool:
+        """Whether any task is being bound."""
+        return bool(self._under_way) or self._runs > 0
 
-    def begin(self, task: TaskInfo, core: CoreQuestions, choice: Choice | None) -> None:
-        """Bind a task to the node that it is assumed on."""
-        now, pod = self._clock.now(), core.pending(task)
-        decision = self._decision(task, now, Result.SCHEDULED, choice)
-        reserved = ReservedPod(pod, task.node_name, {}, now)
-        self._cluster.waiting.put(reserved)
-        queued = QueuedPod(pod, now)
-        reservation = Reservation.from_decision(decision, core.profile(task), queued, core.state(task), reserved)
-        self._under_way[task.uid] = reservation
-        self._outside.decided(decision)
-        self._outside.bind(reservation)
+    def begin_run(self, run: Run) -> None:
+        """Bind the tasks of a run, for which no plugin has anything left to do, at once."""
+        self._runs += 1
+        self._outside.bind_run(run)
+
+    def begin(self, run: Run) -> None:
+        """Start the binding cycle of each task of a run."""
+        for place in range(len(run)):
+            self._outside.decided(run[place])
+        self._launch(run)
+
+    def begin_individually(self, run: Run) -> None:
+        """Start the binding cycle of each task of a run that could not be bound at once."""
+        self._runs -= 1
+        self._launch(run)
+
+    def _launch(self, run: Run) -> None:
+        for place in range(len(run)):
+            reservation = run.reservation(place)
+            self._cluster.waiting.put(reservation.reserved)
+            self._under_way[reservation.pod.uid] = reservation
+            self._outside.bind(reservation)
+
+    def run_of(self, tasks: Sequence[TaskInfo], cycles: Sequence[Cycle], choices: dict[str, Choice]) -> Run:
+        """Return the attempts of tasks that have their nodes; what was chosen for each is taken out of `choices`."""
+        run, now, nodes = Run(len(tasks)), self._clock.now(), len(self._cluster.nodes)
+        for task, (plan, state) in zip(tasks, cycles, strict=True):
+            pod = CoreQuestions.pending(task)
+            queued = QueuedPod(pod, now)
+            queued.attempts, queued.initial_attempt = self._try(task, now)
+            trace = AttemptTrace(pod, self.attempts, self._draw())
+            attempt = Attempt(self._cluster, plan.profile, queued, self._clock, now, trace)
+            run.add(attempt, state, _result(task.node_name, nodes, choices.pop(task.uid, None)))
+        return run
+
+    def _try(self, task: TaskInfo, now: float) -> tuple[int, float]:
+        """Count an attempt, and return how many of the task there were and when the first of them was."""
+        self.attempts += 1
+        tries = self._tries[task.uid] = self._tries.get(task.uid, 0) + 1
+        return tries, self._first_tried.setdefault(task.uid, now)
 
     def unfit(self, task: TaskInfo, message: str) -> None:
         """Account for a task that found no node."""
-        self._outside.decided(self._decision(task, self._clock.now(), Result.UNSCHEDULABLE, None, message))
-
-    def _decision(
-        self, task: TaskInfo, now: float, result: Result, choice: Choice | None, message: str = ""
-    ) -> Decision:
-        self.attempts += 1
-        tries = self._tries[task.uid] = self._tries.get(task.uid, 0) + 1
-        nodes = len(self._cluster.nodes)
-        return Decision(
+        now, nodes = self._clock.now(), len(self._cluster.nodes)
+        tries, first_tried = self._try(task, now)
+        decision = Decision(
             attempt=self.attempts,
             tries=tries,
             pod=task.key,
             uid=task.uid,
             profile=task.object.spec.scheduler_name,
-            initial_attempt_at=self._first_tried.setdefault(task.uid, now),
+            initial_attempt_at=first_tried,
             queued_at=now,
             popped_at=now,
             started=perf_counter_ns(),
-            result=result,
-            node=task.node_name if result is Result.SCHEDULED else "",
-            score=0 if choice is None else round(choice.score),
-            ties=0 if choice is None else choice.ties,
+            result=Result.UNSCHEDULABLE,
             nodes=nodes,
             evaluated=nodes,
-            feasible=0 if choice is None else choice.feasible,
-            top=() if choice is None or choice.feasible < 2 else ((choice.node, round(choice.score)),),
             message=message,
             draw=self._draw(),
         )
+        self._outside.decided(decision)
 
-    def ended(self, message: BindingEnded) -> tuple[Reservation, Status | None] | None:
-        """Account for the end of a binding cycle; return it with what went wrong, None if it is not known.
+    def ended(self, message: BindingEnded) -> tuple[PendingPod, Status | None] | None:
+        """Account for the end of a binding cycle; return the pod with what went wrong, None if it is not known.
 
         Where it failed, what was reserved is given back and the pod taken off its node, unless the API has bound it
         all the same.
@@ -96,20 +125,40 @@ class Bindings:
             return None
         del self._under_way[message.uid]
         self._cluster.waiting.remove(message.uid)
-        pod, status = reservation.pod, message.status
+        if message.status is not None:
+            run_unreserve(reservation.profile, reservation.state, reservation.pod, reservation.node_name)
+        return self._ended(reservation.pod, reservation.node_name, reservation.profile, message.status)
+
+    def run_ended(self, bound: RunBinding) -> Iterator[tuple[PendingPod, Status | None]]:
+        """Account for the end of a run; yields each pod with what went wrong."""
+        self._runs -= 1
+        for place, (attempt, found) in enumerate(zip(bound.run.attempts, bound.run.results, strict=True)):
+            yield self._ended(attempt.pod, found.node, attempt.profile, bound.errors.get(place))
+
+    def _ended(
+        self, pod: PendingPod, node_name: str, profile: Profile, status: Status | None
+    ) -> tuple[PendingPod, Status | None]:
         if status is None:
-            self.forget(message.uid)
-            note = f"Successfully assigned {pod.key} to {reservation.node_name}"
-            self._outside.record(PodEvent(reservation.profile.name, pod, "Scheduled", "Binding", note))
+            self.forget(pod.uid)
+            note = f"Successfully assigned {pod.key} to {node_name}"
+            self._outside.record(PodEvent(profile.name, pod, "Scheduled", "Binding", note))
         else:
-            run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
-            self._cluster.forget(message.uid)
-        return reservation, status
+            self._cluster.forget(pod.uid)
+        return pod, status
 
     def forget(self, uid: str) -> None:
         """Forget how often a task was tried, and since when: it waits no more."""
         self._tries.pop(uid, None)
         self._first_tried.pop(uid, None)
+
+
+def _result(node: str, nodes: int, choice: Choice | None) -> ScheduleResult:
+    """Return what was found for a task; nothing was chosen for one that came by its node some other way."""
+    if choice is None:
+        return ScheduleResult(node, 0, 0, nodes, 0)
+    score = round(choice.score)
+    best = ((choice.node, score),) if choice.feasible >= 2 else ()
+    return ScheduleResult(node, score, choice.ties, nodes, choice.feasible, best)
 
 
 class BrokenGangs:

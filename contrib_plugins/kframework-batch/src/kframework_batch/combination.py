@@ -15,7 +15,7 @@ from kframework import Code, Status
 from kframework_batch.hookspecs import Key
 from kframework_batch.hypernodes import Domain
 from kframework_batch.job import GangInfo, JobInfo, SubJobInfo, TaskInfo
-from kframework_batch.plugin import Vote
+from kframework_batch.plugin import BatchPlugin, Vote
 from kframework_batch.queue import QueueAccount, QueueInfo
 from kframework_batch.session_view import SessionView
 from kframework_batch.tiers import Call, Tiers
@@ -185,7 +185,10 @@ class Combination:
 
     def refuses_room(self, queue: QueueInfo, task: TaskInfo) -> str:
         """Return the first plugin by which a queue may not have room for this task too, "" if none objects."""
-        return next((call.plugin.name for call in self._allocatable if not call(self._session, queue, task)), "")
+        for call in self._allocatable:  # a loop, like the next: `next` and `all` take a generator for every task
+            if not call(self._session, queue, task):
+                return call.plugin.name
+        return ""
 
     def preemptive(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may take room back for this task, as all plugins say."""
@@ -211,7 +214,10 @@ class Combination:
 
     def job_ready(self, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room, as all plugins say."""
-        return all(call(self._session, job) for call in self._job_ready)
+        for call in self._job_ready:
+            if not call(self._session, job):
+                return False
+        return True
 
     def job_pipelined(self, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room or are promised it."""
@@ -255,14 +261,16 @@ class Combination:
 
     def allocated(self, task: TaskInfo) -> Status | None:
         """Tell every plugin that a task got room; if one refuses, return that after those told before took it back."""
-        for told, call in enumerate(self._allocated):
-            refusal = _rejection((call,), self._session, task)
-            if refusal is not None:
-                before = {earlier.plugin for earlier in self._allocated[:told]}
+        session = self._session
+        told: list[BatchPlugin] = []
+        for call in self._allocated:
+            status = call(session, task)
+            if isinstance(status, Status) and status.code is not Code.SUCCESS:
                 for undo in self.tiers.flat("deallocated"):
-                    if undo.plugin in before:
-                        undo(self._session, task)
-                return refusal
+                    if undo.plugin in told:
+                        undo(session, task)
+                return status.with_plugin(call.plugin.name)
+            told.append(call.plugin)
         return None
 
     def deallocated(self, task: TaskInfo) -> None:

@@ -7,11 +7,11 @@ the others all nodes are searched.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from kframework import CycleState, PendingPod, PodInfo
+from kframework import CycleState, PendingPod, Statement, Status
 from kframework.clock import Seeds
 from kframework.engine import (
     AllNodesSearch,
@@ -19,10 +19,11 @@ from kframework.engine import (
     ClusterState,
     Plan,
     PlanCache,
-    Profile,
     Profiles,
     Rotation,
     Signature,
+    run_reserve,
+    run_unreserve,
 )
 from kframework_batch.job import TaskInfo
 
@@ -31,13 +32,24 @@ Moment = tuple[str, int, int, int]
 
 
 class _Planned(NamedTuple):
-    """The plan for a pod when the log of changed rows had come to its end, and whether it is all there is to ask."""
+    """The plan for a pod when the log of changed rows had come to its end, and whether it is all there is to ask.
 
-    pod: PodInfo
+    That holds for the pods that come behind, while all that is `alike` stays the same.
+    """
+
+    pod: PendingPod
     end: int
     signature: Signature
+    alike: tuple[object, ...]
     plan: Plan
     alone: bool
+
+
+class Cycle(NamedTuple):
+    """The plan by which a task has its node, and what plugins noted about it, which Reserve and PreBind go by."""
+
+    plan: Plan
+    state: CycleState
 
 
 class CoreQuestions:
@@ -49,44 +61,26 @@ class CoreQuestions:
         self._layers = {
             name: PlanCache(profile, cluster.nodes, memory // len(profiles)) for name, profile in profiles.items()
         }
-        self._log_readers = (cluster.nodes.pod_log.reader(), cluster.nodes.node_log.reader())
+        cluster.follow_kinds(kind for profile in profiles.values() for kind in profile.sign_reads)
         self._rotation = Rotation()
         self._random = Seeds(0).generator("nothing is drawn")
-        self._signed: dict[str, tuple[PendingPod, int, Signature]] = {}
         self._searched: tuple[Moment, AllNodesSearch] | None = None
         self._planned: _Planned | None = None
         self._even: dict[Plan, tuple[int, bool]] = {}
         self._unasked: dict[tuple[Plan, Hashable, Hashable], tuple[int, bool]] = {}
-        self._states: dict[str, CycleState] = {}
+        self._cycles: dict[str, Cycle] = {}
 
     def begin(self) -> None:
         """Forget what was said of single tasks; what is remembered of nodes stays."""
-        self._signed.clear()
         self._even.clear()
         self._unasked.clear()
-        self._states.clear()
+        self._cycles.clear()
         self._searched = self._planned = None
 
     @staticmethod
     def pending(task: TaskInfo) -> PendingPod:
         """Return the pod of a task that is still to be placed."""
-        return cast("PendingPod", task.pod)
-
-    def profile(self, task: TaskInfo) -> Profile:
-        """Return the core profile of a task."""
-        return self._profiles[self.pending(task).scheduler_name]
-
-    def signature(self, task: TaskInfo) -> Signature:
-        """Return the core's signature of a task; PluginError if it cannot be signed.
-
-        Within a session it holds until pods with terms come or go: they may be about a pod of which there was nothing
-        to say.
-        """
-        pod, moved = self.pending(task), self._cluster.nodes.terms_moved
-        known = self._signed.get(task.uid)
-        if known is None or known[0] is not pod or known[1] != moved:
-            known = self._signed[task.uid] = (pod, moved, self.profile(task).sign(pod))
-        return known[2]
+        return task.pod  # type: ignore[return-value]  # a cast would be called some times for every task
 
     def plan(self, task: TaskInfo) -> Plan:
         """Return what is remembered of tasks like this one, caught up with the nodes."""
@@ -106,18 +100,28 @@ class CoreQuestions:
         return planned.signature if planned.alone else None
 
     def _now_planned(self, task: TaskInfo) -> _Planned:
-        """Return the plan of a task as of now: several plugins ask for it in turn."""
-        planned, end = self._planned, self._cluster.nodes.pod_log.end
-        if planned is None or planned.pod is not task.pod or planned.end != end:
-            pod, signature = self.pending(task), self.signature(task)
-            plan = self._layers[pod.scheduler_name].plan(signature, pod)
-            if plan.cache is not None:
-                plan.cache.catch_up(plan.profile, plan.state, pod)
-            sound = plan.cache is not None and not plan.cache.has_faults and not plan.cache.faulty_scores
-            alone = sound and self._is_even(plan) and self._needs_nobody(task, plan)
-            planned = self._planned = _Planned(pod, end, signature, plan, alone)
-            self._read_logs()
+        """Return the plan of a task as of now: several plugins ask for it. PluginError if the task cannot be signed."""
+        nodes, last = self._cluster.nodes, self._planned
+        if last is not None and last.pod is task.pod and last.end == nodes.pod_log.end:
+            return last
+        pod = self.pending(task)
+        signature = self._profiles[pod.scheduler_name].sign(pod, self._cluster.epoch)
+        alike = (signature, pod.kind, nodes.terms_moved, nodes.node_log.end)
+        follows = last is not None and last.alone and last.alike == alike
+        plan = last.plan if last is not None and follows else self._layers[pod.scheduler_name].plan(signature, pod)
+        cache = plan.cache
+        if cache is not None:
+            cache.catch_up(plan.profile, plan.state, pod)
+        sound = cache is not None and not cache.has_faults and not cache.faulty_scores
+        alone = sound and (follows or (self._is_even(plan) and self._needs_nobody(task, plan)))
+        planned = self._planned = _Planned(pod, nodes.pod_log.end, signature, alike, plan, alone)
+        self._keep_log()
         return planned
+
+    def _keep_log(self) -> None:
+        """Let the log not be cut back behind this moment: it could come to the same end another way."""
+        log = self._cluster.nodes.pod_log
+        log.since(log.end)
 
     def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
         """Return whether no plugin must be asked afresh; within a session only other pods' terms can change that."""
@@ -127,11 +131,6 @@ class CoreQuestions:
         if known is None or known[0] != moved:
             known = self._unasked[alike] = (moved, self._fresh(task, plan).remembered())
         return known[1]
-
-    def _read_logs(self) -> None:
-        """Let the logs not be cut back behind this moment: they could come to the same end another way."""
-        for reader in self._log_readers:
-            reader.changed()
 
     def _is_even(self, plan: Plan) -> bool:
         """Return whether the scores that are normalised are the same on all nodes: they then decide nothing."""
@@ -151,21 +150,39 @@ class CoreQuestions:
         if self._searched is None or self._searched[0] != now:
             search = self.ask(task)
             search.look()
-            self._states[task.uid] = search.state
+            self._cycles[task.uid] = Cycle(search.plan, search.state)
             self._searched = (now, search)
-            self._read_logs()
+            self._keep_log()
         return self._searched[1]
 
     def ask(self, task: TaskInfo) -> AllNodesSearch:
         """Return a search that has asked nothing yet, for one node."""
         return self._fresh(task, self.plan(task))
 
-    def state(self, task: TaskInfo) -> CycleState:
-        """Return what the plugins noted when they were last asked about a task: what Reserve and PreBind go by."""
-        state = self._states.get(task.uid)
-        if state is None:
-            state = self._states[task.uid] = CycleState(self.plan(task).state)
-        return state
+    def cycle(self, task: TaskInfo) -> Cycle:
+        """Return by what a task has found its node: as plugins were last asked about it."""
+        cycle = self._cycles.get(task.uid)
+        if cycle is None:
+            plan = self.plan(task)
+            cycle = self._cycles[task.uid] = Cycle(plan, CycleState(plan.state))
+        return cycle
+
+    def reserve(self, task: TaskInfo, node_name: str, statement: Statement) -> Status | None:
+        """Assume a task on a node and let the plugins reserve what it needs; a Status of one that refuses."""
+        plan, state = self.cycle(task)
+        statement.assume(task.pod, node_name)
+        if plan.binds_directly:
+            return None
+        status = run_reserve(plan.profile, state, self.pending(task), node_name)
+        if status is not None:
+            self.release(task, node_name)
+        return status
+
+    def release(self, task: TaskInfo, node_name: str) -> None:
+        """Let the plugins give back what they reserved for a task, and take it off the node that it is assumed on."""
+        plan, state = self.cycle(task)
+        run_unreserve(plan.profile, state, self.pending(task), node_name)
+        self._cluster.forget(task.uid)
 
     def _fresh(self, task: TaskInfo, plan: Plan) -> AllNodesSearch:
         return AllNodesSearch(self._cluster, plan, self.pending(task), self._rotation, self._random)

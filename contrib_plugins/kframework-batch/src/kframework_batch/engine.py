@@ -7,11 +7,11 @@ inbox stays shut: `step` advances it by a task, so that the loop may be left bet
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple, NoReturn, TypeVar
 
-from kframework import Clock, PendingPod, PluginError, Watch
+from kframework import Clock, PendingPod, PluginError, Status, Watch
 from kframework.clock import rfc3339
 from kframework.engine import (
     BindingEnded,
@@ -26,6 +26,8 @@ from kframework.engine import (
     PodEvent,
     Profiles,
     ProfilesFactory,
+    Run,
+    RunBinding,
     Synced,
     Touched,
     profiles_factory,
@@ -174,7 +176,7 @@ class BatchEngine(Engine, Consequences):
 
     @property
     def settled(self) -> bool:
-        busy = self._steps is not None or self._dirty or len(self._bindings)
+        busy = self._steps is not None or self._dirty or self._bindings.under_way
         waits = self._wanted_at is not None or self._broken.deadline is not None or self.cache.evicting
         return self.synced and not busy and not waits and not len(self.inbox)
 
@@ -283,7 +285,11 @@ class BatchEngine(Engine, Consequences):
             case Synced():
                 self.synced = self._dirty = True
             case BindingEnded():
-                self._binding_ended(message)
+                if (ended := self._bindings.ended(message)) is not None:
+                    self._binding_ended(*ended)
+            case RunBinding():
+                for pod, failure in self._bindings.run_ended(message):
+                    self._binding_ended(pod, failure)
             case EvictionFailed(uid):
                 self.cache.eviction_failed(uid)
                 self._dirty = True
@@ -301,27 +307,37 @@ class BatchEngine(Engine, Consequences):
             case _:
                 pass  # what other engines are told, or are asked for by plugins of theirs
 
-    def _binding_ended(self, message: BindingEnded) -> None:
-        task = self.cache.tasks.get(message.uid)
-        ended = self._bindings.ended(message)
-        if ended is None:
-            return
-        reservation, failure = ended
+    def _binding_ended(self, pod: PendingPod, failure: Status | None) -> None:
+        task = self.cache.tasks.get(pod.uid)
         if failure is None:
-            self._dirty |= self.cache.bound(message.uid)
+            self._dirty |= self.cache.bound(pod.uid)
             return
-        self.cache.binding_failed(message.uid)
+        self.cache.binding_failed(pod.uid)
         self._dirty = True
-        self._say(reservation.pod, "SchedulerError", failure.message)
-        if task is not None and message.uid in self.cache.pending:
+        self._say(pod, "SchedulerError", failure.message)
+        if task is not None and pod.uid in self.cache.pending:
             self._broken.broken(task.job, self.clock.now())
 
     # -- consequences of a session -----------------------------------------------------------------------------------
 
-    def bind(self, task: TaskInfo) -> None:
+    def bind(self, tasks: Sequence[TaskInfo]) -> None:
         assert self._session is not None
-        self._said.pop(task.uid, None)
-        self._bindings.begin(task, self.core, self._session.placement.chosen.pop(task.uid, None))
+        for task in tasks:
+            self._said.pop(task.uid, None)
+        cycles = [self.core.cycle(task) for task in tasks]
+        run = self._bindings.run_of(tasks, cycles, self._session.placement.chosen)
+        if self.binds_runs and all(cycle.plan.binds_directly for cycle in cycles):
+            self._bindings.begin_run(run)
+        else:
+            self._bindings.begin(run)
+
+    @property
+    def binds_runs(self) -> bool:
+        """Whether the tasks of a gang may be bound at once."""
+        return self.effects.binds_runs
+
+    def bind_individually(self, run: Run) -> None:
+        self._bindings.begin_individually(run)
 
     def send_away(self, task: TaskInfo, reason: str) -> None:
         uid, pod = task.uid, task.pod

@@ -185,26 +185,19 @@ class GangInfo:
     def order(self, order: dict[TaskStatus, dict[str, TaskInfo]]) -> None:
         self._by_status = order
 
-    def enter(self, task: TaskInfo) -> None:
-        """Count a task that has come, or has come to its status."""
-        status = task.status
-        with_status = self._by_status.get(status)
-        if with_status is None:
-            with_status = self._by_status[status] = {}
-        with_status[task.uid] = task
-        if status in _READY:
-            self.ready_num += 1
-        elif status is TaskStatus.PENDING and task.best_effort:
-            self.best_effort_pending += 1
-
-    def leave(self, task: TaskInfo) -> None:
-        """Count a task no more that goes, or is about to leave its status."""
-        status = task.status
-        del self._by_status[status][task.uid]
-        if status in _READY:
-            self.ready_num -= 1
-        elif status is TaskStatus.PENDING and task.best_effort:
-            self.best_effort_pending -= 1
+    def recount(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
+        """Count a task in another status than before; None is that of one that is not in it."""
+        if before is not None:
+            del self._by_status[before][task.uid]
+        if after is not None:
+            with_status = self._by_status.get(after)
+            if with_status is None:
+                with_status = self._by_status[after] = {}
+            with_status[task.uid] = task
+        self.ready_num += (after in _READY) - (before in _READY)
+        pending = (after is TaskStatus.PENDING) - (before is TaskStatus.PENDING)
+        if pending and task.best_effort:
+            self.best_effort_pending += pending
 
     # -- the arithmetic of gangs (Volcano's job_info.go and sub_job_info.go) -------------------------------------------
 
@@ -322,8 +315,7 @@ class JobInfo(GangInfo):
         """Take in a task."""
         self.tasks[task.uid] = task
         self.gated_num += task.gated
-        self.enter(task)
-        self._sum(task, None, task.status)
+        self.recount(task, None, task.status)
         if self.subgroups:
             self._group(task)
 
@@ -332,25 +324,20 @@ class JobInfo(GangInfo):
         task = self.tasks.pop(uid, None)
         if task is not None:
             self.gated_num -= task.gated
-            self.leave(task)
-            self._sum(task, task.status, None)
+            self.recount(task, task.status, None)
             self._ungroup(task)
         return task
 
     def move(self, task: TaskInfo, status: TaskStatus) -> None:
         """Give a task another status."""
-        subjob = task.subjob
-        self.leave(task)
-        if subjob is not None:
-            subjob.leave(task)
         before, task.status = task.status, status
-        self.enter(task)
-        if subjob is not None:
-            subjob.enter(task)
-        self._sum(task, before, status)
+        self.recount(task, before, status)
+        if task.subjob is not None:
+            task.subjob.recount(task, before, status)
 
-    def _sum(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
-        """Keep the sums, of which most moves change none."""
+    def recount(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
+        super().recount(task, before, after)
+        # Most moves change none of the sums.
         held, holds = before in ALLOCATED, after in ALLOCATED
         if held is not holds:
             (self.allocated.add if holds else self.allocated.sub)(task.request)
@@ -389,13 +376,13 @@ class JobInfo(GangInfo):
         new = SubJobInfo(*next(found, (None, ())))
         task.subjob = self.subjobs.setdefault(new.name, new)
         task.subjob.tasks[task.uid] = task
-        task.subjob.enter(task)
+        task.subjob.recount(task, None, task.status)
 
     def _ungroup(self, task: TaskInfo) -> None:
         subjob, task.subjob = task.subjob, None
         if subjob is not None:
             del subjob.tasks[task.uid]
-            subjob.leave(task)
+            subjob.recount(task, task.status, None)
             if not subjob.tasks:
                 del self.subjobs[subjob.name]
 

@@ -45,20 +45,26 @@ class NodeQuestions:
         self._filtering = tuple(p for p in tiers.plugins if p in self._predicate or p in self._predicate_nodes)
         self._ordering = tuple(p for p in tiers.plugins if p in self._node_order or p in self._node_order_nodes)
         self.plugins: tuple[BatchPlugin, ...] = tuple(dict.fromkeys([*self._filtering, *self._ordering]))
+        #: How each is asked about one node, which is what most tasks take.
+        self._filters = [(p, self._predicate.get(p) or self._filter_by_column(p)) for p in self._filtering]
+        self._scores = [self._node_order.get(p) or self._score_by_column(p) for p in self._ordering]
 
     def rejection(self, task: TaskInfo, node: NodeInfo) -> Status | None:
         """Return the first rejection to a node as it stands now; None if all let the task in."""
-        session = self._session
-        for plugin in self._filtering:
-            asked = self._predicate.get(plugin)
-            if asked is not None:
-                status = asked(session, task, node)
-            else:
-                code = int(self._predicate_nodes[plugin](session, task, np.array([node.row]))[0])
-                status = self._predicate_status[plugin](session, task, code) if code else None
+        for plugin, ask in self._filters:
+            status = ask(self._session, task, node)
             if _rejects(status):
                 return status.with_plugin(plugin.name)
         return None
+
+    def _filter_by_column(self, plugin: BatchPlugin) -> Callable[[SessionView, TaskInfo, NodeInfo], Status | None]:
+        codes, words = self._predicate_nodes[plugin], self._predicate_status[plugin]
+
+        def ask(session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
+            code = int(codes(session, task, np.array([node.row]))[0])
+            return words(session, task, code) if code else None
+
+        return ask
 
     def passing(self, task: TaskInfo, rows: Rows) -> NDArray[np.bool_]:
         """Return which of many nodes all let the task in to (bool, aligned with rows)."""
@@ -94,13 +100,13 @@ class NodeQuestions:
     def total(self, task: TaskInfo, node: NodeInfo) -> float:
         """Return what a node is worth to a task, all plugins together."""
         total = 0.0
-        for plugin in self._ordering:
-            asked = self._node_order.get(plugin)
-            if asked is not None:
-                total += asked(self._session, task, node)
-            else:
-                total += float(self._node_order_nodes[plugin](self._session, task, np.array([node.row]))[0])
+        for ask in self._scores:
+            total += ask(self._session, task, node)
         return total
+
+    def _score_by_column(self, plugin: BatchPlugin) -> Callable[[SessionView, TaskInfo, NodeInfo], float]:
+        scores = self._node_order_nodes[plugin]
+        return lambda session, task, node: float(scores(session, task, np.array([node.row]))[0])
 
     def totals(self, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
         """Return the same for all candidates (float64, aligned with rows)."""
@@ -215,7 +221,7 @@ class Placement:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
         rows = self._nodes.order if within is None else within.rows
         # What the answers depend on beside the nodes; where a plugin signs None it must be asked every time.
-        signs = tuple(plugin.sign(self._session, task) for plugin in self.questions.plugins)
+        signs = tuple([plugin.sign(self._session, task) for plugin in self.questions.plugins])
         known = None not in signs
         scores = self._caught_up(task, (task.pod.template, signs)) if known else self._looked_at(task, rows)
         idle, future = scores.idle, scores.future
@@ -261,7 +267,7 @@ class Placement:
                 idle = future = ABSENT
                 if self._idle.fits_future(task, row) and self.questions.rejection(task, nodes[row]) is None:
                     future = self.questions.total(task, nodes[row])
-                    if self._idle.fits_idle(task, row):
+                    if self._idle.is_settled or self._idle.fits_idle(task, row):
                         idle = future
                 scores.idle.put(row, idle)
                 scores.future.put(row, future)

@@ -52,6 +52,11 @@ from kframework_batch.simulation import create_simulation
 class RecordedBatchEngine(RecordedEngine, BatchEngine):
     """An engine of batches that tells a recorder what reaches it from outside, and when it takes a step."""
 
+    @property
+    def binds_runs(self) -> bool:
+        """No: a recording has the messages about each pod in their order."""
+        return False
+
 
 class BatchEngines(EngineKind[BatchEngine]):
     """Makes engines of batches again, as the header of a recording says."""

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import ClassVar, Protocol
 
 from kframework import Clock, PluginError, PodInfo, Statement, Status
-from kframework.engine import ClusterState, run_reserve, run_unreserve
+from kframework.engine import ClusterState
 from kframework_batch.account import SessionAccount
 from kframework_batch.combination import Combination
 from kframework_batch.core_questions import CoreQuestions
@@ -36,8 +36,8 @@ _UNSETTLED = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED, Ta
 class Consequences:
     """What a session has done outside, by its engine. Every call returns at once; these do nothing."""
 
-    def bind(self, task: TaskInfo) -> None:
-        """Start the binding of a task that is assumed on its node."""
+    def bind(self, tasks: Sequence[TaskInfo]) -> None:
+        """Start the binding of tasks that are assumed on their nodes."""
 
     def send_away(self, task: TaskInfo, reason: str) -> None:
         """Start the eviction of a victim."""
@@ -148,11 +148,12 @@ class Session(SessionView):
 
     # -- what is committed -------------------------------------------------------------------------------------------
 
-    def bind(self, task: TaskInfo) -> None:
-        """Have a task bound to the node that it is allocated on."""
-        task.job.move(task, TaskStatus.BINDING)
-        self.log.bound(task)
-        self._consequences.bind(task)
+    def bind(self, tasks: Sequence[TaskInfo]) -> None:
+        """Have tasks bound to the nodes that they are allocated on."""
+        for task in tasks:
+            task.job.move(task, TaskStatus.BINDING)
+        self.log.bound(tasks)
+        self._consequences.bind(tasks)
 
     def send_away(self, task: TaskInfo, reason: str) -> None:
         """Have a victim sent away."""
@@ -162,6 +163,11 @@ class Session(SessionView):
     def tell(self, job: JobInfo, reason: str, message: str) -> None:
         """Record a warning about a pod group."""
         self._consequences.tell(job, reason, message)
+
+    def undo_allocation(self, task: TaskInfo) -> None:
+        """Tell the plugins that a task loses its room, and take it off its node."""
+        self.tell_undone(self.plugins.deallocated, task)
+        self.take_back(task)
 
     def tell_undone(self, tell: Callable[[TaskInfo], object], task: TaskInfo) -> None:
         """Tell the plugins that an operation is undone; what one raises is kept, so that undoing comes to its end.
@@ -198,16 +204,24 @@ class Session(SessionView):
             _returns(task)
         self._statement.commit()
         for task in self.reserved:
-            profile, state = self.core.profile(task), self.core.state(task)
-            run_unreserve(profile, state, self.core.pending(task), task.node_name)
-            self.cluster.forget(task.uid)
-            _returns(task)
+            self.take_back(task)
         self.idle.close()
+
+    def take_back(self, task: TaskInfo) -> None:
+        """Take a task that is not bound off the node that it is allocated on."""
+        node_name = task.node_name
+        _returns(task)
+        self.core.release(task, node_name)
 
     def _roll_back_inner(self) -> None:
         statements = self.cluster.statements
         while statements[-1] is not self._statement:
             statements[-1].rollback()
+
+
+def _comes(task: TaskInfo, status: TaskStatus, node_name: str) -> None:
+    task.job.move(task, status)
+    task.node_name = node_name
 
 
 def _returns(task: TaskInfo) -> None:
@@ -235,8 +249,8 @@ class TrialSession(Session):
             for gang, order in orders:
                 gang.order = order
 
-    def bind(self, task: TaskInfo) -> None:
-        self.log.bound(task)  # it stays allocated, which counts as much
+    def bind(self, tasks: Sequence[TaskInfo]) -> None:
+        self.log.bound(tasks)  # they stay allocated, which counts as much
 
     def _conclude(self) -> Iterator[None]:
         yield from ()
@@ -279,29 +293,33 @@ class JobStatement:
     def allocate(self, task: TaskInfo, node_name: str) -> Status | None:
         """Give a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
         session = self._session
-        profile, state = session.core.profile(task), session.core.state(task)
-        pod = session.core.pending(task)
-        with self._statement.statement() as step:
-            step.assume(pod, node_name)
-            status = run_reserve(profile, state, pod, node_name)
-            if status is not None:
-                run_unreserve(profile, state, pod, node_name)
-                return status
-            if profile.unreserve:
-                step.record(lambda: run_unreserve(profile, state, pod, node_name))
-            status = self._place(step, task, node_name, TaskStatus.ALLOCATED)
-            if status is None:
-                step.commit()
-                self.allocated.append(task)
-        return status
+        status = session.core.reserve(task, node_name, self._statement)
+        if status is not None:
+            return status
+        _comes(task, TaskStatus.ALLOCATED, node_name)
+        try:
+            status = session.plugins.allocated(task)
+        except BaseException:
+            session.take_back(task)
+            raise
+        if status is not None:
+            session.take_back(task)
+            return status
+        self._statement.record(partial(session.undo_allocation, task))
+        self.allocated.append(task)
+        return None
 
     def pipeline(self, task: TaskInfo, node_name: str) -> Status | None:
         """Promise a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
+        session, plugins = self._session, self._session.plugins
         with self._statement.statement() as step:
             step.add(task.pod, node_name)
-            self._session.idle.count("pipelined", step, task.pod, task.pod.row)
-            status = self._place(step, task, node_name, TaskStatus.PIPELINED)
+            session.idle.count("pipelined", step, task.pod, task.pod.row)
+            _comes(task, TaskStatus.PIPELINED, node_name)
+            step.record(partial(_returns, task))  # before plugins are told, since they may refuse or raise
+            status = plugins.allocated(task)
             if status is None:
+                step.record(partial(session.tell_undone, plugins.deallocated, task))
                 step.commit()
                 self.pipelined.append(task)
         return status
@@ -329,23 +347,6 @@ class JobStatement:
         """Open an inner one, to try something: its commit hands what it did to this one."""
         return JobStatement(self._session, self._statement.statement(), self)
 
-    def _place(self, step: Statement, task: TaskInfo, node_name: str, status: TaskStatus) -> Status | None:
-        """Give a task its place in the books of job and plugins, and note how that is undone."""
-        before = task.node_name
-
-        def undo() -> None:
-            task.job.move(task, TaskStatus.PENDING)
-            task.node_name = before
-
-        task.job.move(task, status)
-        task.node_name = node_name
-        step.record(undo)  # before plugins are told, since they may refuse or raise
-        plugins = self._session.plugins
-        refused = plugins.allocated(task)
-        if refused is None:
-            step.record(lambda: self._session.tell_undone(plugins.deallocated, task))
-        return refused
-
     # -- closing ---------------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
@@ -358,8 +359,8 @@ class JobStatement:
             self._outer.evicted += self.evicted
             return
         session = self._session
-        for task in self.allocated:
-            session.bind(task)
+        if self.allocated:
+            session.bind(self.allocated)
         for task, reason in self.evicted:
             session.send_away(task, reason)
         session.promised += self.pipelined

@@ -84,18 +84,21 @@ class SessionLog:
 
     def acting(self, action: str, steps: Iterator[None]) -> Iterator[None]:
         """Go through the steps of an action; what runs between them is not of its time, nor of that of its turns."""
-        self.action, self._before = action, 0
-        while True:
-            began = self._resumed = perf_counter_ns()
-            try:
-                next(steps)
-            except StopIteration:
-                return
-            finally:
-                ended = perf_counter_ns()
-                self.spent("action", action, ended - began)
-                self._before += ended - self._resumed
-            yield
+        self.action, self._before, took = action, 0, 0
+        try:
+            while True:
+                began = self._resumed = perf_counter_ns()
+                try:
+                    next(steps)
+                except StopIteration:
+                    return
+                finally:
+                    ended = perf_counter_ns()
+                    took += ended - began
+                    self._before += ended - self._resumed
+                yield
+        finally:
+            self.spent("action", action, took)
 
     # -- while a turn is under way -----------------------------------------------------------------------------------
 
@@ -206,9 +209,9 @@ class SessionLog:
             )
         self._queues.append(state)
 
-    def bound(self, task: TaskInfo) -> None:
-        """Note that a task is bound to the node that it is on."""
-        self._bound.append((task.key, task.node_name))
+    def bound(self, tasks: Iterable[TaskInfo]) -> None:
+        """Note that tasks are bound to the nodes that they are on."""
+        self._bound += [(task.key, task.node_name) for task in tasks]
 
     def evicted(self, task: TaskInfo, reason: str) -> None:
         """Note that a task is sent away."""

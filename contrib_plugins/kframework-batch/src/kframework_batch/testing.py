@@ -291,17 +291,17 @@ class Stage(Host):
         return self.time
 
     def bind(self, reservation: Reservation) -> None:
-        pod, failure = reservation.pod, self.unbindable.get(reservation.pod.name)
-        status = None if failure is None else Status(Code.ERROR, (failure,))
-        if status is None:
-            self.bound[pod.name] = reservation.node_name
-            running = replace(
-                pod.object,
-                spec=replace(pod.object.spec, node_name=reservation.node_name),
-                status=replace(pod.object.status, phase="Running"),
-            )
-            self.put(running)
-        self.engine.offer(BindingEnded(pod.uid, reservation.attempt, status))
+        status = self.assign(reservation.pod, reservation.node_name)
+        self.engine.offer(BindingEnded(reservation.pod.uid, reservation.attempt, status))
+
+    def assign(self, pod: PendingPod, node_name: str) -> Status | None:
+        """Let a pod run on a node; a Status if it is unbindable."""
+        if pod.name in self.unbindable:
+            return Status(Code.ERROR, (self.unbindable[pod.name],))
+        self.bound[pod.name] = node_name
+        spec, status = replace(pod.object.spec, node_name=node_name), replace(pod.object.status, phase="Running")
+        self.put(replace(pod.object, spec=spec, status=status))
+        return None
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         if condition is not None:

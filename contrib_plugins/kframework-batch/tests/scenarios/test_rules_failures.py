@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
-from kframework_batch import session as sessions
+from kframework_batch import core_questions
 from kframework_batch.action import Action
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
@@ -80,8 +80,9 @@ def reserved(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     def unreserve(profile: object, state: object, pod: Any, node_name: str) -> None:
         held.remove(pod.name)
 
-    monkeypatch.setattr(sessions, "run_reserve", reserve)
-    monkeypatch.setattr(sessions, "run_unreserve", unreserve)
+    monkeypatch.setattr(core_questions.Plan, "binds_directly", False)
+    monkeypatch.setattr(core_questions, "run_reserve", reserve)
+    monkeypatch.setattr(core_questions, "run_unreserve", unreserve)
     return held
 
 
