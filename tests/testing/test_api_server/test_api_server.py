@@ -47,7 +47,7 @@ def test_what_keeps_it_from_beginning_is_raised(monkeypatch: pytest.MonkeyPatch)
     def refuse(*given: object) -> None:
         raise OSError("no port is left")
 
-    monkeypatch.setattr("kframework.fake_api.published.LocalCluster", refuse)
+    monkeypatch.setattr("kframework.fake_api.http_server.LocalCluster", refuse)
     with pytest.raises(OSError, match="no port is left"), FakeApi():
         pass
 
