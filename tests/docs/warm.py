@@ -62,7 +62,7 @@ def warm(environment: CleanEnvironment, folder: Path) -> Iterator[Path]:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(address))
         server.listen()
-        command = [environment.bin / "python", __file__, str(server.fileno())]
+        command = [str(environment.bin / "python"), __file__, str(server.fileno())]
         with subprocess.Popen(command, cwd=folder, env=environment.variables(), pass_fds=[server.fileno()]) as process:
             try:
                 yield address
