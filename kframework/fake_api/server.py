@@ -288,7 +288,7 @@ def _is_valid_path(path: ResourcePath, resource: ApiResource) -> bool:
 
 
 def _method_not_allowed() -> ClusterError:
-    message = "the server does not allow this method on the wanted resource"
+    message = "the server does not allow this method on the requested resource"
     return ClusterError(message, status=405, reason="MethodNotAllowed")
 
 

@@ -92,7 +92,7 @@ class MemoryCluster(MemoryStore, Cluster):
         finally:
             stop()
 
-    async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
+    async def follow(self, kind: type[T], name: str, namespace: str, on_change: Callable[[T | None], None]) -> None:
         await self._call("watch", kind, namespace, name, lambda: None)
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
@@ -103,7 +103,7 @@ class MemoryCluster(MemoryStore, Cluster):
         try:
             while True:
                 changed.clear()
-                tell(self.find(kind, name, namespace))
+                on_change(self.find(kind, name, namespace))
                 await changed.wait()
         finally:
             stop()

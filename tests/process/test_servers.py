@@ -103,12 +103,12 @@ def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
-        async with run_cluster(Manifest([make_node("a"), make_pod()]), clock, ServerOptions(), places.append) as server:
+        async with run_cluster(Manifest([make_node("a"), make_pod()]), clock, ServerOptions(), places.append) as local:
             connection = ConnectionSettings(kubeconfig=str(places[0]))
             real = RealServer(connection, configuration, clock)
             until.process = Process(configuration, real, clock, observers=PodObservers(until), tell=told.append)
             await until.process.run()
-            api = KubeCluster(InProcessTransport(server), clock, random=Random(0))
+            api = KubeCluster(InProcessTransport(local.server), clock, random=Random(0))
             lease = await api.get(Lease, "kube-scheduler", "kube-system")
             assert lease.spec.holder_identity == ""
             assert (await api.get(Pod, "pod", "default")).spec.node_name == "a"

@@ -22,23 +22,25 @@ AUTHENTICATOR = Authenticator(NO_ACCOUNTS, {"secret": ANN})
 
 @pytest.mark.parametrize("said", ["Bearer secret", "bearer  secret "])
 def test_a_token_says_who_asks(said: str) -> None:
-    assert AUTHENTICATOR.find_user(CIMultiDict(Authorization=said)) == User("ann", ("dev", "system:authenticated"), "7")
+    assert AUTHENTICATOR.authenticate(CIMultiDict(Authorization=said)) == User(
+        "ann", ("dev", "system:authenticated"), "7"
+    )
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Basic YTpi"}, {"Authorization": "Bearer "}])
 def test_request_without_a_token_is_anonymous(headers: dict[str, str]) -> None:
-    assert AUTHENTICATOR.find_user(CIMultiDict(headers)) == ANONYMOUS
+    assert AUTHENTICATOR.authenticate(CIMultiDict(headers)) == ANONYMOUS
 
 
 def test_unknown_token_is_rejected() -> None:
     with pytest.raises(ClusterError) as refused:
-        AUTHENTICATOR.find_user(CIMultiDict(Authorization="Bearer other"))
+        AUTHENTICATOR.authenticate(CIMultiDict(Authorization="Bearer other"))
     assert (refused.value.status, refused.value.reason, refused.value.message) == (401, "Unauthorized", "Unauthorized")
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer other"}])
 def test_every_user_is_an_administrator_without_logins(headers: dict[str, str]) -> None:
-    assert Authenticator(NO_ACCOUNTS).find_user(CIMultiDict(headers)) == ADMIN
+    assert Authenticator(NO_ACCOUNTS).authenticate(CIMultiDict(headers)) == ADMIN
 
 
 def test_impersonation_headers_name_a_user() -> None:

@@ -26,8 +26,8 @@ def test_one_event_is_shown_in_two_versions() -> None:
     document = ApiDocument.from_struct(Event(metadata=ObjectMeta(name="e"), note="Hello", reporting_controller="me"))
     newer, core = served_as(Event), served_as(CoreEvent)
     assert newer.body(document) is document.body
-    assert newer.stored is core.stored
+    assert newer.storage_kind is core.storage_kind
     shown = core.data(document)
     assert msgspec.json.decode(core.body(document)) == shown
     assert (shown["apiVersion"], shown["message"], shown["reportingComponent"]) == ("v1", "Hello", "me")
-    assert core.read(shown) == document.data
+    assert core.from_view(shown) == document.data
