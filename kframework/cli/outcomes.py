@@ -34,7 +34,7 @@ def say_notices(simulation: SimulationResult, scheduler_names: Collection[str]) 
     """Say what is odd about the configuration, who was preempted, and which pods are no scheduler's of these names."""
     for notice in simulation.notices:
         say("notice", notice)
-    preempted = [f"{victim} (for {made.pod})" for made in simulation.decisions for victim in made.victims]
+    preempted = [f"{victim} (for {made.pod})" for made in simulation.preemptions for victim in made.victims]
     if preempted:
         say("notice", f"preempted: {_listed(preempted)}")
     pending = [outcome for outcome in simulation.outcomes if outcome.node is None]

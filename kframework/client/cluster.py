@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from kframework.client.event_record import EventRecord
+    from kframework.client.event_record import EventRecord, RunEvents
+    from kframework.core.cycle.run import Run
+    from kframework.errors import ClusterError
     from kframework.objects import ApiObject, PodCondition
     from kframework.state.inbox import Message
 
 T = TypeVar("T", bound="ApiObject")
+
+
+@runtime_checkable
+class RunBinder(Protocol):
+    """A cluster that can bind the pods of a run at once, as one in memory can."""
+
+    @property
+    def binds_runs(self) -> bool:
+        """Whether it can now."""
+        ...
+
+    def bind_run(self, run: Run) -> dict[int, ClusterError]:
+        """Bind the pods, and return the errors of those that could not be bound, by place."""
+        ...
+
+    def record_run(self, events: RunEvents) -> bool:
+        """Record that the pods are bound; False where that must be recorded of each by itself."""
+        ...
 
 
 class Cluster(Protocol):

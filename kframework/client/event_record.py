@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence, Set
 from functools import lru_cache
+from typing import TYPE_CHECKING, overload
 
 import msgspec
 
 from kframework.clock import rfc3339_micro
+from kframework.core.effects import bound_note
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
+from kframework.state.pods import PendingPod, PodInfo
+
+if TYPE_CHECKING:
+    from kframework.core.cycle.run import RunBinding
+
+#: Why an event tells that a pod is bound.
+SCHEDULED = "Scheduled"
+
+#: Longer notes are cut, in bytes.
+_MAX_NOTE = 1024
 
 #: The API rejects longer names.
 _MAX_NAME_LENGTH = 253
@@ -85,6 +98,54 @@ class EventRecord(msgspec.Struct, gc=False, eq=False):
             if self.count > 1
             else None,
         )
+
+
+class RunEvents(Sequence[EventRecord]):
+    """The events that the pods of a run are bound; each is made when somebody looks at it.
+
+    Attributes:
+        number: the number of the first of them.
+    """
+
+    def __init__(self, bound: RunBinding, number: int, now: float) -> None:
+        self.number: int = number
+        self._bound = bound
+        self._now = now
+
+    @property
+    def namespaces(self) -> Set[str]:
+        """The namespaces of the pods."""
+        return {attempt.pod.namespace for attempt in self._bound.run.attempts}
+
+    @overload
+    def __getitem__(self, place: int) -> EventRecord: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[EventRecord]: ...
+    def __getitem__(self, place: int | slice) -> EventRecord | list[EventRecord]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(len(self))[place]]
+        run = self._bound.run
+        attempt, node_name = run.attempts[place], run.results[place].node
+        pod, number = attempt.pod, self.number + range(len(self))[place]
+        series_key = SeriesKey(attempt.profile.name, SCHEDULED, "Binding", False, reference(pod))
+        return EventRecord(series_key, cut_note(bound_note(pod, node_name)), self._now, number, self._now)
+
+    def __len__(self) -> int:
+        return len(self._bound)
+
+
+def reference(pod: PodInfo) -> PodReference:
+    """Refer to a pod."""
+    version = pod.object.metadata.resource_version if isinstance(pod, PendingPod) else ""
+    return PodReference(pod.namespace, pod.name, pod.uid, version)
+
+
+def cut_note(note: str) -> str:
+    """Cut a note as kube-scheduler does: 1024 bytes, the end marked."""
+    encoded = note.encode()
+    if len(encoded) <= _MAX_NOTE:
+        return note
+    return encoded[: _MAX_NOTE - 4].decode(errors="ignore") + " ..."
 
 
 @lru_cache(maxsize=64)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-from functools import lru_cache
+from collections.abc import Mapping, Set
+from sys import intern
 from typing import cast
 
 from msgspec.structs import replace
 
 from kframework.client import api_errors
 from kframework.clock import rfc3339, seconds_of
-from kframework.objects import ApiObject, Namespace, Node, Pod, PodCondition
+from kframework.objects import ApiObject, Namespace, Node, Pod, PodCondition, PodStatus
+from kframework.objects.identity import cached_by_identity
 from kframework.objects.kinds import T
 
 #: The fields in which two conditions may differ for kube-scheduler.
@@ -29,7 +30,7 @@ IGNORED_FINALIZERS = frozenset(
         "service.kubernetes.io/load-balancer-cleanup",
     }
 )
-_TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+_REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 
 
 def has_ended(pod: Pod) -> bool:
@@ -59,27 +60,34 @@ def bind_pod(pod: Pod, node_name: str, node: Node | None, now: str, version: str
         why = f"pod {name} has non-empty .spec.schedulingGates"
     if why:
         raise api_errors.conflict("pods/binding", name, why)
-    node_labels = node.metadata.labels if node else {}
-    topology = {key: node_labels[key] for key in _TOPOLOGY_LABELS if key in node_labels}
-    conditions = with_condition(status.conditions, _SCHEDULED, now) if status.conditions else _scheduled_conditions(now)
+    labels = metadata.labels if node is None else _labels_on_node(metadata.labels, node.metadata.labels)
     return replace(
         pod,
-        metadata=replace(
-            metadata,
-            labels=metadata.labels | topology if topology else metadata.labels,
-            resource_version=version or metadata.resource_version,
-        ),
+        metadata=replace(metadata, labels=labels, resource_version=version or metadata.resource_version),
         spec=replace(pod.spec, node_name=node_name),
-        status=replace(status, conditions=conditions, nominated_node_name=""),
+        status=_scheduled(status, now),
     )
 
 
 _SCHEDULED = PodCondition(type="PodScheduled", status="True")
 
 
-@lru_cache(maxsize=4)  # shared by the pods that are bound within one second
-def _scheduled_conditions(now: str) -> tuple[PodCondition, ...]:
-    return with_condition((), _SCHEDULED, now)
+@cached_by_identity
+def _scheduled(status: PodStatus, now: str) -> PodStatus:
+    return replace(status, conditions=with_condition(status.conditions, _SCHEDULED, now), nominated_node_name="")
+
+
+def _labels_on_node(labels: dict[str, str], node_labels: Mapping[str, str]) -> dict[str, str]:
+    """Add the node's topology to the labels of a pod."""
+    region, zone = node_labels.get(_REGION), node_labels.get(_ZONE)
+    if region is None and zone is None:
+        return labels
+    return _with_topology(labels, region and intern(region), zone and intern(zone))
+
+
+@cached_by_identity
+def _with_topology(labels: dict[str, str], region: str | None, zone: str | None) -> dict[str, str]:
+    return labels | {key: value for key, value in ((_REGION, region), (_ZONE, zone)) if value is not None}
 
 
 def is_over(deleted: ApiObject, ignored: Set[str] = IGNORED_FINALIZERS) -> bool:

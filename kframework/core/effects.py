@@ -9,7 +9,7 @@ import msgspec
 
 from kframework.core.cycle.records import Decision
 from kframework.core.cycle.results import Eviction, Reservation
-from kframework.core.cycle.run import Run
+from kframework.core.cycle.run import Run, RunBinding
 from kframework.errors import ClusterError
 from kframework.framework.handle import Api
 from kframework.objects import PodCondition
@@ -31,6 +31,11 @@ class PodEvent(msgspec.Struct, frozen=True):
     note: str
     warning: bool = False
     related: PodInfo | None = None
+
+
+def bound_note(pod: PodInfo, node_name: str) -> str:
+    """Say that a pod is bound."""
+    return f"Successfully assigned {pod.key} to {node_name}"
 
 
 class Host:
@@ -60,6 +65,9 @@ class Host:
 
     def record(self, event: PodEvent) -> None:
         """Record an Event about a pod."""
+
+    def record_run(self, bound: RunBinding) -> None:
+        """Record of each pod of a run that it is bound, in Events as those of `record`."""
 
     def evict(self, eviction: Eviction) -> None:
         """Start evicting the victims of a preemption; LastVictim and PreemptionEnded report on it."""

@@ -123,6 +123,17 @@ class EventHandlers:
         for action in pod_updates(old, new):
             self.on_event(Occurrence(EventResource.ASSIGNED_POD, action, old, new))
 
+    def status_changed(self, pod: Pod) -> None:
+        """Take in that a pod on a node has another status, and is as it was otherwise."""
+        uid = pod.metadata.uid
+        old = self.cluster.pods.get(uid)
+        if old is None or not self.cluster.put_status(old, pod.status):
+            self._assigned(pod)
+        elif self.queue.has_listeners:
+            new = self.cluster.pods[uid]
+            for action in pod_updates(old, new):
+                self.on_event(Occurrence(EventResource.ASSIGNED_POD, action, old, new))
+
     # -- pods that wait --------------------------------------------------------------------------------------------
 
     def _unassigned(self, pod: Pod) -> None:

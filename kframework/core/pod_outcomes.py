@@ -6,7 +6,7 @@ from kframework.clock import Clock
 from kframework.core.cycle.attempt import AttemptResult
 from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.run import Run, RunBinding
-from kframework.core.effects import Host, PodEvent
+from kframework.core.effects import Host, PodEvent, bound_note
 from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.preemption.evaluator import Preempting
@@ -127,6 +127,10 @@ class PodOutcomes(Engine):
         """Tell that the pods of a run are bound; put those back that are not."""
         self._running -= 1
         run = bound.run
+        if not bound.errors:
+            self.effects.record_run(bound)
+            run.end()
+            return
         for place, attempt in enumerate(run.attempts):
             status = bound.errors.get(place)
             if status is None:
@@ -143,8 +147,7 @@ class PodOutcomes(Engine):
             self.launch(reservation)
 
     def _record_scheduled(self, profile: Profile, pod: PendingPod, node_name: str) -> None:
-        note = f"Successfully assigned {pod.key} to {node_name}"
-        self.effects.record(PodEvent(profile.name, pod, "Scheduled", "Binding", note))
+        self.effects.record(PodEvent(profile.name, pod, "Scheduled", "Binding", bound_note(pod, node_name)))
 
     def _binding_failed(self, reservation: Reservation, status: Status, rejector: str | None) -> None:
         """Undo a reservation and put the pod back, in kube-scheduler's order (04 4.4)."""

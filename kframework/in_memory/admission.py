@@ -7,8 +7,8 @@ controllers and kubelets would add: no taints for a node's conditions, no hostna
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Collection, Mapping
+from functools import cache, lru_cache
 from typing import TypeVar, cast
 
 import msgspec
@@ -52,6 +52,7 @@ from kframework.objects import (
     kind_of,
 )
 from kframework.objects.codec import convert, spelled
+from kframework.objects.identity import cached_by_identity
 from kframework.objects.kinds import T
 from kframework.objects.meta import ApiStruct
 from kframework.objects.requests import fit_requests
@@ -111,7 +112,7 @@ def generated_name(prefix: str, number: int) -> str:
     return prefix[: 63 - len(suffix)] + "".join(suffix)
 
 
-def admitted(subject: T, version: int, now: str, classes: Iterable[PriorityClass]) -> T:
+def admitted(subject: T, version: int, now: str, classes: Collection[PriorityClass]) -> T:
     """Fill in an object that is about to be created as `version`; ClusterError 403 (its priority class) or 422."""
     _check(subject)
     kind, metadata = kind_of(subject), subject.metadata
@@ -120,13 +121,25 @@ def admitted(subject: T, version: int, now: str, classes: Iterable[PriorityClass
         metadata,
         namespace=namespace,
         uid=metadata.uid or uid_of(f"{kind.plural}/{namespace}/{metadata.name}/{version}/{now}"),
+        labels=_shared_labels(tuple(metadata.labels.items())),
         creation_timestamp=metadata.creation_timestamp or now,
-        generation=metadata.generation or int(has_generation(kind)),
+        generation=metadata.generation or _first_generation(type(subject)),
     )
     return cast("T", _filled(replace(subject, metadata=metadata), now, classes))
 
 
-def _filled(subject: ApiObject, now: str, classes: Iterable[PriorityClass]) -> ApiObject:
+@cache  # a kind is hashed by all its fields
+def _first_generation(kind: type[ApiObject]) -> int:
+    return int(has_generation(kind_of(kind)))
+
+
+@lru_cache(maxsize=4096)
+def _shared_labels(labels: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Return the same labels for all objects that have them."""
+    return dict(labels)
+
+
+def _filled(subject: ApiObject, now: str, classes: Collection[PriorityClass]) -> ApiObject:
     match subject:
         case Pod():
             return _pod(subject, now, classes)
@@ -290,8 +303,14 @@ def uid_of(seed: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _pod(pod: Pod, now: str, classes: Iterable[PriorityClass]) -> Pod:
-    spec, labels = _with_priority(pod, classes), pod.metadata.labels
+def _pod(pod: Pod, now: str, classes: Collection[PriorityClass]) -> Pod:
+    spec = _pod_spec(pod.spec, pod.metadata.labels, _priority_class(pod, classes))
+    return replace(pod, spec=spec, status=_first_status(pod.status, pod.spec, now))
+
+
+@cached_by_identity
+def _pod_spec(spec: PodSpec, labels: Mapping[str, str], priority_class: PriorityClass | None) -> PodSpec:
+    spec = _with_priority(spec, priority_class)
     grace = spec.termination_grace_period_seconds
     # The pod stays a while on a node that is not ready or unreachable, unless it says how long itself.
     told = {each.key for each in spec.tolerations if each.effect in ("NoExecute", "")}
@@ -320,12 +339,13 @@ def _pod(pod: Pod, now: str, classes: Iterable[PriorityClass]) -> Pod:
             for each in spec.topology_spread_constraints
         ]
         spec = replace(spec, topology_spread_constraints=tuple(constraints))
-    return replace(pod, spec=spec, status=_first_status(pod, now))
+    return spec
 
 
-def _first_status(pod: Pod, now: str) -> PodStatus:
-    status = replace(pod.status, phase=pod.status.phase or "Pending")
-    if not pod.spec.scheduling_gates or any(each.type == "PodScheduled" for each in status.conditions):
+@cached_by_identity
+def _first_status(status: PodStatus, spec: PodSpec, now: str) -> PodStatus:
+    status = replace(status, phase=status.phase or "Pending")
+    if not spec.scheduling_gates or any(each.type == "PodScheduled" for each in status.conditions):
         return status
     gated = PodCondition(
         type="PodScheduled",
@@ -359,21 +379,31 @@ def _pod_level(spec: PodSpec, resources: Resources) -> Resources:
     return replace(resources, requests=resources.limits | requests | resources.requests)
 
 
-def _with_priority(pod: Pod, classes: Iterable[PriorityClass]) -> PodSpec:
-    """Look the pod's priority up; a pod that states one keeps it, where an API server would hold it against the class.
+def _priority_class(pod: Pod, classes: Collection[PriorityClass]) -> PriorityClass | None:
+    """Find the class of a pod; None for one that states its priority: it keeps that, where an API server would refuse.
 
     So pods that were printed are read without their classes, and a person may write a priority and no class.
     """
-    spec, name = pod.spec, pod.spec.priority_class_name
-    if spec.priority is not None:
-        return replace(spec, preemption_policy=spec.preemption_policy or _PREEMPTS)
-    if name:
-        found = next((each for each in (*classes, *SYSTEM_CLASSES) if each.metadata.name == name), None)
-    else:
+    name = pod.spec.priority_class_name
+    if pod.spec.priority is not None:
+        return None
+    if not name and not classes:
+        return _NO_CLASS
+    if not name:
         defaults = (each for each in classes if each.global_default)
-        found = min(defaults, key=lambda each: each.value, default=PriorityClass())
+        return min(defaults, key=lambda each: each.value, default=_NO_CLASS)
+    found = next((each for each in (*classes, *SYSTEM_CLASSES) if each.metadata.name == name), None)
     if found is None:
         raise api_errors.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")
+    return found
+
+
+_NO_CLASS = PriorityClass()
+
+
+def _with_priority(spec: PodSpec, found: PriorityClass | None) -> PodSpec:
+    if found is None:
+        return replace(spec, preemption_policy=spec.preemption_policy or _PREEMPTS)
     return replace(
         spec,
         priority=found.value,

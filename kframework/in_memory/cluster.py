@@ -15,7 +15,7 @@ from msgspec import structs
 
 from kframework.client import api_errors, transitions
 from kframework.client.cluster import Cluster
-from kframework.client.event_record import EventRecord
+from kframework.client.event_record import EventRecord, RunEvents
 from kframework.clock import Clock
 from kframework.core.cycle.run import Run
 from kframework.errors import ClusterError
@@ -27,6 +27,7 @@ from kframework.objects import (
     KINDS,
     ApiObject,
     Event,
+    Namespace,
     Pod,
     PodCondition,
     PodStatus,
@@ -34,7 +35,7 @@ from kframework.objects import (
 )
 from kframework.objects.codec import decode, encode
 from kframework.objects.kinds import T
-from kframework.state.inbox import Bound, Changed, Gone, Message, Synced
+from kframework.state.inbox import Bound, Changed, Gone, Message, StatusChanged, Synced
 
 A = TypeVar("A")
 
@@ -75,7 +76,8 @@ class MemoryCluster(MemoryStore, Cluster):
             if change.binds and change.old is not None and change.new is not None:
                 offer(Bound(change.new, change.old.metadata.resource_version))
             elif (new := shown(change.new)) is not None:
-                offer(Changed(new))
+                is_of_status = change.is_of_status and isinstance(new, Pod) and new.spec.node_name
+                offer(StatusChanged(new) if is_of_status else Changed(new))
             elif (old := shown(change.old)) is not None:
                 offer(Gone(old))
 
@@ -123,6 +125,13 @@ class MemoryCluster(MemoryStore, Cluster):
         """Bind the pods of a run at once; return the errors by place."""
         pods = zip(run.attempts, run.results, strict=True)
         return self.assign_pods((a.pod.namespace, a.pod.name, a.pod.uid, found.node) for a, found in pods)
+
+    def record_run(self, events: RunEvents) -> bool:
+        """Record that the pods of a run are bound; False where a namespace is gone, or a fault may befall a call."""
+        if self.faults or any(self.find(Namespace, each) is None for each in events.namespaces):
+            return False
+        self.keep_events(events)
+        return True
 
     def patch_pod_status(
         self,

@@ -26,11 +26,11 @@ class Said(NamedTuple):
     data: dict[str, object]
 
 
-class Change(msgspec.Struct, frozen=True):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """One write: the object before it (None: created) and after it (None: deleted), and the version it made.
 
     `written` is the whole document, where the writer has handed that over. `binds` says that a pod was bound, and
-    nothing else of it has changed.
+    `is_of_status` that a pod got another status; nothing else of it has changed then.
     """
 
     version: int
@@ -38,6 +38,7 @@ class Change(msgspec.Struct, frozen=True):
     new: ApiObject | None
     written: Said | None = None
     binds: bool = False
+    is_of_status: bool = False
 
     @property
     def subject(self) -> ApiObject:
@@ -92,10 +93,15 @@ class KindStore(Generic[T]):
             receive(change)
 
     def write_all(self, changes: Sequence[Change]) -> None:
-        """Store objects in place of what they were, none of them with a whole document, and tell the subscribers."""
+        """Store objects in place of what they were, none of them with a whole document, and tell the subscribers.
+
+        They have their namespaces, as all that is stored has.
+        """
+        objects = cast("dict[tuple[str, str], ApiObject]", self.objects)
         for change in changes:
-            if change.new is not None:
-                self.objects[self.key(change.new.metadata)] = cast("T", change.new)
+            if (new := change.new) is not None:
+                metadata = new.metadata
+                objects[metadata.namespace, metadata.name] = new
         before = len(self._history)
         forgotten = before + len(changes) - HISTORY
         if forgotten > 0:

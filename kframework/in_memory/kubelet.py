@@ -10,6 +10,8 @@ import heapq
 import logging
 import math
 import re
+from collections.abc import Sequence
+from itertools import groupby
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -28,6 +30,7 @@ from kframework.objects import (
     PodCondition,
     PodStatus,
 )
+from kframework.objects.identity import cached_by_identity
 
 #: The annotation that says how many seconds a pod runs before it succeeds; it is read when the pod starts.
 RUN_SECONDS = "kframework.dev/run-seconds"
@@ -90,11 +93,17 @@ class Kubelet(MemoryController):
     def _receive(self, change: Change) -> None:
         pod = change.new
         if isinstance(pod, Pod):
-            if pod.spec.node_name:
+            if pod.spec.node_name and not self._runs(pod):
                 self._unseen[pod.metadata.namespace, pod.metadata.name] = None
                 self._wake.set()
         elif change.old is not None:
             self._forget(change.old.metadata.uid)
+
+    def _runs(self, pod: Pod) -> bool:
+        """Return whether there is nothing to do for a pod until it changes."""
+        metadata = pod.metadata
+        is_running = pod.status.phase == "Running" and metadata.deletion_timestamp is None
+        return is_running and metadata.uid in self._met
 
     def _forget(self, uid: str) -> None:
         self._met.discard(uid)
@@ -103,15 +112,24 @@ class Kubelet(MemoryController):
     def _work(self) -> None:
         while (due := self.due) is not None and due <= self._clock.now():
             unseen, self._unseen = self._unseen, {}
-            for namespace, name in unseen:
-                pod = self._cluster.find(Pod, name, namespace)
-                if pod is not None:
-                    self._look_at(pod)
+            found = (self._cluster.find(Pod, name, namespace) for namespace, name in unseen)
+            for is_starting, pods in groupby((pod for pod in found if pod is not None), _is_starting):
+                if is_starting:
+                    self._start(list(pods))
+                else:
+                    for pod in pods:
+                        self._look_at(pod)
             while self._heap and self._heap[0][0] <= self._clock.now():
                 end, _, uid, namespace, name = heapq.heappop(self._heap)
                 if self._ends.get(uid) == end:
                     del self._ends[uid]
                     self._end(self._cluster.read(Pod, name, namespace, uid=uid))
+
+    def _start(self, pods: Sequence[Pod]) -> None:
+        for pod in pods:
+            self._let_run(pod, self._clock.now())
+        now = self._cluster.timestamp()
+        self._cluster.set_statuses((pod, _running(pod.status, now)) for pod in pods)
 
     def _look_at(self, pod: Pod) -> None:
         if has_ended(pod):
@@ -121,10 +139,6 @@ class Kubelet(MemoryController):
         elif pod.metadata.deletion_timestamp is not None:
             grace = pod.metadata.deletion_grace_period_seconds or 0
             self._end_by(pod, self._clock.now() + min(grace, _seconds(pod, ENDING_SECONDS, self._ending)))
-        elif pod.status.phase == "Pending":
-            self._let_run(pod, self._clock.now())
-            now = self._cluster.timestamp()
-            self._cluster.set_status(pod, _in_phase(replace(pod.status, start_time=now), "Running", _RUNNING, now))
         elif pod.metadata.uid not in self._met:
             started = seconds_of(pod.status.start_time) if pod.status.start_time else self._clock.now()
             self._let_run(pod, started)
@@ -182,6 +196,15 @@ def _failed(pod: Pod, code: int, now: str) -> PodStatus:
 
 #: What a process can end with, and what it does when it is told to end.
 _CODE, _TERMINATED = re.compile("[0-9]{1,3}"), 143
+
+
+def _is_starting(pod: Pod) -> bool:
+    return pod.status.phase == "Pending" and pod.metadata.deletion_timestamp is None
+
+
+@cached_by_identity
+def _running(status: PodStatus, now: str) -> PodStatus:
+    return _in_phase(replace(status, start_time=now), "Running", _RUNNING, now)
 
 
 def _in_phase(status: PodStatus, phase: str, told: tuple[PodCondition, ...], now: str) -> PodStatus:

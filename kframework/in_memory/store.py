@@ -5,7 +5,7 @@ It belongs to the cluster's own side: loading, kubelets, controllers, a simulati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache, lru_cache
 from itertools import zip_longest
@@ -89,9 +89,9 @@ class MemoryStore:
         self._follow_all: Receive | None = None
         self._unattended = transitions.IGNORED_FINALIZERS
         self._terminating: set[str] = set()  # namespaces that were deleted, and still hold something
-        #: What a scheduler told of pods since somebody last looked, with the version and the time of each write: in a
+        #: What a scheduler told of pods since somebody last looked, with the version before and the time: in a
         #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
-        self._kept_events: list[tuple[EventRecord, int, str]] = []
+        self._kept_events: list[tuple[Sequence[EventRecord], int, str]] = []
         self._begin(objects, written)
 
     def _begin(self, objects: Iterable[ApiObject], written: Iterable[Data]) -> None:
@@ -138,7 +138,7 @@ class MemoryStore:
     def objects(self, kind: type[T], namespace: str = "") -> list[T]:
         """Return the objects of a kind in the order of their creation, in a namespace or in all."""
         found = self._kind_store(kind).objects.values()
-        return [each for each in found if namespace in ("", each.metadata.namespace)]
+        return [each for each in found if each.metadata.namespace == namespace] if namespace else [*found]
 
     def add(self, subject: T, *, written: Data | None = None) -> T:
         """Create an object, and its namespace too if there is none; ClusterError 403, 409 or 422 as an API server.
@@ -272,12 +272,15 @@ class MemoryStore:
     def assign_pods(self, assigned: Iterable[tuple[str, str, str, str]]) -> dict[int, ClusterError]:
         """Bind pods, given by namespace, name, uid and node; return the errors of `assign` by their places."""
         kind_store, now = self._kind_store(Pod), self.timestamp()
+        pods, nodes = kind_store.objects, self._kind_store(Node).objects
         changes, errors = list[Change](), dict[int, ClusterError]()
         for place, (namespace, name, uid, node_name) in enumerate(assigned):
             try:
-                old = self.read(Pod, name, namespace, uid=uid)
+                old = pods.get((namespace, name))
+                if old is None or old.metadata.uid != uid:
+                    old = self.read(Pod, name, namespace, uid=uid)
                 version = str(self.version + 1)
-                new = transitions.bind_pod(old, node_name, self.find(Node, node_name), now, version)
+                new = transitions.bind_pod(old, node_name, nodes.get(("", node_name)), now, version)
             except ClusterError as error:
                 errors[place] = error
                 continue
@@ -290,11 +293,25 @@ class MemoryStore:
         """Give a pod another status; `pod` is as it is stored, and what changes nothing is no write."""
         return pod if status == pod.status else self._write(self._kind_store(Pod), structs.replace(pod, status=status))
 
+    def set_statuses(self, changed: Iterable[tuple[Pod, PodStatus]]) -> None:
+        """Give pods that are not being deleted other statuses; they are as they are stored, each once."""
+        changes = list[Change]()
+        for old, status in changed:
+            self.version += 1
+            metadata = structs.replace(old.metadata, resource_version=str(self.version))
+            new = structs.replace(old, metadata=metadata, status=status)
+            changes.append(Change(self.version, old, new, is_of_status=True))
+        self._kind_store(Pod).write_all(changes)
+
     def keep_event(self, record: EventRecord) -> None:
         """Store what a scheduler tells of a pod; ClusterError 404 if its namespace is gone."""
         self.read(Namespace, record.series_key.pod.namespace)
-        self.version += 1
-        self._kept_events.append((copy(record), self.version, self.timestamp()))
+        self.keep_events((copy(record),))
+
+    def keep_events(self, records: Sequence[EventRecord]) -> None:
+        """Store events whose records do not change any more."""
+        self._kept_events.append((records, self.version, self.timestamp()))
+        self.version += len(records)
         if Event in self._kind_stores and self._kind_stores[Event].subscribers:
             self._make_events()
 
@@ -377,7 +394,10 @@ class MemoryStore:
         """Make the Events of what was kept of them, each as it would have been stored at its time."""
         kept, self._kept_events = self._kept_events, []
         kind_store = self._kind_store(Event)
-        for record, version, now in kept:
+        written = (
+            (each, version, now) for records, before, now in kept for version, each in enumerate(records, before + 1)
+        )
+        for record, version, now in written:
             event = record.event()
             known = kind_store.objects.get(kind_store.key(event.metadata))
             if known is None:

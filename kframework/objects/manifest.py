@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,12 +17,15 @@ import msgspec
 import yaml
 
 from kframework.errors import InputError
+from kframework.objects import yaml_blocks, yaml_documents
 from kframework.objects.codec import spelled, undecodable, without_nulls
 from kframework.objects.kinds import Kind, kind_named, reference
-from kframework.objects.meta import ApiObject
+from kframework.objects.meta import ApiObject, ApiStruct, ObjectMeta
 from kframework.objects.problem import FieldPath, Problem
 from kframework.objects.validation import first_problem
-from kframework.objects.yaml_documents import documents
+
+#: The parts of an object that others may have too.
+PARTS = ("spec", "status")
 
 #: The files of a folder that are cluster files.
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -73,9 +78,44 @@ class Manifest:
     places: list[Place] = field(default_factory=list)
 
 
+class _Parts:
+    """The structs of parts that objects share (`_Sharing`), by the identity of their data, which a manifest keeps."""
+
+    def __init__(self) -> None:
+        self._structs: dict[tuple[type, int], object] = {}
+
+    def convert(self, data: Mapping[Any, object], kind: Kind[ApiObject]) -> ApiObject:
+        """Make the struct of an object; raises msgspec.ValidationError."""
+        types = _part_types(kind.struct)
+        if not types:
+            return msgspec.convert(data, kind.struct)
+        parts = dict[str, Any]()
+        for name, struct in types.items():
+            if name in data:
+                value = data[name]
+                key = struct, id(value)
+                part = self._structs.get(key)
+                if part is None:
+                    part = msgspec.convert(value, struct)
+                    if struct is not ObjectMeta:
+                        self._structs[key] = part
+                parts[name] = part
+        return kind.struct(**parts)
+
+
+@cache
+def _part_types(struct: type[ApiObject]) -> dict[str, type[ApiStruct]]:
+    """Return the types of the parts of a kind that has no other fields than metadata, spec and status."""
+    fields = msgspec.structs.fields(struct)
+    types = {field.name: field.type for field in fields if isinstance(field.type, type)}
+    has_others = not types.keys() <= {"metadata", *PARTS} or len(types) < len(fields)
+    return {} if has_others or not all(issubclass(each, ApiStruct) for each in types.values()) else types
+
+
 @dataclass(slots=True)
 class _Reading:
     manifest: Manifest = field(default_factory=Manifest)
+    parts: _Parts = field(default_factory=_Parts)
     first: dict[tuple[str, str, str, str], Place] = field(default_factory=dict)
     unknown: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -86,14 +126,15 @@ class _Reading:
         api_version, name = _names(data, place, listed_as)
         if name.endswith("List") and "items" in data:
             for index, item in enumerate(data["items"] or ()):
-                self.add(item, place._replace(path=(*place.path, "items", index)), (api_version, name[:-4]))
+                below = Place(place.source, place.document, (*place.path, "items", index))
+                self.add(item, below, (api_version, name[:-4]))
             return
         api_version, data = as_v1(api_version, name, data)
         kind = kind_named(api_version, name)
         if kind is None:
             self.unknown[api_version, name] = self.unknown.get((api_version, name), 0) + 1
             return
-        found = _object(data, kind, place)
+        found = _object(data, kind, place, self.parts)
         namespace = (found.metadata.namespace or "default") if kind.namespaced else ""
         first = self.first.setdefault((kind.api_version, kind.name, namespace, found.metadata.name), place)
         if first is not place:
@@ -146,18 +187,68 @@ def documents_of(source: Source) -> Iterator[object]:
     """Read the documents of a source one by one; raises InputError."""
     if source.text.lstrip().startswith("{"):
         try:
-            yield msgspec.json.decode(source.text)
+            yield _json_document(source.text)
             return
         except msgspec.DecodeError:
             pass  # a flow mapping of YAML begins like JSON; what is neither is YAML's to describe
     try:
-        yield from documents(source.text)
+        for document in _yaml_documents(source.text):
+            yield _sharing(document)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
         raise InputError(error.problem or "broken YAML", file=source.name, line=line) from error
     except yaml.YAMLError as error:
         raise InputError(" ".join(str(error).split()), file=source.name) from error
+
+
+def _yaml_documents(text: str) -> Iterable[object]:
+    try:
+        return yaml_blocks.documents(text)
+    except yaml.YAMLError:
+        return yaml_documents.documents(text)  # which says what is wrong, and where
+
+
+def _json_document(text: str) -> dict[str, object]:
+    """Decode an object, the items of a list one by one: 100,000 pods as plain data take 250 MB unless they share."""
+    fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    return {name: _json_items(raw) if name == "items" else msgspec.json.decode(raw) for name, raw in fields.items()}
+
+
+def _json_items(text: msgspec.Raw) -> object:
+    try:
+        items = msgspec.json.decode(text, type=list[msgspec.Raw])
+    except msgspec.ValidationError:
+        return msgspec.json.decode(text)
+    share = _Sharing()
+    return [share(msgspec.json.decode(item)) for item in items]
+
+
+def _sharing(document: object) -> object:
+    """Let the items of a list share what they have in common."""
+    items = document.get("items") if isinstance(document, dict) else None
+    if isinstance(items, list):
+        share = _Sharing()
+        for item in items:
+            share(item)
+    return document
+
+
+class _Sharing:
+    """Lets objects share those parts in which they are alike, as pods of one template are."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, object] = {}
+
+    def __call__(self, data: object) -> object:
+        if isinstance(data, dict):
+            for name in PARTS:
+                part = data.get(name)
+                if isinstance(part, dict):
+                    with suppress(OverflowError, RecursionError, TypeError, ValueError):  # YAML knows more than JSON
+                        # Not as JSON, where a number and its text are the same key.
+                        data[name] = self._known.setdefault(msgspec.msgpack.encode(part), part)
+        return data
 
 
 def _names(data: Mapping[object, object], place: Place, listed_as: tuple[str, str]) -> tuple[str, str]:
@@ -171,9 +262,9 @@ def _names(data: Mapping[object, object], place: Place, listed_as: tuple[str, st
     return str(api_version), str(kind)
 
 
-def _object(data: Mapping[object, object], kind: Kind[ApiObject], place: Place) -> ApiObject:
+def _object(data: Mapping[Any, object], kind: Kind[ApiObject], place: Place, parts: _Parts) -> ApiObject:
     try:
-        found = msgspec.convert(data, kind.struct)
+        found = parts.convert(data, kind)
     except msgspec.ValidationError:
         stripped = without_nulls(data)
         try:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 
+from kframework.objects.identity import cached_by_identity
 from kframework.objects.meta import ApiObject, RawQuantity, ResourceList
-from kframework.objects.node import Node
-from kframework.objects.pod import Pod
+from kframework.objects.node import Node, NodeStatus
+from kframework.objects.pod import Pod, PodSpec, PodStatus
 from kframework.objects.problem import FieldPath, Problem
 from kframework.objects.quantity import QuantityError, nano
 from kframework.objects.resource_claims import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
@@ -31,7 +32,26 @@ def first_problem(subject: ApiObject) -> Problem | None:
     for path, time in zip(_TIMES, (metadata.creation_timestamp, metadata.deletion_timestamp, started), strict=True):
         if time is not None and not _is_time(time):
             return Problem(path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z")
-    for place, resources in _resource_lists(subject):
+    if isinstance(subject, Pod):
+        return _pod_problem(subject.spec, subject.status)
+    if isinstance(subject, Node):
+        return _node_problem(subject.status)
+    return _quantities_problem(_resource_lists(subject))
+
+
+@cached_by_identity
+def _pod_problem(spec: PodSpec, status: PodStatus) -> Problem | None:
+    return _quantities_problem(_of_pod(spec, status))
+
+
+@cached_by_identity
+def _node_problem(status: NodeStatus) -> Problem | None:
+    lists = (("status", "capacity"), status.capacity), (("status", "allocatable"), status.allocatable)
+    return _quantities_problem(lists)
+
+
+def _quantities_problem(lists: Iterable[tuple[FieldPath, ResourceList]]) -> Problem | None:
+    for place, resources in lists:
         for name, quantity in resources.items():
             message = quantity_problem(quantity)
             if message is not None:
@@ -58,10 +78,6 @@ def _is_time(text: str) -> bool:
 def _resource_lists(subject: ApiObject) -> Iterable[tuple[FieldPath, ResourceList]]:
     """List where quantities stand in an object, and those that stand there by their names."""
     match subject:
-        case Pod():
-            return _of_pod(subject)
-        case Node(status=status):
-            return (("status", "capacity"), status.capacity), (("status", "allocatable"), status.allocatable)
         case PersistentVolume():
             return ((("spec", "capacity"), subject.spec.capacity),)
         case PersistentVolumeClaim():
@@ -102,8 +118,7 @@ def _of_claim(spec: ResourceClaimSpec, below: FieldPath) -> Iterator[tuple[Field
                 yield (*place, "firstAvailable", number, "capacity", "requests"), either.capacity.requests
 
 
-def _of_pod(pod: Pod) -> Iterator[tuple[FieldPath, ResourceList]]:
-    spec, status = pod.spec, pod.status
+def _of_pod(spec: PodSpec, status: PodStatus) -> Iterator[tuple[FieldPath, ResourceList]]:
     for name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for index, container in enumerate(containers):
             yield ("spec", name, index, "resources", "requests"), container.resources.requests

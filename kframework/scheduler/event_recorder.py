@@ -8,13 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kframework.client.event_record import EventRecord, PodReference, SeriesKey
+from kframework.client.event_record import SCHEDULED, EventRecord, RunEvents, SeriesKey, cut_note, reference
 from kframework.clock import Clock
+from kframework.core.cycle.run import RunBinding
 from kframework.core.effects import PodEvent
-from kframework.state.pods import PendingPod, PodInfo
-
-#: Longer notes are cut, in bytes.
-_MAX_NOTE = 1024
 
 #: After how many seconds without another event of its kind a series has ended, or a single event is forgotten.
 SILENCE = 360.0
@@ -22,17 +19,16 @@ SILENCE = 360.0
 #: How often the count of a series that goes on is written, in seconds.
 REFRESH = 1800.0
 
-#: What is told of a pod once in its life, and with it the series of what kept it waiting have ended, as they have when
-#: the pod is gone. To remember them for six minutes more would be 18,000 records at 50 pods a second.
-_LAST = "Scheduled"
-
 
 class EventRecorder:
-    """Passes those events on to `write` that are to be written."""
+    """Passes those events on to `write` that are to be written, and those of a run together to `write_run`."""
 
-    def __init__(self, clock: Clock, write: Callable[[EventRecord], None]) -> None:
+    def __init__(
+        self, clock: Clock, write: Callable[[EventRecord], None], write_run: Callable[[RunEvents], None]
+    ) -> None:
         self._clock = clock
         self._write = write
+        self._write_run = write_run
         self._aggregator = EventAggregator()
         self._recorded = 0
 
@@ -40,14 +36,26 @@ class EventRecorder:
         """Record an Event about a pod."""
         self._recorded += 1
         now, related = self._clock.now(), told.related
-        pod, other = _reference(told.pod), _reference(related) if related is not None else None
+        pod, other = reference(told.pod), reference(related) if related is not None else None
         series_key = SeriesKey(told.profile, told.reason, told.action, told.warning, pod, other)
-        record = EventRecord(series_key, _cut(told.note), now, self._recorded, now)
-        if told.reason == _LAST:
+        record = EventRecord(series_key, cut_note(told.note), now, self._recorded, now)
+        if told.reason == SCHEDULED:
+            # Told once in its life; to remember it for six minutes more would be 18,000 records at 50 pods a second.
             self.pod_ended(pod.uid)
             self._write(record)
         elif (due := self._aggregator.observe(record)) is not None:
             self._write(due)
+
+    def record_run(self, bound: RunBinding) -> None:
+        """Record of each pod of a run that it is bound."""
+        events = RunEvents(bound, self._recorded + 1, self._clock.now())
+        self._recorded += len(events)
+        if not len(self._aggregator):
+            self._write_run(events)
+            return
+        for each in events:
+            self.pod_ended(each.series_key.pod.uid)
+            self._write(each)
 
     def pod_ended(self, uid: str) -> None:
         """Write the series of a pod a last time and forget them: it is placed or gone, and they do not go on."""
@@ -66,19 +74,6 @@ class EventRecorder:
 
     def __repr__(self) -> str:
         return f"<EventRecorder {self._recorded} events, {self._aggregator!r}>"
-
-
-def _reference(pod: PodInfo) -> PodReference:
-    version = pod.object.metadata.resource_version if isinstance(pod, PendingPod) else ""
-    return PodReference(pod.namespace, pod.name, pod.uid, version)
-
-
-def _cut(note: str) -> str:
-    """Cut a note as kube-scheduler does: 1024 bytes, the end marked."""
-    encoded = note.encode()
-    if len(encoded) <= _MAX_NOTE:
-        return note
-    return encoded[: _MAX_NOTE - 4].decode(errors="ignore") + " ..."
 
 
 class EventAggregator:

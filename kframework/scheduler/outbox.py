@@ -19,8 +19,8 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from kframework.client.cluster import Cluster
-from kframework.client.event_record import EventRecord
+from kframework.client.cluster import Cluster, RunBinder
+from kframework.client.event_record import EventRecord, RunEvents
 from kframework.client.missing_rights import is_denial
 from kframework.client.transitions import is_equivalent
 from kframework.client.transport import STOPPED, WriteFence
@@ -97,6 +97,10 @@ class _EngineWrite(NamedTuple):
     refused: Callable[[ClusterError], None]
 
 
+#: An event, or those of a run.
+_Events = EventRecord | RunEvents
+
+
 class Outbox:
     """Writes that wait, and those who make them; it calls `on_empty` when the last status, or all, is written.
 
@@ -113,12 +117,13 @@ class Outbox:
     ) -> None:
         self.fence: WriteFence = fence or WriteFence()
         self._cluster = cluster
+        self._run_binder = cluster if isinstance(cluster, RunBinder) else None
         self._clock = clock
         self._random = random
         self._on_empty = on_empty
         self._statuses = KeyedWriteQueue[str, _StatusWrite](self._write_status, AT_ONCE, self._on_empty)
         self._engine_writes = KeyedWriteQueue[str, _EngineWrite](self._write_for_engine, AT_ONCE, self._on_empty)
-        self._events = KeyedWriteQueue[EventRecord, EventRecord](self._write_event, AT_ONCE, self._look)
+        self._events = KeyedWriteQueue[_Events, _Events](self._write_event, AT_ONCE, self._look)
         #: Events that were put off and rest before their next try.
         self._resting = 0
         self._tasks: TaskGroup | None = None
@@ -187,6 +192,10 @@ class Outbox:
             self._events.put(event, event)
         else:
             self._lost(QUEUE_FULL, f"{MAX_EVENTS} wait to be written")
+
+    def record_run(self, events: RunEvents) -> None:
+        """Write the events of a run."""
+        self._events.put(events, events)
 
     def _lost(self, reason: str, why: str) -> None:
         """Count an event that is dropped, and say so once until all that wait are written."""
@@ -289,7 +298,10 @@ class Outbox:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def _write_event(self, event: EventRecord) -> Suspendable[None]:
+    def _write_event(self, event: _Events) -> Suspendable[None]:
+        if isinstance(event, RunEvents):
+            self._write_run(event)
+            return
         event.tries += 1
         try:
             self.fence.check_event()
@@ -305,6 +317,12 @@ class Outbox:
                 self.dropped[WRITE_FAILED] += 1  # which right is missing was said where it was noted
             else:
                 self._lost(WRITE_FAILED, str(error))
+
+    def _write_run(self, events: RunEvents) -> None:
+        """Write the events of a run at once where the cluster can, and else one by one."""
+        if not (self.fence.is_open and self._run_binder is not None and self._run_binder.record_run(events)):
+            for each in events:
+                self.record(each)
 
     async def _write_again(self, event: EventRecord) -> None:
         """Let an event rest and try it again, unless more is to be told of it by now."""

@@ -15,14 +15,14 @@ import msgspec
 from anyio.abc import TaskGroup
 from typing_extensions import TypeVar
 
-from kframework.client.cluster import Cluster
+from kframework.client.cluster import Cluster, RunBinder
 from kframework.client.transport import WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.records import Accounting, Binding, Decision, HookTracer, Observer
 from kframework.core.cycle.results import Eviction, Reservation
-from kframework.core.cycle.run import Run, RunBinder, RunBinding, RunObserver
+from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.core.cycle.suspendable import Suspendable, run_async
 from kframework.core.effects import Host, PodEvent
 from kframework.core.engine import Engine
@@ -128,7 +128,7 @@ class Scheduler(Host, Generic[E]):
         self.outbox: Outbox = Outbox(cluster, clock, jitter, self._woken.set, fence)
         timeout, seeds = configuration.options.hook_timeouts.source, self.engine.seeds
         self._feeds = SourceFeeds(self.profiles.sources(), self.engine.offer, clock, seeds, timeout)
-        self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record)
+        self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record, self.outbox.record_run)
         self._api = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
         #: Called when it has stopped and writes nothing more but events: from then on another scheduler may lead.
@@ -435,6 +435,9 @@ class Scheduler(Host, Generic[E]):
 
     def record(self, event: PodEvent) -> None:
         self.recorder.record(event)
+
+    def record_run(self, bound: RunBinding) -> None:
+        self.recorder.record_run(bound)
 
     def evict(self, eviction: Eviction) -> None:
         waiting = self.engine.cluster.waiting

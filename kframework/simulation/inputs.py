@@ -72,6 +72,7 @@ def read_cluster(
     `devices` that a file describes, too. What is `strict` raises the unknown fields, an InputError each in one group.
     """
     from kframework.objects.manifest import read
+    from kframework.scheduler.garbage import loading
 
     if configuration is not None:
         from kframework.core.runtime.profiles import load_plugins
@@ -80,8 +81,10 @@ def read_cluster(
         load_plugins(configuration, Registry.of(*plugins))
     for problem in declare_installed_kinds():
         say("warning", str(problem))
-    manifest = read(filenames)
-    if unknown := _unknown_fields(manifest):
+    with loading():
+        manifest = read(filenames)
+        unknown = _unknown_fields(manifest)
+    if unknown:
         if strict:
             raise ExceptionGroup("unknown fields", unknown)
         for field in unknown:
@@ -128,14 +131,21 @@ def _with_devices(manifest: Manifest, devices: str) -> Manifest:
 def _unknown_fields(manifest: Manifest) -> list[InputError]:
     """List the fields that their kinds do not have: the first ones each by itself, the others by their number."""
     from kframework.objects.kinds import kind_of, reference
+    from kframework.objects.manifest import PARTS
     from kframework.objects.openapi.unknown_fields import unknown_fields
     from kframework.objects.problem import format_path
 
     found: list[InputError] = []
     others = 0
+    known: set[tuple[object, ...]] = set()  # parts without unknown fields, which objects of a kind share
     for subject, written, place in zip(manifest.objects, manifest.written, manifest.places, strict=True):
         kind = kind_of(subject)
-        for field in unknown_fields(written, kind.api_version, kind.name):
+        parts = (kind.struct, *(id(written.get(name)) for name in PARTS))
+        own = {name: part for name, part in written.items() if name not in PARTS} if parts in known else written
+        fields = unknown_fields(own, kind.api_version, kind.name)
+        if not fields:
+            known.add(parts)
+        for field in fields:
             if len(found) == _LINES:
                 others += 1
                 continue

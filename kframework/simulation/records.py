@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TypeVar, overload
 
 import msgspec
 
@@ -16,6 +18,8 @@ from kframework.objects import ApiObject, Pod
 from kframework.observe.history import History
 from kframework.simulation.display import Table
 from kframework.values.status import Code
+
+R = TypeVar("R", Decision, Binding)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -36,6 +40,7 @@ class SimulationResult(msgspec.Struct, frozen=True):
         outcomes: every pod, in the order of creation.
         decisions: every attempt to schedule a pod, in order.
         bindings: every binding cycle that has ended, in order.
+        preemptions: the attempts that chose victims.
         seconds: the virtual time that passed.
         retrying: the pods that were still being retried when the simulation gave up.
         stuck: where the binding of such a pod was, as `in Quota.pre_bind for 40 s`, and how its last one ended.
@@ -43,12 +48,65 @@ class SimulationResult(msgspec.Struct, frozen=True):
     """
 
     outcomes: tuple[Outcome, ...]
-    decisions: tuple[Decision, ...]
-    bindings: tuple[Binding, ...]
+    decisions: Sequence[Decision]
+    bindings: Sequence[Binding]
+    preemptions: Sequence[Decision]
     seconds: float
     retrying: tuple[str, ...] = ()
     stuck: Mapping[str, str] = {}
     notices: tuple[str, ...] = ()
+
+
+class RecordList(Sequence[R]):
+    """Records in order, at most the last `limit`; those of a run are made when somebody looks at the list."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._parts: deque[tuple[int, Iterable[R]]] = deque()
+        self._length = 0
+
+    def append(self, record: R) -> None:
+        """Add a record."""
+        self.extend(1, (record,))
+
+    def extend(self, count: int, records: Iterable[R]) -> None:
+        """Add so many records, each of which is made when it is looked at."""
+        self._parts.append((count, records))
+        self._length += count
+        while self._limit is not None and self._parts and self._length - self._parts[0][0] >= self._limit:
+            self._length -= self._parts.popleft()[0]
+
+    @property
+    def parts(self) -> Iterable[Iterable[R]]:
+        """The records by what they were added as."""
+        return (records for _, records in self._parts)
+
+    def copy(self) -> RecordList[R]:
+        """Copy the list, and make nothing."""
+        copied = RecordList[R](self._limit)
+        copied._parts, copied._length = self._parts.copy(), self._length
+        return copied
+
+    def _whole(self) -> list[R]:
+        """Make all records, once."""
+        whole = list(chain.from_iterable(self.parts))
+        whole = whole if self._limit is None else whole[len(whole) - min(len(whole), self._limit) :]
+        self._length = len(whole)
+        self._parts = deque([(self._length, whole)])
+        return whole
+
+    @overload
+    def __getitem__(self, place: int) -> R: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[R]: ...
+    def __getitem__(self, place: int | slice) -> R | list[R]:
+        return self._whole()[place]
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._whole())
+
+    def __len__(self) -> int:
+        return self._length if self._limit is None else min(self._length, self._limit)
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -64,6 +122,7 @@ class Records(RunObserver, Observer):
     Attributes:
         decisions: the attempts, in order; only the last `limit` if that is given.
         bindings: the ended binding cycles, likewise.
+        preemptions: the attempts that chose victims, likewise.
         moved_at: when an object was last created, deleted, bound or changed its phase, in seconds since 1970.
         on_decision: called after each attempt.
     """
@@ -71,8 +130,9 @@ class Records(RunObserver, Observer):
     def __init__(
         self, cluster: MemoryCluster, clock: Clock, on_progress: Callable[[Progress], None], limit: int | None
     ) -> None:
-        self.decisions: deque[Decision] = deque(maxlen=limit)
-        self.bindings: deque[Binding] = deque(maxlen=limit)
+        self.decisions: RecordList[Decision] = RecordList(limit)
+        self.bindings: RecordList[Binding] = RecordList(limit)
+        self.preemptions: RecordList[Decision] = RecordList(limit)
         self.moved_at: float = clock.now()
         self.on_decision: Callable[[Decision], None] = lambda decision: None
         self._cluster = cluster
@@ -83,6 +143,8 @@ class Records(RunObserver, Observer):
 
     def decided(self, decision: Decision) -> None:
         self.decisions.append(decision)
+        if decision.victims:
+            self.preemptions.append(decision)
         self.on_decision(decision)
 
     def bound(self, binding: Binding) -> None:
@@ -91,13 +153,10 @@ class Records(RunObserver, Observer):
         self._on_progress(Progress(self._bound, self._pods))
 
     def on_run(self, run: Run) -> None:
-        if self.decisions.maxlen != 0:
-            for decision in run:
-                self.decided(decision)
+        self.decisions.extend(len(run), run)
 
     def on_run_binding(self, bound: RunBinding) -> None:
-        if self.bindings.maxlen != 0:
-            self.bindings.extend(bound)
+        self.bindings.extend(len(bound), bound)
         self._bound += len(bound.run) - len(bound.errors)
         self._on_progress(Progress(self._bound, self._pods))
 
@@ -112,7 +171,7 @@ class Records(RunObserver, Observer):
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
         """Where each pod of the cluster is."""
-        attempts = {decision.uid: decision.tries for decision in self.decisions}
+        attempts = dict(chain.from_iterable(map(_tries_in, self.decisions.parts)))
         return tuple(_outcome_of(pod, attempts.get(pod.metadata.uid, 0)) for pod in self._cluster.objects(Pod))
 
     @property
@@ -124,6 +183,13 @@ class Records(RunObserver, Observer):
         for binding in self.bindings:
             history.bound(binding)
         return history
+
+
+def _tries_in(decisions: Iterable[Decision]) -> Iterable[tuple[str, int]]:
+    """List uids of pods with the number of the attempt among theirs."""
+    if isinstance(decisions, Run):
+        return ((attempt.pod.uid, attempt.queued.attempts) for attempt in decisions.attempts)
+    return ((decision.uid, decision.tries) for decision in decisions)
 
 
 def _outcome_of(pod: Pod, attempts: int) -> Outcome:

@@ -34,6 +34,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Pod
 from kframework.observe.web.nodes import nodes
 from kframework.scheduler.extender import Extender
+from kframework.scheduler.garbage import loading
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.simulation.controllers import (
@@ -102,7 +103,8 @@ class Simulation(Generic[E]):
         runner = asyncio.Runner(loop_factory=time.create_loop)
         try:
             self.clock: LoopClock = LoopClock(runner.get_loop())
-            self.cluster: MemoryCluster = MemoryCluster(self.clock, cluster)
+            with loading():
+                self.cluster: MemoryCluster = MemoryCluster(self.clock, cluster)
             self._records = Records(self.cluster, self.clock, on_progress, max_records)
             self.controllers: Sequence[Controller] = (
                 *(create(self.cluster, self.clock) for create in controllers),
@@ -187,8 +189,9 @@ class Simulation(Generic[E]):
         records, run = self._records, self._run
         return SimulationResult(
             records.outcomes,
-            tuple(records.decisions),
-            tuple(records.bindings),
+            records.decisions.copy(),
+            records.bindings.copy(),
+            records.preemptions.copy(),
             self.seconds,
             run.retrying,
             run.stuck,

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar, cast
 
 from kframework.errors import KFrameworkError
-from kframework.objects import Node, Pod
+from kframework.objects import Node, Pod, PodStatus
 from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.state.pods import Interned, PendingPod, PodInfo, tells_of_resize
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPods
 
@@ -149,6 +149,17 @@ class ClusterState:
         self.assumed.discard(uid)
         self.pods[uid] = confirmed = assumed.bound(labels)
         self.nodes.exchange(assumed, confirmed)
+        return True
+
+    def put_status(self, known: PodInfo, status: PodStatus) -> bool:
+        """Take in the status of a pod on a node; False if it is only assumed there, or its room may have changed."""
+        if known.row < 0 or known.uid in self.assumed or known.resized is not None or tells_of_resize(status):
+            return False
+        new = known.with_status(status)
+        if new is not known:
+            self.pods[known.uid] = new
+            self.nodes.exchange(known, new)
+            self._relieve(new)
         return True
 
     def remove_pod(self, uid: str) -> PodInfo | None:

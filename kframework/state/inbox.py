@@ -23,6 +23,10 @@ class Bound(Changed, frozen=True):
     version: str
 
 
+class StatusChanged(Changed, frozen=True):
+    """The cluster says that this pod, which has a node, has another status, and nothing else of it has changed."""
+
+
 class Gone(msgspec.Struct, frozen=True):
     """The cluster says that this object, last seen like this, exists no more."""
 

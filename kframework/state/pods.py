@@ -22,6 +22,7 @@ from kframework.objects import (
     PodStatus,
     Volume,
 )
+from kframework.objects.identity import IdentityDict
 from kframework.objects.requests import fit_requests, non_zero_requests, on_node_requests, scoring_requests
 from kframework.state.host_ports import HostPort, host_ports
 from kframework.state.pod_counts import LabelClass
@@ -126,11 +127,35 @@ class PodInfo:
         self.claim_statuses: tuple[PodResourceClaimStatus, ...] = pod.status.resource_claim_statuses
         self.claims: tuple[str, ...] = _claims(spec) if spec.volumes else ()
         self.resized: tuple[Requests, tuple[int, int]] | None = None
-        status = pod.status
-        if status.container_statuses or status.init_container_statuses or status.resources is not None:
+        if tells_of_resize(pod.status):
             actual = tuple(on_node_requests(pod).items())
             if actual != self.template.on_node:
                 self.resized = (actual, non_zero_requests(pod))
+
+    def with_status(self, status: PodStatus) -> PodInfo:
+        """Return the pod with another status, which does not tell of a resize; itself if that tells nothing new."""
+        told = (
+            status.start_time,
+            any(map(_tells_of_preemption, status.conditions)),
+            status.nominated_node_name,
+            status.resource_claim_statuses,
+        )
+        if told == (self.start_time, self.disrupted, self.nominated_node_name, self.claim_statuses):
+            return self
+        pod = self._placed()
+        pod.start_time, pod.disrupted, pod.nominated_node_name, pod.claim_statuses = told
+        return pod
+
+    def _placed(self) -> PodInfo:
+        """Copy what is kept of a pod on a node."""
+        pod = PodInfo.__new__(PodInfo)
+        pod.uid, pod.name, pod.generation = self.uid, self.name, self.generation
+        pod.template, pod.label_class, pod.terminating = self.template, self.label_class, self.terminating
+        pod.node_name, pod.row, pod.priority = self.node_name, self.row, self.priority
+        pod.start_time, pod.disrupted, pod.resized = self.start_time, self.disrupted, self.resized
+        pod.claim_statuses, pod.claims = self.claim_statuses, self.claims
+        pod.nominated_node_name = self.nominated_node_name
+        return pod
 
     @property
     def namespace(self) -> str:
@@ -173,13 +198,20 @@ class PodInfo:
 
     def says_the_same(self, other: PodInfo) -> bool:
         """Return whether all that is known of the pod is what another says, wherever the two are."""
-        return bool(_facts(self) == _facts(other))
+        # These are what differs, if anything does.
+        alike = self.label_class is other.label_class and self.start_time == other.start_time
+        return alike and bool(_facts(self) == _facts(other))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key}{' on ' + self.node_name if self.node_name else ''}>"
 
 
 _facts = attrgetter(*(name for name in PodInfo.__slots__ if name != "row"))
+
+
+def tells_of_resize(status: PodStatus) -> bool:
+    """Return whether a status tells what a pod takes of its node, as it does where containers were resized."""
+    return bool(status.container_statuses or status.init_container_statuses) or status.resources is not None
 
 
 def _tells_of_preemption(condition: PodCondition) -> bool:
@@ -218,12 +250,8 @@ class PendingPod(PodInfo):
 
     def bound(self, label_class: LabelClass) -> PodInfo:
         """Return what is kept of the pod once it is on its node, which may have given it labels."""
-        pod = PodInfo.__new__(PodInfo)
-        pod.uid, pod.name, pod.generation = self.uid, self.name, self.generation
-        pod.template, pod.label_class, pod.terminating = self.template, label_class, self.terminating
-        pod.node_name, pod.row, pod.priority = self.node_name, self.row, self.priority
-        pod.start_time, pod.disrupted, pod.nominated_node_name = self.start_time, self.disrupted, ""
-        pod.claim_statuses, pod.claims, pod.resized = self.claim_statuses, self.claims, None
+        pod = self._placed()
+        pod.label_class, pod.nominated_node_name = label_class, ""
         return pod
 
     @property
@@ -274,6 +302,9 @@ class Interned:
         self._kinds: WeakValueDictionary[tuple[PodTemplate, LabelClass, tuple[OwnerReference, ...]], PodKind] = (
             WeakValueDictionary()
         )
+        #: By the identity of a spec, and of labels: in memory, pods share these.
+        self._template_of: IdentityDict[PodSpec, PodTemplate] = IdentityDict()
+        self._class_of: IdentityDict[Mapping[str, str], LabelClass] = IdentityDict()
 
     def template(self, spec: PodSpec, metadata: ObjectMeta, likely: PodTemplate | None = None) -> PodTemplate:
         """Return the one template of all specs that differ only in what belongs to the single pod.
@@ -281,6 +312,14 @@ class Interned:
         Where it depends on namespace and labels what a spec asks for, pods share a template that have these in common:
         what is worked out for them goes with them. Where it is `likely` this one, it is compared before it is sought.
         """
+        known = self._template_of.get(spec)
+        if known is not None and not known.read_with:
+            return known
+        template = self._find_template(spec, metadata, likely)
+        self._template_of.put(spec, template)
+        return template
+
+    def _find_template(self, spec: PodSpec, metadata: ObjectMeta, likely: PodTemplate | None) -> PodTemplate:
         shared, read_with = _shared(spec), _read_with(spec, metadata)
         if likely is not None and likely.read_with == read_with and likely.spec == shared:
             return likely
@@ -292,10 +331,14 @@ class Interned:
 
     def label_class(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> LabelClass:
         """Return the one class of all pods with this namespace and these labels, being deleted or not."""
+        known = self._class_of.get(labels)
+        if known is not None and known.namespace == namespace and known.terminating == terminating:
+            return known
         key = (namespace, frozenset(labels.items()), terminating)
         found = self._classes.get(key)
         if found is None:
             found = self._classes[key] = LabelClass(namespace, labels, terminating)
+        self._class_of.put(labels, found)
         return found
 
     def kind(self, template: PodTemplate, label_class: LabelClass, owners: tuple[OwnerReference, ...]) -> PodKind:
@@ -322,6 +365,8 @@ def _read_with(spec: PodSpec, metadata: ObjectMeta) -> ReadWith:
 
 def _shared(spec: PodSpec) -> PodSpec:
     """Return the spec without what belongs to the single pod."""
+    if not (spec.node_name or spec.hostname or spec.volumes or spec.affinity):
+        return spec
     return msgspec.structs.replace(
         spec,
         node_name="",
@@ -336,8 +381,10 @@ def _made_of(pod: Pod, shared: PodSpec, label_class: LabelClass) -> Pod:
 
     As it is decoded, all is its own: 44 MB of 20,000 pods of one template that wait.
     """
-    metadata = msgspec.structs.replace(pod.metadata, namespace=label_class.namespace, labels=label_class.labels)
-    spec = pod.spec
+    metadata, spec = pod.metadata, pod.spec
+    if spec is shared and metadata.labels is label_class.labels:
+        return pod
+    metadata = msgspec.structs.replace(metadata, namespace=label_class.namespace, labels=label_class.labels)
     if shared != spec:
         own = {"node_name": spec.node_name, "hostname": spec.hostname}
         shared = msgspec.structs.replace(shared, **own, volumes=spec.volumes, affinity=spec.affinity)

@@ -35,13 +35,12 @@ def decision(pod: str, **facts: Any) -> Decision:
     )
 
 
+PREEMPTION = decision("shop/huge", evaluated=4, rejectors=("gang", "predicates"), victims=("shop/small",))
 SIMULATION = SimulationResult(
     outcomes=(PLACED, WAITING, FOREIGN),
-    decisions=(
-        decision("shop/web", feasible=2, evaluated=4, score=70, top=(("node-a", 70),)),
-        decision("shop/huge", evaluated=4, rejectors=("gang", "predicates"), victims=("shop/small",)),
-    ),
+    decisions=(decision("shop/web", feasible=2, evaluated=4, score=70, top=(("node-a", 70),)), PREEMPTION),
     bindings=(),
+    preemptions=(PREEMPTION,),
     seconds=90.0,
     retrying=("shop/huge", "shop/one", "shop/two"),
     stuck=dict.fromkeys(("shop/one", "shop/two"), "in Quota.pre_bind for 600 s"),

@@ -14,7 +14,17 @@ from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, StorageClass
+from kframework.objects import (
+    ApiObject,
+    ContainerStatus,
+    Namespace,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodResourceClaimStatus,
+    PodStatus,
+    StorageClass,
+)
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
@@ -313,3 +323,33 @@ def test_objects_are_kept() -> None:
     assert [each.metadata.name for each in store] == ["s"]
     stage.handlers.deleted(StorageClass(metadata=ObjectMeta(name="s")))
     assert list(store) == []
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        PodStatus(phase="Running"),
+        PodStatus(phase="Running", start_time="2026-01-01T00:00:00Z"),
+        PodStatus(nominated_node_name="b"),
+        PodStatus(conditions=(PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler"),)),
+        PodStatus(resource_claim_statuses=(PodResourceClaimStatus(name="gpu", resource_claim_name="claim"),)),
+        PodStatus(container_statuses=(ContainerStatus(name="main", allocated_resources={"cpu": "1"}),)),
+    ],
+)
+@pytest.mark.parametrize("before", [[NODE, ON_NODE], [ON_NODE], [NODE], [NODE, nominated(ON_NODE, "c")]])
+def test_a_status_alone_does_what_the_whole_pod_does(before: list[ApiObject], status: PodStatus) -> None:
+    known = []
+    for alone in (True, False):
+        stage = Stage()
+        for obj in before:
+            stage.handlers.upserted(obj)
+        stage.handlers.upserted(make_pod("listens", cpu=99))
+        assert stage.queue.pop() is not None
+        stage.queue.told.clear()
+        take_in = stage.handlers.status_changed if alone else stage.handlers.upserted
+        take_in(moved(replace(ON_NODE, status=status)))
+        (pod,) = stage.cluster.pods.values()
+        facts = [getattr(pod, name) for name in PodInfo.__slots__ if name not in ("template", "label_class")]
+        on_nodes = [[each.uid for each in node.pods] for node in stage.cluster.nodes]
+        known.append((facts, on_nodes, stage.queue.told))
+    assert known[0] == known[1]

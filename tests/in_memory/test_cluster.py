@@ -34,7 +34,7 @@ from kframework.objects import (
     PodStatus,
     PriorityClass,
 )
-from kframework.state.inbox import Changed, Gone, Message, Synced
+from kframework.state.inbox import Changed, Gone, Message, StatusChanged, Synced
 from tests.support.declared import Quota, Team, team
 from tests.support.event_records import failed_scheduling
 
@@ -602,3 +602,16 @@ async def test_what_would_be_stored_is_told_before_it_is() -> None:
     assert memory.write(amended).metadata.labels == {"a": "b"}
     again = memory.write(memory.read(Pod, "there", "default"))
     assert again.metadata.resource_version == str(memory.version) == str(version + 3)
+
+
+async def test_a_watch_tells_of_a_status_alone_where_nothing_else_of_a_pod_on_a_node_has_changed() -> None:
+    memory = cluster(pod("web", node="a"), pod("waits"))
+    async with watching(memory, Pod) as messages:
+        messages.clear()
+        for name in ("web", "waits"):
+            old = memory.read(Pod, name)
+            memory.set_statuses([(old, replace(old.status, phase="Running"))])
+        memory.merge(Pod, "web", {"metadata": {"labels": {"a": "b"}}})
+        old = memory.read(Pod, "web")
+        memory.set_statuses([(old, replace(old.status, phase="Succeeded"))])
+        assert [type(each) for each in messages] == [StatusChanged, Changed, Changed, Gone]

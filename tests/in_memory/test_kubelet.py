@@ -320,3 +320,20 @@ async def test_somebody_who_waits_for_the_end_of_a_deleted_pod_reads_how_it_ende
     assert memory.find(Pod, "a") is None
     running.cancel()
     await asyncio.wait([running])
+
+
+async def test_pods_that_start_together_have_versions_of_their_own_and_share_their_status() -> None:
+    one = pod("a")
+    alike = [replace(one, metadata=replace(one.metadata, name=name)) for name in "abc"]
+    async with running(*alike) as (memory, _):
+        written: list[Change] = []
+        for name in "abc":
+            memory.assign("default", name, "", "node")
+        memory.subscribe([Pod], written.append)
+        before = memory.version
+        await asyncio.sleep(0)
+        assert [change.version for change in written] == [before + 1, before + 2, before + 3]
+        assert all(change.is_of_status for change in written)
+        pods = memory.objects(Pod)
+        assert [each.metadata.resource_version for each in pods] == [str(change.version) for change in written]
+        assert pods[0].status is pods[1].status is pods[2].status

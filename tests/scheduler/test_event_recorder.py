@@ -26,7 +26,7 @@ class Recording:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.written: list[tuple[float, Event]] = []
-        self.recorder = EventRecorder(LoopClock(self.loop), self._write)
+        self.recorder = EventRecorder(LoopClock(self.loop), self._write, lambda events: None)
 
     def _write(self, record: EventRecord) -> None:
         self.written.append((self.loop.time(), record.event()))
@@ -185,7 +185,7 @@ def test_nothing_is_remembered_of_a_pod_that_has_found_its_node() -> None:
         def write(record: EventRecord) -> None:
             written.append((record.series_key.pod.name, record.series_key.reason, record.count))
 
-        recorder = EventRecorder(LoopClock(asyncio.get_running_loop()), write)
+        recorder = EventRecorder(LoopClock(asyncio.get_running_loop()), write, lambda events: None)
         for name, reason in [("a", "FailedScheduling")] * 3 + [("b", "FailedScheduling"), ("a", "Scheduled")]:
             of_pod = PendingPod(make_pod(name), Interned())
             recorder.record(PodEvent("default-scheduler", of_pod, reason, "Binding", "note"))

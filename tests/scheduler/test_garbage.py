@@ -67,3 +67,16 @@ def test_memory_is_given_back_where_the_c_library_can() -> None:
     """As glibc can; others are not asked."""
     assert (garbage._trim is not None) == hasattr(ctypes.CDLL(None), "malloc_trim")
     assert garbage._trim is None or garbage._trim(0) in (0, 1)
+
+
+def test_what_is_loaded_is_not_walked_and_spared_where_the_collector_walks_seldom() -> None:
+    with garbage.loading():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert not gc.get_freeze_count()
+    with collecting_rarely():
+        with garbage.loading():
+            pass
+        assert gc.get_freeze_count()
+        assert gc.isenabled()
+    assert not gc.get_freeze_count()

@@ -8,7 +8,6 @@ from typing import Protocol, overload, runtime_checkable
 from kframework.core.cycle.attempt import Attempt, AttemptResult
 from kframework.core.cycle.records import Binding, Decision
 from kframework.core.cycle.results import Reservation, ScheduleResult
-from kframework.errors import ClusterError
 from kframework.framework.cycle_state import CycleState
 from kframework.state.inbox import OwnMessage
 from kframework.state.waiting import ReservedPod
@@ -52,6 +51,10 @@ class Run(Sequence[Decision]):
         attempt, _ = self.attempts[place], self[place]  # the Decision is made now: the pod may be put back
         reserved = ReservedPod(attempt.pod, self.results[place].node, {}, attempt.popped_at)
         return Reservation(attempt.profile, attempt.queued, self._states[place], reserved, attempt.trace)
+
+    def end(self) -> None:
+        """Let go of what only the binding of the pods needs: those who keep records keep the run."""
+        self._states.clear()
 
     @overload
     def __getitem__(self, place: int) -> Decision: ...
@@ -120,20 +123,6 @@ class RunBinding(OwnMessage, frozen=True, eq=False):
 #: Steps of a binding in which there was nothing to do.
 _PRE_FLIGHT = (("pre_bind_pre_flight", 0, Code.SUCCESS),)
 _POST_BIND = (("post_bind", 0, Code.SUCCESS),)
-
-
-@runtime_checkable
-class RunBinder(Protocol):
-    """A cluster that can bind the pods of a run at once, as one in memory can."""
-
-    @property
-    def binds_runs(self) -> bool:
-        """Whether it can now."""
-        ...
-
-    def bind_run(self, run: Run) -> dict[int, ClusterError]:
-        """Bind the pods, and return the errors of those that could not be bound, by place."""
-        ...
 
 
 @runtime_checkable

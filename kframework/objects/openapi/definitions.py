@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -112,6 +112,7 @@ def reference_to(name: str) -> Schema:
     return Schema(reference=f"{REFERENCE}{name}")
 
 
+@lru_cache(maxsize=1024)
 def definition_of(api_version: str, kind: str) -> str | None:
     """Find the name of a kind's definition; None for a kind that is not Kubernetes' own."""
     group, _, version = api_version.rpartition("/")

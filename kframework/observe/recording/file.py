@@ -228,7 +228,7 @@ class Scribe:
             return _line(moment, what)
         name = type(what).__name__
         if isinstance(what, Changed | Gone):
-            line = _line(moment, name, self._encoded(what.obj))
+            line = _line(moment, "Changed" if isinstance(what, Changed) else name, self._encoded(what.obj))
             self._remember(what, line)
             return line
         line = _line(moment, name, _encode(what))

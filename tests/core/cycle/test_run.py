@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Simulation, hookimpl
+from kframework.client.event_record import RunEvents
 from kframework.core.cycle.records import Binding, Decision
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.objects import Event, Pod
+from kframework.objects import Event, Namespace, ObjectReference, Pod
 from kframework.testing import make_node, make_pod
 
 NODES = [make_node(f"n{number}", cpu=2) for number in range(4)]
@@ -77,6 +78,33 @@ def test_each_pod_of_a_run_has_its_event() -> None:
     simulation, whole = simulated(alike(5))
     notes = [event.note for event in simulation.objects(Event)]
     assert notes == [f"Successfully assigned {each.pod} to {each.node}" for run in whole.runs for each in run]
+
+
+def test_events_of_runs_are_those_of_their_pods_one_by_one() -> None:
+    def events(simulation: Simulation) -> list[tuple[str, str, ObjectReference]]:
+        return [(each.metadata.name, each.note, each.regarding) for each in simulation.objects(Event)]
+
+    at_once, whole = simulated(alike(12))
+    assert whole.runs
+    with Simulation([*NODES, *alike(12)]) as simulation:
+        while simulation.step() is not None:
+            pass
+        assert events(simulation) == events(at_once)
+
+
+def test_events_of_a_run_whose_namespace_is_gone_are_not_written() -> None:
+    objects = [*NODES, *(make_pod(f"p{number}", namespace="team", cpu="250m") for number in range(4))]
+    with Simulation(objects) as simulation:
+        assert isinstance(simulation.cluster, MemoryCluster)
+        record = simulation.cluster.record_run
+
+        def without_namespace(events: RunEvents) -> bool:
+            simulation.cluster.remove(Namespace, "team")
+            return record(events)
+
+        simulation.cluster.record_run = without_namespace  # type: ignore[method-assign]  # for this test
+        simulation.run()
+        assert simulation.objects(Event) == []
 
 
 class Reserving(Plugin):

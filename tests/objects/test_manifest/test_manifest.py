@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import yaml
 
 from kframework.errors import InputError
 from kframework.objects.kinds import reference
@@ -263,3 +265,30 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"\xe9")
     with pytest.raises(InputError, match="not UTF-8"):
         read([str(tmp_path / "latin.yaml")])
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+def test_pods_of_one_template_share_what_they_have_in_common(tmp_path: Path, suffix: str) -> None:
+    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
+    pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec} for name in "ab"]
+    other = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}, "spec": {**spec, "hostNetwork": True}}
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": [*pods, other]})
+    file = tmp_path / f"pods.{suffix}"
+    file.write_text(listed if suffix == "json" else yaml.safe_dump(json.loads(listed)))
+    manifest = read([str(file)])
+    one, two, three = (each for each in manifest.objects if isinstance(each, Pod))
+    assert one.spec is two.spec
+    assert one.status is two.status
+    assert three.spec.host_network and three.spec.containers == one.spec.containers
+    assert [written["metadata"] for written in manifest.written] == [{"name": name} for name in "abc"]
+
+
+def test_what_is_alike_only_to_python_is_not_shared(tmp_path: Path) -> None:
+    file = tmp_path / "pods.json"
+    items = ",".join(
+        f'{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "{name}"}}, "spec": {{"hostNetwork": {text}}}}}'
+        for name, text in (("a", "true"), ("b", "1"))
+    )
+    file.write_text(f'{{"apiVersion": "v1", "kind": "List", "items": [{items}]}}')
+    with pytest.raises(InputError, match="expected true or false, got an integer"):
+        read([str(file)])

@@ -22,7 +22,7 @@ from kframework.observe.recording.writer import FORMAT, VERSION, FrozenClock, Re
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpLine
-from kframework.state.inbox import Changed, Gone, Synced, Touched
+from kframework.state.inbox import Changed, Gone, StatusChanged, Synced, Touched
 from kframework.testing import make_node, make_pod
 from tests.observe.recording.rig import Recorded, Ticking, read
 
@@ -49,6 +49,15 @@ def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
     ]  # fmt: skip
     assert lines[0]["with"]["kind"] == "Node" and lines[1]["with"]["metadata"]["name"] == "p"
     assert lines[4]["with"]["node"] == "a"
+
+
+def test_a_change_of_a_status_alone_is_written_as_any_other(file: Path) -> None:
+    recorded = Recorded(file)
+    for message in (StatusChanged(make_pod("p", node_name="a")), Gone(POD)):
+        recorded.engine.offer(message)
+    recorded.engine.catch_up()
+    _, *lines = recorded.lines()
+    assert [line["what"] for line in lines] == ["Changed", "Gone", "CatchUp"]
 
 
 def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:

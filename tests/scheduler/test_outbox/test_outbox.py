@@ -433,7 +433,7 @@ def test_what_waits_is_small() -> None:
     """A hundred thousand may: of each, with names as long as those of replicas, less than a kilobyte is kept."""
 
     async def work(desk: Desk) -> None:
-        recorder = EventRecorder(LoopClock(desk.loop), desk.outbox.record)
+        recorder = EventRecorder(LoopClock(desk.loop), desk.outbox.record, desk.outbox.record_run)
         pods = [desk.cluster.add(make_pod(f"web-6d4cf56db6-{number:05}")) for number in range(2000)]
         tracemalloc.start()
         try:

@@ -1,0 +1,54 @@
+"""Results that are remembered by the identity of what they were computed from.
+
+Thousands of pods have parts in common, and are given the same object for each: to recognise that costs less than to
+look into it, or to hash it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, TypeVarTuple
+from weakref import ref
+
+Ts = TypeVarTuple("Ts")
+R = TypeVar("R")
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: So many results are remembered; then all are forgotten.
+_SIZE = 1024
+
+
+def cached_by_identity(compute: Callable[[*Ts], R]) -> Callable[[*Ts], R]:
+    """Remember what a function returned for the very same arguments, which nobody changes."""
+    known: dict[tuple[int, ...], tuple[tuple[*Ts], R]] = {}
+
+    def cached(*arguments: *Ts) -> R:
+        key = tuple(map(id, arguments))
+        found = known.get(key)
+        if found is None:
+            if len(known) >= _SIZE:
+                known.clear()
+            # The arguments are kept, so that no other object is ever at their place.
+            found = known[key] = (arguments, compute(*arguments))
+        return found[1]
+
+    return cached
+
+
+class IdentityDict(Generic[K, V]):
+    """Values by the identity of their keys; a value is known as long as somebody else has it."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[K, ref[V]]] = {}
+
+    def get(self, key: K) -> V | None:
+        """Return the value of a key, None if there is none."""
+        known = self._known.get(id(key))
+        return None if known is None else known[1]()
+
+    def put(self, key: K, value: V) -> None:
+        """Remember a value."""
+        if len(self._known) >= _SIZE:
+            self._known.clear()
+        self._known[id(key)] = key, ref(value)
