@@ -17,12 +17,12 @@ import msgspec
 import yaml
 
 from kframework.errors import InputError
-from kframework.objects import yaml_blocks, yaml_documents
 from kframework.objects.codec import spelled, undecodable, without_nulls
 from kframework.objects.kinds import Kind, kind_named, reference
 from kframework.objects.meta import ApiObject, ApiStruct, ObjectMeta
 from kframework.objects.problem import FieldPath, Problem
 from kframework.objects.validation import first_problem
+from kframework.objects.yaml_documents import documents
 
 #: The parts of an object that others may have too.
 PARTS = ("spec", "status")
@@ -192,7 +192,7 @@ def documents_of(source: Source) -> Iterator[object]:
         except msgspec.DecodeError:
             pass  # a flow mapping of YAML begins like JSON; what is neither is YAML's to describe
     try:
-        for document in _yaml_documents(source.text):
+        for document in documents(source.text):
             yield _sharing(document)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -200,13 +200,6 @@ def documents_of(source: Source) -> Iterator[object]:
         raise InputError(error.problem or "broken YAML", file=source.name, line=line) from error
     except yaml.YAMLError as error:
         raise InputError(" ".join(str(error).split()), file=source.name) from error
-
-
-def _yaml_documents(text: str) -> Iterable[object]:
-    try:
-        return yaml_blocks.documents(text)
-    except yaml.YAMLError:
-        return yaml_documents.documents(text)  # which says what is wrong, and where
 
 
 def _json_document(text: str) -> dict[str, object]:

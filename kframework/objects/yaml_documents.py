@@ -35,11 +35,6 @@ def documents(text: str) -> Iterator[object]:
         raise yaml.YAMLError("nested too deeply") from None
 
 
-def is_text(plain: str) -> bool:
-    """Return whether a plain scalar is a string."""
-    return plain[:1] not in _RESOLVERS or _tag(plain) == _STRING
-
-
 class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two depends on libyaml
     """Makes values of nodes; what is not JSON's as its base does."""
 
