@@ -17,6 +17,7 @@ from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_node, make_queue
 
+from kframework.engine import Plan
 from kframework.errors import PluginError
 from kframework.objects import ObjectMeta, PriorityClass
 from kframework.values.status import Code, Status, unschedulable
@@ -80,7 +81,7 @@ def reserved(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     def unreserve(profile: object, state: object, pod: Any, node_name: str) -> None:
         held.remove(pod.name)
 
-    monkeypatch.setattr(core_questions.Plan, "binds_directly", False)
+    monkeypatch.setattr(Plan, "binds_directly", False)
     monkeypatch.setattr(core_questions, "run_reserve", reserve)
     monkeypatch.setattr(core_questions, "run_unreserve", unreserve)
     return held
