@@ -382,8 +382,8 @@ async def test_undecodable_object_is_skipped_and_logged_once(caplog: pytest.LogC
     told = Told()
     await reflector(transport, told).run_round()
     assert told.words == ["+a@3", "listed", "+a@7", "-a"]
-    complaint = "cannot be understood and is passed over: spec.containers: expected a list, got a string"
-    assert caplog.messages == [f"Pod default/odd {complaint}", f"Pod default/a {complaint}"]
+    problem = "cannot decode: spec.containers: expected a list, got a string"
+    assert caplog.messages == [f"skipping Pod default/odd: {problem}", f"skipping Pod default/a: {problem}"]
 
 
 async def test_object_is_reported_once_it_can_be_decoded() -> None:

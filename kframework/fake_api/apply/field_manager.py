@@ -199,7 +199,7 @@ def with_named_fields(shape: MergeShape, fields: Fields) -> Fields:
             if part.is_named:
                 named.add(path[: depth + 1])
             current = part.shape
-    return frozenset(fields)
+    return frozenset(named)
 
 
 #: Metadata that the server sets, and no manager owns.

@@ -70,7 +70,7 @@ def from_v1(scaler: Data) -> Data:
         target_value = _DEFAULT_TARGET
     if target_value is not None:
         target = {"type": "Utilization", "averageUtilization": target_value}
-        cpu: Data = {"type": "ApiResource", "resource": {"name": "cpu", "target": target}}
+        cpu: Data = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
         metrics = [*metrics, cpu]
     converted["spec"] = {**mapping(converted, "spec"), "metrics": metrics}
     if annotations.keys() & _V2_ANNOTATIONS.keys():
@@ -80,7 +80,7 @@ def from_v1(scaler: Data) -> Data:
 
 def _cpu_utilization(metric: Data, place: str) -> object:
     """Return the CPU utilization of a metric; None for another metric."""
-    if metric.get("type") != "ApiResource" or text(metric, "resource.name") != "cpu":
+    if metric.get("type") != "Resource" or text(metric, "resource.name") != "cpu":
         return None
     return value(metric, f"resource.{place}.averageUtilization")
 

@@ -43,7 +43,7 @@ async def test_logs_are_what_the_annotation_says(query: dict[str, str], text: st
 
 async def test_logs_without_an_annotation_are_one_line() -> None:
     answer = await Served(pod("c")).send("GET", f"{PODS}/web/log")
-    assert answer.body.startswith(b"nothing is executed here")
+    assert answer.body.startswith(b"no logs: nothing is executed here")
     assert (await Served(pod("c", node="", phase="Pending")).send("GET", f"{PODS}/web/log")).body == b""
 
 

@@ -268,7 +268,7 @@ async def test_slow_or_large_answer_follows_the_failure_policy(monkeypatch: pyte
     async with webhooks() as hooks:
         await hooks.add("long", lambda asked: {"allowed": True, "status": {"message": "x" * 5000}})
         monkeypatch.setattr(chain, "MAX_ANSWER_BYTES", 4000)
-        assert "more than 4000 bytes" in (await hooks.refusal("POST", PODS, pod()))[2]
+        assert "the answer exceeds 4000 bytes" in (await hooks.refusal("POST", PODS, pod()))[2]
 
     async def never(asked: web.BaseRequest) -> web.Response:
         await asyncio.Event().wait()

@@ -14,7 +14,7 @@ TARGET = {"kind": "Deployment", "name": "web"}
 
 def cpu(share: int) -> Json:
     target = {"type": "Utilization", "averageUtilization": share}
-    return {"type": "ApiResource", "resource": {"name": "cpu", "target": target}}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_v1_is_converted_to_v2(old: Json, new: Json) -> None:
 
 def test_fields_missing_in_v1_survive_a_round_trip() -> None:
     pods = {"type": "Pods", "pods": {"metric": {"name": "x"}}}
-    current = {"type": "ApiResource", "resource": {"name": "cpu", "current": {"averageUtilization": 7}}}
+    current = {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 7}}}
     scaler: Json = {
         "apiVersion": "autoscaling/v2",
         "metadata": {"name": "a", "annotations": {"b": "c"}},

@@ -111,8 +111,8 @@ def test_unknown_fields_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "no protobuf of Kubernetes"),
-        (b"{}", "no protobuf of Kubernetes"),
+        (b"", "not Kubernetes' protobuf"),
+        (b"{}", "not Kubernetes' protobuf"),
         (NAMESPACE[:-30], "unexpected end"),
         (NAMESPACE + b"\x08", "unexpected end"),
         (NAMESPACE + b"\x0b", "wire type 3"),

@@ -24,8 +24,8 @@ def test_json_stays_as_it_is() -> None:
     ("body", "why"),
     [
         (b"a: [", "while parsing"),
-        (b"", "0 documents"),
-        (b"a: 1\n---\nb: 1", "2 documents"),
+        (b"", "expected one document, got 0"),
+        (b"a: 1\n---\nb: 1", "expected one document, got 2"),
         (b"\xff", "invalid start byte"),
         (b"a: &a [*a]", "more than"),
         (b"a: &a [1,2,3]\nb: &b [*a,*a,*a]\nc: [*b,*b,*b]", "more than"),

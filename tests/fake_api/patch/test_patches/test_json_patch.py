@@ -139,7 +139,7 @@ def test_patch_has_a_limit_of_operations() -> None:
 
 def test_copies_have_a_size_limit() -> None:
     doubling = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 60
-    with pytest.raises(ClusterError, match=f"may take {MAX_COPIED_BYTES} bytes") as refused:
+    with pytest.raises(ClusterError, match=f"exceed {MAX_COPIED_BYTES} bytes") as refused:
         json_patch({"a": ["0123456789"]}, doubling)
     assert refused.value.status == 413
 

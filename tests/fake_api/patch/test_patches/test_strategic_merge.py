@@ -226,9 +226,9 @@ def test_condition_patch_of_kube_scheduler_merges() -> None:
         ({"containers": [{"image": "x"}]}, "does not contain declared merge key: name"),
         ({"containers": [{"name": {"a": 1}}]}, "does not contain declared merge key: name"),
         ({"containers": ["a"]}, "does not contain declared merge key: name"),
-        ({"$setElementOrder/containers": 1}, "finds none"),
-        ({"$deleteFromPrimitiveList/nodeSelector": ["a"]}, "finds none"),
-        ({"$deleteFromPrimitiveList/containers": 1}, "finds none"),
+        ({"$setElementOrder/containers": 1}, "is not about a list"),
+        ({"$deleteFromPrimitiveList/nodeSelector": ["a"]}, "is not about a list"),
+        ({"$deleteFromPrimitiveList/containers": 1}, "is not about a list"),
         ({"$retainKeys": "a"}, "invalid patch format of retainKeys"),
         ({"$retainKeys": ["a"], "b": 1}, "invalid patch format of retainKeys"),
         (

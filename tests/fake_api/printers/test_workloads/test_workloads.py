@@ -108,12 +108,12 @@ def test_jobs(spec: ApiDocument, status: ApiDocument, expected: tuple[str, ...])
     [
         ([], [], "<none>"),
         (
-            [{"type": "ApiResource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}],
-            [{"type": "ApiResource", "resource": {"name": "cpu", "current": {"averageUtilization": 30}}}],
+            [{"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}],
+            [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 30}}}],
             "cpu: 30%/80%",
         ),
         (
-            [{"type": "ApiResource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}] * 3,
+            [{"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}] * 3,
             [],
             "cpu: <unknown>/80%, cpu: <unknown>/80% + 1 more...",
         ),
