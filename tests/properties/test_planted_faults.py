@@ -155,7 +155,7 @@ def rotation_off_by_one(patch: pytest.MonkeyPatch) -> None:
         advance(search)
         search.rotation.next_start_index = (search.rotation.next_start_index + 1) % len(search.nodes)
 
-    patch.setattr(Search, "_advance", too_far)
+    patch.setattr(Search, "_advance_start_index", too_far)
 
 
 def nominated_pods_overlooked(patch: pytest.MonkeyPatch) -> None:
