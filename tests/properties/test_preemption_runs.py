@@ -59,10 +59,10 @@ class Judge(Plugin):
 
     def _fits(self, pod: PodInfo, node: NodeInfo, beside: list[PodInfo]) -> bool:
         """Add up requests, once with the pods nominated to the node that are as important, once without."""
+        # The pods of a run are assumed on their nodes and nominated to none before the API says so.
+        waiting = (other for other in self.handle.pending.values() if other.uid != pod.uid and not other.node_name)
         nominated = [
-            other
-            for other in self.handle.pending.values()
-            if other.uid != pod.uid and other.priority >= pod.priority and other.nominated_node_name == node.name
+            other for other in waiting if other.priority >= pod.priority and other.nominated_node_name == node.name
         ]
         return _have_room(node, [*beside, *nominated, pod]) and _have_room(node, [*beside, pod])
 

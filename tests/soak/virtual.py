@@ -54,6 +54,8 @@ BOUNDS: Mapping[str, int] = {
     "scheduler._started[]._affinities.namespaces._changes": 2 * 1024,  # those that selectors catch up with
     "scheduler._started[]._affinities.namespaces._chosen": 30 * 500_000 // 64,  # what so many selectors chose
     "scheduler.engine.cluster.interned._classes": 16 * 1024,  # label classes are swept when there are 1,024
+    "scheduler.engine.cluster.interned._class_of": 16 * 1024,  # the last 1,024 labels
+    "scheduler.engine.cluster.interned._template_of": 16 * 1024,  # the last 1,024 specs
 }
 
 
