@@ -21,8 +21,7 @@ from kframework.state.topology import LabelKeys, Tally, Topology
 #: The role of an existing term: required affinity or anti-affinity, or a preference.
 Role = Literal["affinity", "anti_affinity", "preferred"]
 
-#: The number of new holders, besides as many again as have weight, after which a label class looks up its holders
-#: again, as most may be gone.
+#: A label class looks up its holders again after this many new ones, plus as many as have weight: most may be gone.
 _SPARE = 64
 #: The memory for the tallies of label classes, in bytes; the oldest are dropped and rebuilt on demand, but never below
 #: `_FEWEST`.
