@@ -129,8 +129,7 @@ class SignPlugin(Protocol):
         this pod depend only on the signature, on the Args and on what `reads` declares of the node; that they draw no
         random number; and that `pre_filter` and `pre_score` depend on neither the nodes they are given nor the state of
         plugins that do not sign. Called in every attempt, or whenever an object of `sign_reads` has changed, so it may
-        return `NOTHING` for the current state, if changes of other objects are covered (KEP-5598 has the same idea for
-        whole pods).
+        return `NOTHING` for now, even if other objects can change that (KEP-5598 has the same idea for whole pods).
         """
         unimplemented()
 

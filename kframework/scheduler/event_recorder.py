@@ -1,7 +1,4 @@
-"""What a scheduler tells about pods, and how often: what comes again and again is one Event with a count.
-
-That is how kube-scheduler's recorder does it.
-"""
+"""Events about pods, aggregated: repeated events become one Event with a count, as in kube-scheduler's recorder."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ from kframework.clock import Clock
 from kframework.core.cycle.run import RunBinding
 from kframework.core.effects import PodEvent
 
-#: After how many seconds without another event of its kind a series has ended, or a single event is forgotten.
+#: The seconds without a repetition after which a series has ended, or a single event is dropped.
 SILENCE = 360.0
 
-#: How often the count of a series that goes on is written, in seconds.
+#: How often the count of an active series is written, in seconds.
 REFRESH = 1800.0
 
 
@@ -63,7 +60,7 @@ class EventRecorder:
             self._write(ended)
 
     async def run(self) -> None:
-        """Write series that go on now and then, and those that have ended a last time; for ever."""
+        """Write active series periodically, and ended ones a last time; runs until cancelled."""
         while True:
             for _ in range(int(REFRESH // SILENCE)):
                 await asyncio.sleep(SILENCE)
@@ -77,7 +74,7 @@ class EventRecorder:
 
 
 class EventAggregator:
-    """Knows the events of the last minutes, and says what of a further one is to be written; `now` is in seconds.
+    """A store of the events of the last minutes, which decides what to write for another one; `now` is in seconds.
 
     Events of one series_key are the same: another note is never written while the series goes on.
     """
@@ -87,7 +84,7 @@ class EventAggregator:
         self._of_pods: dict[str, set[SeriesKey]] = {}
 
     def observe(self, record: EventRecord) -> EventRecord | None:
-        """Return what is to be written now that an event has come.
+        """Return the record to write for a new event, if any.
 
         That is the event itself the first time, its series the second time, and nothing after that.
         """
@@ -104,7 +101,7 @@ class EventAggregator:
         return [known for known in self._known.values() if known.count > 1]
 
     def finish(self, now: float) -> list[EventRecord]:
-        """Forget what has been silent for long; return the series among it, to be written a last time."""
+        """Drop events without recent repetition; return the series among them, to be written a last time."""
         silent = [known for known in self._known.values() if known.seen_at < now - SILENCE]
         for known in silent:
             del self._known[known.series_key]
