@@ -148,7 +148,7 @@ class ProcessOptions:
         )
 
     def _delegation(self) -> Delegation | None:
-        """Return whom to ask who may ask the endpoints; None for nobody."""
+        """Return the delegation of authorization; None if not configured."""
         from kframework.client.kube import ConnectionSettings
         from kframework.process.delegation import Delegation
 

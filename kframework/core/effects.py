@@ -34,7 +34,7 @@ class PodEvent(msgspec.Struct, frozen=True):
 
 
 def bound_note(pod: PodInfo, node_name: str) -> str:
-    """Say that a pod is bound."""
+    """Return the note that a pod is bound."""
     return f"Successfully assigned {pod.key} to {node_name}"
 
 

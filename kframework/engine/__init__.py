@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kframework.lazy_names import load_on_first_use
 
 if TYPE_CHECKING:  # isort: off
-    # What drives an engine, and what it has done outside: bindings, statuses, events. A `Run` is bound at once.
+    # The driver of an engine, and its side effects: bindings, statuses, events. The pods of a `Run` are bound together.
     from kframework.core.cycle.attempt import Attempt as Attempt
     from kframework.core.cycle.results import (
         Reservation as Reservation,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:  # isort: off
     from kframework.client.cluster import Cluster as Cluster
     from kframework.in_memory.cluster import MemoryCluster as MemoryCluster
 
-    # The live tables, and columns of its own beside them.
+    # The live tables, and additional columns.
     from kframework.state.cluster import ClusterState as ClusterState
     from kframework.state.columns import Column as Column
 

@@ -309,7 +309,7 @@ class LeaderElection:
             self._complain(logging.WARNING, "could not record an event about lease %s: %s", error)
 
     def _complain(self, level: int, text: str, error: ClusterError) -> None:
-        """Log what went wrong with the lease, unless it is a missing right, which was said where it was noted."""
+        """Log an error with the lease, unless it is a missing permission, which is already logged."""
         if not is_denial(error.message):
             _log.log(level, text, self._name, error)
 

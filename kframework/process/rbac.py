@@ -27,7 +27,7 @@ _VERBS = (*_SEEING, *get_args(Verb))
 
 
 def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iterable[Watch] = ()) -> list[PolicyRule]:
-    """Return what the scheduler must be allowed in all namespaces.
+    """Return the permissions that the scheduler needs in all namespaces.
 
     `watches` are those not from plugins, `reads` are objects read one by one, without a watch.
     """
@@ -62,19 +62,19 @@ def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[
 
 
 def lease_rules(election: LeaderElection) -> list[PolicyRule]:
-    """Return what the leader election must be allowed in the namespace of its Lease; nothing where there is none."""
+    """Return the permissions of leader election in the namespace of its Lease; empty without election."""
     if not election.leader_elect:
         return []
     lease, event = kind_of(Lease), kind_of(CoreEvent)
     return [
         PolicyRule((_group(event),), (event.plural,), ("create",)),
-        PolicyRule((_group(lease),), (lease.plural,), ("create",)),  # what is not there yet has no name to limit it to
+        PolicyRule((_group(lease),), (lease.plural,), ("create",)),  # creation cannot be limited by name
         PolicyRule((_group(lease),), (lease.plural,), ("get", "watch", "update"), (election.resource_name,)),
     ]
 
 
 def review_rules() -> list[PolicyRule]:
-    """Return what it takes to have the API server say who may ask the endpoints."""
+    """Return the permissions to delegate authentication and authorization to the API server."""
     return [
         PolicyRule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
         PolicyRule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),

@@ -18,7 +18,7 @@ REFRESH = 1800.0
 
 
 class EventRecorder:
-    """Passes those events on to `write` that are to be written, and those of a run together to `write_run`."""
+    """A recorder that passes events to `write` with repetitions aggregated, and those of a run to `write_run`."""
 
     def __init__(
         self, clock: Clock, write: Callable[[EventRecord], None], write_run: Callable[[RunEvents], None]
@@ -37,14 +37,14 @@ class EventRecorder:
         series_key = SeriesKey(told.profile, told.reason, told.action, told.warning, pod, other)
         record = EventRecord(series_key, cut_note(told.note), now, self._recorded, now)
         if told.reason == SCHEDULED:
-            # Told once in its life; to remember it for six minutes more would be 18,000 records at 50 pods a second.
+            # A pod has one; keeping it for six more minutes would be 18,000 records at 50 pods per second.
             self.pod_ended(pod.uid)
             self._write(record)
         elif (due := self._aggregator.observe(record)) is not None:
             self._write(due)
 
     def record_run(self, bound: RunBinding) -> None:
-        """Record of each pod of a run that it is bound."""
+        """Record for each pod of a run that it is bound."""
         events = RunEvents(bound, self._recorded + 1, self._clock.now())
         self._recorded += len(events)
         if not len(self._aggregator):
@@ -55,7 +55,7 @@ class EventRecorder:
             self._write(each)
 
     def pod_ended(self, uid: str) -> None:
-        """Write the series of a pod a last time and forget them: it is placed or gone, and they do not go on."""
+        """Write the series of a bound or deleted pod a last time and drop them."""
         for ended in self._aggregator.finish_pod(uid):
             self._write(ended)
 
@@ -76,7 +76,7 @@ class EventRecorder:
 class EventAggregator:
     """A store of the events of the last minutes, which decides what to write for another one; `now` is in seconds.
 
-    Events of one series_key are the same: another note is never written while the series goes on.
+    Events with one series_key are the same: another note is never written while the series is active.
     """
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class EventAggregator:
         return [known for known in silent if known.count > 1]
 
     def finish_pod(self, uid: str) -> list[EventRecord]:
-        """Forget what is known of a pod; return the series among it, oldest first, to be written a last time."""
+        """Drop the events of a pod; return the series among them, oldest first, to be written a last time."""
         known = [self._known.pop(series_key) for series_key in self._of_pods.pop(uid, ())]
         return sorted((each for each in known if each.count > 1), key=lambda each: each.number)
 

@@ -124,7 +124,7 @@ class Outbox:
         self._statuses = KeyedWriteQueue[str, _StatusWrite](self._write_status, AT_ONCE, self._on_empty)
         self._engine_writes = KeyedWriteQueue[str, _EngineWrite](self._write_for_engine, AT_ONCE, self._on_empty)
         self._events = KeyedWriteQueue[_Events, _Events](self._write_event, AT_ONCE, self._look)
-        #: Events that were put off and rest before their next try.
+        #: The number of events waiting for a retry.
         self._resting = 0
         self._tasks: TaskGroup | None = None
         self._dropping = False
@@ -314,7 +314,7 @@ class Outbox:
                 assert self._tasks is not None
                 self._tasks.start_soon(self._write_again, event)
             elif is_denial(error.message):
-                self.dropped[WRITE_FAILED] += 1  # which right is missing was said where it was noted
+                self.dropped[WRITE_FAILED] += 1  # the missing permission is already logged
             else:
                 self._lost(WRITE_FAILED, str(error))
 

@@ -197,8 +197,8 @@ class PodInfo:
         )
 
     def says_the_same(self, other: PodInfo) -> bool:
-        """Return whether all that is known of the pod is what another says, wherever the two are."""
-        # These are what differs, if anything does.
+        """Return whether all facts of the pod equal another's, wherever the two are."""
+        # Compared first, as they are what usually differs.
         alike = self.label_class is other.label_class and self.start_time == other.start_time
         return alike and bool(_facts(self) == _facts(other))
 
@@ -249,7 +249,7 @@ class PendingPod(PodInfo):
         self.kind: PodKind = interned.kind(self.template, self.label_class, owners) if is_like_others else PodKind()
 
     def bound(self, label_class: LabelClass) -> PodInfo:
-        """Return what is kept of the pod once it is on its node, which may have given it labels."""
+        """Return the PodInfo of the pod on its node, which may have added labels."""
         pod = self._placed()
         pod.label_class, pod.nominated_node_name = label_class, ""
         return pod
@@ -364,7 +364,7 @@ def _read_with(spec: PodSpec, metadata: ObjectMeta) -> ReadWith:
 
 
 def _shared(spec: PodSpec) -> PodSpec:
-    """Return the spec without what belongs to the single pod."""
+    """Return the spec without the parts of the single pod."""
     if not (spec.node_name or spec.hostname or spec.volumes or spec.affinity):
         return spec
     return msgspec.structs.replace(

@@ -127,7 +127,7 @@ def clauses(expression: str) -> list[str]:
 
 
 def _ends(expression: str) -> Iterator[int]:
-    """Yield where the outermost `&&` stand; none where something that binds less stands beside them."""
+    """Yield the positions of the outermost `&&`; none if an operator with lower precedence is at that level."""
     from kframework.cel.lexer import tokenize
 
     found, depth, before = list[int](), 0, ""

@@ -115,11 +115,11 @@ class Selector:
         self._program = program
 
     def matches(self, device: Device) -> bool:
-        """Return whether a device matches; raises CelError where that cannot be said."""
+        """Return whether a device matches; raises CelError if the evaluation fails."""
         return self.evaluate(device, Evaluation(device.variables))
 
     def evaluate(self, device: Device, run: Evaluation) -> bool:
-        """Return the same, and leave in the run what it cost; raises CelError."""
+        """Return whether a device matches, and record the cost in the run; raises CelError."""
         if device.failure is not None:
             raise device.failure.with_expression(self.expression)
         value = self._program.evaluate(run)
