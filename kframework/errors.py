@@ -2,7 +2,7 @@
 
 A verdict ("this node does not fit") is a `Status`, never an exception. An exception is a fault of the configuration,
 of an input file, of a plugin or of the cluster; it formats itself into the one line that a user gets to read, and the
-command line maps its class to an exit code in one place. What it says may be anybody's text: here is how that is shown.
+command line maps its class to an exit code in one place. Untrusted text in messages is escaped by functions here.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ class KFrameworkError(Exception):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that looks most like `name`, or None when none comes close."""
+    """Return the known name most similar to `name`, or None if none is close."""
     names = sorted(known)
     folded = {candidate.lower(): candidate for candidate in reversed(names)}
     close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     return folded[close[0]] if close else None
 
 
-#: What a hook that awaits nothing may raise. A CancelledError is then the plugin's own: `result()` of a future that was
-#: cancelled raises it, and passed on it would end the scheduler without a word.
+#: The exceptions of a hook that awaits nothing. A CancelledError is then the plugin's own: `result()` of a cancelled
+#: future raises it, and if passed on it would silently end the scheduler.
 FAULTS: tuple[type[BaseException], ...] = (Exception, CancelledError)
 
 
 def in_words(error: BaseException) -> str:
-    """Return the class and the text of an exception, which is anybody's: one whose `__str__` fails has no text."""
+    """Return the class and text of an exception from untrusted code: no text if its `__str__` fails."""
     try:
         text = str(error)
     except Exception as fault:
@@ -42,28 +42,28 @@ def in_words(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """Return the `repr` of a value, which is anybody's; of one whose `__repr__` fails the class alone."""
+    """Return the `repr` of a value from untrusted code; only the class if its `__repr__` fails."""
     try:
         return repr(value)
     except Exception:
         return f"<{type(value).__name__}>"
 
 
-#: What is printable to Python, and yet seen by nobody.
+#: Characters that Python considers printable, but that are invisible.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 
 
 def visible(text: str) -> str:
-    r"""Return the text as it may stand in a line of a terminal or of a log, whoever it is from.
+    r"""Return untrusted text in a form that is safe in a line of a terminal or log.
 
-    What would steer the terminal, turn the direction of writing or be seen by nobody is shown as the escape by which
-    Python writes it: `\x1b`, `\u202e`, `\n`.
+    Characters that control the terminal, change the writing direction or are invisible are shown as Python's escapes:
+    `\x1b`, `\u202e`, `\n`.
     """
     return _escaped(text, lambda character: character.encode("unicode_escape").decode())
 
 
 def visible_json(text: str) -> str:
-    """Return the JSON in one line, which says the same, with all such characters as escapes of JSON."""
+    """Return equivalent JSON in one line, with all such characters as JSON escapes."""
     return _escaped(text, lambda character: json.dumps(character)[1:-1])
 
 
@@ -75,7 +75,7 @@ def _escaped(text: str, escape: Callable[[str], str]) -> str:
 
 @contextmanager
 def quitting() -> Iterator[None]:
-    """Let whoever quits the debugger end the process, as Ctrl-C does, wherever inside the debugger was."""
+    """End the process, as Ctrl-C does, if the user quits the debugger anywhere inside."""
     try:
         yield
     except (BdbQuit, ExceptionGroup) as error:
@@ -85,7 +85,7 @@ def quitting() -> Iterator[None]:
 
 
 class _FileError(KFrameworkError):
-    """A fault of a file: where it stands, what is wrong, and the valid name that was probably meant."""
+    """An error in a file: its place, the problem, and the valid name that was probably meant."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class _FileError(KFrameworkError):
 
 
 class ConfigError(_FileError):
-    """Raised when a configuration cannot be used; names the file, the line, the field's path and the remedy.
+    """Raised when a configuration is unusable; names the file, the line, the field's path and the remedy.
 
     `path` is written as kube-scheduler writes field paths (`profiles[0].plugins.score.enabled[1].name`), `line` counts
     from 1, `nearest` is the valid name that was probably meant.
@@ -126,10 +126,10 @@ class InputError(_FileError):
 
 
 class PluginError(KFrameworkError):
-    """Raised when a plugin is at fault; names the plugin, the hook and the distribution it came from.
+    """Raised when a plugin is at fault; names the plugin, the hook and its distribution.
 
-    The cause, where there is one, is the exception that the plugin raised (`__cause__`). In a scheduling attempt this
-    ends the attempt with reason `SchedulerError`; at load it ends the command.
+    The cause, if any, is the exception that the plugin raised (`__cause__`). In a scheduling attempt this ends the
+    attempt with reason `SchedulerError`; at load it ends the command.
     """
 
     def __init__(self, message: str, *, plugin: str, hook: str | None = None, distribution: str | None = None) -> None:
@@ -146,11 +146,11 @@ class PluginError(KFrameworkError):
 
 
 class ClusterError(KFrameworkError):
-    """Raised when the cluster's API refuses or fails a call.
+    """Raised when the cluster's API rejects or fails a call.
 
-    `status` is the HTTP status code (0 when no answer came), `reason` the API's own word for it (`Conflict`,
-    `NotFound`, `Expired`, ...), `retryable` whether the same call may succeed later unchanged. `causes` are those of a
-    Status, each with reason, message and field, where a caller is to tell more than one refusal of a reason apart.
+    `status` is the HTTP status code (0 without an answer), `reason` the API's reason (`Conflict`, `NotFound`,
+    `Expired`, ...), `retryable` whether the same call may succeed later unchanged. `causes` are those of a Status, each
+    with reason, message and field, for callers that must distinguish errors with the same reason.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class ClusterError(KFrameworkError):
 
 
 class StaleNodeError(KFrameworkError):
-    """Raised when a NodeInfo is read after its node has left the table.
+    """Raised when a NodeInfo is read after its node was removed from the table.
 
     From `reserve` on, keep the node's name instead: rows are reused.
     """
@@ -192,4 +192,4 @@ class StatementError(KFrameworkError):
 
 
 class Unexplainable(KFrameworkError):
-    """Raised when there is nothing to explain: no such pod, or one that this scheduler has nothing to do with."""
+    """Raised when a pod does not exist, or does not belong to this scheduler."""

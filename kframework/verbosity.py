@@ -6,10 +6,10 @@ import logging
 from itertools import count
 from typing import Final
 
-#: Verbosity 0: what is always said, although nothing is wrong. Verbosity 1 is INFO, and verbosity 4 is DEBUG.
+#: Verbosity 0: messages that are always shown, although nothing is wrong. Verbosity 1 is INFO, and 4 is DEBUG.
 NOTICE: Final = 25
 
-#: Where pods go, and why they wait; attempts as they begin; moves in the queue, and hints; the scores of every node.
+#: Results of attempts; attempts as they begin; moves in the queue, and hints; the scores of every node.
 V2: Final = 18
 V3: Final = 16
 V5: Final = 9
@@ -18,7 +18,7 @@ V10: Final = 4
 #: The levels of the first verbosities; from there on each verbosity is one level below the other.
 _FIRST = (NOTICE, logging.INFO, V2, V3, logging.DEBUG)
 
-#: What is said to whoever started this, in plain words, whether there is a log beside it or not.
+#: The logger of plain messages to the user, independent of the log.
 VOICE: Final = logging.getLogger("kframework.say")
 VOICE.setLevel(NOTICE)
 
@@ -41,5 +41,5 @@ def verbosity_of(level: int) -> int:
 
 
 def say(kind: str, text: str) -> None:
-    """Say something to whoever started this: an `error`, a `warning`, a `notice`."""
+    """Show a message to the user: an `error`, a `warning`, a `notice`."""
     VOICE.log(_KINDS[kind], text, stacklevel=2)

@@ -1,7 +1,7 @@
-"""The command line: a thin shell over the package, with kubectl's habits.
+"""The command line: a thin layer over the package, with kubectl's conventions.
 
-A command's module is imported when it is called, and imports nothing heavy at the top, so that `kframework --help`, for
-which all of them are, answers at once. Data goes to stdout, all else to stderr. Other distributions may add commands.
+A command's module is imported when it is called, and has no heavy imports at the top, so that `kframework --help`,
+which imports all of them, is fast. Data goes to stdout, all else to stderr. Other distributions may add commands.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["main"]
 
 _log = logging.getLogger(__name__)
 
-#: The exit codes beside 0: something is wrong with the input, or with the command line itself.
+#: The exit codes other than 0: an error in the input, or in the command line itself.
 _ERROR, _USAGE = 1, 2
 
-#: What a full disk answers to a write, without saying to which file.
+#: The errors of a write to a full disk, which do not name the file.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -83,7 +83,7 @@ def _root(
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Run a command; what goes wrong becomes lines on stderr and an exit code here, and nowhere else."""
+    """Run a command; all errors become lines on stderr and an exit code here."""
     try:
         # An interrupt comes back as a number, like any other early exit.
         code: int | None = app(arguments, prog_name="kframework", standalone_mode=False, obj=list(arguments))
@@ -95,7 +95,7 @@ def _run(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"See '{command} --help' for usage.\n")
         return _USAGE
     except BrokenPipeError:
-        # Whoever read the output has gone. The interpreter flushes stdout once more at its end: into nothing.
+        # The reader of the output is gone. The interpreter flushes stdout once more at exit: discard that.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _ERROR
     except Exception as error:
@@ -106,7 +106,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _lines(error: BaseException) -> Iterator[str]:
-    """Put an error into lines for the user: one for each thing that is wrong."""
+    """Yield the lines of an error for the user: one per problem."""
     from kframework.config.problems import ConfigErrors
 
     if isinstance(error, BaseExceptionGroup):

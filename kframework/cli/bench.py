@@ -1,4 +1,4 @@
-"""`kframework bench`: run the workloads of Kubernetes' scheduler_perf, and say how fast they went."""
+"""`kframework bench`: run the workloads of Kubernetes' scheduler_perf, and report their throughput."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of `kframework`, loaded when they are called: our own, and those that other distributions add.
+"""The commands of `kframework`, loaded when called: built-in ones, and those of other distributions.
 
 An entry point of the group `kframework.commands` names a `typer.Typer`, or a function; its own name is the command's.
 """
@@ -23,9 +23,9 @@ GROUP = "kframework.commands"
 
 
 class OwnCommand(TyperCommand):
-    """Stands for a command of our own until it is called, or its help is asked for.
+    """A placeholder of a built-in command until it is called, or its help is requested.
 
-    To load all of them takes as long as to load what `run` needs of HTTP.
+    Loading all of them takes as long as loading what `run` needs of HTTP.
     """
 
     def __init__(self, name: str, where: str, cls: type[TyperCommand] = TyperCommand) -> None:
@@ -58,13 +58,13 @@ class OpenGroup(TyperGroup):
         self.commands.update({str(each.name): each for each in self.own})
 
     def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | TyperGroup | None:  # type: ignore[override]  # typer hides its base
-        """Return a command; who offers which is only asked for a name that is none of ours."""
+        """Return a command; entry points are only read for a name that is not built in."""
         if cmd_name not in self.commands:
             self._add_offered()
         return super().get_command(ctx, cmd_name)  # type: ignore[return-value]  # typer hides its base
 
     def list_commands(self, ctx: Context) -> list[str]:  # type: ignore[override]  # typer hides its base
-        """Return the names of all commands, ours first; say which ones are offered in vain."""
+        """Return the names of all commands, built-in ones first; warn about offered ones that are ignored."""
         self._add_offered()
         for name, offers in _offered().items():
             if not isinstance(self.commands[name], _Offered):
@@ -78,10 +78,9 @@ class OpenGroup(TyperGroup):
 
 
 class _Offered(TyperCommand):
-    """Stands for a command that a distribution offers, until it is called.
+    """A placeholder of a command of a distribution, until it is called.
 
-    In a list of commands it is described in the words that its distribution has for itself, so that a list loads
-    nothing.
+    In a list of commands its description is that of its distribution, so that listing loads nothing.
     """
 
     def __init__(self, name: str, offers: Sequence[EntryPoint]) -> None:
@@ -98,7 +97,7 @@ class _Offered(TyperCommand):
 
 
 def _offered() -> Mapping[str, Sequence[EntryPoint]]:
-    """Return who offers which command, by name; a distribution that is found twice offers it once."""
+    """Return the offers of each command, by name; a distribution found twice counts once."""
     offers: dict[str, dict[tuple[str, str], EntryPoint]] = {}
     for entry_point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         offers.setdefault(entry_point.name, {})[_distribution(entry_point), entry_point.value] = entry_point

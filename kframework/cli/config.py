@@ -1,4 +1,4 @@
-"""`kframework config`: check a configuration, show what it comes to, and describe what may stand in one."""
+"""`kframework config`: check a configuration, show the effective one, and print its schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kframework conformance`: replay what kube-scheduler was recorded to answer, and compare."""
+"""`kframework conformance`: replay recorded answers of kube-scheduler, and compare."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kframework.testing.conformance.cases import Case
     from kframework.testing.conformance.replay import Comparison, Summary
 
-#: So many differences of a suite are listed; JSON has them all.
+#: The number of differences listed per suite; JSON has them all.
 _LISTED = 5
 
 
@@ -69,7 +69,7 @@ def _case(id: str, files: Sequence[str]) -> Case:
 
 
 def _watched(cases: Iterator[Case]) -> Iterator[Case]:
-    """Say what goes on while the cases go by, if stderr is a terminal."""
+    """Show progress while the cases run, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield from cases
         return
@@ -134,7 +134,7 @@ def _print_case(comparison: Comparison, output: DataForm | None) -> None:
 
 
 def _text(value: object) -> str:
-    """Put a value into a cell of a table: verdicts in words, all else as JSON."""
+    """Format a value as a table cell: verdicts as words, others as JSON."""
     import msgspec
 
     from kframework.testing.conformance.recorded import Verdict

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from kframework.framework.plugin import Plugin
     from kframework.observe.web.shown import EngineExplanation
 
-#: Where `kframework run` answers unless it is told otherwise.
+#: The default address of `kframework run`.
 _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
 
-#: How long a scheduler may take to answer, in seconds.
+#: The timeout of requests to a scheduler, in seconds.
 _PATIENCE = 30.0
 
 
@@ -223,7 +223,7 @@ def _tls(certificate_authority: str | None) -> SSLContext:
 
 
 def _refusal(url: str, error: HTTPError) -> str:
-    """Say why a scheduler does not explain the pod, in its own words if it has any."""
+    """Return why a scheduler does not explain the pod, in its own words if possible."""
     import msgspec
 
     try:

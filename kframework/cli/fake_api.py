@@ -15,7 +15,7 @@ from kframework.simulation.inputs import read_cluster
 
 
 class AuthorizationMode(Enum):
-    """How it is decided who may do what, in the words of kube-apiserver's flag."""
+    """The authorization modes, as in kube-apiserver's flag."""
 
     ALWAYS_ALLOW = "AlwaysAllow"
     RBAC = "RBAC"

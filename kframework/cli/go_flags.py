@@ -1,7 +1,7 @@
-"""kube-scheduler's command line, such that the one in a stock manifest works as it stands.
+"""kube-scheduler's command line, so that the one in a stock manifest works unchanged.
 
-Go spells some things in another way than this command line does: `--leader-elect=false`, `-v=2`. And kube-scheduler has
-flags for what there is nothing of here; they are accepted, and named.
+Go spells some flags differently: `--leader-elect=false`, `-v=2`. Flags of kube-scheduler without a counterpart here are
+accepted, and reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WITH_VALUE = """
     min-compatibility-version show-hidden-metrics-for-version vmodule
 """
 
-#: The same for those that are true when they stand alone.
+#: The same for boolean flags.
 _SWITCHES = """
     authentication-skip-lookup authentication-tolerate-lookup-failure contention-profiling disable-http2-serving
     permit-address-sharing permit-port-sharing profiling
@@ -32,14 +32,14 @@ _SWITCHES = """
 
 
 def flags(with_value: str, switches: str) -> dict[str, bool]:
-    """Return flags, and whether they take a value, from the names of those that do and of those that do not."""
+    """Return flags with whether they take a value, from the names of both kinds."""
     return {f"--{name}": True for name in with_value.split()} | {f"--{name}": False for name in switches.split()}
 
 
-#: Flags of kube-scheduler that mean nothing here, and whether they take a value.
+#: Flags of kube-scheduler that are ignored here, and whether they take a value.
 WITHOUT_MEANING: dict[str, bool] = flags(_WITH_VALUE, _SWITCHES)
 
-#: What Go takes for true and for false.
+#: Go's spellings of true and false.
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 
 
@@ -55,7 +55,7 @@ class GoFlagsCommand(TyperCommand):
 
 
 def say_passed_over(names: Sequence[str], whose: str) -> None:
-    """Say which flags of another scheduler mean nothing here."""
+    """Report the flags of another scheduler that are ignored here."""
     if names:
         say("notice", f"flags of {whose} that mean nothing here: {', '.join(dict.fromkeys(names))}")
 
@@ -63,9 +63,9 @@ def say_passed_over(names: Sequence[str], whose: str) -> None:
 def sorted_out(
     arguments: Sequence[str], switches: set[str], without_meaning: Mapping[str, bool] = WITHOUT_MEANING
 ) -> tuple[list[str], list[str]]:
-    """Return the arguments as this command line spells them, and the names of the flags that mean nothing here.
+    """Return the arguments as this command line spells them, and the names of ignored flags.
 
-    `switches` are the options that can be turned off by `--no-`; those without a meaning say whether they take a value.
+    `switches` can be turned off by `--no-`; `without_meaning` maps ignored flags to whether they take a value.
     """
     understood, meaningless = [], []
     rest = iter(arguments)

@@ -1,4 +1,4 @@
-"""What is logged, as lines on stderr: in plain words, or as a log once `-v` or `--logging-format` asks for one."""
+"""Logging to stderr: as plain messages, or as a log with `-v` or `--logging-format`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from kframework.verbosity import say as say
 #: From this verbosity on everything is logged, with tracebacks.
 _ALL = 4
 
-#: Of lines in the same words, so many a time are written, the time in seconds.
+#: The number of identical lines written per interval, and the interval in seconds.
 _LINES, _A_TIME = 5, 60.0
 
-#: Nobody who asks what a scheduler does wants to know what its event loop does.
+#: The event loop's logger, which is not part of the scheduler's verbosity.
 _loop = logging.getLogger("asyncio")
 
 
@@ -39,7 +39,7 @@ class LoggingFormat(StrEnum):
 
 @contextmanager
 def logging_to_stderr() -> Iterator[None]:
-    """Write notices and worse to stderr inside; `set_verbosity` asks for more, `set_format` for another form."""
+    """Write notices and worse to stderr inside; `set_verbosity` and `set_format` change that."""
     root, handler = logging.getLogger(), _Stderr()
     levels = {logger: logger.level for logger in (root, _loop)}
     root.addHandler(handler)
@@ -56,7 +56,7 @@ def logging_to_stderr() -> Iterator[None]:
 
 
 def set_verbosity(verbosity: int) -> int:
-    """Log as much as `-v` asks for, on kube-scheduler's scale."""
+    """Set the log level of `-v`, on kube-scheduler's scale."""
     logging.getLogger().setLevel(level_of(verbosity))
     for handler in _handlers():
         handler.form = handler.form or (LoggingFormat.TEXT if verbosity else None)
@@ -72,7 +72,7 @@ def set_format(form: LoggingFormat | None) -> LoggingFormat | None:
 
 @contextmanager
 def sparing(verbosity: int) -> Iterator[None]:
-    """Write of the same line only a few a minute inside, and then how many more there were; unless all is wanted."""
+    """Limit identical lines per minute inside and report how many were omitted, unless at full verbosity."""
     if verbosity >= _ALL:
         yield
         return
@@ -88,7 +88,7 @@ def sparing(verbosity: int) -> Iterator[None]:
 
 
 class _Sparing(logging.Filter):
-    """Lets the first lines of a minute pass whose text has the same form; all, where each pod is to have its line."""
+    """A filter that passes the first lines of a minute with the same format; all at full verbosity."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,9 +110,9 @@ class _Sparing(logging.Filter):
 
 
 class _Stderr(logging.Handler):
-    """Writes a line per record, and of the faults of one hook or coroutine only the first and how many followed.
+    """A handler that writes a line per record, and of the faults of one hook or coroutine the first and the number.
 
-    `form` is None for plain words.
+    `form` is None for plain messages.
     """
 
     def __init__(self) -> None:
@@ -133,11 +133,11 @@ class _Stderr(logging.Handler):
                 printing.say(record.levelname.lower(), plain_text(record))
             else:
                 sys.stderr.write(f"{klog_line(record)}\n")
-        except Exception:  # a full disk behind stderr, for instance: what logs goes on
+        except Exception:  # a full disk behind stderr, for instance: the program continues
             self.handleError(record)
 
     def say_repeated(self) -> None:
-        """Say how often the hooks and coroutines of plugins failed of whose faults only the first was said."""
+        """Report how often hooks and coroutines of plugins failed after their first reported fault."""
         if logging.getLogger().isEnabledFor(level_of(_ALL)):
             return
         for where, times in self._faults.items():
@@ -152,17 +152,17 @@ def _handlers() -> list[_Stderr]:
 
 
 def _at_fault(record: logging.LogRecord) -> str | None:
-    """Say which plugin a record blames, and what of it."""
+    """Return the plugin that a record names as faulty, with the hook or coroutine."""
     fault = record.args[0] if isinstance(record.args, tuple) and record.args else None
     if isinstance(fault, PluginError):
         return f"plugin {fault.plugin!r}" + (f", hook {fault.hook}" if fault.hook else "")
     return getattr(record, AT_FAULT, None)
 
 
-#: Where a record says which coroutine of a plugin is at fault; no field of its line, whose text says it too.
+#: The attribute of a record with the faulty coroutine of a plugin; not printed as a field, as the text has it.
 AT_FAULT = "at_fault"
 
-#: What every record has: all else are fields.
+#: The attributes of every record: all others are fields.
 _COMMON = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", AT_FAULT}
 
 #: The fields that are `namespace/name` of a pod.
@@ -170,7 +170,7 @@ _PODS = ("pod", "preemptor", "victim")
 
 
 def plain_text(record: logging.LogRecord) -> str:
-    """Return message and fields, and what was raised if the message does not say it."""
+    """Return message and fields, and the exception if the message does not contain it."""
     text = record.getMessage()
     error = _raised(record)
     if error is not None and in_words(error).partition(": ")[2] not in text:
@@ -185,7 +185,7 @@ def klog_line(record: logging.LogRecord) -> str:
     where = f"{record.process:>7} {record.filename}:{record.lineno}]"
     pairs = _pairs(_in_attempt(_fields(record)) | _error(record))
     line = " ".join([f"{severity}{at:%m%d %H:%M:%S.%f}", where, _json(record.getMessage()), *pairs])
-    # Indented, as no line of a log is: what is raised may have lines of its own.
+    # Indented, unlike lines of the log: exceptions may have several lines.
     return "\n".join([line, *(f"    {visible(each)}" for each in _stack(record))])
 
 
@@ -212,7 +212,7 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _in_attempt(fields: dict[str, object]) -> dict[str, object]:
-    """Say to which attempt it belongs what is logged during one, unless it is about another pod."""
+    """Add the attempt to a record that is logged during one, unless it concerns another pod."""
     trace = current_attempt.get()
     if trace is None or "attempt" in fields or fields.get("pod", trace.pod.key) != trace.pod.key:
         return fields
@@ -229,7 +229,7 @@ def _raised(record: logging.LogRecord) -> BaseException | None:
 
 
 def _stack(record: logging.LogRecord) -> list[str]:
-    """Return the lines of the traceback of what was raised, where they are asked for."""
+    """Return the lines of the traceback, if enabled."""
     error = _raised(record)
     if error is None or not logging.getLogger().isEnabledFor(logging.DEBUG):
         return []
@@ -237,7 +237,7 @@ def _stack(record: logging.LogRecord) -> list[str]:
 
 
 def _moment(record: logging.LogRecord) -> datetime:
-    """Return when it happened: in a simulation on its clock, otherwise on that of this machine."""
+    """Return the time of a record: in a simulation on its clock, otherwise on that of this machine."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

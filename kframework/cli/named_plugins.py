@@ -1,4 +1,4 @@
-"""`--plugin FILE.py:CLASS`: plugin classes that stand in no distribution."""
+"""`--plugin FILE.py:CLASS`: plugin classes that are in no distribution."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PluginOption = Annotated[
 
 
 def named_plugins(written: Sequence[str]) -> list[type[Plugin]]:
-    """Import the classes that `--plugin` names; PluginError for what is no plugin that can be loaded."""
+    """Import the classes that `--plugin` names; PluginError for one that cannot be loaded."""
     plugins: dict[str, type[Plugin]] = {}
     for each in written:
         plugin = _plugin(each)
@@ -68,7 +68,7 @@ def _plugin(written: str) -> type[Plugin]:
 
 
 def _of_file(file: Path) -> ModuleType:
-    """Import a file once, as a module of its name, with the files beside it importable as `python FILE` has them."""
+    """Import a file once, as a module of its name, with neighbouring files importable as in `python FILE`."""
     for module in list(sys.modules.values()):
         if getattr(module, "__file__", None) == str(file):
             return module
@@ -88,6 +88,6 @@ def _of_file(file: Path) -> ModuleType:
 
 
 def look_in(folder: Path) -> None:
-    """Let modules be imported from a folder."""
+    """Make the modules of a folder importable."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

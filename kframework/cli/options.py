@@ -1,4 +1,4 @@
-"""What the commands have in common: their options and how they are spelt."""
+"""Options shared by several commands, and their parsing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kframework.cli.logs import LoggingFormat, set_format, set_verbosity
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
-#: What stands for stdin in place of a file.
+#: The file name that means stdin.
 STDIN = "-"
 
 
@@ -29,7 +29,7 @@ def span(text: str) -> float:
 
 
 def positive_span(text: str) -> float:
-    """Read a span of time that is not to be zero, in seconds."""
+    """Parse a time span greater than zero, in seconds."""
     seconds = span(text)
     if seconds <= 0:
         raise typer.BadParameter("must be greater than zero")
@@ -37,7 +37,7 @@ def positive_span(text: str) -> float:
 
 
 class Output(StrEnum):
-    """The forms of a list, beside the plain table."""
+    """The output forms of a list, other than the plain table."""
 
     WIDE = "wide"
     JSON = "json"
@@ -46,7 +46,7 @@ class Output(StrEnum):
 
 
 class WideForm(StrEnum):
-    """The forms of a result, beside the plain one."""
+    """The output forms of a result, other than the plain one."""
 
     WIDE = "wide"
     JSON = "json"
@@ -71,7 +71,7 @@ Config = Annotated[
     str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file; the default one without it.")
 ]
 
-#: Cluster files where there need not be any.
+#: Optional cluster files.
 Objects = Annotated[
     list[str],
     typer.Option(
@@ -154,7 +154,7 @@ Dev = Annotated[
 
 
 def group(help: str) -> typer.Typer:
-    """Return an empty group of commands, which shows its help when it is called without one."""
+    """Return an empty group of commands, which shows its help if called without one."""
     commands = typer.Typer(help=help, context_settings=HELP_OPTIONS, rich_markup_mode=None)
     commands.callback(invoke_without_command=True)(help_alone)
     return commands
@@ -167,7 +167,7 @@ def help_alone(context: typer.Context) -> None:
 
 
 def refuse_overwriting(read: Iterable[str], **written: str | None) -> None:
-    """Refuse what would write a file that is read, or one file twice; `written` is the file of each option, by name."""
+    """Reject writing a file that is read, or one file twice; `written` is the file of each option, by name."""
     taken = {Path(file).resolve(): "is read" for file in read}
     for name, file in written.items():
         if file is None:

@@ -1,4 +1,4 @@
-"""What a simulation shows: a bar while it runs, then where the pods went on stdout, and an account on stderr."""
+"""The output of a simulation: a progress bar, then the placement of pods on stdout, and a summary on stderr."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kframework.core.cycle.records import Decision
     from kframework.simulation.records import Outcome, Progress, SimulationResult
 
-#: So many names are listed in a line; the others are counted.
+#: The number of names listed in a line; the others are counted.
 _LISTED = 5
 
 _HEADERS = ("NAMESPACE", "POD", "NODE", "STATUS", "ATTEMPTS", "MESSAGE")
@@ -31,7 +31,7 @@ def progress(*, alone: bool) -> Iterator[Callable[[Progress], None]]:
 
 
 def say_notices(simulation: SimulationResult, scheduler_names: Collection[str]) -> None:
-    """Say what is odd about the configuration, who was preempted, and which pods are no scheduler's of these names."""
+    """Report oddities of the configuration, preempted pods, and pods for other scheduler names."""
     for notice in simulation.notices:
         say("notice", notice)
     preempted = [f"{victim} (for {made.pod})" for made in simulation.preemptions for victim in made.victims]
@@ -44,7 +44,7 @@ def say_notices(simulation: SimulationResult, scheduler_names: Collection[str]) 
 
 
 def print_outcomes(simulation: SimulationResult, output: Output | None) -> None:
-    """Print where each pod went, or why it waits."""
+    """Print the node of each pod, or why it waits."""
     outcomes = simulation.outcomes
     match output:
         case Output.JSON:
@@ -61,7 +61,7 @@ def print_outcomes(simulation: SimulationResult, output: Output | None) -> None:
 
 
 def print_places(outcomes: Iterable[Outcome]) -> None:
-    """Print a table of where each pod went, or why it waits."""
+    """Print a table of the node of each pod, or why it waits."""
     print_table(_HEADERS, [_row(outcome) for outcome in outcomes])
 
 
@@ -86,7 +86,7 @@ def print_moved(before: Mapping[str, Outcome], now: Mapping[str, Outcome]) -> No
 
 
 def summarise(simulation: SimulationResult) -> None:
-    """Say how many pods were bound and what it took, as the last line."""
+    """Report the number of bound pods and the effort, as the last line."""
     from kframework.config.duration import Duration
 
     pods = len(simulation.outcomes)
@@ -99,7 +99,7 @@ def summarise(simulation: SimulationResult) -> None:
     in_vain = [pod for pod in simulation.retrying if pod not in simulation.stuck]
     if in_vain:
         say("warning", f"gave up on pods that were retried in vain: {_listed(in_vain)}")
-    sys.stdout.flush()  # so that the last line comes last where both streams go to one place
+    sys.stdout.flush()  # so that the summary is last if both streams have one destination
     cycles, time = len(simulation.decisions), Duration(round(simulation.seconds, 3))
     account = f"{cycles} scheduling cycles in {time} of virtual time"
     sys.stderr.write(f"{bound} of {pods} pods bound, {pods - bound} pending; {account}\n")
@@ -125,7 +125,7 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
 
 
 def _wide_row(outcome: Outcome, decision: Decision | None) -> tuple[str, ...]:
-    """Add what the last attempt saw; a score only where there was something to choose from."""
+    """Add columns of the last attempt; a score only if there was a choice."""
     *row, message = _row(outcome)
     if decision is None:
         return (*row, NONE, NONE, NONE, outcome.profile, NONE, message)

@@ -1,4 +1,4 @@
-"""`kframework plugins`: which plugins there are, who offers them, and what they do."""
+"""`kframework plugins`: list the available plugins, their distributions, and their extension points."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ app: typer.Typer = group("Look at the plugins that a configuration can name.")
 
 _WIDE_HEADERS = ("NAME", "STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS")
 
-#: Whoever offers a plugin from here has it built in.
+#: The package of built-in plugins.
 _BUILT_IN = "kframework.plugins."
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A plugin as it is listed.
+    """A plugin in the list.
 
     `status` is `built-in`, `installed`, `not built yet` (one of kube-scheduler's), `broken` or `conflict`, and
-    `message` says more of the last two.
+    `message` explains the last two.
     """
 
     name: str
@@ -64,7 +64,7 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
 
 
 def _rows(registry: Registry) -> Iterator[_Row]:
-    """Describe every plugin; one that cannot be imported costs its own row only."""
+    """Describe every plugin; a failed import affects only its own row."""
     from kframework.config.default_plugins import ALPHA_PLUGINS
     from kframework.core.runtime.hooks import points_of
     from kframework.errors import PluginError
@@ -92,7 +92,7 @@ def _in_order(points: frozenset[str]) -> list[str]:
 
 
 def _cells(row: _Row) -> tuple[str, ...]:
-    """Name one source: the distribution of a plugin from outside, with what is wrong with it; otherwise the status."""
+    """Return one source: the distribution of an external plugin, with its problem if any; otherwise the status."""
     source = row.status if row.status in ("built-in", "not built yet") else row.distribution or row.target or NONE
     wrong = f" ({row.status})" if row.message else ""
     return row.name, source + wrong, row.reads or NONE, ", ".join(row.points) or NONE

@@ -1,6 +1,6 @@
-"""How results are printed: tables as kubectl's on stdout, JSON, YAML, names, lines; and lines beside them on stderr.
+"""Printing of results: tables like kubectl's on stdout, JSON, YAML, names, lines; and messages on stderr.
 
-Whatever a command shows goes through here, so that nothing that stands in a cluster steers the terminal.
+All output of commands goes through here, so that text from a cluster cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class DataForm(StrEnum):
 
 
 def say(kind: str, text: str) -> None:
-    """Write one line beside the data, to stderr: an `error`, a `warning`, a `notice`; a terminal gets it wrapped."""
-    # Errors may have lines; whatever else there is between words is shown.
+    """Write one message to stderr, besides the data: an `error`, a `warning`, a `notice`; wrapped on a terminal."""
+    # Errors may have several lines; other whitespace is shown.
     joined = re.sub(r"[ \t]*\n[ \t]*|  +", " ", text.strip(" \n"))
     line = f"{kind}: {visible(joined)}"
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
         line = textwrap.fill(line, width, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
-    # Looked up at every call: a progress bar stands in for stderr while it is shown.
+    # Looked up at every call: a progress bar replaces stderr while it is shown.
     sys.stderr.write(f"{line}\n")
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines to stdout, at once, as some come long before others."""
+    """Print lines to stdout, flushed at once, as some come long before others."""
     sys.stdout.writelines(f"{visible(line)}\n" for line in lines)
     sys.stdout.flush()
 
@@ -90,7 +90,7 @@ def print_data(form: DataForm, data: object) -> None:
 
 @contextmanager
 def progress_bar(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """Show how much is done, of how much, if it is to be shown and stderr is a terminal."""
+    """Show how much of the total is done, if `shown` and stderr is a terminal."""
     if not shown or not sys.stderr.isatty():
         yield lambda done, of: None
         return

@@ -1,4 +1,4 @@
-"""What the commands that run a scheduler as a process have in common: their options, and what becomes of them."""
+"""The shared options of commands that run a scheduler process, and their use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kframework.process.http.endpoints import Listener
     from kframework.process.servers import Server
 
-#: How wide the columns of a dry run's report are, all but the last.
+#: The widths of the columns of a dry run's report, except the last.
 _WIDTHS = (16, 8, 17, 24)
 
 LeaderElect = Annotated[
@@ -40,7 +40,7 @@ ResourceName = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessOptions:
-    """Which cluster is scheduled, whether with an election or as a dry run, and where the endpoints are.
+    """The options of the cluster, the leader election or dry run, and the endpoints.
 
     The options of the election have the names of the configuration's fields.
     """
@@ -128,13 +128,13 @@ class ProcessOptions:
     ] = None
 
     def election(self) -> dict[str, object]:
-        """Return what the command line says about the leader election, None where nothing."""
+        """Return the leader election settings of the command line, None for absent ones."""
         from kframework.config.models import LeaderElection
 
         return {name: getattr(self, name) for name in LeaderElection.model_fields}
 
     def listener(self) -> Listener | None:
-        """Return where the endpoints are to be; None for nowhere."""
+        """Return the listener of the endpoints; None for no endpoints."""
         from kframework.process.http.endpoints import Listener
 
         if not self.secure_port:
@@ -148,7 +148,7 @@ class ProcessOptions:
         )
 
     def _delegation(self) -> Delegation | None:
-        """Return whom to ask who may ask the endpoints; None for nobody."""
+        """Return the delegation of authorization; None if not configured."""
         from kframework.client.kube import ConnectionSettings
         from kframework.process.delegation import Delegation
 
@@ -167,13 +167,13 @@ class ProcessOptions:
         )
 
     def report(self) -> Callable[[Event], None] | None:
-        """Print the header of a dry run's report, and return what prints its lines; None if it is none."""
+        """Print the header of a dry run's report, and return the function that prints its lines; None otherwise."""
         return event_printer() if self.dry_run else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddedOptions:
-    """Whether the cluster is a fake API in this process, and how others reach it."""
+    """The options of an embedded fake API, and of access to it."""
 
     embedded: Annotated[
         bool, typer.Option("--embedded", help="Schedule on a fake API in this process, as kframework fake-api is one.")
@@ -183,7 +183,7 @@ class EmbeddedOptions:
     write_kubeconfig: WriteKubeconfig = None
 
     def refuse_alone(self, filenames: Sequence[str], controllers: str = "*") -> None:
-        """Refuse options of the embedded server where there is none."""
+        """Reject options of the embedded server without `--embedded`."""
         if not self.embedded and controllers != "*":
             raise typer.BadParameter("goes with --embedded only", param_hint="'--controllers'")
         if not self.embedded and (filenames or self.devices or self.port or self.write_kubeconfig):
@@ -201,10 +201,10 @@ def server_of(
     rights_command: str,
     controllers: str = "*",
 ) -> Server:
-    """Return the real API server, where requests are counted, or a fake one that begins with what these files hold.
+    """Return the real API server with counted requests, or a fake one with the content of these files.
 
-    `rights_command` prints the rights that the scheduler needs there; `controllers` are those of workloads in a fake
-    one.
+    `rights_command` prints the permissions that the scheduler needs there; `controllers` are workload controllers of a
+    fake server.
     """
     if embedded.embedded:
         from kframework.fake_api.embedded_server import EmbeddedServer
@@ -237,7 +237,7 @@ def _configured_kubeconfig(configuration: Configuration) -> str | None:
 
 
 def unfolded(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of the records among its parameters, each where its record stands."""
+    """Expand the records among a command's parameters to their options, in place."""
     given = inspect.signature(command, eval_str=True).parameters
     records = {
         name: parameter.annotation
@@ -259,7 +259,7 @@ def unfolded(command: Callable[..., None]) -> Callable[..., None]:
         else:
             options.append(_option(name, parameter.annotation, parameter.default))
     unfold.__annotations__ = {option.name: option.annotation for option in options}
-    unfold.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # what typer reads
+    unfold.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # read by typer
     return unfold
 
 
@@ -268,7 +268,7 @@ def _option(name: str, annotation: object, default: object) -> inspect.Parameter
 
 
 def event_printer() -> Callable[[Event], None]:
-    """Print the header of a dry run's report; return what prints its lines."""
+    """Print the header of a dry run's report; return the function that prints its lines."""
 
     def print_row(*cells: str) -> None:
         *columns, last = cells
@@ -276,7 +276,7 @@ def event_printer() -> Callable[[Event], None]:
         print_lines("  ".join([*padded, last]))
 
     def print_event(event: Event) -> None:
-        if event.series is None:  # else it was printed when it happened for the first time
+        if event.series is None:  # otherwise its first event was printed
             regarding = event.regarding
             subject = f"{regarding.kind.lower()}/{regarding.name}"
             print_row(regarding.namespace, event.type, event.reason, subject, event.note)

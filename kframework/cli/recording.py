@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kframework.scheduler.scheduler import MakeEngine
 
 
-#: In less than so many bytes four parts do not hold what each begins with and anything that came of it.
+#: The minimum size in bytes: four smaller parts would not hold their initial state and any records.
 _LEAST = 1 << 20
 
 
@@ -55,14 +55,14 @@ RecordAnnotations = Annotated[
 
 
 class Recording(NamedTuple):
-    """What a scheduler takes so that it is recorded: its engine is made by this, and these observe it."""
+    """The arguments of a recorded scheduler: its engine factory and observers."""
 
     engine: MakeEngine
     observers: list[Observer]
 
 
 def with_read_only(recorded: Recording) -> Recording:
-    """Return the same with an engine whose plugins cannot write to what they are shown."""
+    """Return the same with an engine whose plugins get read-only objects."""
     from kframework.scheduler.read_only import with_read_only_objects
 
     return recorded._replace(engine=with_read_only_objects(recorded.engine))
@@ -85,9 +85,9 @@ def recording(file: str | None, limit: int | None, annotations: Sequence[str] = 
 def recorder_to(
     file: str | None, limit: int | None, annotations: Sequence[str] = (), *, read: Sequence[str] = ()
 ) -> Iterator[Recorder | None]:
-    """Make what records into a file while inside, None if none is given; `read` are annotations that the engine reads.
+    """Open a recorder to a file while inside, None without a file; `read` are annotations that the engine reads.
 
-    Of annotations those go in that do so by themselves, those that are read, and `annotations`.
+    Recorded annotations are the standard ones, those in `read`, and `annotations`.
     """
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`kframework replay`: decide again what was recorded, by the same configuration or by another one."""
+"""`kframework replay`: repeat recorded decisions, with the same configuration or another one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WIDE_HEADERS = (
     "MESSAGE",
 )  # fmt: skip
 
-#: The fields of a decision that JSON shows: what was decided, without what was measured.
+#: The fields of a decision in JSON: the outcome, without measurements.
 _DECIDED = (
     "result",
     "node",
@@ -103,7 +103,7 @@ def _say_maker(recorded: Recorded) -> None:
 
 
 def _replay(recorded: Recorded, config: str | None, plugins: Sequence[type[Plugin]]) -> ReplayResult:
-    """Replay strictly, or attempt by attempt where there is another configuration or the beginning is missing."""
+    """Replay strictly, or attempt by attempt with another configuration or if the beginning is missing."""
     from kframework.core.runtime.registry import Registry
     from kframework.observe.recording.engines import kind_of_recording
     from kframework.observe.recording.reconsider import reconsider
@@ -155,7 +155,7 @@ def _print(result: ReplayResult, output: WideForm | None) -> None:
 
 
 def _print_engine_records(differences: Sequence[DecisionDiff], result: ReplayResult, output: WideForm | None) -> None:
-    """Print what differs in an engine's own records, such as sessions; consecutive ones share a row."""
+    """Print the differences in an engine's own records, such as sessions; consecutive ones share a row."""
     record, subject = differences[0].record.upper(), differences[0].subject_kind.upper()
     if output is WideForm.WIDE:
         rows = [(str(diff.name), _time(diff), *_row(diff)) for diff in differences]
@@ -177,7 +177,7 @@ def _document(diff: DecisionDiff) -> dict[str, object]:
 
 
 def _decided(decision: object) -> object:
-    """Return what JSON shows of a decision; an engine's own as it is."""
+    """Return a decision's fields for JSON; an engine's own record unchanged."""
     from kframework.core.cycle.records import Decision
 
     return {field: getattr(decision, field) for field in _DECIDED} if isinstance(decision, Decision) else decision
@@ -230,8 +230,8 @@ def _merge_consecutive(differences: Sequence[DecisionDiff], result: ReplayResult
 
 
 def _summarise(result: ReplayResult, config: str | None) -> None:
-    """Print in the last line what was decided again, and how many decisions differ in which way."""
-    sys.stdout.flush()  # so that the last line comes last where both streams go to one place
+    """Print the number of repeated decisions and of differences by kind, as the last line."""
+    sys.stdout.flush()  # so that the summary is last if both streams have one destination
     if result.cut_off:
         say("notice", "the recording ends in the middle: its writer was stopped, or is still at work")
     by = "the recorded configuration" if config is None else config

@@ -108,7 +108,7 @@ def command(
 
 @contextmanager
 def obeying_early_signals() -> Iterator[None]:
-    """End in good order when SIGTERM comes before there is a process that obeys it, or after it has ended."""
+    """Exit cleanly on a SIGTERM before the process handles signals, or after it has ended."""
     ended = SystemExit(0)
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -132,7 +132,7 @@ def overriding(
     client: Mapping[str, object] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Configuration:
-    """Return the configuration with what options say in place of what it says."""
+    """Return the configuration with the given options overriding its own."""
     from kframework.config.load import overridden
 
     return overridden(
@@ -154,7 +154,7 @@ def schedule(
     verbosity: int = 0,
     dev: bool = False,
 ) -> None:
-    """Schedule until a signal tells to stop."""
+    """Schedule until a signal."""
     from kframework.clock import SystemClock
     from kframework.core.runtime.registry import Registry
     from kframework.process.process import Process
@@ -223,10 +223,10 @@ def run(
 ) -> None:
     """Schedule the pods of a cluster until SIGTERM or SIGINT, as `kframework run` does with the options of these names.
 
-    `config` is a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` beside the
-    installed ones; without it the default profile has them wherever they can run. All else that the command has an
-    option for stands in the configuration too. Call it in the main thread: it blocks, and it writes the log to stderr.
-    Raises ConfigError for what cannot be used, LeadershipLost when another scheduler may lead.
+    `config` is a KubeSchedulerConfiguration: a file, or its content as a mapping. It can name `plugins` in addition to
+    installed ones; without it the default profile has them at all their points. All other options of the command are in
+    the configuration too. Call it in the main thread: it blocks, and it writes the log to stderr. Raises ConfigError
+    for unusable settings, LeadershipLost when another scheduler may lead.
     """
     if not embedded and (filenames or devices or port or write_kubeconfig):
         raise ValueError("filenames, devices, port and write_kubeconfig go with embedded=True")

@@ -1,4 +1,4 @@
-"""`kframework simulate`: schedule the pods of cluster files on virtual time, and say where each one went."""
+"""`kframework simulate`: schedule the pods of cluster files on virtual time, and show their nodes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kframework.scheduler.extenders import Extenders
     from kframework.scheduler.scheduler import MakeEngine
 
-#: Plugins are timed in about so many attempts for a report.
+#: The approximate number of attempts with timed plugins for a report.
 _TIMED = 5_000
 
 
@@ -97,7 +97,7 @@ def command(
         observers: list[Observer] = [] if tracing is None else [tracing]
         if verbosity:
             observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
-        # Opened at once, so that a simulation is not in vain that could not be written down.
+        # Opened first, so that no simulation runs whose report cannot be written.
         page = closing.enter_context(open(report, "w", encoding="utf-8")) if report is not None else None
         recorded = closing.enter_context(recording(record, record_limit, record_annotations))
         if dev:
@@ -142,9 +142,9 @@ def _watch(
 
 
 def _with_debugger(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
-    """Return what makes the same engine, and opens Python's debugger where one of its plugins raises.
+    """Return a factory of the same engine that opens Python's debugger if one of its plugins raises.
 
-    After `c` the simulation goes on, after `q` every fault raises BdbQuit.
+    After `c` the simulation continues, after `q` every fault raises BdbQuit.
     """
     import pdb
     from bdb import BdbQuit

@@ -1,4 +1,4 @@
-"""Tracing, as the commands that schedule have it: by the configuration, and of a simulation into a file."""
+"""Tracing of the commands that schedule: by the configuration, and of a simulation into a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
     from kframework.observe.tracing.spans import Tracing
 
-#: What stands for stderr in place of a file.
+#: The file name that means stderr.
 CONSOLE = "-"
 
 Trace = Annotated[
@@ -23,7 +23,7 @@ Trace = Annotated[
 
 @contextmanager
 def traced(configuration: Configuration, seed: int | None = None) -> Iterator[Tracing | None]:
-    """Trace inside as the configuration says; the ids follow from the seed, if there is one."""
+    """Trace inside as configured; the ids are derived from the seed, if there is one."""
     options = configuration.options.tracing
     if options.exporter == "none":
         yield None
@@ -40,7 +40,7 @@ def traced(configuration: Configuration, seed: int | None = None) -> Iterator[Tr
 
 @contextmanager
 def traced_to(trace: str | None, configuration: Configuration) -> Iterator[Tracing | None]:
-    """Trace a simulation into a file, every attempt unless the configuration says less; without one as it says."""
+    """Trace a simulation into a file, every attempt unless configured otherwise; without a file as configured."""
     seed = configuration.options.seed
     with ExitStack() as closing:
         if trace is None:

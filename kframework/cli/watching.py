@@ -1,4 +1,4 @@
-"""`simulate --watch`: simulates again whenever something that it reads has changed, and shows what moved."""
+"""`simulate --watch`: simulate again whenever an input has changed, and show which pods moved."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EVERY = 200
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """What is watched: files, and folders of which all files count that end like this."""
+    """The watched files, and watched folders with the endings of files in them."""
 
     files: frozenset[Path]
     folders: Mapping[Path, tuple[str, ...]]
@@ -38,7 +38,7 @@ class Watched(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> list[Path]:
-        """Every folder in which something may change; it is there, and does not stand for those below it."""
+        """Every existing folder in which something may change, not including subfolders."""
         below = {Path(place) for folder in self.folders for place, _, _ in os.walk(folder)}
         return sorted(below.union(file.parent for file in self.files if file.parent.is_dir()))
 
@@ -57,7 +57,7 @@ def watched(read: Iterable[str], plugins: Iterable[str]) -> Watched:
 
 
 def _code(plugins: Iterable[str]) -> Iterator[Path]:
-    """Find the modules and packages of plugins, without importing any."""
+    """Find the modules and packages of plugins, without importing them."""
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib", "stdlib")]
     offers = (offer for distribution in distributions() for offer in distribution.entry_points)
     modules = {offer.module for offer in offers if offer.group.startswith("kframework.")}
@@ -90,7 +90,7 @@ def watch(arguments: Sequence[str], watched: Watched) -> NoReturn:
 
 
 def changes(watched: Watched) -> Iterator[set[Path]]:
-    """Yield what has changed, whenever something has; and nothing as soon as no change is missed any more."""
+    """Yield the changed files after each change; yield an empty set as soon as watching has begun."""
     quiet = True
     for changed in watchfiles.watch(
         *watched.places,
@@ -105,11 +105,11 @@ def changes(watched: Watched) -> Iterator[set[Path]]:
 
 
 def simulate_again(arguments: Sequence[str], before: Mapping[str, Outcome] | None) -> Mapping[str, Outcome] | None:
-    """Simulate in a process of its own, which imports plugins anew, and show where pods went, or what moved.
+    """Simulate in a separate process, which imports plugins again, and show the nodes of pods, or what moved.
 
-    Returns the outcomes by pod; those of `before` where the simulation failed, which says itself why.
+    Returns the outcomes by pod; those of `before` if the simulation failed, which reports the reason itself.
     """
-    # -P: the console script does not look for modules in the folder at hand either.
+    # -P: the console script does not import from the current folder either.
     command = [sys.executable, "-P", "-m", "kframework", *arguments, "--output", "json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if done.returncode:

@@ -1,6 +1,6 @@
-"""Decoding the args of plugins: each plugin's own Args, and what those of kube-scheduler's plugins have besides.
+"""Decoding of plugin args by each plugin's Args model, with additional rules for kube-scheduler's plugins.
 
-As in kube-scheduler, decoding fills in defaults, and the rules of the Args then say what breaks them.
+As in kube-scheduler, decoding fills in defaults, and then the rules of the Args are checked.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kframework.objects.problem import Problem, shown
 class ApiArgs(PluginArgs, ApiModel):
     """The Args of a plugin of kube-scheduler: a kind of `kubescheduler.config.k8s.io`, checked by its rules."""
 
-    #: Whether the rules hold for the args of a plugin that is not enabled, too.
+    #: Whether the args of a plugin that is not enabled are checked too.
     checked_when_disabled: ClassVar[bool] = True
 
     def problems(self) -> Iterator[Problem]:
-        """List what breaks kube-scheduler's rules, in its words."""
+        """Yield the violations of kube-scheduler's rules, in its words."""
         return iter(())
 
 

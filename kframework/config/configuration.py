@@ -23,7 +23,7 @@ _NOT_POSITIVE = "must be greater than zero"
 
 
 class Tracing(ApiModel):
-    """Where traces go, and how many of a million scheduling attempts are traced."""
+    """The destination of traces, and how many of a million scheduling attempts are traced."""
 
     exporter: Literal["none", "console", "otlp"] = "none"
     """`console` writes spans to stderr, `otlp` sends them to `endpoint`."""
@@ -34,7 +34,7 @@ class Tracing(ApiModel):
 
 
 class HookTimeouts(ApiModel):
-    """How long plugins may take where they may wait, in seconds: for a hook, for one fetch of a source."""
+    """Time limits of plugins in hooks that may wait, and of one fetch of a source, in seconds."""
 
     start: Duration = Duration(30)
     """A plugin may have to load what it works with. A process that says after this why it ends is started again."""
@@ -51,7 +51,7 @@ class HookTimeouts(ApiModel):
 
 
 class Options(ApiModel):
-    """What kube-scheduler's file has no field for."""
+    """Options that kube-scheduler's file has no field for."""
 
     seed: Int64 = 0
     """Where every random choice starts."""
@@ -72,7 +72,7 @@ class Options(ApiModel):
         return value(self.layer_memory)
 
     def problems(self) -> Iterator[Problem]:
-        """List what is out of range."""
+        """Yield the options that are out of range."""
         try:
             if self.layer_memory_bytes < 0:
                 yield invalid(("layerMemory",), self.layer_memory, "must be non-negative")
@@ -94,7 +94,7 @@ _GROUP = API_VERSION.partition("/")[0]
 
 @dataclass(frozen=True)
 class RawArgs:
-    """The args of a plugin as they stand in the file: only the plugin's own Args understand them."""
+    """The args of a plugin as written in the file, to be decoded by the plugin's Args."""
 
     value: Mapping[str, Json]
     place: Place = field(compare=False, repr=False)
@@ -102,9 +102,9 @@ class RawArgs:
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile: `plugins` with the default set merged in, `args` of the plugins that are given any.
+    """A profile: `plugins` with the default set merged in, `args` of the plugins that have any.
 
-    `place` is where the profile stands in the file. `percentage_of_nodes_to_score` None leaves it to the settings.
+    `place` is the profile's position in the file. `percentage_of_nodes_to_score` None uses the global setting.
     """
 
     scheduler_name: str
@@ -114,15 +114,15 @@ class Profile:
     place: Place = field(compare=False, repr=False)
 
     def raw_args(self, plugin_name: str) -> RawArgs:
-        """Return the args of a plugin as they stand in the file, none if it has none there."""
+        """Return the args of a plugin as written in the file, empty if there are none."""
         return self.args.get(plugin_name) or RawArgs({}, self.place / "pluginConfig" / plugin_name)
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """All that a configuration file says.
+    """The content of a configuration file.
 
-    `settings` is the KubeSchedulerConfiguration without its profiles, `options` our own document. `warnings` are
+    `settings` is the KubeSchedulerConfiguration without its profiles, `options` kframework's document. `warnings` are
     lines for the user, each with its place.
     """
 
@@ -133,7 +133,7 @@ class Configuration:
 
 
 def named_at(profile: Profile, key: str, verb: Literal["enabled", "disabled"], name: str) -> Iterator[Place]:
-    """List where the file names a plugin under a key, `multi_point` or a point; nowhere for one of the default set."""
+    """Yield the places where the file names a plugin under a key, `multi_point` or a point; none for defaults."""
     entries = profile.place / "plugins" / camel(key) / verb
     for index, entry in enumerate(entries.value if isinstance(entries.value, list) else ()):
         if isinstance(entry, dict) and entry.get("name") == name:

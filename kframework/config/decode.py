@@ -33,7 +33,7 @@ from kframework.objects.problem import FieldPath, Problem, required, shown
 
 
 def in_schema(**keywords: JsonValue) -> FieldInfo:
-    """Say in the JSON Schema of a field what a rule checks that speaks in kube-scheduler's words."""
+    """Return a field whose JSON Schema contains the rule that a validator checks in kube-scheduler's words."""
     said: FieldInfo = Field(json_schema_extra=keywords)
     return said
 
@@ -73,7 +73,7 @@ Base64 = Annotated[
     in_schema(pattern="^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?$"),
 ]
 
-#: Marks a field whose default also stands in for Go's zero value: an empty text or list, 0, `0s`.
+#: Marks a field whose default also replaces Go's zero value: an empty text or list, 0, `0s`.
 ZERO_IS_DEFAULT = AfterValidator(_default_when_zero)
 
 
@@ -103,10 +103,10 @@ def field_names(model: type[BaseModel]) -> list[str]:
 
 
 class ApiObject:
-    """Marks a field that holds a Kubernetes object, such as a node affinity, as a struct of `kframework.objects`."""
+    """A marker of fields that hold a Kubernetes object, such as a node affinity, as a `kframework.objects` struct."""
 
     def __get_pydantic_core_schema__(self, source: type[msgspec.Struct], handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Let the field take the object as written in a file, and the struct from code."""
+        """Accept the object as written in a file, and the struct from code."""
         return core_schema.no_info_before_validator_function(
             partial(_read_object, source),
             core_schema.is_instance_schema(source),
@@ -158,7 +158,7 @@ def _steps(where: str) -> FieldPath:
 # -- models ------------------------------------------------------------------------------------------------------------
 
 
-#: What pydantic calls a wrong type, and what was wanted there.
+#: The expected types in messages, by pydantic's error type.
 _WANTED = {
     "bool_type": "true or false",
     "dict_type": "a mapping",
@@ -173,7 +173,7 @@ _WANTED = {
 
 
 def decode(model: type[M], data: Json, place: Place) -> M:
-    """Make a model of what stands at a place; everything wrong with it is reported together."""
+    """Decode the value at a place into a model; all errors in it are reported together."""
     try:
         return model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as cause:
@@ -200,7 +200,7 @@ def _problems(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Problem]
 
 
 def _siblings(model: type[BaseModel], path: FieldPath) -> list[str]:
-    """Return the fields that may stand where the last step of the path stands."""
+    """Return the fields that are allowed at the last step of the path."""
     models = [model]
     for step in path[:-1]:
         if isinstance(step, str):

@@ -1,6 +1,6 @@
-"""The plugins of kube-scheduler 1.36: the default set and its weights, what alpha gates hide, what is no more.
+"""The plugins of kube-scheduler 1.36: the default set with weights, those behind alpha gates, and removed ones.
 
-Which points they extend and which Args they have is for the plugins themselves to say.
+Their extension points and Args are defined by the plugins themselves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WEIGHTS = {
     "NodeDeclaredFeatures": 0,
 }
 
-#: What an absent `plugins` block means: one `multiPoint` list.
+#: The plugins of an absent `plugins` block: one `multiPoint` list.
 DEFAULT_PLUGINS = Plugins(
     multi_point=PluginSet(enabled=tuple(PluginEntry(name=name, weight=weight) for name, weight in _WEIGHTS.items()))
 )

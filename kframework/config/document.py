@@ -1,4 +1,4 @@
-"""YAML (or JSON) documents that remember on which line everything stands."""
+"""YAML (or JSON) documents that record the line of every value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kframework.config.problems import raise_all
 from kframework.errors import ConfigError
 from kframework.objects.problem import FieldPath, Problem, format_path
 
-#: What a document holds: JSON's values.
+#: The values of a document, as in JSON.
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 STDIN = "-"
@@ -38,7 +38,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Place:
-    """A path in a document: where a value stands, or would stand if it were written."""
+    """A path in a document, to a value that is or could be written there."""
 
     document: Document = field(repr=False)
     path: FieldPath = ()
@@ -56,7 +56,7 @@ class Place:
 
     @property
     def value(self) -> Json:
-        """The value that is written here; None where there is none."""
+        """The value at this place; None if there is none."""
         value = self.document.data
         for step in self.path:
             if isinstance(value, dict) and isinstance(step, str):
@@ -68,7 +68,7 @@ class Place:
         return value
 
     def error(self, problem: Problem) -> ConfigError:
-        """Return the error that reports a problem found at or below this place."""
+        """Return the ConfigError for a problem found at or below this place."""
         at = Place(self.document, (*self.path, *problem.path))
         return ConfigError(
             problem.message, file=self.document.file, line=at.line, path=format_path(at.path), nearest=problem.nearest

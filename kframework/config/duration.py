@@ -13,7 +13,7 @@ _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10
 _PART = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>[^0-9.]*)")
 _LARGEST = 2**63 - 1
 
-#: What can be said of a duration without a look at how long it is.
+#: The syntax of a duration, regardless of its length.
 _PATTERN = rf"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(_UNITS)}))+)$"
 
 
@@ -22,7 +22,7 @@ class Duration(float):
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Read Go's notation; a ValueError says what is wrong with the text, in Go's words."""
+        """Parse Go's notation; a ValueError explains invalid text in Go's words."""
         sign = -1 if text.startswith("-") else 1
         digits = text.removeprefix("-") if sign < 0 else text.removeprefix("+")
         return cls(sign * _nanoseconds(digits, text) / 10**9)
@@ -47,7 +47,7 @@ class Duration(float):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Let a model's field take Go's text from a file, and a Duration from code."""
+        """Accept Go's text from a file, and a Duration from code."""
         return core_schema.no_info_plain_validator_function(
             cls._validate, serialization=core_schema.plain_serializer_function_ser_schema(str)
         )

@@ -67,7 +67,7 @@ class ExtensionPoints:
 def expand_all(
     configuration: Configuration, points_of: PointsOf, known: Collection[str] = ()
 ) -> tuple[ExtensionPoints, ...]:
-    """Expand every profile, and see that all have the same queue sort; see `expand`."""
+    """Expand every profile, and check that all have the same queue sort; see `expand`."""
     errors: list[ConfigError] = []
     expanded: list[ExtensionPoints] = []
     for profile in configuration.profiles:
@@ -114,7 +114,7 @@ class _Expansion:
         return ExtensionPoints(order, {name: weights[name] for name in order["score"]})
 
     def _implemented(self, name: str) -> frozenset[str] | None:
-        """Return the points of a plugin, None when nobody knows it."""
+        """Return the points of a plugin, None for an unknown name."""
         if name not in self._points:
             try:
                 self._points[name] = self._points_of(name)
@@ -126,7 +126,7 @@ class _Expansion:
         return point in (self._implemented(name) or ())
 
     def _key_errors(self, point: str) -> list[ConfigError]:
-        """Report plugins of a specific key that do not exist, do not implement the point or stand there twice."""
+        """Return errors for unknown plugins under a key, those that do not implement the point, and duplicates."""
         errors = []
         seen: set[str] = set()
         for entry in self._plugins.key(point).enabled:
@@ -141,7 +141,7 @@ class _Expansion:
         return errors
 
     def _multi_point_errors(self) -> list[ConfigError]:
-        """Report, at the first point where kube-scheduler would see it, what is unknown or would run twice."""
+        """Return errors for unknown and duplicate plugins, at the first point where kube-scheduler would find them."""
         open_points = [point for point in _EXPANDED if _ALL not in self._disabled(point)]
         names = [entry.name for entry in self._plugins.multi_point.enabled]
         errors = []
@@ -161,7 +161,7 @@ class _Expansion:
         if _ALL in disabled:
             return tuple(specific)
         everywhere = [entry.name for entry in self._plugins.multi_point.enabled]
-        # A name that the key disables is not looked for in `multi_point`, even where the key enables it too.
+        # A name that the key disables is not taken from `multi_point`, even if the key enables it too.
         overriding = [name for name in specific if name in everywhere and name not in disabled]
         expanded = [name for name in everywhere if self._is_expanded(name, point)]
         rest = [name for name in specific if name not in overriding]
@@ -189,7 +189,7 @@ class _Expansion:
         return [place.error(Problem(("plugins", camel(key)), message)) for key, kept, message in rules if not kept]
 
     def _weights(self) -> dict[str, int]:
-        """Weigh every plugin that can score, even where it is disabled; the `score` key beats `multiPoint`."""
+        """Return the weight of every plugin that can score, even if disabled; `score` overrides `multiPoint`."""
         weights: dict[str, int] = {}
         entries: tuple[PluginEntry, ...] = (*self._plugins.score.enabled, *self._plugins.multi_point.enabled)
         for entry in entries:
@@ -207,7 +207,7 @@ class _Expansion:
         return self._error(key, name, f'plugin "{name}" already registered as "{_interface(point)}"')
 
     def _error(self, key: str, name: str, message: str, hint: str | None = None) -> ConfigError:
-        """Report something at the last place where the file enables a plugin under a key; at the key if nowhere."""
+        """Return an error at the last place where the file enables a plugin under a key; else at the key."""
         places = [self._profile.place / "plugins" / camel(key), *named_at(self._profile, key, "enabled", name)]
         return places[-1].error(Problem((), message, hint))
 

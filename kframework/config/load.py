@@ -1,4 +1,4 @@
-"""Reading a configuration: documents by kind, decoding, defaults, validation; and what a command line says instead."""
+"""Loading of a configuration: documents by kind, decoding, defaults, validation, and command-line overrides."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from kframework.errors import ConfigError, nearest
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.problem import FieldPath, Problem, duplicate, invalid, required
 
-#: Versions of the configuration that are no more, and which Kubernetes removed them.
+#: Removed versions of the configuration, with the Kubernetes version that removed them.
 _REMOVED_VERSIONS = {
     "kubescheduler.config.k8s.io/v1beta1": "1.23",
     "kubescheduler.config.k8s.io/v1beta2": "1.28",
     "kubescheduler.config.k8s.io/v1beta3": "1.29",
 }
 
-#: What v1.23 left behind: predicates and priorities.
+#: The kind that v1.23 removed: predicates and priorities.
 _POLICY = "Policy"
 
 #: The kinds of a file's documents, and the version of each.
@@ -46,14 +46,14 @@ KINDS: Mapping[str, str] = {KIND: API_VERSION, OPTIONS_KIND: OPTIONS_API_VERSION
 #: The plugin that leaves resources to extenders.
 _FIT = "NodeResourcesFit"
 
-#: Where what is in no file stands.
+#: The place of values that are in no file.
 _NOTHING = Document(None, {}, {}).at()
 
 
 def load_configuration(source: str | Path | Mapping[str, object]) -> Configuration:
-    """Load a configuration from a YAML or JSON file, from standard input when `source` is `-`, or from a mapping.
+    """Load a configuration from a YAML or JSON file, from standard input if `source` is `-`, or from a mapping.
 
-    Raises ConfigError, or ConfigErrors when several things are wrong.
+    Raises ConfigError, or ConfigErrors for several errors.
     """
     if isinstance(source, Mapping):
         return _of_documents([Document(None, cast("Json", source), {})], None)
@@ -73,7 +73,7 @@ def _of_documents(parsed: Sequence[Document], file: str | None) -> Configuration
 
 
 def default_configuration() -> Configuration:
-    """Return the configuration that holds without a file."""
+    """Return the configuration without a file."""
     return _configuration(_NOTHING, _NOTHING)
 
 
@@ -84,9 +84,9 @@ def overridden(
     client_connection: Mapping[str, object],
     options: Mapping[str, object],
 ) -> Configuration:
-    """Return the configuration with these fields in place of its own, by name; None leaves a field as it is.
+    """Return the configuration with these fields replaced, by name; None leaves a field unchanged.
 
-    Raises ConfigError, or ConfigErrors when several things are wrong.
+    Raises ConfigError, or ConfigErrors for several errors.
     """
     settings = configuration.settings.model_copy(
         update={
@@ -168,7 +168,7 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
 
 
 def options_of(document: Place) -> Options:
-    """Read the options of our own from a document; ConfigError, or ConfigErrors when several things are wrong."""
+    """Decode kframework's options from a document; ConfigError, or ConfigErrors for several errors."""
     _kind(document)
     return _options(document)
 
@@ -193,7 +193,7 @@ def _named(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]:
 
 
 def _profile(block: ProfileBlock, place: Place) -> Profile:
-    """Merge the default plugins in; the args stay as they are written."""
+    """Return the profile with the default plugins merged in; the args stay as written."""
     args = {
         entry.name: RawArgs(entry.args or {}, place / "pluginConfig" / index / "args")
         for index, entry in enumerate(block.plugin_config)
@@ -203,7 +203,7 @@ def _profile(block: ProfileBlock, place: Place) -> Profile:
 
 
 def _without_managed_resources(profile: Profile, settings: Settings) -> Profile:
-    """Let NodeResourcesFit ignore what extenders manage with `ignoredByScheduler`."""
+    """Make NodeResourcesFit ignore resources that extenders manage with `ignoredByScheduler`."""
     managed = [resource for extender in settings.extenders for resource in extender.managed_resources]
     ignored: list[Json] = [resource.name for resource in managed if resource.ignored_by_scheduler]
     if not ignored:
@@ -217,7 +217,7 @@ def _without_managed_resources(profile: Profile, settings: Settings) -> Profile:
 
 
 def _notices(profile: Profile) -> Iterator[ConfigError]:
-    """Name what a profile says to no effect."""
+    """Yield notices for parts of a profile that have no effect."""
     for key in PLACEMENT_POINTS:
         if profile.plugins.key(key).enabled:
             message = "is alpha in kube-scheduler and not used here"
@@ -233,7 +233,7 @@ _JITTER_FACTOR = 1.2
 
 
 def settings_problems(settings: Settings) -> Iterator[Problem]:
-    """List what is wrong outside the profiles."""
+    """Yield the problems outside the profiles."""
     burst = settings.client_connection.burst
     if burst < 0:
         yield invalid(("clientConnection", "burst"), burst, "must be non-negative")
@@ -301,7 +301,7 @@ def _is_extended_resource(name: str) -> bool:
 
 
 def profile_problems(profiles: Sequence[Profile], blocks: Sequence[ProfileBlock]) -> Iterator[Problem]:
-    """List what is wrong with the profiles, each by itself and together; `blocks` are the same as written."""
+    """Yield the problems of the profiles, individually and together; `blocks` are the same as written."""
     names = [profile.scheduler_name for profile in profiles]
     for index, (profile, written) in enumerate(zip(profiles, blocks, strict=True)):
         path: FieldPath = ("profiles", index)
@@ -314,7 +314,7 @@ def profile_problems(profiles: Sequence[Profile], blocks: Sequence[ProfileBlock]
             for at, entry in enumerate(profile.plugins.key(point).enabled):
                 if entry.name in REMOVED_PLUGINS:
                     yield _removed((*path, "plugins", camel(point), "enabled", at), entry.name)
-        # A negative weight would turn a score round; kube-scheduler lets it pass.
+        # A negative weight would invert a score; kube-scheduler accepts it.
         for key, plugins in written.plugins.sets().items():
             for at, entry in enumerate(plugins.enabled):
                 if entry.weight < 0:

@@ -1,7 +1,7 @@
 """The blocks of a KubeSchedulerConfiguration (`kubescheduler.config.k8s.io/v1`) as written, with their defaults.
 
-Numbers are in the units that the field names say, durations in seconds. Where Go's zero value means "not given"
-(an empty text, `0s`), the default takes its place, as in kube-scheduler.
+Numbers are in the units of the field names, durations in seconds. If Go's zero value means "not given" (an empty text,
+`0s`), the default replaces it, as in kube-scheduler.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Percentage = Annotated[Int32, in_schema(minimum=0, maximum=100)]
 
 
 class LeaderElection(ApiModel):
-    """How one of several schedulers is made the active one."""
+    """The settings of leader election between several schedulers."""
 
     leader_elect: Bool = True
     """Whether to schedule only while holding the Lease."""
@@ -68,7 +68,7 @@ class LeaderElection(ApiModel):
 
 
 class ClientConnection(ApiModel):
-    """How to talk to the API server; a negative `qps` lifts the limit."""
+    """The settings of connections to the API server; a negative `qps` lifts the limit."""
 
     kubeconfig: str = ""
     """The kubeconfig file; without one, what the command line or the cluster around the scheduler says."""
@@ -92,7 +92,7 @@ class PluginEntry(ApiModel):
 
 
 class PluginSet(ApiModel):
-    """What one extension point enables and disables; `*` under `disabled` means every default plugin."""
+    """The enabled and disabled plugins of one extension point; `*` under `disabled` means every default plugin."""
 
     enabled: tuple[Annotated[PluginEntry, in_schema(properties={"weight": {"minimum": 0}})], ...] = ()
     """What runs behind the default plugins, or in the place of a default one of the same name."""
@@ -144,12 +144,12 @@ class Plugins(ApiModel):
         return {key: getattr(self, key) for key in Plugins.model_fields}
 
     def enabled_names(self) -> tuple[str, ...]:
-        """Return the names enabled under any key, sorted: the plugins of which an instance is made."""
+        """Return the names enabled under any key, sorted: the plugins to instantiate."""
         return tuple(sorted({entry.name for plugins in self.sets().values() for entry in plugins.enabled}))
 
 
 class PluginConfigEntry(ApiModel):
-    """The arguments of one plugin as written; which model they have is for the plugin to say."""
+    """The arguments of one plugin as written; the plugin defines their model."""
 
     name: str = ""
     """The plugin whose args these are."""
@@ -230,12 +230,12 @@ class Extender(ApiModel):
 
     @property
     def address(self) -> str:
-        """`url_prefix` as it may be shown: a password in it is withheld."""
+        """`url_prefix` without its password, for messages."""
         return without_password(self.url_prefix)
 
 
 def without_password(url: str) -> str:
-    """Withhold the password in a URL, as Go does where it shows one."""
+    """Replace the password in a URL, as Go does in messages."""
     return re.sub(r"(://[^/@:]*:)[^/@]*@", r"\1xxxxx@", url)
 
 

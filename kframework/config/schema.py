@@ -1,7 +1,6 @@
 """The JSON Schema of a configuration file, for editors: both documents, with the args of every plugin.
 
-It says what can be said of a value by itself. What holds between values, such as a name that may stand only once, is
-left to loading.
+It covers rules about single values. Rules between values, such as unique names, are checked at loading.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _DOCUMENTS: Mapping[str, type[BaseModel]] = {KIND: KubeSchedulerConfiguration, O
 def configuration_schema(plugins: Mapping[str, type[Plugin]]) -> JsonSchemaValue:
     """Return the JSON Schema (draft 2020-12) of each document of a configuration file, with these plugins' args.
 
-    Args of a plugin that is none of these may be anything.
+    Args of other plugins may be anything.
     """
     args = {name: plugin.Args for name, plugin in plugins.items()}
     models = dict.fromkeys([*_DOCUMENTS.values(), *args.values()])
@@ -53,7 +52,7 @@ def configuration_schema(plugins: Mapping[str, type[Plugin]]) -> JsonSchemaValue
     )
     used = json.dumps(definitions)
     models_of_args = [name for name in name_of.values() if name not in definitions]
-    # A model of args may lead back to itself, or be a part of another one's.
+    # A model of args may be recursive, or part of another one.
     definitions |= {name: found[name] for name in models_of_args if json.dumps(_REF.format(model=name)) in used}
     return {
         "$schema": _DIALECT,
@@ -79,7 +78,7 @@ def _document(model: JsonSchemaValue, kind: str) -> JsonSchemaValue:
 def _by_plugin(
     entry: JsonSchemaValue, args: Mapping[str, JsonSchemaValue], descriptions: Mapping[str, str]
 ) -> JsonSchemaValue:
-    """Return the schema of an entry of `pluginConfig` whose args are those of the plugin that it names."""
+    """Return the schema of an entry of `pluginConfig`, with the args of the plugin that it names."""
     cases = []
     for name, schema in args.items():
         given: JsonSchemaValue = {"description": descriptions.get(name, ""), **schema}
@@ -112,11 +111,11 @@ class _Generator(GenerateJsonSchema):
         return False
 
     def handle_invalid_for_json_schema(self, schema: object, error_info: str) -> JsonSchemaValue:
-        """Let anything stand where only Python knows what may."""
+        """Allow anything for types that only Python can check."""
         return {}
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Take null for a field that is not given, where a model does."""
+        """Allow null for an absent field, if the model does."""
         described = super().model_schema(schema)
         model, properties = schema["cls"], described.get("properties", {})
         texts = _docstrings(model)
@@ -149,7 +148,7 @@ def _docstrings(model: type[BaseModel]) -> Mapping[str, str]:
             continue
         try:
             (definition,) = ast.parse(dedent(inspect.getsource(each))).body
-        except (OSError, TypeError):  # it has no source, as where it was created at run time
+        except (OSError, TypeError):  # no source, e.g. a class created at run time
             continue
         assert isinstance(definition, ast.ClassDef)
         for field, below in pairwise(definition.body):
@@ -160,7 +159,7 @@ def _docstrings(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def _object(described: JsonSchemaValue, parts: Mapping[str, JsonSchemaValue]) -> JsonSchemaValue:
-    """Write out what msgspec says of an object, as strict and as lenient with null as such objects are read."""
+    """Write out msgspec's schema of an object, as strict and as lenient with null as the decoder is."""
     if "$ref" in described:
         part = parts[described["$ref"].removeprefix(_REF.format(model=""))]
         return _object({**part, **{key: value for key, value in described.items() if key != "$ref"}}, parts)

@@ -14,7 +14,7 @@ from kframework.framework.plugin import PluginArgs
 
 _Block = dict[str, Json]
 
-#: The Args of kube-scheduler's plugins, by plugin: their defaults are shown. Other plugins' args stay as written.
+#: The Args of kube-scheduler's plugins, by plugin, shown with defaults. Other plugins' args stay as written.
 ApiArgsByPlugin = Mapping[str, type[ApiArgs]]
 
 
@@ -31,7 +31,7 @@ def effective(configuration: Configuration, models: ApiArgsByPlugin) -> dict[str
 
 
 def effective_options(configuration: Configuration) -> dict[str, Json] | None:
-    """Return the KFrameworkConfiguration; None when everything in it is at its default."""
+    """Return the KFrameworkConfiguration; None if everything in it is at its default."""
     if configuration.options == Options():
         return None
     options = configuration.options.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -39,9 +39,9 @@ def effective_options(configuration: Configuration) -> dict[str, Json] | None:
 
 
 def effective_yaml(configuration: Configuration, models: ApiArgsByPlugin) -> str:
-    """Return the effective configuration as YAML: the scheduler's document, and ours if it says anything."""
+    """Return the effective configuration as YAML: the scheduler's document, and kframework's unless it is empty."""
     documents = [effective(configuration, models), effective_options(configuration)]
-    # libyaml's emitter, as PyYAML's own writes a NEL (U+0085) as it is, which reads back as a space.
+    # libyaml's emitter, as PyYAML's own writes a NEL (U+0085) unescaped, which reads back as a space.
     return yaml.dump_all(
         [document for document in documents if document is not None], Dumper=yaml.CSafeDumper, allow_unicode=True
     )

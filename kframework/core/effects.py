@@ -1,4 +1,4 @@
-"""What an engine has done outside: bindings, statuses, events, evictions."""
+"""Side effects of an engine outside its tables: bindings, status patches, events, evictions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class PodEvent(msgspec.Struct, frozen=True):
-    """What is to be told about a pod on behalf of a profile, as an Event of Kubernetes.
+    """A Kubernetes Event about a pod, recorded on behalf of a profile.
 
-    `related` is the other pod that it is about, as the preemptor of a victim.
+    `related` is the other pod involved, such as the preemptor of a victim.
     """
 
     profile: str
@@ -34,19 +34,19 @@ class PodEvent(msgspec.Struct, frozen=True):
 
 
 def bound_note(pod: PodInfo, node_name: str) -> str:
-    """Say that a pod is bound."""
+    """Return the note that a pod is bound."""
     return f"Successfully assigned {pod.key} to {node_name}"
 
 
 class Host:
-    """The outside of an engine and of the handles of plugins; this one does nothing.
+    """The interface through which an engine and plugin handles act on the cluster; this base class does nothing.
 
-    Calls that do something in the cluster return at once; how it ended comes back to the engine as a message.
+    Calls that change the cluster return at once; their outcome arrives at the engine as a message.
     """
 
     @property
     def api(self) -> Api:
-        """The cluster's API; RuntimeError where there is no cluster."""
+        """The cluster's API; raises RuntimeError if there is no cluster."""
         raise RuntimeError("there is no API: a plugin may ask it from the hooks that bind, and from spawned coroutines")
 
     def bind(self, reservation: Reservation) -> None:
@@ -54,14 +54,14 @@ class Host:
 
     @property
     def binds_runs(self) -> bool:
-        """Whether it can bind the pods of a run at once."""
+        """Whether the pods of a run can be bound together."""
         return False
 
     def bind_run(self, run: Run) -> None:
-        """Take notice of the decisions of a run, and bind its pods; a RunBinding reports on it."""
+        """Record the decisions of a run and bind its pods; a RunBinding reports the outcome."""
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
-        """Write the pod's condition, its nominated node or both; None leaves as it is."""
+        """Write the pod's condition, its nominated node or both; None leaves the field unchanged."""
 
     def record(self, event: PodEvent) -> None:
         """Record an Event about a pod."""
@@ -73,22 +73,22 @@ class Host:
         """Start evicting the victims of a preemption; LastVictim and PreemptionEnded report on it."""
 
     def decided(self, decision: Decision) -> None:
-        """Give observers the record of an attempt."""
+        """Pass the record of an attempt to observers."""
 
     def accounted(self, account: msgspec.Struct) -> None:
-        """Give observers a record of the engine's own, of more than a single attempt (`Accounting`)."""
+        """Pass to observers a record of the engine that covers more than one attempt (`Accounting`)."""
 
     def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
-        """Write by a call of the API in the background, and try again while that may help.
+        """Write through the API in the background, with retries while they may help.
 
-        Calls of one key are made one after the other, and a later one replaces one that waits. `refused` is called with
-        the error of a call that failed for good, unless the scheduler stops.
+        Calls with the same key run one after another, and a later call replaces a waiting one. `refused` receives the
+        error of a call that failed permanently, unless the scheduler stops.
         """
 
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
-        """Run a coroutine beside the scheduler; `by`, as `plugin 'Quota'`, is blamed for its faults."""
+        """Run a coroutine concurrently; its errors are attributed to `by`, such as `plugin 'Quota'`."""
         coroutine.close()
 
     async def to_the_end(self, work: Awaitable[T]) -> T:
-        """Await work whether or not it is cancelled meanwhile, unless the scheduler stops."""
+        """Await work to completion even if the caller is cancelled, unless the scheduler stops."""
         return await work

@@ -1,4 +1,4 @@
-"""The base of engines, which decide where pods go: the pod engine of the core, and those of other distributions."""
+"""The base class of engines, which decide where pods run: the core's pod engine and engines of other distributions."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from kframework.state.pods import PendingPod
 
 
 class Engine(ABC):
-    """What drives decisions; the scheduler only feeds it messages and steps it.
+    """A driver of scheduling decisions; the scheduler only passes it messages and calls `step`.
 
-    A derived class sets `profiles` last: while they are compiled plugins reach its tables, clock and seeds.
+    A derived class sets `profiles` last: plugins access its tables, clock and seeds while profiles are compiled.
 
     Attributes:
         cluster: The live tables.
         clock: The only source of time.
-        effects: What it has done outside.
-        seeds: Where all random generators come from.
-        inbox: What has arrived and is not yet applied.
+        effects: The interface for side effects in the cluster.
+        seeds: The source of all random generators.
+        inbox: Messages that are not applied yet.
         profiles: The profiles by scheduler name.
         synced: Whether the first listing of every kind has been applied.
-        timed_share: The share of attempts in which plugins are to be timed.
-        current: The search that is going on; None between two cycles.
-        under_way: What of a step must be awaited before the next one; None if it is done.
-        watches: What it follows and writes itself, beside what plugins do and the binding of pods.
-        ended_pods: Whether pods that have ended are of interest until they are deleted.
+        timed_share: The share of attempts in which plugins are timed.
+        current: The search in progress; None between two cycles.
+        under_way: The rest of the current step, to be awaited before the next one; None if the step is complete.
+        watches: What the engine itself watches and writes, in addition to plugins and pod binding.
+        ended_pods: Whether the engine needs terminated pods until they are deleted.
     """
 
     profiles: Profiles
@@ -55,37 +55,37 @@ class Engine(ABC):
     @property
     @abstractmethod
     def pending(self) -> Mapping[str, PendingPod]:
-        """The pods that the engine has to find nodes for, by uid."""
+        """The pods that the engine must find nodes for, by uid."""
 
     @property
     @abstractmethod
     def preemption(self) -> Preemption:
-        """The evaluator of what preemption would come to."""
+        """The evaluator of preemption dry runs."""
 
     @property
     @abstractmethod
     def deadline(self) -> float | None:
-        """When something is due next, in seconds since 1970; None if nothing is."""
+        """The time of the next scheduled work, in seconds since 1970; None if there is none."""
 
     @property
     @abstractmethod
     def settled(self) -> bool:
-        """Whether nothing is left to do but to wait for what may happen in the cluster."""
+        """Whether the engine is idle until the cluster changes."""
 
     @abstractmethod
     def retrying(self) -> tuple[str, ...]:
-        """Name the pods that are still retried, as namespace/name."""
+        """Return the pods that are still retried, as namespace/name."""
 
     @abstractmethod
     def step(self) -> bool:
-        """Do the next piece of work; return whether there may be more at once."""
+        """Do the next piece of work; return whether more may be ready."""
 
     @abstractmethod
     def catch_up(self) -> None:
-        """Apply the messages and do what is due, but begin nothing."""
+        """Apply messages and run due timers without starting an attempt."""
 
     def offer(self, message: Message) -> None:
-        """Take a message in, to be applied before the next piece of work."""
+        """Queue a message to be applied before the next piece of work."""
         self.inbox.offer(message)
 
     def bind_individually(self, run: Run) -> None:
@@ -93,5 +93,5 @@ class Engine(ABC):
         raise NotImplementedError(f"{type(self).__name__} hands no runs over")
 
     def ask(self, message: Message) -> None:
-        """Take a plugin's request."""
+        """Queue a plugin's request."""
         self.offer(message)

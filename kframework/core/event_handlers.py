@@ -1,4 +1,4 @@
-"""What the cluster says, taken into state and queue, and made into the events that wake pods."""
+"""Handlers that apply cluster events to state and queue, and turn them into the events that wake pods."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 
 
 class EventHandlers:
-    """Applies what the cluster says.
+    """Handlers of cluster events.
 
-    `pending` is what it last said of the unassigned pods that are ours, by uid.
+    `pending` holds the latest version of this scheduler's unassigned pods, by uid.
     """
 
     def __init__(self, cluster: ClusterState, queue: SchedulingQueue, profiles: Profiles) -> None:
@@ -28,16 +28,16 @@ class EventHandlers:
         self.queue = queue
         self.profiles = profiles
         self.pending: dict[str, PendingPod] = {}
-        #: Whether all is listed that there was at first: until then nothing was tried, and no event wakes a pod.
+        #: Whether the initial lists are complete: before that no pod was tried, so no event wakes one.
         self._listed = False
 
     def synced(self) -> None:
-        """Take note that all is listed, and ask again about the pods that were held back meanwhile."""
+        """Mark the initial lists as complete and run PreEnqueue again for gated pods."""
         self._listed = True
         self.queue.ask_again()
 
     def upserted(self, obj: ApiObject) -> None:
-        """Take in an object that is new or changed."""
+        """Apply a new or changed object."""
         if isinstance(obj, Pod):
             if obj.spec.node_name:
                 self._assigned(obj)
@@ -57,7 +57,7 @@ class EventHandlers:
             self.on_event(Occurrence(event_resource(kind_of(obj)), happened, old, obj))
 
     def deleted(self, obj: ApiObject) -> None:
-        """Take in that an object exists no more."""
+        """Apply the deletion of an object."""
         if isinstance(obj, Pod):
             self._pod_gone(obj)
         elif isinstance(obj, Node):
@@ -69,14 +69,14 @@ class EventHandlers:
             self.on_event(Occurrence(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
 
     def on_event(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
-        """Tell the queue of an event."""
+        """Pass an event to the queue."""
         if self._listed:
             self.queue.move(event, only)
 
     def nominate(self, pod: PendingPod, node_name: str) -> None:
-        """Keep room for a pod on a node, in place of any other; "" for none.
+        """Nominate a pod to a node, replacing its earlier nomination; "" clears it.
 
-        Where only memory knew of the node before, no change of the pod tells that it is given up: others are woken now.
+        If the earlier nomination existed only in memory, no pod update announces its end, so other pods are woken here.
         """
         before = self.cluster.nominator.node_of(pod.uid)
         self.cluster.nominator.put(pod, node_name)
@@ -86,7 +86,7 @@ class EventHandlers:
     # -- pods on nodes ---------------------------------------------------------------------------------------------
 
     def bound(self, pod: Pod, version: str) -> None:
-        """Take in that a pod has a node now, and is as it was in this version otherwise."""
+        """Apply that a pod is bound and otherwise unchanged since this resource version."""
         uid = pod.metadata.uid
         waited = self.pending.get(uid)
         if (
@@ -112,7 +112,7 @@ class EventHandlers:
         waited = self.pending.pop(uid, None)
         if confirmed:
             _say("Add event for scheduled pod", pod)
-            # Bound by us or by somebody else: it waits no longer.
+            # Bound by this scheduler or another: it no longer waits.
             self.queue.delete(uid)
             self.cluster.nominator.remove(uid)
             self.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.ADD, None, new))
@@ -167,7 +167,7 @@ class EventHandlers:
         if before or after or not nominator.node_of(new.uid):
             nominator.put(new, after)
         else:
-            # Neither object knows of the nomination that this scheduler holds in memory: it stands.
+            # Neither object has the nomination that this scheduler holds in memory: keep it.
             nominator.put(new, nominator.node_of(new.uid))
         if before and (before != after or ActionType.UPDATE_POD_SCALE_DOWN in pod_updates(old, new)):
             self._let_go(old)
@@ -191,7 +191,7 @@ class EventHandlers:
             self._let_go(_nominated(waited, kept_room_on or waited.nominated_node_name))
 
     def _assumed_gone(self, uid: str) -> None:
-        """An assumed pod is deleted or starts to be: end its wait, or take it off its node at once."""
+        """Handle an assumed pod that is deleted or terminating: end its wait, or forget it at once."""
         reserved = self.cluster.waiting.get(uid)
         was = copy.copy(self.cluster.pods[uid])
         if reserved is None or not reserved.reject("", "removed"):
@@ -199,9 +199,9 @@ class EventHandlers:
         self._freed(was)
 
     def _let_go(self, nominated: PendingPod, asleep: str = "") -> None:
-        """A pod keeps less room on its nominated node, or none any more: wake those that it kept out.
+        """Wake pods that a reduced or removed nomination kept off the node.
 
-        Not woken is the pod of the uid `asleep`.
+        The pod with the uid `asleep` is not woken.
         """
         self._freed(nominated, lambda other: other.priority <= nominated.priority and other.uid != asleep)
 
@@ -217,7 +217,7 @@ def _nominated(pod: PendingPod, node_name: str) -> PendingPod:
 
 
 def _say(happened: str, obj: Pod | Node) -> None:
-    """Log that a pod or a node has come or gone."""
+    """Log that a pod or node was added or removed."""
     if _log.isEnabledFor(V3):
         name = obj.metadata.name
         subject = {"node": name} if isinstance(obj, Node) else {"pod": f"{obj.metadata.namespace}/{name}"}

@@ -31,12 +31,12 @@ V = TypeVar("V")
 A = TypeVar("A")
 
 
-#: Compiles profiles whose plugins reach this engine, of which only the tables, the clock and the seeds are made yet.
+#: Compiles profiles for an engine that has only its tables, clock and seeds so far; their plugins may use these.
 ProfilesFactory = Callable[[Engine], Profiles]
 
 
 def profiles_factory(configuration: Configuration, registry: Registry, host: Host) -> ProfilesFactory:
-    """Return what compiles the profiles of a configuration for an engine; doing so raises ConfigError."""
+    """Return a function that compiles a configuration's profiles for an engine; it raises ConfigError."""
 
     def make(engine: Engine) -> Profiles:
         return compile_profiles(

@@ -1,7 +1,7 @@
-"""The engine that schedules one pod at a time, as kube-scheduler does: messages in, decisions out, nothing awaited.
+"""The engine that schedules one pod at a time, as kube-scheduler does: messages in, decisions out, no awaits.
 
-`step` applies what has arrived, does what is due, and gives one pod its turn. What must happen outside (bind, patch a
-status, record an event, evict) goes through `Host`; how it ended comes back as a message.
+`step` applies messages, runs due timers and schedules one pod. Side effects (bind, patch a status, record an event,
+evict) go through `Host`; their outcomes arrive as messages.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _log = logging.getLogger(__name__)
 #: If no plugin has been timed for so long, those of the next attempt are, in seconds.
 _TIMED_EVERY = 1.0
 
-#: How many pods a run may have; 16 are enough for nearly all that runs save.
+#: The maximum number of pods in a run; 16 already bring nearly all of the gain.
 RUN_LENGTH = 24
 
 
 class PodEngine(PodOutcomes):
     """Schedules one pod after the other."""
 
-    # Of the base; PodEngine assigns them again, and checkers would infer narrower types from that.
+    # Declared in the base class; repeated because PodEngine reassigns them and checkers would infer narrower types.
     effects: Host
     under_way: Awaitable[None] | None
     current: Search | None
@@ -94,7 +94,7 @@ class PodEngine(PodOutcomes):
         super().__init__(cluster, clock, effects, seed)
         self.rotation: Rotation = Rotation()
         self.attempts: int = 0
-        #: Traces the hooks of timed attempts, if somebody does.
+        #: Traces the hooks of timed attempts; None if there is no tracer.
         self.hook_tracer: HookTracer | None = None
         self._timed_at = -math.inf
         self.run_length: int = run_length
@@ -115,9 +115,9 @@ class PodEngine(PodOutcomes):
             verifying=self._verifying,
         )
         self._deferred: list[Message] = []
-        #: Whether somebody who only looks on asks the plugins right now.
+        #: Whether plugins are being called without side effects (`aside`).
         self._looked_on = False
-        # From here on plugins reach through their handles what stands above.
+        # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
         self.queue: SchedulingQueue = SchedulingQueue(
             self.profiles, clock.now, backoff or Backoff(), max_unschedulable=max_unschedulable
@@ -141,7 +141,7 @@ class PodEngine(PodOutcomes):
         extenders: ExtenderClient,
         profiles: ProfilesFactory,
     ) -> Self:
-        """Make the engine that a configuration asks for."""
+        """Return the engine for a configuration."""
         options, settings = configuration.options, configuration.settings
         return cls(
             ClusterState(),
@@ -213,7 +213,7 @@ class PodEngine(PodOutcomes):
         return self.synced and not busy and not len(self.inbox)
 
     def _apply(self, message: Message) -> None:
-        # The four of every pod come first and bind no fields: a pattern that does takes 0.4 us more.
+        # The four messages of every pod come first and bind no fields: a pattern that binds takes 0.4 us more.
         match message:
             case Bound() if isinstance(message.obj, Pod):
                 self.handlers.bound(message.obj, message.version)
@@ -258,7 +258,7 @@ class PodEngine(PodOutcomes):
                 nodes.touch(row)
 
     def turned(self, turn: SourceTurn) -> None:
-        """Forget what a plugin said before its outside data changed, and wake the pods that it rejected."""
+        """Drop a plugin's cached answers after its source changed, and wake the pods that it rejected."""
         source, change = turn.source, turn.change
         if self.profiles[source.profile].remembers(source.plugin):
             if change is not None and source.settings.by == "node":
@@ -285,7 +285,7 @@ class PodEngine(PodOutcomes):
             run_sync(self._cycle(queued))
 
     def _cycle(self, queued: QueuedPod) -> Suspendable[None]:
-        """Take a pod from pop to its Decision, then those behind it, while all that is to be done is to bind them."""
+        """Schedule a popped pod, then the pods behind it as long as they only need binding."""
         run = Run(self.run_length if self.can_place_runs else 0)
         try:
             concluded = yield from self.decide(self._begin_cycle(queued), run)
@@ -301,11 +301,11 @@ class PodEngine(PodOutcomes):
 
     @property
     def can_place_runs(self) -> bool:
-        """Whether pods may be bound in runs: nobody wants to hear of each by itself."""
+        """Whether pods may be bound in runs, which is the case unless each is logged on its own."""
         return self.effects.binds_runs and not _log.isEnabledFor(V3)
 
     def _next_of_run(self, run: Run) -> QueuedPod | None:
-        """Pop the next pod, unless the run is full or something is to be done before."""
+        """Pop the next pod, unless the run is full or other work is due first."""
         if len(run) >= run.limit or self._deferred or len(self.inbox):
             return None
         queued = self.queue.first()
@@ -331,9 +331,9 @@ class PodEngine(PodOutcomes):
             self._apply(message)
 
     def begin(self, queued: QueuedPod) -> Attempt:
-        """Begin an attempt; its sample value says whether its plugins are timed."""
+        """Begin an attempt; its sample value decides whether its plugins are timed."""
         sample_value, now, share = self.draw(), self.clock.now(), self.timed_share
-        # Where little happens always, as it costs nothing then.
+        # Always at low load, where timing costs nothing.
         timed = sample_value < share or (share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
         if timed:
             self._timed_at = now
@@ -343,7 +343,7 @@ class PodEngine(PodOutcomes):
         return Attempt(self.cluster, self.profiles[queued.pod.scheduler_name], queued, self.clock, now, trace)
 
     def decide(self, attempt: Attempt, run: Run | None = None) -> Suspendable[AttemptResult | None]:
-        """Find a node and conclude the attempt; None if its pod has joined the run."""
+        """Find a node and conclude the attempt; return None if the pod has joined the run."""
         try:
             search = self.search(attempt)
             attempt.trace.end_phase("sign")
@@ -362,7 +362,7 @@ class PodEngine(PodOutcomes):
         return attempt.failed(outcome)
 
     def search(self, attempt: Attempt) -> Search:
-        """Open the search for a node; PluginError if the pod cannot be signed."""
+        """Create the search for a node; raises PluginError if the pod cannot be signed."""
         pod, profile = attempt.pod, attempt.profile
         plan = self._layers[profile.name].plan(profile.sign(pod, self.cluster.epoch), pod)
         attempt.profile = attempt.asked = plan.profile
@@ -374,7 +374,7 @@ class PodEngine(PodOutcomes):
         return search
 
     def found(self, search: Search, outcome: Outcome) -> Outcome:
-        """Return what a search found; where that is asked for, check it with the oracle, and log the scores."""
+        """Return the outcome of a search, checked against the oracle and with scores logged if enabled."""
         if self._verifying:
             verify(search, outcome)
         if _log.isEnabledFor(V10):
@@ -384,7 +384,7 @@ class PodEngine(PodOutcomes):
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Let somebody who only looks on ask the plugins: what they want done meanwhile is not done."""
+        """Call plugins without side effects: messages and effects they request are dropped."""
         before = self.effects, self._deferred, self._looked_on
         self.effects, self._deferred, self._looked_on = Host(), [], True
         try:

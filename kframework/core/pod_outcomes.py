@@ -1,4 +1,4 @@
-"""What follows from the attempts of the pod engine: pods are bound, told of, and put back where they cannot be."""
+"""Follow-up of the pod engine's attempts: binding, events, evictions and requeueing."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class PodOutcomes(Engine):
         self._running = 0  # runs whose pods are being bound
 
     def _follow_run(self, run: Run) -> None:
-        """Have the pods of a run bound."""
+        """Start binding the pods of a run."""
         for attempt in run.attempts:
             self.queue.done(attempt.pod.uid)
         self._running += 1
         self.effects.bind_run(run)
 
     def _follow(self, queued: QueuedPod, concluded: AttemptResult) -> None:
-        """Do what follows from an attempt: have the pod bound, or put it back and send others away."""
+        """Act on the result of an attempt: bind the pod, or requeue it and evict victims."""
         decision, consequence = concluded
         if isinstance(consequence, Reservation):
             self.effects.decided(decision)
@@ -51,7 +51,7 @@ class PodOutcomes(Engine):
         if eviction is not None:
             for other in eviction.outranked:
                 self.cluster.nominator.remove(other.uid)
-            # Until the last victim is going, the preemptor is not tried again.
+            # The preemptor is not retried until the last victim is terminating.
             self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
             self.effects.evict(eviction)
         self.effects.decided(decision)
@@ -65,9 +65,9 @@ class PodOutcomes(Engine):
     # -- failures --------------------------------------------------------------------------------------------------
 
     def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
-        """Put a pod back after a failed attempt, and say why (kube-scheduler's handleSchedulingFailure).
+        """Requeue a pod after a failed attempt and report why (kube-scheduler's handleSchedulingFailure).
 
-        The rejectors stand in `queued`; `nominated` None leaves the nomination as it is.
+        The rejectors are in `queued`; `nominated` None leaves the nomination unchanged.
         """
         uid = queued.pod.uid
         current, nominator = self.handlers.pending.get(uid), self.cluster.nominator
@@ -81,7 +81,7 @@ class PodOutcomes(Engine):
             self.handlers.nominate(current, nominator.node_of(uid) if nominated is None else nominated)
         pod = queued.pod
         if status.code == Code.SKIP:
-            return  # every Bind plugin skipped: nothing went wrong that could be told
+            return  # every Bind plugin skipped: there is no error to report
         self._warn(queued, status.message)
         condition = PodCondition(
             type="PodScheduled",
@@ -99,9 +99,9 @@ class PodOutcomes(Engine):
     # -- the end of a preemption -----------------------------------------------------------------------------------
 
     def _preemption_ended(self, ended: PreemptionEnded) -> None:
-        """Try the preemptor again if not all victims could be sent away, or if something would have woken it before.
+        """Retry the preemptor if an eviction failed or an event would already have woken it.
 
-        Otherwise it is woken by the end of a victim.
+        Otherwise the deletion of a victim wakes it.
         """
         if not self.preempting.end(ended.uid, ended.attempt):
             return
@@ -124,7 +124,7 @@ class PodOutcomes(Engine):
             self._binding_failed(reservation, ended.status, ended.rejector)
 
     def _run_binding_ended(self, bound: RunBinding) -> None:
-        """Tell that the pods of a run are bound; put those back that are not."""
+        """Record the bound pods of a run and requeue the others."""
         self._running -= 1
         run = bound.run
         if not bound.errors:
@@ -139,7 +139,7 @@ class PodOutcomes(Engine):
                 self._binding_failed(run.reservation(place), status, None)
 
     def bind_individually(self, run: Run) -> None:
-        """Start the binding cycle of each pod of a run that cannot be bound at once."""
+        """Start one binding cycle per pod of a run that cannot be bound together."""
         self._running -= 1
         for place in range(len(run)):
             reservation = run.reservation(place)
@@ -150,7 +150,7 @@ class PodOutcomes(Engine):
         self.effects.record(PodEvent(profile.name, pod, "Scheduled", "Binding", bound_note(pod, node_name)))
 
     def _binding_failed(self, reservation: Reservation, status: Status, rejector: str | None) -> None:
-        """Undo a reservation and put the pod back, in kube-scheduler's order (04 4.4)."""
+        """Undo a reservation and requeue the pod, in kube-scheduler's order."""
         pod, queued = reservation.pod, reservation.queued
         run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
         was = self.cluster.forget(pod.uid) or pod
@@ -158,7 +158,7 @@ class PodOutcomes(Engine):
         rejectors = frozenset((rejector,)) if rejector is not None else NO_PLUGINS
         queued.unschedulable_plugins, queued.pending_plugins = rejectors, NO_PLUGINS
         if pod.uid in self.cluster.pods:
-            # It was bound all the same, by us or by somebody else: it frees nothing.
+            # It was bound after all, by this scheduler or another: it frees nothing.
             self.failed(queued, status, "")
         elif status.rejected:
             self.failed(queued, status, "")

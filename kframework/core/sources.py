@@ -20,7 +20,7 @@ class SourceTurn(msgspec.Struct, frozen=True):
 
 
 class Sources:
-    """The sources that the plugins of these profiles have declared."""
+    """The sources declared by the plugins of these profiles."""
 
     def __init__(self, profiles: Profiles) -> None:
         self._by_key = {source.key: source for source in profiles.sources()}
@@ -29,14 +29,14 @@ class Sources:
         return iter(self._by_key.values())
 
     def apply(self, message: SourceChanged | SourceFailed) -> SourceTurn | None:
-        """Take in what was heard of a source; None if nobody needs to know, as the source is nobody's here."""
+        """Apply a source message; return None if no plugin here is affected."""
         source = self._by_key.get(message.source)
         if source is None:
             return None
         if isinstance(message, SourceFailed):
             was_said, told = source.error, not source.fresh and source.settings.when_stale != "ignore"
             source.fail(message.error)
-            # Pods are rejected in words that say what is wrong.
+            # The rejection message of pods contains the error.
             return SourceTurn(source) if told and source.error != was_said else None
         was_fresh = source.fresh
         change = source.update(message.at, source.converted(message.values), message.gone)
@@ -45,7 +45,7 @@ class Sources:
         return SourceTurn(source, change) if change.values or change.gone else None
 
     def follow(self, others: Sources) -> Iterator[SourceTurn]:
-        """Hold what others of the same keys hold, and yield those that held something else."""
+        """Copy the state of sources with the same keys from `others`, and yield those that changed."""
         for source in self:
             other = others._by_key.get(source.key)
             if other is not None and other.state != source.state:
@@ -54,14 +54,14 @@ class Sources:
 
     @property
     def deadline(self) -> float | None:
-        """When the next source will be stale, in seconds since 1970."""
+        """The time when the next source becomes stale, in seconds since 1970."""
         return min((at for source in self if (at := source.stale_at) is not None), default=None)
 
     def __bool__(self) -> bool:
         return bool(self._by_key)
 
     def expired(self, now: float) -> Iterator[SourceTurn]:
-        """Let those be stale that have not been heard for too long, and yield them."""
+        """Mark sources without a recent update as stale, and yield them."""
         for source in self:
             if source.stale_at is not None and source.stale_at <= now:
                 source.expire()
@@ -69,9 +69,9 @@ class Sources:
 
 
 class OutsideData(msgspec.Struct, frozen=True):
-    """One source of a plugin: `values` are counted, `age` is in seconds (None: it has told nothing yet).
+    """One source of a plugin: `values` is a count, `age` is in seconds (None before the first data).
 
-    `fresh`: the plugin goes by it; if not, `when_stale` says what becomes of pods. `error` is what went wrong since.
+    `fresh`: the plugin uses it; if not, `when_stale` decides what happens to pods. `error` is the latest failure since.
     """
 
     plugin: str
@@ -86,7 +86,7 @@ class OutsideData(msgspec.Struct, frozen=True):
 
 
 def outside_data(profile: Profile, now: float) -> tuple[OutsideData, ...]:
-    """Show what the plugins of a profile go by beside the cluster."""
+    """Describe the sources that the plugins of a profile use."""
     return tuple(
         OutsideData(
             plugin,

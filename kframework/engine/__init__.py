@@ -1,12 +1,12 @@
-"""The names that second engines import, loaded on first use: what an engine that is not the pod engine stands on.
+"""The names that second engines import, loaded on first use.
 
-An engine derives from `Engine`; `Scheduler`, `Simulation` or `Process` is given what makes it (`MakeEngine`). It
-keeps the live tables (`ClusterState`), decides, and has its `Host` bind: a `Reservation` goes out, `BindingEnded`
-comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
+An engine derives from `Engine`; `Scheduler`, `Simulation` and `Process` take its factory (`MakeEngine`). It keeps the
+live tables (`ClusterState`), decides, and binds through its `Host`: it passes a `Reservation`, and receives
+`BindingEnded` as a message. `contrib_plugins/kframework-batch` is a complete example.
 
-Time and chance are in `kframework.clock`. Plugin authors need `kframework`, `kframework.objects` and
-`kframework.testing` alone. What is here is public too, but moves with the core: a second engine says which minor
-version it was made for.
+Time and randomness are in `kframework.clock`. Plugin authors need only `kframework`, `kframework.objects` and
+`kframework.testing`. This module is public too, but changes with the core: a second engine must declare its minor
+version.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kframework.lazy_names import load_on_first_use
 
 if TYPE_CHECKING:  # isort: off
-    # What drives an engine, and what it has done outside: bindings, statuses, events. A `Run` is bound at once.
+    # The driver of an engine, and its side effects: bindings, statuses, events. The pods of a `Run` are bound together.
     from kframework.core.cycle.attempt import Attempt as Attempt
     from kframework.core.cycle.results import (
         Reservation as Reservation,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:  # isort: off
     from kframework.client.cluster import Cluster as Cluster
     from kframework.in_memory.cluster import MemoryCluster as MemoryCluster
 
-    # The live tables, and columns of its own beside them.
+    # The live tables, and additional columns.
     from kframework.state.cluster import ClusterState as ClusterState
     from kframework.state.columns import Column as Column
 
@@ -78,7 +78,7 @@ if TYPE_CHECKING:  # isort: off
     )
     from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit as NodeResourcesFit
 
-    # What these plugins answer about a pod on all nodes: remembered per signature, or searched for.
+    # The plugins' answers about a pod on all nodes: cached per signature, or searched for.
     from kframework.core.cycle.all_nodes import AllNodesSearch as AllNodesSearch
     from kframework.core.cycle.answer_cache import AnswerColumns as AnswerColumns
     from kframework.core.cycle.plan import (
@@ -153,7 +153,7 @@ if TYPE_CHECKING:  # isort: off
     from kframework.observe.tracing.spans import Tracing as Tracing
     from kframework.observe.tracing.traces import Attributes as Attributes
 
-    # Recordings of it, and how it is made again for a replay: by an EngineKind, an entry point of `kframework.engines`.
+    # Recordings, and the engine's factory for a replay: an EngineKind, an entry point of `kframework.engines`.
     from kframework.observe.recording.diff import (
         DecisionDiff as DecisionDiff,
         ReplayResult as ReplayResult,
@@ -164,7 +164,7 @@ if TYPE_CHECKING:  # isort: off
         Recorder as Recorder,
     )
 
-    # What it shows on the scheduler's page and in reports, with tables of its own.
+    # Its part of the scheduler's page and of reports, with its own tables.
     from kframework.observe.history import History as History
     from kframework.observe.history import LastRecords as LastRecords
     from kframework.observe.report import report as report
@@ -186,7 +186,7 @@ if TYPE_CHECKING:  # isort: off
         created as created,
     )
 
-    # How it explains itself where it is asked why.
+    # Its explanations.
     from kframework.explain.text import (
         BRIEF as BRIEF,
         Layout as Layout,

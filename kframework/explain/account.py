@@ -1,6 +1,6 @@
-"""Explain one pod: what was decided, what the plugins say now, what it waits for, and what would help.
+"""Explain one pod: the last decision, the plugins' current answers, what it waits for, and what would help.
 
-`PodEngineShown` is what the page shows of the pod engine, explanations included.
+`PodEngineShown` is the page's view of the pod engine, explanations included.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kframework.values.status import Code
 
 
 def explain(engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None) -> Explanation:
-    """Explain a pod, as `explaining` does, at once."""
+    """Explain a pod, as `explaining` does, without pauses."""
     return finished(explaining(engine, history, pod, whole))
 
 
@@ -44,9 +44,9 @@ def explaining(
 ) -> Generator[None, None, Explanation]:
     """Explain a pod that an engine knows (`find_pod`).
 
-    Yields after each millisecond of work, with nothing left open and nothing changed: whoever drives it gives way then.
-    `whole` is the pod as the API has it: of a pod on a node the scheduler keeps only what it needs, so without it the
-    plugins are asked about a pod without annotations and owners.
+    Yields after each millisecond of work, with no open statement and nothing changed, so that other tasks can run.
+    `whole` is the API's version of the pod: of a pod on a node the scheduler keeps only what it needs, so without it
+    the plugins see a pod without annotations and owners.
     """
     asked = unassign(pod, whole, engine.cluster.interned)
     evaluation = FullEvaluation(engine, asked)
@@ -59,7 +59,7 @@ def explaining(
 
 
 class _Account:
-    """An explanation while it is put together."""
+    """An explanation under construction."""
 
     def __init__(self, evaluation: FullEvaluation) -> None:
         self._evaluation = evaluation
@@ -83,7 +83,7 @@ class _Account:
 
     @property
     def wants_help(self) -> bool:
-        """Whether to look for what would help: the pod is pending, and gated or without a node to go to."""
+        """Whether to look for remedies: the pod is pending, and gated or without a feasible node."""
         stuck = bool(self._pod.spec.scheduling_gates) or not self._now.feasible
         return stuck and not self._node() and not self._pod.terminating and self._now.nodes > 0
 
@@ -121,7 +121,7 @@ class _Account:
         )
 
     def _under_way(self, nominated: str, then: Decision | None) -> Preemption | None:
-        """Tell of the victims of the last attempt that are still there."""
+        """Return the victims of the last attempt that still exist."""
         node = self._engine.cluster.nodes.named(nominated)
         if node is None or then is None or not then.victims:
             return None
@@ -137,15 +137,15 @@ class _Account:
             yield "it stays where it is: a pod on a node is not scheduled again"
 
 
-#: The plugin whose way out this tells of; what other PostFilter plugins do is theirs to tell.
+#: The plugin whose preemption is explained; other PostFilter plugins are not covered.
 PREEMPTION = "DefaultPreemption"
 
-#: As many nodes as the plugin looks for by default: candidates in percent of the nodes, but at least so many.
+#: The plugin's default number of candidates: a percentage of the nodes, but at least this many.
 PERCENTAGE, AT_LEAST = 10, 100
 
 
 def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption | None]:
-    """Try preemption, pausing wherever it may; None where the profile has none."""
+    """Dry-run preemption, pausing where possible; return None if the profile has none."""
     if all(step.name != PREEMPTION for step in evaluation.profile.post_filter):
         return None
     rejection = evaluation.engine.preemption.ineligible(evaluation.pod, evaluation.diagnosis)
@@ -159,7 +159,7 @@ def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption |
     dry_run = evaluation.engine.preemption.dry_run(evaluation, evaluation.state)
     candidates, reasons, tried = list[Ranked](), Counter[str](), 0
     enough = max(len(names) * PERCENTAGE // 100, AT_LEAST)
-    for node in filter(None, map(evaluation.nodes.named, names)):  # some may leave meanwhile
+    for node in filter(None, map(evaluation.nodes.named, names)):  # some may be deleted meanwhile
         tried += 1
         answer = dry_run(node)
         if isinstance(answer, Ranked):
@@ -183,7 +183,7 @@ def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption |
 
 
 def _promising(evaluation: FullEvaluation) -> list[str]:
-    """Name the nodes whose first rejection may go with less important pods."""
+    """Return the names of nodes whose first rejection preemption may resolve."""
     status = evaluation.pre_filter_result.status
     if status is not None:
         return evaluation.names if status.code == Code.UNSCHEDULABLE else []
@@ -194,7 +194,7 @@ def _promising(evaluation: FullEvaluation) -> list[str]:
 
 
 def state_of(engine: PodEngine, uid: str) -> State:
-    """Say where a pod of this scheduler is on its way to a node."""
+    """Return the state of a pod of this scheduler."""
     pending = engine.handlers.pending.get(uid)
     if uid in engine.cluster.pods:
         if uid not in engine.cluster.assumed:
@@ -210,9 +210,9 @@ def state_of(engine: PodEngine, uid: str) -> State:
 
 
 def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
-    """Say what a pod in this state waits for; None if for nothing that this scheduler knows of.
+    """Return what a pod in this state waits for; None if unknown to this scheduler.
 
-    A gate is asked again, so call it inside an evaluation's `aside`.
+    It runs PreEnqueue again, so call it inside an evaluation's `aside`.
     """
     if state in (State.PERMIT, State.BINDING):
         reserved = engine.cluster.waiting.get(uid)
@@ -253,7 +253,7 @@ def _wakers(profile: Profile, plugins: Iterable[str]) -> tuple[Waker, ...]:
 
 
 def _events(registrations: Iterable[ClusterEvent], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return what is registered by resource, some of which have better names; all updates together are one `update`."""
+    """Return the registered actions by resource, renamed by `names`; all updates together are one `update`."""
     actions: dict[str, ActionType] = {}
     for registration in registrations:
         resource = names.get(registration.resource, registration.resource)
@@ -268,8 +268,8 @@ def _names(action: ActionType) -> list[str]:
     return [each.name.lower() for each in action if each.name]
 
 
-#: So many nodes are asked about in all for the explanations of a report, but for the first few of these: each asks
-#: about all nodes.
+#: The number of nodes evaluated in all for the explanations of a report, after the first few: each evaluates all
+#: nodes.
 _ASKED, _EXPLAINED = 50_000, 10
 
 

@@ -1,4 +1,4 @@
-"""What an explanation consists of: plain data, the same in Python, as JSON and behind the text."""
+"""The data of an explanation: the same in Python, as JSON and behind the text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kframework.observe.web.shown import EngineExplanation
 
 
 class State(StrEnum):
-    """Where a pod is on its way to a node."""
+    """The state of a pod on its way to a node."""
 
     GATED = "gated"
     ACTIVE = "active"
@@ -26,18 +26,18 @@ class State(StrEnum):
     PERMIT = "waiting on permit"
     BINDING = "binding"
     BOUND = "bound"
-    #: It is to be deleted, and will not be scheduled.
+    #: It is being deleted, and will not be scheduled.
     TERMINATING = "terminating"
-    #: It has left while it was looked at.
+    #: It was deleted while it was examined.
     GONE = "gone"
 
 
 class Rejection(msgspec.Struct, frozen=True):
     """One reason of one plugin.
 
-    `nodes` is the number of nodes against which the plugin gives it, `first` those that no plugin rejects before it:
-    these are what the pod's condition counts. On the last, `alone`, nothing else stands against the pod. `examples` are
-    names of nodes, such ones first. `preemptible`: the reason may go when less important pods go.
+    `nodes` is the number of nodes that the plugin rejects for it, `first` those that no earlier plugin rejects, as
+    counted in the pod's condition. On the last number, `alone`, it is the only rejection. `examples` are names of
+    nodes, such ones first. `preemptible`: preemption may resolve the reason.
     """
 
     plugin: str
@@ -50,7 +50,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class Details(msgspec.Struct, frozen=True):
-    """What is behind a plugin's rejection of one node, line by line; what belongs to the line before is indented."""
+    """The details of a plugin's rejection of one node, line by line; continuation lines are indented."""
 
     plugin: str
     node: str
@@ -58,7 +58,7 @@ class Details(msgspec.Struct, frozen=True):
 
 
 class Score(msgspec.Struct, frozen=True):
-    """What one plugin makes of one node: `raw` as it answered, `normalized` to 0..100, and that times its weight."""
+    """The score of one plugin for one node: `raw` as answered, `normalized` to 0..100, and that times its weight."""
 
     plugin: str
     weight: int
@@ -68,7 +68,7 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class NodeScore(msgspec.Struct, frozen=True):
-    """A feasible node, its place among all of them (from 1; equals share it), its total and what that consists of.
+    """A feasible node, its rank among all of them (from 1; ties share it), its total and the scores behind it.
 
     The only feasible node has no scores.
     """
@@ -87,14 +87,14 @@ class KeptRoom(msgspec.Struct, frozen=True):
 
 
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):
-    """What the plugins say of the pod now, on all nodes; of a pod on a node, as if it were not there.
+    """The plugins' current answers about the pod, on all nodes; for a pod on a node, as if it were not there.
 
-    `message` is what the condition would say, but for what PostFilter adds to it; it is empty if nodes are feasible.
-    `rejections` are the reasons that weigh most, and `reasons_left_out` how many there are beside them; `details` is
-    what is behind those of plugins that tell (`explain`), on the nodes where least stands in the pod's way.
-    `enough` is how many feasible nodes an attempt looks for. `top` are the best nodes, and the pod's own if it is on
-    one; `margin` is what the best is ahead of the next by, `ties` the number of nodes that are best, `decided_by` the
-    plugin that puts the best ahead of the next most. `fault` is what a plugin did wrong.
+    `message` is the condition's message without the part of PostFilter; it is empty if nodes are feasible. `rejections`
+    are the most important reasons, and `reasons_left_out` the number of others; `details` are given by plugins with
+    `explain`, for the nodes with the least to change. `enough` is how many feasible nodes an attempt looks for. `top`
+    are the best nodes, and the pod's own if it is on one; `margin` is the lead of the best over the next, `ties` the
+    number of best nodes, `decided_by` the plugin that contributes most to the lead. `fault` is the error of a plugin,
+    if any.
     """
 
     nodes: int
@@ -114,11 +114,11 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preemption(msgspec.Struct, frozen=True, kw_only=True):
-    """What preemption would come to now: the node and its victims, or `why` not.
+    """The result of preemption now: the node and its victims, or `why` not.
 
-    `under_way`: the pod has preempted them already, and they have not left the node yet. `tried` nodes were looked at,
-    on `candidates` of them it would help. `reasons` counts what would stand against the others even with all less
-    important pods gone.
+    `under_way`: the pod has preempted them already, and they have not left the node yet. `tried` nodes were examined,
+    on `candidates` of them it would help. `reasons` counts the rejections of the others even without all less important
+    pods.
     """
 
     node: str = ""
@@ -132,9 +132,9 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waker(msgspec.Struct, frozen=True):
-    """What wakes a pod that this plugin holds back: events, as `resource: actions`.
+    """The events that wake a pod that this plugin holds back, as `resource: actions`.
 
-    The plugin may look at each of them and decide otherwise.
+    The plugin's hint may still skip each of them.
     """
 
     plugin: str
@@ -142,12 +142,12 @@ class Waker(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pod waits for; moments are seconds since 1970.
+    """What the pod waits for; times are seconds since 1970.
 
-    `until` is when its backoff or its time on Permit ends, `retried_at` when it is tried though nothing has happened.
-    `held_by` are the plugins that hold it back: they rejected it, gate it, or have not permitted it yet; `why` is what
-    the gate says. `queued_at` is when it was put where it is, `active` counts the active pods if it is one of them.
-    `hook` is what its binding waits for, of the plugins that hold it back, since `queued_at`.
+    `until` is the end of its backoff or its wait on Permit, `retried_at` when it is retried without an event. `held_by`
+    are the plugins that hold it back: they rejected it, gate it, or have not permitted it yet; `why` is the gate's
+    message. `queued_at` is when it entered its queue, `active` counts the active pods if it is one of them. `hook` is
+    the hook that its binding waits for, of the plugins that hold it back, since `queued_at`.
     """
 
     queued_at: float | None = None
@@ -161,13 +161,12 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """One pod, explained: what was decided last (`then`), what the plugins say `now`, and what would help.
+    """The explanation of one pod: the last decision (`then`), the plugins' answers `now`, and what would help.
 
-    `at` is when this was found out, in seconds since 1970. `requests` are what the pod asks for, as in a manifest,
-    `claims` the names by which it knows its claims to devices.
-    `node` is where it is or is about to be, `nominated` where room is kept for it. `then` and `binding` are the records
-    of its last attempt, if that is remembered; `condition` is what the pod's own condition says, while it is pending.
-    `outside` is what the profile's plugins go by beside the cluster.
+    `at` is the time of the explanation, in seconds since 1970. `requests` are those of the pod, as in a manifest,
+    `claims` its names of device claims. `node` is where it is or is about to be, `nominated` its nominated node. `then`
+    and `binding` are the records of its last attempt, if still stored; `condition` is the pod's own condition, while it
+    is pending. `outside` describes the sources of the profile's plugins.
     """
 
     pod: str
@@ -193,13 +192,13 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Kind(msgspec.Struct):
-    """What an answer says of whose explanation it is."""
+    """The field of an answer that names its engine."""
 
     engine: str = ""
 
 
 def read(answer: bytes) -> Explanation | EngineExplanation:
-    """Read an explanation of either kind from JSON; msgspec.DecodeError for what is none."""
+    """Decode an explanation of either kind from JSON; msgspec.DecodeError if it is none."""
     if msgspec.json.decode(answer, type=_Kind).engine:
         return msgspec.json.decode(answer, type=EngineExplanation)
     return msgspec.json.decode(answer, type=Explanation)

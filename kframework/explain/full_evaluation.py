@@ -1,8 +1,8 @@
-"""One pod, asked about again: what every plugin says of it now, on every node, with nothing changed by the asking.
+"""A full evaluation of one pod: the current answers of all plugins on all nodes, without side effects.
 
-An attempt knows the first rejection to each node it looked at, and remembers much of it; an evaluation asks all plugins
-about all nodes, in columns where they have that form. It is work in slices (`in_slices`): between two of them the
-scheduler goes on, no Statement is open, and what the plugins drew or asked for meanwhile is taken back.
+An attempt knows only the first rejection of each node it evaluated, mostly from caches; an evaluation calls all plugins
+on all nodes, in columns if they have that form. It is work in slices (`in_slices`): between two of them the scheduler
+runs, no Statement is open, and random draws and requests of the plugins are undone.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-#: So many rows a plugin is asked about in one piece: without a columnar form, and with one.
+#: The number of rows evaluated in one piece: without a columnar form, and with one.
 _FEW, _MANY = 16, 2_000
 
-#: Where the faults of plugins are logged.
+#: The logger of plugin faults.
 _faults = logging.getLogger("kframework.core.runtime.profile")
 
 _NONE = np.zeros(0, dtype=np.int64)
 
 
 def evaluate(engine: PodEngine, pod: PendingPod) -> Generator[None, None, FullEvaluation]:
-    """Ask all plugins about the pod on all nodes, in slices; one that is on a node is asked about as if it were not."""
+    """Call all plugins for the pod on all nodes, in slices; a pod on a node is treated as if it were not there."""
     evaluation = FullEvaluation(engine, pod)
     yield from in_slices(evaluation.work(), evaluation.aside)
     return evaluation
 
 
 class ScoreColumn(msgspec.Struct, frozen=True):
-    """What one Score plugin makes of the feasible nodes: raw, normalised to 0..100, and the weight of the latter."""
+    """The scores of one Score plugin for the feasible nodes: raw, normalised to 0..100, and the weight."""
 
     plugin: str
     weight: int
@@ -65,13 +65,13 @@ class ScoreColumn(msgspec.Struct, frozen=True):
 
 
 class FullEvaluation:
-    """What the plugins of the pod's profile say now, once its `work` is done.
+    """The answers of the plugins of the pod's profile, complete once its `work` is done.
 
-    `rows` are the nodes it is about, in their order, and `names` what they are called: rows are reused once nodes go.
-    `said` holds each Filter plugin's own rejection by row, PASS where it has none, whatever the others say; `first` the
-    first of them in configured order, which is what an attempt counts. `feasible` are the rows that all of them let
-    pass, in the order of the nodes; `scores` and `totals` are aligned to them. Like an attempt, it scores two feasible
-    nodes or more; unlike one, it looks at them all.
+    `rows` are the evaluated nodes, in node order, and `names` their names: rows are reused after deletions. `said`
+    holds each Filter plugin's own rejection by row, PASS if none, regardless of others; `first` the first of them in
+    configured order, as an attempt counts them. `feasible` are the rows that all of them accept, in node order;
+    `scores` and `totals` are aligned to them. Like an attempt, it scores two feasible nodes or more; unlike one, it
+    evaluates all.
     """
 
     def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
@@ -91,7 +91,7 @@ class FullEvaluation:
         #: Those of them that PreFilter leaves.
         self.within: NDArray[np.int64] = _NONE
         self.names: list[str] = []
-        #: The Filter plugins that have something to say about this pod, in order.
+        #: The Filter plugins that do not skip this pod, in order.
         self.filters: tuple[FilterStep, ...] = ()
         self.said: dict[str, Scores] = {}
         self.first: Scores = np.full(self.nodes.capacity, PASS, dtype=np.int64)
@@ -100,7 +100,7 @@ class FullEvaluation:
         self.feasible: NDArray[np.int64] = _NONE
         self.scores: list[ScoreColumn] = []
         self.totals: Scores = _NONE
-        #: What a plugin did wrong in scoring; there are no totals then.
+        #: The error of a plugin in scoring; then there are no totals.
         self.fault: Status | None = None
         #: The pods nominated to a row that this one must leave room for.
         self.nominated: dict[int, Sequence[PodInfo]] = {}
@@ -109,13 +109,13 @@ class FullEvaluation:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Open a slice of work: the pod is on no node, and what plugins draw or ask for is taken back in the end."""
+        """Open a slice of work: the pod is on no node, and draws and requests of plugins are undone at the end."""
         drawn = [(random, random.getstate()) for random in self._random]
         with self.engine.aside(), self.cluster.statement() as what_if:
             placed = self.cluster.pods.get(self.pod.uid)
             if placed is not None and placed.row >= 0:
                 what_if.remove(placed)
-            # What plugins do wrong an attempt will log, and whoever asks is told.
+            # Attempts log the faults of plugins, and the evaluation reports them.
             before, _faults.disabled = _faults.disabled, True
             try:
                 yield
@@ -138,7 +138,7 @@ class FullEvaluation:
         return [plugin.handle.random for name, plugin in profile.plugins.items() if name in drawing]
 
     def work(self) -> Iterator[None]:
-        """Ask; yields wherever it may pause, and starts over if nodes come or go meanwhile."""
+        """Evaluate; yields where it may pause, and starts over if nodes are added or deleted meanwhile."""
         finished = False
         while not finished:
             self._generation, finished = self.nodes.generation, True
@@ -150,7 +150,7 @@ class FullEvaluation:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether nodes have come or gone since it began: rows may be those of others."""
+        """Whether nodes were added or deleted since it began: rows may have other nodes."""
         return self.nodes.generation != self._generation
 
     def _ask(self) -> Iterator[None]:
@@ -182,11 +182,11 @@ class FullEvaluation:
             yield from self._ask_scores()
 
     def _ask_beside_nominated_pods(self, rows: NDArray[np.int64]) -> Iterator[None]:
-        """Ask again where pods are nominated, as if they had arrived; what stands against a node then comes first."""
+        """Filter again where pods are nominated, assuming them on their nodes; such rejections come first."""
         nominator = self.cluster.nominator
         for name in list(nominator.node_names):
             row = self.nodes.row(name)
-            # Some may have arrived meanwhile, or have lost their nomination.
+            # Some may have been bound meanwhile, or have lost their nomination.
             nominated = nominator.beside(self.pod, name)
             if not nominated or row is None or row not in rows:
                 continue
@@ -232,7 +232,7 @@ class FullEvaluation:
             self.scores.append(ScoreColumn(step.name, step.weight, column, as_column(normalized, len(column))))
 
     def status(self, rejection: int) -> Status:
-        """Put a rejection into words."""
+        """Return the Status of a rejection."""
         status = self._words.get(rejection)
         if status is None:
             status = self._words[rejection] = in_words(rejection, (self._table,), self.profile.filters, self.pod)
@@ -240,7 +240,7 @@ class FullEvaluation:
 
     @property
     def reasons(self) -> Mapping[str, int]:
-        """On how many nodes each reason is the first that stands against the pod."""
+        """The number of nodes for which each reason is the first."""
         if self.pre_filter_result.status is not None:
             return dict.fromkeys(self.pre_filter_result.status.reasons, len(self.rows))
         reasons = Counter[str]()
@@ -261,13 +261,13 @@ class FullEvaluation:
 
     @property
     def message(self) -> str:
-        """Why no node is feasible, word for word as an attempt says it, but for what PostFilter adds."""
+        """Why no node is feasible, word for word as in an attempt, without the part of PostFilter."""
         status = self.pre_filter_result.status
         return fit_error(len(self.rows), self.reasons, pre_filter_message=status.message if status is not None else "")
 
     @property
     def diagnosis(self) -> Diagnosis:
-        """What stands against the nodes, as PostFilter plugins get it."""
+        """The rejections of the nodes, as PostFilter plugins receive them."""
         result = self.pre_filter_result
         nobody = result.excluded or result.status or unresolvable()
         rejectors = sorted({status.plugin for status, _ in self.counted} | set(result.narrowed_by))

@@ -1,4 +1,4 @@
-"""The pod that is to be explained: found by its name, and as it was before it had a node."""
+"""Lookup of the pod to be explained by its name, in its state before it had a node."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kframework.core.pod_engine import PodEngine
 from kframework.objects import NodeSelector, ObjectMeta, Pod, PodSpec, PodStatus
 from kframework.state.pods import Interned, PendingPod, PodInfo
 
-#: How many pods are looked at before others have their turn.
+#: The number of pods examined before other tasks run.
 _PODS_PER_TURN = 5_000
 
 
 def find_pod(engine: PodEngine, namespace: str, name: str) -> Generator[None, None, PodInfo | None]:
-    """Find a pod that this engine schedules or has scheduled, giving way now and then; None if it knows of none."""
+    """Find a pod that this engine schedules or has scheduled, pausing now and then; None if unknown."""
     found: PodInfo | None = None
     for pods in (engine.cluster.pods, engine.handlers.pending):
         for number, pod in enumerate(list(pods.values()), 1):
@@ -30,7 +30,7 @@ def find_pod(engine: PodEngine, namespace: str, name: str) -> Generator[None, No
 
 
 def not_found_message(namespace: str, name: str, pod: Pod | None, profiles: Iterable[str]) -> str:
-    """Say why a scheduler with these profiles does not know a pod; `pod` is its object if the cluster has one."""
+    """Return why a scheduler with these profiles does not know a pod; `pod` is its object if it exists."""
     key = f"{namespace}/{name}"
     if pod is None:
         return f"there is no pod {key}"
@@ -47,7 +47,7 @@ def unassign(pod: PodInfo, whole: Pod | None, interned: Interned) -> PendingPod:
     if isinstance(pod, PendingPod):
         return pod
     if whole is None or whole.metadata.uid != pod.uid:
-        # Put together from what the scheduler keeps of it while it is on a node.
+        # Rebuilt from the data that the scheduler keeps of a pod on a node.
         metadata = ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid, labels=dict(pod.labels))
         claims, volumes = iter(pod.claims), []
         for volume in pod.spec.volumes:
@@ -62,7 +62,7 @@ def unassign(pod: PodInfo, whole: Pod | None, interned: Interned) -> PendingPod:
 
 
 def _pinned(spec: PodSpec, node_name: str) -> PodSpec:
-    """Pin the pod of a DaemonSet to its node again: the template that such pods share does not say which it is."""
+    """Pin the pod of a DaemonSet to its node again, as the template shared by such pods omits it."""
     node_affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity is not None else None
     if spec.affinity is None or node_affinity is None or required is None:

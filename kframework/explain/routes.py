@@ -22,21 +22,21 @@ from kframework.state.pods import PendingPod
 if TYPE_CHECKING:
     from aiohttp import web
 
-#: What is added where another replica leads.
+#: The addition to an explanation while another replica leads.
 STANDS_BY = "this scheduler stands by while another one leads"
 
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
 
 def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
-    """Return the route that explains one pod in JSON; 404 with an `error` for one that there is nothing to say of."""
+    """Return the route that explains one pod in JSON; 404 with an `error` if that is impossible."""
     cluster = scheduler.engine.cluster
 
     async def explained(namespace: str, name: str) -> Explanation:
         pod = await finished_giving_way(cluster, find_pod(scheduler.engine, namespace, name))
         whole = None
         if not isinstance(pod, PendingPod):
-            with suppress(ClusterError):  # the API has none, or does not say
+            with suppress(ClusterError):  # the API has none, or fails
                 whole = await scheduler.api.get(Pod, name, namespace)
         if pod is None:
             raise Unexplainable(not_found_message(namespace, name, whole, scheduler.profiles))
@@ -49,14 +49,14 @@ def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]
 
 
 def explain_route(explained: Callable[[str, str], Awaitable[object]]) -> web.RouteDef:
-    """Return the route by which what has a namespace and a name is explained, one at a time; Unexplainable is a 404."""
+    """Return the route that explains a namespaced object, one request at a time; Unexplainable is a 404."""
     from aiohttp import web
 
     one_at_a_time = asyncio.Lock()
 
     async def answer(request: web.Request) -> web.Response:
         before, _, name = (request.query.get("pod") or request.query.get("job", "")).rpartition("/")
-        namespace = before.rpartition("/")[2]  # a job may go by an API group before it
+        namespace = before.rpartition("/")[2]  # a job's key may begin with an API group
         if not namespace or not name:
             return _json({"error": "say which pod: /explain?pod=NAMESPACE/NAME"}, status=400)
         try:

@@ -1,4 +1,4 @@
-"""What an evaluation found, summed up: reasons with counts and examples, the best nodes and what tells them apart."""
+"""Summary of an evaluation: reasons with counts and examples, the best nodes and what distinguishes them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kframework.explain.remedies.suggestions import SuggestHooks
 from kframework.values.scores import Scores
 from kframework.values.status import Code, Status
 
-#: So many nodes are named as examples of a reason, as the best ones, and as those on which room is kept.
+#: The number of nodes named as examples of a reason, as the best ones, and as those with nominated pods.
 EXAMPLES, TOP, KEPT = 5, 5, 5
 
-#: So many reasons are told: a plugin may have another one for each node.
+#: The maximum number of reasons: a plugin may have a different one for each node.
 REASONS = 100
 
-#: Details are asked for on so many nodes for each rejection of a plugin, and for so many rejections of each.
+#: The number of nodes with details for each rejection of a plugin, and of rejections with details of each plugin.
 _DETAILED_NODES, _DETAILED_REJECTIONS = 3, 3
 
 Places = NDArray[np.int64]
@@ -33,7 +33,7 @@ Marks = NDArray[np.bool_]
 
 
 def summarise(evaluation: FullEvaluation, node: str) -> Generator[None, None, Assessment]:
-    """Sum up what was found, pausing wherever it may; `node` is where the pod is, "" if it is on none."""
+    """Summarise an evaluation, pausing where possible; `node` is where the pod is, "" if on none."""
     reasons = _Reasons(evaluation.names)
     yield from reasons.count(evaluation)
     yield
@@ -72,7 +72,7 @@ def summarise(evaluation: FullEvaluation, node: str) -> Generator[None, None, As
 
 
 class _Count:
-    """On how many nodes a reason is given, is the first, and is alone; and names of some of them."""
+    """The number of nodes where a reason is given, is first, and is alone; and names of some of them."""
 
     def __init__(self) -> None:
         self.nodes = self.first = self.alone = 0
@@ -81,12 +81,12 @@ class _Count:
 
 
 class _Reasons:
-    """The reasons that plugins give, while the nodes are counted against which they are given."""
+    """The reasons of the plugins, while their nodes are counted."""
 
     def __init__(self, names: list[str]) -> None:
         self._names = names
         self._counts: dict[tuple[str, str], _Count] = {}
-        #: The first thing that a plugin did wrong.
+        #: The first fault of a plugin.
         self.fault: Status | None = None
 
     def count(self, evaluation: FullEvaluation) -> Iterator[None]:
@@ -139,7 +139,7 @@ class _Reasons:
 
 
 def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
-    """Part the places of a column where there is a rejection by what it is."""
+    """Group the rejected places of a column by rejection."""
     places = np.flatnonzero(column != PASS)
     by_rejection = places[np.argsort(column[places], kind="stable")]
     rejections, starts = np.unique(column[by_rejection], return_index=True)
@@ -149,7 +149,7 @@ def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
 
 
 def _details(evaluation: FullEvaluation) -> Generator[None, None, tuple[Details, ...]]:
-    """Ask the plugins that have a hook `explain`; yields wherever it may pause."""
+    """Call the plugins' `explain` hooks; yields where it may pause."""
     hooks, found = OptionalHooks(evaluation.profile), list[Details]()
     for plugin, said in evaluation.said.items():
         explain = hooks.of(plugin, "explain")
@@ -161,7 +161,7 @@ def _details(evaluation: FullEvaluation) -> Generator[None, None, tuple[Details,
             name = evaluation.names[place]
             node = evaluation.nodes.named(name)
             if node is None:
-                continue  # it has left meanwhile
+                continue  # it was deleted meanwhile
             status = evaluation.status(int(said[evaluation.rows[place]]))
             asked = partial(explain, evaluation.state, evaluation.pod, node, status)
             lines: list[str] = hooks.safely(plugin, "explain", partial(_lines, asked), [])
@@ -174,7 +174,7 @@ def _lines(asked: Callable[[], object]) -> list[str]:
 
 
 def _nearest(evaluation: FullEvaluation, plugin: str) -> Generator[None, None, list[int]]:
-    """List the places of a few nodes for each of a plugin's rejections, those first where the fewest changes help."""
+    """List the places of a few nodes for each of a plugin's rejections, those with the fewest changes first."""
     said = evaluation.said[plugin][evaluation.rows]
     places: Places = np.flatnonzero(said != PASS)
     if not len(places):
@@ -208,7 +208,7 @@ def _top(evaluation: FullEvaluation, node: str) -> tuple[NodeScore, ...]:
 
 
 def _margin(top: tuple[NodeScore, ...]) -> tuple[int, str]:
-    """Return by how much the best node is ahead of the next, and which plugin puts it ahead most."""
+    """Return the lead of the best node over the next, and the plugin that contributes most to it."""
     if len(top) < 2 or top[0].total == top[1].total:
         return 0, ""
     pairs = zip(top[0].scores, top[1].scores, strict=True)

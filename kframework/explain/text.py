@@ -1,4 +1,4 @@
-"""An explanation in words: what `kframework explain` prints, in less than forty lines unless more is asked for."""
+"""Explanations as text: the output of `kframework explain`, under forty lines unless it is wide."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ T = TypeVar("T")
 
 
 class Layout(NamedTuple):
-    """How much an explanation shows: a few of everything, or all of it if it is `wide`."""
+    """The amount of detail in an explanation: a few of everything, or all of it if it is `wide`."""
 
     wide: bool
 
     def first(self, items: Sequence[T], most: int) -> Sequence[T]:
-        """Return the items to show, at most so many unless all are."""
+        """Return the items to show, at most `most` unless it is wide."""
         return items if self.wide else items[:most]
 
     def names(self, names: Sequence[str], most: int, count: int | None = None) -> str:
-        """Return the names to show and how many more there are; `count` is how many there are, if not all are named."""
+        """Return the names to show and the number of others; `count` is the total, if not all are named."""
         shown = self.first(names, most)
         more = (len(names) if count is None else count) - len(shown)
         return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
     def lines(self, lines: Sequence[str], most: int, more: str) -> Iterator[str]:
-        """Yield the lines to show, and as the last one how many more there are: `more` with its `{}` filled in."""
+        """Yield the lines to show, and last the number of others: `more` with its `{}` filled in."""
         shown = self.first(lines, most)
         yield from shown
         if len(shown) < len(lines):
@@ -51,13 +51,13 @@ BRIEF = Layout(wide=False)
 
 
 def format_sections(*sections: Iterable[str]) -> str:
-    """Join sections by empty lines and escape control characters; a section without lines is left out."""
+    """Join sections by empty lines and escape control characters; empty sections are left out."""
     texts = ("\n".join(map(visible, section)) for section in sections)
     return "\n\n".join(filter(None, texts)) + "\n"
 
 
 def format_fields(fields: Mapping[str, str]) -> Iterator[str]:
-    """Write fields as `Name: value`, the values below each other; fields without a value are left out."""
+    """Format fields as `Name: value`, with aligned values; empty fields are left out."""
     width = max(map(len, fields)) + 2
     return (f"{f'{name}:':{width}}{value}" for name, value in fields.items() if value)
 
@@ -77,10 +77,10 @@ def indent(lines: Iterable[str], levels: int = 1) -> Iterator[str]:
     return (f"{'  ' * levels}{line}" for line in lines)
 
 
-#: So many reasons, examples of nodes, best nodes, nodes with room kept, victims, remedies and wakers are shown.
+#: The number of reasons, example nodes, best nodes, nodes with nominated pods, victims, remedies and wakers shown.
 _REASONS, _EXAMPLES, _TOP, _KEPT, _VICTIMS, _REMEDIES, _WAKERS = 5, 2, 3, 2, 3, 5, 3
 
-#: What has happened, in words.
+#: The verbs for actions.
 _ACTIONS = {
     "add": "added",
     "delete": "deleted",
@@ -100,7 +100,7 @@ _ACTIONS = {
 
 
 def text_of(explanation: Explanation, *, wide: bool = False) -> str:
-    """Put an explanation into words; `wide` leaves nothing out."""
+    """Format an explanation as text; `wide` leaves nothing out."""
     layout = Layout(wide)
     helping = [remedy.text for remedy in layout.first(explanation.help, _REMEDIES)]
     return format_sections(
@@ -219,7 +219,7 @@ def _best(now: Assessment, node: str, layout: Layout) -> Iterator[str]:
 
 
 def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterator[str]:
-    """Set the best nodes side by side; in brief without the plugins that say the same of all of them."""
+    """Format the best nodes side by side; unless it is wide, without plugins that score all of them equally."""
     shown = [each for number, each in enumerate(top) if layout.wide or number < _TOP or each.node == node]
     rows: list[tuple[str, ...]] = []
     alike: list[str] = []

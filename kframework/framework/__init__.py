@@ -1,1 +1,1 @@
-"""The contract: what a plugin author reads."""
+"""The contract for plugin authors."""

@@ -1,4 +1,4 @@
-"""What hooks answer beside a Status, and the Diagnosis that `post_filter` receives."""
+"""The answers of hooks other than a Status, and the Diagnosis that `post_filter` receives."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from kframework.state.pods import PodInfo
     from kframework.values.scores import Scores
 
-#: What `pre_filter` may answer beside a Status: the names of the nodes worth looking at.
+#: The answer of `pre_filter` other than a Status: the names of the nodes to filter.
 NodeNames = frozenset[str] | set[str]
 
 
 class Nothing(Enum):
-    """The answer of a `sign` whose plugin has nothing to say about such pods, at any extension point."""
+    """The answer of a `sign` whose plugin skips such pods at every extension point."""
 
     NOTHING = "nothing"
 
 
-#: What a `sign` answers whose plugin has nothing to say about such pods, at any point from PreFilter to PostBind.
+#: The answer of a `sign` whose plugin skips such pods at every point from PreFilter to PostBind.
 NOTHING: Final = Nothing.NOTHING
 
 
 class Diagnosis:
-    """Why no node was feasible: a rejection per node, put into words when it is asked for.
+    """The reasons why no node was feasible: a rejection per node, converted to a Status on access.
 
-    `rejections` holds one integer for each row, equal where nodes say the same, and `status_of` knows its meaning.
-    `rejectors` are the plugins that rejected the pod somewhere, `pre_filter_message` is set when a `pre_filter`
-    rejected it as a whole.
+    `rejections` holds one integer per row, equal for nodes with the same reason, and `status_of` converts it.
+    `rejectors` are the plugins that rejected the pod somewhere, `pre_filter_message` is set if a `pre_filter` rejected
+    it as a whole.
     """
 
     __slots__ = ("_rejections", "_status_of", "nodes", "pre_filter_message", "rejectors")
@@ -60,7 +60,7 @@ class Diagnosis:
         return self._status_of(int(self._rejections[row]))
 
     def rows(self, code: Code) -> NDArray[np.int64]:
-        """Return the rows whose rejection has this code, in the order of the nodes."""
+        """Return the rows whose rejection has this code, in node order."""
         order = self.nodes.order
         rejections = self._rejections[order]
         alike = [each for each in np.unique(rejections).tolist() if self._status_of(each).code == code]
@@ -68,7 +68,7 @@ class Diagnosis:
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A node on which the pod would fit if these pods went away."""
+    """A node on which the pod would fit if these victims were evicted."""
 
     node: str
     victims: tuple[PodInfo, ...]
@@ -96,5 +96,5 @@ class ClearNomination(msgspec.Struct, frozen=True):
     status: Status = Status(Code.UNSCHEDULABLE)
 
 
-#: What `post_filter` may answer beside a Status.
+#: The answers of `post_filter` other than a Status.
 PluginResult = Preempt | Nominate | ClearNomination

@@ -1,4 +1,4 @@
-"""What plugins remember from one extension point to the next, within one scheduling attempt."""
+"""Storage for data that plugins keep between extension points, within one scheduling attempt."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class StateKeyError(KeyError):
 
 
 class CycleState:
-    """A store that lives for one attempt: written by the early points of a plugin, read by its later ones.
+    """A store that lives for one attempt: a plugin's early hooks write it, its later ones read it.
 
-    An attempt's state stands on the read-only state of the pod's signature: reads fall through, writes stay on top.
+    An attempt's state is layered on the read-only state of the pod's signature: reads fall through, writes stay on top.
     """
 
     __slots__ = ("_below", "_values")
@@ -62,7 +62,7 @@ class CycleState:
     def __getitem__(self, key: StateKey[T]) -> T:
         state: CycleState | None = self
         while state is not None:
-            # The key carries the type of its value; one dict cannot say that.
+            # The key carries the type of its value, which a dict type cannot express.
             values: dict[StateKey[T], T] = state._values  # type: ignore[assignment]  # a cast takes a tenth of the call
             if key in values:
                 return values[key]
@@ -81,7 +81,7 @@ class CycleState:
             yield from (key for key in self._below if key not in self._values)
 
     def get(self, key: StateKey[T]) -> T | None:
-        """Return what is stored under the key, or None."""
+        """Return the value of the key, or None."""
         return self[key] if key in self else None
 
     def on(self, below: CycleState) -> CycleState:
@@ -95,7 +95,7 @@ class CycleState:
         copy = CycleState()
         for key in self:
             value = self[key]
-            # `isinstance(value, Cloneable)` says the same in ten microseconds, and every dry run clones.
+            # `isinstance(value, Cloneable)` would take ten microseconds, and every dry run clones.
             clone = getattr(value, "clone", None)
             copy._values[key] = value if clone is None else clone()
         return copy

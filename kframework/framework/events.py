@@ -1,6 +1,6 @@
-"""Cluster events: what happened in the cluster that may let a waiting pod be scheduled.
+"""Cluster events: changes in the cluster that may let a waiting pod be scheduled.
 
-Names and bit values are kube-scheduler's. A plugin registers the events that can cure its own rejections
+Names and bit values are kube-scheduler's. A plugin registers the events that can resolve its own rejections
 (`events_to_register`); when one happens, the pods that this plugin rejected leave the unschedulable pool.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ActionType(IntFlag):
-    """What happened to an object; several bits may be registered at once."""
+    """The change of an object; several bits may be registered at once."""
 
     ADD = 1 << 0
     DELETE = 1 << 1
@@ -77,19 +77,19 @@ def event_resource(kind: Kind[ApiObject]) -> str:
 
 
 class QueueingHint(Enum):
-    """A hint's answer: whether this pod is worth another attempt after this event."""
+    """The answer of a hint: whether an event makes another attempt of this pod worthwhile."""
 
     SKIP = 0
     QUEUE = 1
 
 
 def queue_if(helps: object) -> QueueingHint:
-    """Return QUEUE if what may help is true, else SKIP."""
+    """Return QUEUE if `helps` is true, else SKIP."""
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 #: `hint(pod, old, new)`: the waiting PendingPod, and the object of the event before (None: added) and after (None:
-#: deleted). Of a pod on a node the objects are PodInfos, of a pending pod PendingPods, else what the API says.
+#: deleted). The objects are PodInfos for pods on nodes, PendingPods for pending pods, else API objects.
 Hint = Callable[..., QueueingHint]
 
 
@@ -100,8 +100,8 @@ Concerns = Callable[..., Collection[str] | None]
 class ClusterEvent(msgspec.Struct, frozen=True):
     """An event that a plugin registers: a resource, one or more actions, and an optional queueing hint.
 
-    `resource` is an `EventResource`, or `<plural>.<version>.<group>`. Without a hint the pod is always queued. Where
-    many pods wait and each event is about few of them, `concerns` names these, and of others nobody is asked.
+    `resource` is an `EventResource`, or `<plural>.<version>.<group>`. Without a hint the pod is always queued. If many
+    pods wait and each event concerns few of them, `concerns` returns these, and the hint is not called for others.
     """
 
     resource: str
@@ -110,7 +110,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     concerns: Concerns | None = None
 
     def matches(self, event: Occurrence) -> bool:
-        """Return whether this registration covers what happened (kube-scheduler's matching rule, quirks included)."""
+        """Return whether this registration covers an event (kube-scheduler's matching rule, quirks included)."""
         wanted, happened = self.resource, event.resource
         if wanted == EventResource.ANY and self.action == ActionType.ALL:
             return True
@@ -150,7 +150,7 @@ def _label(resource: str, action: ActionType) -> str:
     return resource + "".join(word.capitalize() for word in (action.name or "Update").split("_"))
 
 
-#: What a plugin without `events_to_register` is woken by: everything that kube-scheduler's default registration lists.
+#: The events of a plugin without `events_to_register`: kube-scheduler's default registration.
 DEFAULT_EVENTS: tuple[ClusterEvent, ...] = tuple(
     ClusterEvent(resource, ActionType.ALL)
     for resource in (
@@ -169,7 +169,7 @@ DEFAULT_EVENTS: tuple[ClusterEvent, ...] = tuple(
 
 
 def node_updates(old: Node, new: Node) -> Iterator[ActionType]:
-    """List what changed from one Node object to the next, in kube-scheduler's order; a heartbeat yields nothing."""
+    """Yield the changes between two Node objects, in kube-scheduler's order; none for a heartbeat."""
     if old.spec.unschedulable and not new.spec.unschedulable:
         yield ActionType.UPDATE_NODE_TAINT
     if old.status.allocatable != new.status.allocatable:
@@ -191,7 +191,7 @@ def _condition_statuses(node: Node) -> dict[str, str]:
 
 
 def pod_updates(old: PodInfo, new: PodInfo) -> Iterator[ActionType]:
-    """List what changed from one version of a pod to the next, in kube-scheduler's order; at least a general update."""
+    """Yield the changes between two versions of a pod, in kube-scheduler's order; at least a general update."""
     yield from list(_pod_changes(old, new)) or [ActionType.UPDATE]
 
 

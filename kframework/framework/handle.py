@@ -1,7 +1,7 @@
-"""The door back into the scheduler: all that a plugin may ask of it.
+"""The plugin's interface to the scheduler.
 
-What a hook asks for (`activate`, `nominate`, `touch`) is done when its cycle ends; asked from anywhere else it is a
-message that is applied between two cycles. A verdict on a waiting pod takes effect at once.
+Requests from a hook (`activate`, `nominate`, `touch`) are carried out when its cycle ends; requests from anywhere else
+are messages that are applied between two cycles. A verdict on a waiting pod takes effect immediately.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ A = TypeVar("A")
 
 
 class Done(Awaitable[None]):
-    """What is done already: awaiting it takes no turn of the loop, and who knows `DONE` need not await it at all."""
+    """A completed awaitable: awaiting it takes no turn of the loop, and callers may skip awaiting `DONE`."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Come to the end at once."""
+        """Return at once."""
         yield from ()
 
 
-#: What is answered where there is nothing to wait for.
+#: The awaitable returned if there is nothing to wait for.
 DONE: Final = Done()
 
 
@@ -53,9 +53,9 @@ class Api(Protocol):
     """
 
     def bind(self, pod: PendingPod, node_name: str) -> Awaitable[None]:
-        """Bind the pod, whose uid is a precondition; DONE where that needs no waiting, as in memory.
+        """Bind the pod, whose uid is a precondition; DONE if no waiting is needed, as in memory.
 
-        A `bind` hook may hand the answer on.
+        A `bind` hook may return the result.
         """
         ...
 
@@ -94,10 +94,10 @@ class Api(Protocol):
 
 
 class DryRuns(msgspec.Struct, frozen=True):
-    """What preemption would come to.
+    """The result of preemption dry runs.
 
-    `candidates`: those that break no budget first. `status`: Success when there are candidates, else what to answer:
-    Unschedulable with what stands against each of all nodes, or the errors that dry runs ran into.
+    `candidates`: those that violate no budget first. `status`: Success if there are candidates, else the answer of the
+    plugin: Unschedulable with the reasons for all nodes, or the errors of the dry runs.
     """
 
     candidates: tuple[Candidate, ...]
@@ -105,24 +105,24 @@ class DryRuns(msgspec.Struct, frozen=True):
 
 
 class Preemption(Protocol):
-    """Which pods of lower priority would have to go so that another fits; kube-scheduler's rules, nothing is changed.
+    """An evaluator of preemption by kube-scheduler's rules, which finds victims without changing anything.
 
-    Dry runs are for `post_filter`: they are made for the pod whose cycle is going on, others raise RuntimeError.
-    Whoever asks for them needs PodDisruptionBudgets in its `watches`: budgets that nobody sees are not respected. Who
-    answers `Preempt` needs Pods there, with the verb `delete`, for the scheduler to evict them.
+    Dry runs are for `post_filter`: they work only for the pod of the current cycle, others raise RuntimeError. A plugin
+    that uses them needs PodDisruptionBudgets in its `watches`: unwatched budgets are not respected. A plugin that
+    answers `Preempt` needs Pods there, with the verb `delete`, so that the scheduler can evict them.
     """
 
     def under_way(self, pod: PendingPod) -> bool:
-        """Return whether victims of this pod are still being sent away, so that it is too early to try it again.
+        """Return whether victims of this pod are still being evicted, so that it is too early to retry it.
 
-        For `pre_enqueue`, whose plugin registers the deletion of pods so that those it holds back are looked at again.
+        For `pre_enqueue`, whose plugin registers the deletion of pods so that the pods it gates are checked again.
         """
         ...
 
     def ineligible(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
-        """Say why the pod may not preempt others now; None if it may.
+        """Return why the pod may not preempt others now; None if it may.
 
-        Its policy is Never, or pods that it, or another, preempted are still leaving its nominated node.
+        Its policy is Never, or victims of it, or of another pod, are still terminating on its nominated node.
         """
         ...
 
@@ -139,24 +139,24 @@ class Preemption(Protocol):
         percentage: int = 10,
         absolute: int = 100,
     ) -> DryRuns:
-        """Dry-run the nodes that preemption may help on, from a random place in their order, until enough would do.
+        """Dry-run the nodes where preemption may help, from a random start, until there are enough candidates.
 
-        It may help where the rejection is Unschedulable. Enough is `percentage` of these nodes but at least `absolute`
-        of them, and one that breaks no budget.
+        It may help if the rejection is Unschedulable. Enough is `percentage` of these nodes but at least `absolute` of
+        them, and one that violates no budget.
         """
         ...
 
     def key(self, candidate: Candidate) -> Hashable:
-        """Rank a candidate: the smallest key is the node where preemption costs least.
+        """Return the sort key of a candidate: the smallest is the node where preemption costs least.
 
-        Fewest budgets broken, then the lowest of the highest priorities, the smallest sum of priorities, fewest pods,
-        the most important of them started latest; equals by name of the node.
+        Fewest violated budgets, then the lowest of the highest priorities, the smallest sum of priorities, fewest pods,
+        the latest start of the most important one; ties by node name.
         """
         ...
 
 
 class Handle(Protocol):
-    """What a plugin holds of its scheduler; one per profile and plugin."""
+    """A plugin's access to its scheduler; one per profile and plugin."""
 
     @property
     def profile_name(self) -> str:
@@ -178,7 +178,7 @@ class Handle(Protocol):
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
-        """The pods of this scheduler that have no node yet, as the cluster last described them, by uid."""
+        """The unassigned pods of this scheduler, in their latest version, by uid."""
         ...
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
@@ -189,7 +189,7 @@ class Handle(Protocol):
         ...
 
     def on_change(self, kind: type[T], callback: Callable[[T | None, T | None], None]) -> None:
-        """Call back with (old, new) whenever an object of the kind changes; None stands for absent."""
+        """Call back with (old, new) whenever an object of the kind changes; None means absent."""
         ...
 
     def statement(self) -> Statement:
@@ -197,12 +197,12 @@ class Handle(Protocol):
         ...
 
     def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        """Ask this profile's Filter plugins about one node as it stands, inside a Statement for instance."""
+        """Run this profile's Filter plugins on one node in its current state, inside a Statement for instance."""
         ...
 
     @property
     def preemption(self) -> Preemption:
-        """The evaluator of what preemption would come to, for `post_filter`."""
+        """The evaluator of preemption dry runs, for `post_filter`."""
         ...
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
@@ -216,7 +216,7 @@ class Handle(Protocol):
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Move these pods to the active queue, whatever they wait for and however long their backoff.
 
-        A pod that is being tried right now, the one in whose hook this is called included, is tried again if it fails.
+        A pod that is being scheduled, including the one whose hook makes this call, is retried if it fails.
         """
         ...
 
@@ -229,7 +229,7 @@ class Handle(Protocol):
         ...
 
     def touch(self, *node_names: str) -> None:
-        """Say that outside data changed this plugin's answers on these nodes; without names, on all."""
+        """Report that outside data changed this plugin's answers on these nodes; without names, on all."""
         ...
 
     def source(
@@ -250,19 +250,19 @@ class Handle(Protocol):
         """Declare a source of outside data, to be read in hooks; for the plugin's `__init__`.
 
         `kind` is the type of its values: plain data, a struct or a dataclass. `fetch` is a coroutine function that
-        returns all values and is asked again `every` so many seconds, give or take the part `jitter` of that; or an
-        async generator that yields them (all, or a SourceChange) when it likes. `timeout` is how long one fetch, or the
-        silence of a generator, may last: `hookTimeouts.source` (30 s) for the former, for ever for the latter. After a
-        failure it is tried again after `retry` seconds, twice as long each time up to `every`. Times are seconds.
+        returns all values and is called again every `every` seconds, plus or minus the fraction `jitter`; or an async
+        generator that yields them (all, or a SourceChange) at any time. `timeout` limits one fetch, or the silence of a
+        generator: by default `hookTimeouts.source` (30 s) for the former, no limit for the latter. After a failure it
+        is retried after `retry` seconds, twice as long each time up to `every`. Times are seconds.
 
-        `stale_after` and `when_stale` say when its data is too old (math.inf: never), and what then becomes of pods.
+        `stale_after` and `when_stale` define when its data is too old (math.inf: never), and what then happens to pods.
 
-        When it changes, or is heard again, the pods that this plugin rejected are tried again, after their backoff:
-        those for which `wakes(pod, change)` is true; without it all, or by="pod" those that the change names. What is
-        remembered of the plugin's answers is forgotten: by="node" for the nodes that the change names, which holds
-        for `filter` and `score`, else altogether.
+        When it changes, or becomes fresh again, the pods that this plugin rejected are retried, after their backoff:
+        those for which `wakes(pod, change)` is true; without it all, or with by="pod" those that the change names.
+        Cached answers of the plugin are dropped: with by="node" those of `filter` and `score` for the nodes that the
+        change names, else all.
 
-        ValueError for settings that make no sense, or a name that is taken.
+        ValueError for invalid settings, or a name in use.
         """
         ...
 
@@ -276,14 +276,14 @@ class Handle(Protocol):
         ...
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
-        """Run a coroutine beside the scheduler until it ends or the scheduler stops."""
+        """Run a coroutine concurrently with the scheduler until it ends or the scheduler stops."""
         ...
 
     async def to_the_end(self, work: Awaitable[A]) -> A:
-        """Await work of `pre_bind` to its end; a preemption meanwhile is a CancelledError after it.
+        """Await work of `pre_bind` to its end; a preemption meanwhile raises CancelledError after it.
 
-        So it is known of what was asked of the API whether it was done. Only a scheduler that stops, and the time that
-        the hook has unless it stands in `keeps_time`, break it off.
+        This way the outcome of an API call is always known. Only a stopping scheduler cancels it, and the hook's time
+        limit unless the hook is in `keeps_time`.
         """
         ...
 

@@ -1,23 +1,23 @@
-"""The contract: every extension point of the scheduling framework, in the order in which a pod meets them.
+"""The contract: every extension point of the scheduling framework, in the order in which a pod passes them.
 
-A plugin is a class deriving from `kframework.Plugin` with the hooks it needs marked `@hookimpl`. Each Protocol below is
-one hook: at once the pluggy specification, checked when a plugin is loaded, and the static type, against which type
-checkers hold the methods of every Plugin. Arguments go by position, so a hook takes exactly the arguments named here.
+A plugin is a class derived from `kframework.Plugin` with the hooks it needs marked `@hookimpl`. Each Protocol below is
+one hook: both the pluggy specification, checked when a plugin is loaded, and the static type that type checkers apply
+to the methods of every Plugin. Arguments are positional, so a hook takes exactly the arguments named here.
 
 For every hook that answers a `Status`, None means Success. A *rejection* (Unschedulable, UnschedulableAndUnresolvable,
-Pending) sends the pod to the unschedulable pool, from which the events of `events_to_register` release it. Anything
-else that is not expected at the point (Error, an exception, a wrong type) is a fault of the plugin: the attempt ends
-as `SchedulerError` naming it, the pod backs off, the scheduler lives.
+Pending) moves the pod to the unschedulable pool, from which the events of `events_to_register` release it. Any other
+answer that is not expected at the point (Error, an exception, a wrong type) is a fault of the plugin: the attempt ends
+as `SchedulerError` naming it, the pod backs off, the scheduler continues.
 
 Arguments: `state` is the attempt's CycleState; `pod` the pod to schedule, read-only; `node` a NodeInfo; `nodes` the
 NodeTable, `rows` a slice or int64 array of its rows; `node_name` a name, because from `reserve` on rows may be reused.
-Hooks up to `permit` are plain functions that neither wait nor do I/O: the cluster stands still while they run.
-`pre_bind`, `bind` and `post_bind` may be `async def`.
+Hooks up to `permit` are plain functions that neither wait nor do I/O: no state changes while they run. `pre_bind`,
+`bind` and `post_bind` may be `async def`.
 
-A method marked `@hookwrapper` wraps a whole point once per cycle: it yields, receives what the point answered, and
-returns the answer to go on with. So it is for `pre_enqueue`, `pre_filter`, `post_filter`, `pre_score`,
-`reserve`, `unreserve` and `permit`; what is asked per node, and what may await, cannot be wrapped. Order comes from the
-configuration, so `tryfirst` and `trylast` are refused.
+A method marked `@hookwrapper` wraps a whole point once per cycle: it yields, receives the answer of the point, and
+returns the answer to use. This works for `pre_enqueue`, `pre_filter`, `post_filter`, `pre_score`, `reserve`,
+`unreserve` and `permit`; hooks that run per node or may await cannot be wrapped. The configuration defines the order,
+so `tryfirst` and `trylast` are rejected.
 """
 
 from __future__ import annotations
@@ -69,20 +69,20 @@ hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
 
 
 def unimplemented() -> NoReturn:
-    """Raise NotImplementedError; each hook says so because a body of a docstring alone makes it abstract for mypy."""
+    """Raise NotImplementedError; the body of every hook, as a docstring alone would make it abstract for mypy."""
     raise NotImplementedError("a hook that a plugin does not mark is not asked")
 
 
 @runtime_checkable
 class PreEnqueuePlugin(Protocol):
-    """Hold a pod back before it enters the active queue."""
+    """A hook that may gate a pod before it enters the active queue."""
 
     @hookspec
     def pre_enqueue(self, pod: PendingPod) -> Status | None:
-        """Say whether the pod may be tried at all.
+        """Decide whether the pod may be tried at all.
 
         Any answer but Success gates the pod: it waits, without an attempt, for an event that this plugin registered.
-        Called in no particular order among plugins, on every way into the active and the backoff queue.
+        Called in no particular order among plugins, before every entry into the active and the backoff queue.
         """
         unimplemented()
 
@@ -96,7 +96,7 @@ class QueueSortPlugin(Protocol):
 
     @hookspec
     def queue_sort(self, queued: QueuedPod) -> Hashable:
-        """Return a key that orders, lowest first; asked once when the pod is queued and frozen until it is popped."""
+        """Return a sort key, lowest first; called once when the pod is queued and fixed until it is popped."""
         unimplemented()
 
 
@@ -106,9 +106,9 @@ class EnqueueExtensions(Protocol):
 
     @hookspec
     def events_to_register(self) -> Sequence[ClusterEvent]:
-        """List the cluster events that may make a pod schedulable that this plugin rejected; asked once, at load.
+        """List the cluster events that may make a pod schedulable that this plugin rejected; called once, at load.
 
-        Without this hook every event on the kinds of kube-scheduler's default list wakes the pod. An empty list means
+        Without this hook every event on the kinds of kube-scheduler's default list wakes the pod. With an empty list
         none does, not even the pod's own update: only the flush of the unschedulable pool, after five minutes.
         """
         unimplemented()
@@ -116,21 +116,20 @@ class EnqueueExtensions(Protocol):
 
 @runtime_checkable
 class SignPlugin(Protocol):
-    """Say what this plugin's answers for a pod depend on, so that they can be remembered."""
+    """A hook that returns what the plugin's answers for a pod depend on, so that they can be cached."""
 
     @hookspec
     def sign(self, pod: PendingPod) -> Hashable | None:
-        """Return a value that equal answers share, or None: ask me in every cycle.
+        """Return a value that pods with equal answers share, or None: call the plugin in every cycle.
 
-        `NOTHING` says more: this plugin has nothing to say about such pods at any extension point from PreFilter to
-        PostBind, so it is not asked there (PostFilter is about other pods too, and asks).
+        With `NOTHING` the plugin skips such pods at every extension point from PreFilter to PostBind, so it is not
+        called there (PostFilter also concerns other pods, and is called).
 
-        Signing promises that `pre_filter`, `filter`, `pre_score`, `score` and, of equal scores, `normalize_score` for
+        Signing promises that `pre_filter`, `filter`, `pre_score`, `score` and, for equal scores, `normalize_score` for
         this pod depend only on the signature, on the Args and on what `reads` declares of the node; that they draw no
         random number; and that `pre_filter` and `pre_score` depend on neither the nodes they are given nor the state of
-        plugins that do not sign. Asked in every attempt, or whenever what `sign_reads` names has changed, so it may say
-        of now that there is nothing to say, where other objects can change that (KEP-5598 has the same idea for whole
-        pods).
+        plugins that do not sign. Called in every attempt, or whenever an object of `sign_reads` has changed, so it may
+        return `NOTHING` for now, even if other objects can change that (KEP-5598 has the same idea for whole pods).
         """
         unimplemented()
 
@@ -143,21 +142,20 @@ class PreFilterPlugin(Protocol):
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | NodeNames | None:
         """Check the pod, prepare `state` for `filter`, narrow the nodes.
 
-        None: go on. `Skip`: this plugin's `filter` has nothing to say about this pod. A set of node names: only these
-        are worth looking at (the sets of several plugins are intersected). Unschedulable: the attempt fails, but later
-        `pre_filter` hooks still run, so that preemption finds their state. UnschedulableAndUnresolvable: the attempt
-        fails at once.
+        None: continue. `Skip`: this plugin's `filter` is skipped for this pod. A set of node names: only these are
+        filtered (the sets of several plugins are intersected). Unschedulable: the attempt fails, but later `pre_filter`
+        hooks still run, so that preemption finds their state. UnschedulableAndUnresolvable: the attempt fails at once.
         """
         unimplemented()
 
 
 @runtime_checkable
 class AddPodPlugin(Protocol):
-    """Keep what `pre_filter` stored true while pods are added in a what-if."""
+    """A hook that updates what `pre_filter` stored when a what-if adds a pod."""
 
     @hookspec
     def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
-        """Account for `other`, which has been put on the node.
+        """Update `state` for `other`, which was added to the node.
 
         Anything but Success is a fault.
         """
@@ -166,11 +164,11 @@ class AddPodPlugin(Protocol):
 
 @runtime_checkable
 class RemovePodPlugin(Protocol):
-    """Keep what `pre_filter` stored true while pods are removed in a what-if."""
+    """A hook that updates what `pre_filter` stored when a what-if removes a pod."""
 
     @hookspec
     def remove_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
-        """Account for `other`, which has been taken off the node.
+        """Update `state` for `other`, which was removed from the node.
 
         Anything but Success is a fault.
         """
@@ -179,15 +177,15 @@ class RemovePodPlugin(Protocol):
 
 @runtime_checkable
 class FilterPlugin(Protocol):
-    """Say on which nodes the pod can run.
+    """A hook that decides on which nodes the pod can run.
 
-    Implement `filter` for one node; add `filter_nodes`, its columnar twin, when many nodes at once are much cheaper. A
-    plugin may also have only the twin. They must agree: `kframework.testing.check_plugin` compares them.
+    Implement `filter` for one node; add `filter_nodes`, its columnar form, if many nodes at once are much cheaper. A
+    plugin may also have only the columnar form. They must agree: `kframework.testing.check_plugin` compares them.
     """
 
     @hookspec
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        """Say whether the pod can run on this node.
+        """Return whether the pod can run on this node.
 
         The first rejection in configured order is the node's reason.
 
@@ -198,7 +196,7 @@ class FilterPlugin(Protocol):
 
 @runtime_checkable
 class FilterNodesPlugin(Protocol):
-    """Say it of many nodes at once, as `filter` says it of each."""
+    """The columnar form of `filter`, for many nodes at once."""
 
     @hookspec
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
@@ -208,7 +206,7 @@ class FilterNodesPlugin(Protocol):
 
 @runtime_checkable
 class FilterStatusPlugin(Protocol):
-    """Put the answers of `filter_nodes` into words; who has that has this."""
+    """A hook that converts the answers of `filter_nodes` to Statuses; required with it."""
 
     @hookspec
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -218,62 +216,60 @@ class FilterStatusPlugin(Protocol):
 
 @runtime_checkable
 class ExplainPlugin(Protocol):
-    """Say in more words why a node is rejected, for `kframework explain`."""
+    """A hook that gives details of a rejection, for `kframework explain`."""
 
     @hookspec
     def explain(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Sequence[str]:
-        """Return what is behind `status`, this plugin's own rejection of the pod on the node, line by line.
+        """Return the reasons behind `status`, this plugin's own rejection of the pod on the node, line by line.
 
-        A line that belongs to the one before begins with two spaces. It is asked about a few of the nodes that are
-        rejected for a reason, and not while pods are scheduled, so it may look at everything. `state` is what
-        `pre_filter` made of it.
+        A line that continues the previous one begins with two spaces. It is called for a few of the nodes that are
+        rejected for a reason, and not while pods are scheduled, so it may read everything. `state` is as `pre_filter`
+        left it.
         """
         unimplemented()
 
 
 @runtime_checkable
 class SuggestPlugin(Protocol):
-    """Say what would answer this plugin's rejections, for `kframework explain`.
+    """A hook that suggests changes to resolve this plugin's rejections, for `kframework explain`.
 
-    A `Suggestion` is one change; a tuple stands for several that are made together. It is no promise: each is tried
-    in a what-if in which all plugins run again, and what is not needed of it is left out. This hook does not run while
-    pods are scheduled.
+    A `Suggestion` is one change; a tuple is several changes made together. It is no promise: each is tried in a what-if
+    in which all plugins run again, and unneeded parts are left out. This hook does not run while pods are scheduled.
 
-    Of a plugin without this hook it is only known that, where it answers Unschedulable, the pods on the node may be
-    in the way: one or another of them is tried without.
+    For a plugin without this hook that answers Unschedulable, the pods on the node may be the reason: removing them is
+    tried instead, one or another.
     """
 
     @hookspec
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
-        """List the changes that may answer `status`, this plugin's own rejection of the pod on the node; best first.
+        """List the changes that may resolve `status`, this plugin's own rejection of the pod on the node; best first.
 
-        `node` is None where the pod is rejected as a whole: by `pre_enqueue`, by `pre_filter`, or by node names of
-        which none is there. `state` is what `pre_filter` made of it, if it came so far. The tables are as the
-        rejection saw them, in the middle of a what-if perhaps; pods nominated to the node are not on it
-        (`handle.nominated_pods`).
+        `node` is None if the pod is rejected as a whole: by `pre_enqueue`, by `pre_filter`, or by node names that do
+        not exist. `state` is as `pre_filter` left it, if that ran. The tables are as at the rejection, possibly inside
+        a what-if; pods nominated to the node are not on it (`handle.nominated_pods`).
         """
         unimplemented()
 
 
 @runtime_checkable
 class SuggestNodesPlugin(Protocol):
-    """Say where suggestions are worth trying first."""
+    """A hook that estimates where suggestions are worth trying first."""
 
     @hookspec
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
-        """Estimate how many changes of the cluster, those of the pod aside, `suggest` comes to on each of these rows.
+        """Estimate the number of cluster changes, those of the pod aside, in the suggestions for each row.
 
-        It says where to look first. A change that is smaller than others counts as a fraction of one; 1000 more say
-        that no change of the cluster is known to help. Without this hook, nodes that are rejected with the same Status
-        are taken to need one change if any is suggested on a few of them, and else to be beyond help. It is asked about
-        many nodes some at a time.
+        Rows with low numbers are tried first. A change that is smaller than others counts as a fraction of one; 1000
+        more mean that no change of the cluster is known to help. Without this hook, nodes that are rejected with the
+        same Status are assumed to need one change if any is suggested on a few of them, and else to be beyond help. It
+        is called with a part of the nodes at a time.
         """
         unimplemented()
 
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    """Find a way out when no node was feasible, by preemption for instance."""
+    """A hook that runs if no node is feasible, for preemption for instance."""
 
     @hookspec
     def post_filter(
@@ -281,10 +277,10 @@ class PostFilterPlugin(Protocol):
     ) -> Preempt | Nominate | ClearNomination | Status | None:
         """Propose what would make the pod schedulable; change nothing here.
 
-        Preempt: the engine picks a candidate, nominates its node and evicts. Nominate: keep a node for the pod.
-        ClearNomination: take an earlier nomination back. None or a bare Status: keep it as it is. The Status says how
-        the search went on: Success and UnschedulableAndUnresolvable end it, Unschedulable lets the next plugin try, an
-        error ends it and drops the result. The attempt fails in any case; its message carries the reasons given here.
+        Preempt: the engine picks a candidate, nominates its node and evicts. Nominate: reserve a node for the pod.
+        ClearNomination: clear an earlier nomination. None or a bare Status: keep it. The Status decides how to
+        continue: Success and UnschedulableAndUnresolvable end it, Unschedulable lets the next plugin try, an error ends
+        it and drops the result. The attempt fails in any case; its message contains the reasons given here.
         """
         unimplemented()
 
@@ -295,7 +291,7 @@ class PreScorePlugin(Protocol):
 
     @hookspec
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
-        """Prepare `state` for `score`; `Skip` when this plugin scores every node alike."""
+        """Prepare `state` for `score`; `Skip` if this plugin scores all nodes equally."""
         unimplemented()
 
 
@@ -314,7 +310,7 @@ class ScorePlugin(Protocol):
 
 @runtime_checkable
 class ScoreNodesPlugin(Protocol):
-    """Rank many nodes at once, as `score` ranks each."""
+    """The columnar form of `score`, for many nodes at once."""
 
     @hookspec
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
@@ -334,11 +330,11 @@ class ScoreExtensions(Protocol):
 
 @runtime_checkable
 class ReservePlugin(Protocol):
-    """Keep books beside the scheduler's own, for a pod that is about to be bound."""
+    """A hook that updates the plugin's own data for a pod that is about to be bound."""
 
     @hookspec
     def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-        """Claim what the pod needs on the chosen node.
+        """Reserve what the pod needs on the chosen node.
 
         A rejection or a fault unreserves every plugin.
         """
@@ -347,7 +343,7 @@ class ReservePlugin(Protocol):
 
 @runtime_checkable
 class UnreservePlugin(Protocol):
-    """Take back what `reserve` claimed, for a pod that is not bound after all."""
+    """A hook that undoes `reserve`, for a pod that is not bound after all."""
 
     @hookspec
     def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -360,13 +356,13 @@ class UnreservePlugin(Protocol):
 
 @runtime_checkable
 class PermitPlugin(Protocol):
-    """Have the last word before binding, or delay it."""
+    """A hook that approves, rejects or delays the binding."""
 
     @hookspec
     def permit(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Wait | None:
         """Approve, reject, or `Wait(seconds)`.
 
-        A waiting pod keeps its place until every waiting plugin allows it through the handle, one rejects it, or the
+        A waiting pod stays reserved until every waiting plugin allows it through the handle, one rejects it, or the
         earliest timeout does; at most 15 minutes. Other pods are scheduled meanwhile.
         """
         unimplemented()
@@ -374,11 +370,11 @@ class PermitPlugin(Protocol):
 
 @runtime_checkable
 class PreBindPreFlightPlugin(Protocol):
-    """Say beforehand whether `pre_bind` has work to do."""
+    """A hook that returns in advance whether `pre_bind` has work to do."""
 
     @hookspec
     def pre_bind_pre_flight(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-        """Say whether `pre_bind` has work to do: None = yes (also when this hook is absent), `Skip` = nothing to do.
+        """Return whether `pre_bind` has work: None = yes (also if this hook is absent), `Skip` = no.
 
         While there is work, `status.nominatedNodeName` announces the node (KEP-5278).
         """
@@ -387,7 +383,7 @@ class PreBindPreFlightPlugin(Protocol):
 
 @runtime_checkable
 class PreBindPlugin(Protocol):
-    """Do the work that must be done before the pod is bound, e.g. provision a volume."""
+    """A hook for work before the pod is bound, e.g. provisioning a volume."""
 
     @hookspec
     def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Awaitable[Status | None] | None:
@@ -410,11 +406,11 @@ class BindPlugin(Protocol):
 
 @runtime_checkable
 class PostBindPlugin(Protocol):
-    """Take notice of a bound pod."""
+    """A hook that runs after the pod is bound."""
 
     @hookspec
     def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Awaitable[None] | None:
-        """Clean up or count; nothing can fail any more."""
+        """Clean up or count; errors no longer affect the pod."""
         unimplemented()
 
 

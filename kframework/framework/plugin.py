@@ -13,10 +13,10 @@
         def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
             return unschedulable("node(s) ran enough pods") if len(node.pods) >= self.args.most else None
 
-Type checkers know the hooks, and say where one is misspelt or does not take or answer what the contract says.
+Type checkers know the hooks, and report misspelt names and wrong arguments or answers.
 
-The hooks, one by one, stand in `kframework.framework.hookspecs`, what they may answer beside a Status in
-`kframework.framework.answers`; the door back into the scheduler in `kframework.framework.handle`.
+The hooks are specified in `kframework.framework.hookspecs`, their answers other than a Status in
+`kframework.framework.answers`; the interface to the scheduler is in `kframework.framework.handle`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import TypeVar, get_original_bases
 
 if TYPE_CHECKING:
-    # To a type checker a plugin inherits every hook, and the marker says that the method is one of them.
+    # For a type checker a plugin inherits every hook, and the marker declares that the method overrides one.
     from typing_extensions import override as hookimpl
 
     from kframework.framework.handle import Handle
@@ -47,20 +47,20 @@ R = TypeVar("R")
 
 
 def hookwrapper(function: Callable[P, Generator[None, R, R]]) -> Callable[P, Never]:
-    """Mark a method as a wrapper: it yields once, receives what the point answered, and returns what goes on.
+    """Mark a method as a wrapper: it yields once, receives the answer of the point, and returns the one to use.
 
-    To a type checker it is a method that takes what the hook takes, and that nobody calls.
+    For a type checker it is a method with the hook's arguments that is never called.
     """
     return pluggy.HookimplMarker("kframework")(function, wrapper=True)  # type: ignore[return-value]  # a marked one
 
 
-#: What a plugin looks at beside the pod: the Node object, or its pods too; None: outside data as well.
+#: What a plugin reads besides the pod: the Node object, or its pods too; None: outside data as well.
 Reads = Literal["node", "pods"] | None
 
-#: The kinds that `sign` looks at beside what pods of a kind share; None: more of each pod.
+#: The kinds that `sign` reads besides what pods of a kind share; None: more of each pod.
 SignReads = tuple["type[ApiObject]", ...] | None
 
-#: What a plugin may do to a kind beyond seeing it, as RBAC calls it; `patch_status` is to patch its status.
+#: The RBAC verbs that a plugin may use on a kind beyond reading it; `patch_status` is to patch its status.
 Verb = Literal["create", "patch", "patch_status", "delete"]
 
 
@@ -70,9 +70,9 @@ _SPELLING = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="f
 class PluginArgs(BaseModel):
     """The configuration of a plugin, as written under `pluginConfig[].args`.
 
-    Derive from it and name fields in snake_case; the file spells them in camelCase. Unknown fields are refused. So it
-    is from then on with a plain pydantic model that is the type of a field, unless its `model_config` says otherwise.
-    A docstring below a field is its description in `kframework config schema`.
+    Derive from it and name fields in snake_case; the file spells them in camelCase. Unknown fields are rejected. The
+    same applies to a plain pydantic model used as the type of a field, unless its `model_config` differs. A docstring
+    below a field is its description in `kframework config schema`.
     """
 
     model_config: ClassVar[ConfigDict] = {
@@ -88,7 +88,7 @@ class PluginArgs(BaseModel):
 
 
 def _spelt_as_args(annotation: object) -> bool:
-    """Let the plain models in an annotation be read as Args are; return whether there was one that was not."""
+    """Make plain models in an annotation read like Args; return whether one was changed."""
     if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         return True in [_spelt_as_args(argument) for argument in get_args(annotation)]
     if issubclass(annotation, RootModel) or annotation.model_config.keys() & _SPELLING.keys():
@@ -96,20 +96,20 @@ def _spelt_as_args(annotation: object) -> bool:
     annotation.model_config = {**annotation.model_config, **_SPELLING}  # before its fields: they may lead back to it
     for name, field in annotation.model_fields.items():
         _spelt_as_args(field.annotation)
-        if field.alias_priority is None:  # no alias of its own; a generator is asked only when a class is made
+        if field.alias_priority is None:  # no explicit alias; an alias generator runs only at class creation
             field.alias = field.validation_alias = field.serialization_alias = to_camel(name)
     return annotation.model_rebuild(force=True) is not False
 
 
-#: The arguments of a plugin; none unless it says which.
+#: The arguments of a plugin; none by default.
 A = TypeVar("A", bound=PluginArgs, default=PluginArgs, covariant=True)
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """A kind that a plugin needs to see: reflectors, RBAC rules, recordings and the fake API follow from it.
+    """A kind that a plugin needs to watch: reflectors, RBAC rules, recordings and the fake API follow from it.
 
     `kind` is a struct of `kframework.objects`, or one of your own that `kframework.objects.kind` declares; `verbs` are
-    what `handle.api` is to do to it, beyond the get, list and watch that seeing it takes.
+    those that `handle.api` needs beyond get, list and watch.
     """
 
     kind: type[ApiObject]
@@ -117,36 +117,36 @@ class Watch(msgspec.Struct, frozen=True):
 
 
 class Plugin(Generic[A], Hooks):
-    """A scheduling plugin; `Plugin[MineArgs]` takes arguments and has them in `self.args`.
+    """A scheduling plugin; `Plugin[MineArgs]` takes arguments and stores them in `self.args`.
 
-    One instance is made per profile; instances are compared by identity.
+    One instance is created per profile; instances are compared by identity.
 
-    The class attributes tell the engine what it may do with the answers:
+    The class attributes declare how the engine may use the answers:
 
     `name`
         the plugin's name in the configuration, the same as its entry point's.
     `Args`
-        the model of its arguments, that of `Plugin[...]`; the plain PluginArgs accepts none.
+        the model of its arguments, as in `Plugin[...]`; the plain PluginArgs accepts none.
     `reads`
-        what `filter` and `score` look at beside the pod: `"node"` = the Node object only, `"pods"` = the node's pods
-        and resources too. Declared, the answers are remembered until that changes. None = outside data as well: asked
-        in every cycle (or say through the handle what changed).
+        what `filter` and `score` read besides the pod: `"node"` = the Node object only, `"pods"` = the node's pods
+        and resources too. If declared, the answers are cached until that changes. None = outside data as well: called
+        in every cycle (or report changes through the handle).
     `sign_reads`
-        the kinds that `sign` looks at beside what pods of one template, namespace, labels and owners have in common,
-        the set of nodes, and the affinity terms of pods. Declared, `sign` is asked once for all such pods, and again
-        when an object of these kinds changes; `()` where it looks at none. None = at more: asked about each pod.
+        the kinds that `sign` reads besides what pods of one template, namespace, labels and owners have in common,
+        the set of nodes, and the affinity terms of pods. If declared, `sign` is called once for all such pods, and
+        again when an object of these kinds changes; `()` for none. None = it reads more: called for each pod.
     `watches`
-        the kinds it needs beside pods and nodes.
+        the kinds it needs besides pods and nodes.
     `parallel_pre_bind`
-        whether `pre_bind` may run beside its neighbours that allow it too.
+        whether `pre_bind` may run concurrently with neighbours that allow it too.
     `binds_through_api`
-        whether `bind` does nothing but to bind the pod through `handle.api`: then pods may be bound several at a time,
-        without a call of it.
+        whether `bind` only binds the pod through `handle.api`: then several pods may be bound at once, without
+        calling it.
     `keeps_time`
-        which of `pre_bind`, `bind` and `post_bind` end by a time limit of their own: `hookTimeouts` of the
-        configuration do not cut them off.
+        which of `pre_bind`, `bind` and `post_bind` have their own time limit: `hookTimeouts` of the configuration
+        do not apply to them.
 
-    A plugin that declares `reads` and no `sign` is signed by the whole pod except name, hostname, uid and times, which
+    The signature of a plugin with `reads` and no `sign` is the whole pod except name, hostname, uid and times, which
     it may not read.
     """
 
@@ -177,7 +177,7 @@ class Plugin(Generic[A], Hooks):
         """Begin work that needs I/O, before the first pod is scheduled."""
 
     async def close(self) -> None:
-        """Release what `start` took, at shutdown; not called where that has not come to its end."""
+        """Release what `start` acquired, at shutdown; not called if `start` did not complete."""
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"

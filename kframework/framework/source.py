@@ -1,4 +1,4 @@
-"""Outside data as part of the contract: what a plugin declares with `handle.source`, and how its hooks read it.
+"""Sources of outside data: declared by a plugin with `handle.source`, and read by its hooks.
 
     def __init__(self, args: LoadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -10,8 +10,8 @@
     def score(self, state, pod, node):
         return round(100 * (1 - self.load.get(node.name, 0.0)))
 
-The scheduler fetches it, beside everything else; what was fetched is a message like any other: it takes effect between
-two cycles, is recorded, and comes from the file in a replay. So hooks never wait, and read plain data.
+The scheduler fetches it in the background; the result is a message like any other: it takes effect between two cycles,
+is recorded, and comes from the file in a replay. So hooks never wait, and read plain data.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
-#: What the values of a source are about: node names, pods as `namespace/name`, or whatever its plugin likes.
+#: The keys of a source: node names, pods as `namespace/name`, or any other keys.
 By = Literal["node", "pod", "key"]
 
-#: What becomes of pods while a source has told nothing yet, or nothing for too long.
+#: What happens to pods while a source has no data yet, or none that is recent enough.
 #:
-#: `reject`: PreFilter rejects them on the plugin's behalf, unless its own `pre_filter` says Skip. `ignore`: they are
-#: placed as if the plugin had nothing to say: it is skipped from PreFilter to Score. `hold`: PreEnqueue gates them, so
-#: that they are not even tried. What else the plugin does (`reserve`, `permit`, ...) it does in any case.
+#: `reject`: PreFilter rejects them on the plugin's behalf, unless its own `pre_filter` answers Skip. `ignore`: the
+#: plugin is skipped from PreFilter to Score. `hold`: PreEnqueue gates them, so that they are not even tried. Its other
+#: hooks (`reserve`, `permit`, ...) run in any case.
 WhenStale = Literal["reject", "ignore", "hold"]
 
 
 class SourceChange(msgspec.Struct, Generic[V], frozen=True):
-    """What is new in a source: values that are new or others than before, and keys that are there no more.
+    """A change of a source: new or changed values, and removed keys.
 
-    A stream may yield it, to tell of a part. Where a hint gets it, `old` holds what these keys had before.
+    A generator may yield it instead of all values. For a hint, `old` holds the previous values of these keys.
     """
 
     values: Mapping[str, V] = {}
@@ -60,7 +60,7 @@ Wakes = Callable[["PendingPod", SourceChange[V]], bool]
 
 
 class SourceSettings(msgspec.Struct, frozen=True):
-    """How a source is fetched, in seconds, and what becomes of pods without it: the arguments of `handle.source`."""
+    """The arguments of `handle.source`: how a source is fetched, in seconds, and what happens to pods without it."""
 
     by: By = "key"
     every: float = 15.0
@@ -71,7 +71,7 @@ class SourceSettings(msgspec.Struct, frozen=True):
     when_stale: WhenStale = "reject"
 
     def complaint(self) -> str:
-        """Say what is wrong with them, "" if nothing is."""
+        """Return what is wrong with the settings, "" if nothing is."""
         if min(self.every, self.retry) <= 0 or (self.timeout is not None and self.timeout <= 0):
             return "every, retry and timeout must be more than 0 s"
         if not 0 <= self.jitter < 1:
@@ -86,8 +86,8 @@ class SourceSettings(msgspec.Struct, frozen=True):
 class Source(Mapping[str, V]):
     """Outside data by key, as a plugin's hooks read it: `source[key]`, `source.get(key)`; the scheduler fills it.
 
-    Nothing in it changes while a cycle goes on. `updated_at` is when it was last heard of, in seconds since 1970 (None:
-    never); `error` what went wrong since, "" if nothing did. `updates` and `failures` count both.
+    Nothing in it changes during a cycle. `updated_at` is the time of the last data, in seconds since 1970 (None:
+    never); `error` the latest failure since, "" if none. `updates` and `failures` count both.
     """
 
     def __init__(
@@ -117,16 +117,16 @@ class Source(Mapping[str, V]):
 
     @property
     def fresh(self) -> bool:
-        """Whether it has been heard of, and not too long ago."""
+        """Whether data has arrived and is not older than `stale_after`."""
         return self.updated_at is not None and not self._stale
 
     @property
     def stale_at(self) -> float | None:
-        """When it will be stale if nothing is heard, in seconds since 1970; None if it is not fresh."""
+        """The time when it becomes stale without new data, in seconds since 1970; None if it is not fresh."""
         return self.updated_at + self.settings.stale_after if self.updated_at is not None and self.fresh else None
 
     def wakes(self, pod: PendingPod, change: SourceChange[V] | None) -> bool:
-        """Return whether a change, None for that of its freshness, is worth another attempt of a rejected pod."""
+        """Return whether a change of data, or of freshness (None), justifies another attempt of a rejected pod."""
         if change is None:
             return True
         if self._wakes is not None:
@@ -134,7 +134,7 @@ class Source(Mapping[str, V]):
         return self.settings.by != "pod" or pod.key in change.values or pod.key in change.gone
 
     def checked(self, values: Mapping[str, object]) -> dict[str, V]:
-        """Return values as a recording would give them back; ValueError names one that is not as declared."""
+        """Return values as they would be read from a recording; ValueError names one of the wrong type."""
         if other := [key for key in values if not isinstance(key, str)]:
             raise ValueError(f"the key {other[0]!r} is no string")
         try:
@@ -144,7 +144,7 @@ class Source(Mapping[str, V]):
                 with suppress(msgspec.MsgspecError, TypeError):
                     self.converted({key: json.decode(json.encode(value))})
                     continue
-                wrong = str(error).partition(" - at `$")[0]  # without where it stands among others
+                wrong = str(error).partition(" - at `$")[0]  # without its position among others
                 raise ValueError(f"{key!r} has the value {shown(value)}: {wrong}") from error
             raise ValueError(str(error)) from error
 
@@ -156,7 +156,7 @@ class Source(Mapping[str, V]):
     # -- filled by the engine, between two cycles ------------------------------------------------------------------
 
     def update(self, at: float, values: Mapping[str, V], gone: tuple[str, ...] = ()) -> SourceChange[V]:
-        """Take in what was heard at that time."""
+        """Apply data received at that time."""
         old = {key: self._values[key] for key in (*values, *gone) if key in self._values}
         self._values.update(values)
         for key in gone:
@@ -166,21 +166,21 @@ class Source(Mapping[str, V]):
         return SourceChange(values, gone, old)
 
     def fail(self, error: str) -> None:
-        """Take in that it could not be heard."""
+        """Record a failed fetch."""
         self.error = error
         self.failures += 1
 
     @property
     def state(self) -> tuple[int, int, bool]:
-        """What changes whenever it does."""
+        """A value that changes whenever the source does."""
         return self.updates, self.failures, self.fresh
 
     def expire(self) -> None:
-        """Let it be stale."""
+        """Mark it as stale."""
         self._stale = True
 
     def take_over(self, other: Source[V]) -> None:
-        """Hold what another source of the same key holds."""
+        """Copy the content of another source with the same key."""
         self._values, self._stale = dict(other), other._stale
         self.updated_at, self.error = other.updated_at, other.error
         self.updates, self.failures = other.updates, other.failures
@@ -196,7 +196,7 @@ class Source(Mapping[str, V]):
     def __len__(self) -> int:
         return len(self._values)
 
-    __hash__ = object.__hash__  # a source is itself, whatever it holds
+    __hash__ = object.__hash__  # compared by identity, regardless of content
 
     def __eq__(self, other: object) -> bool:
         return self is other

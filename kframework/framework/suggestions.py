@@ -1,6 +1,6 @@
-"""Suggestions: changes of single objects that may let a pod be scheduled, and the ones that several plugins make.
+"""Suggestions: changes of single objects that may let a pod be scheduled, and those that several plugins share.
 
-A suggestion carries its own patch, so a plugin can suggest what only it knows of without a new class.
+A suggestion carries its own patch, so a plugin can suggest specific changes without a new class.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Suggestion:
     """A change of one object.
 
     Attributes:
-        text: The change as a request to whoever can make it.
+        text: The change, worded as a request to the administrator.
         target: The object to change. Claims and pods are named `namespace/name`.
-        patch: Returns the object as it is after the change, or None to delete it.
-        kind: What is changed, such as `setLabel`. Explanations let the kinds take turns.
-        arguments: What JSON says beside kind and target.
-        examples: Deletions of pods that do the same, if all are made.
+        patch: Returns the object after the change, or None to delete it.
+        kind: The kind of change, such as `setLabel`. Explanations alternate between kinds.
+        arguments: Additional fields in JSON output, besides kind and target.
+        examples: Deletions of pods with the same effect, if all are made.
     """
 
     text: str
@@ -80,7 +80,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount(Suggestion):
-    """A change by an amount, of which explanations look for the smallest that suffices."""
+    """A change by an amount; explanations look for the smallest that suffices."""
 
     amount: int
     with_amount: Callable[[int], Amount] = field(compare=False, repr=False)
@@ -89,15 +89,15 @@ class Amount(Suggestion):
 #: Changes that are made together.
 Proposal = tuple[Suggestion, ...]
 
-#: What a plugin suggests, best first.
+#: The suggestions of a plugin, best first.
 Suggestions = Iterable[Suggestion | Proposal]
 
-#: How many changes it takes, one number for each row; a small change is a fraction of one.
+#: The number of changes needed, for each row; a small change is a fraction of one.
 ChangeEstimates = NDArray[np.int64] | NDArray[np.float64]
 
 
 def patch_field(path: str, change: Callable[[Any], object]) -> Patch:
-    """Return a patch of the field at a dotted path; an object in which part of the path is None stays as it is."""
+    """Return a patch of the field at a dotted path; an object is unchanged if part of the path is None."""
     name, _, rest = path.partition(".")
     inner = patch_field(rest, change) if rest else change
 
@@ -146,7 +146,7 @@ def remove_taint(node: str, taint: Taint) -> Suggestion:
 
 
 def set_label(node: str, key: str, value: str) -> Suggestion:
-    """Suggest to give a label of a node this value."""
+    """Suggest setting a label of a node."""
     patch = patch_field("metadata.labels", lambda labels: {**labels, key: value})
     text = f"label {node} with {key}={value}"
     return Suggestion(text, Target(node=node), patch, "setLabel", {"key": key, "value": value})
@@ -159,9 +159,9 @@ def remove_label(node: str, key: str) -> Suggestion:
 
 
 def free_resource(node: str, resource: str, amount: int, examples: Sequence[PodInfo] = ()) -> Amount:
-    """Suggest to free an amount of a resource: milli-CPU of `cpu`, their number of `pods`, units (bytes) of all else.
+    """Suggest freeing an amount of a resource: milli-CPU of `cpu`, number of `pods`, units (bytes) of others.
 
-    `examples` are pods on the node that need not stay: if all are deleted, the pending pod fits.
+    `examples` are pods on the node: if all are deleted, the pending pod fits.
     """
     more = amount * (10**6 if resource == "cpu" else 10**9)
 
@@ -171,7 +171,7 @@ def free_resource(node: str, resource: str, amount: int, examples: Sequence[PodI
     return Amount(
         f"free {_format_room(resource, amount)} on {node}",
         Target(node=node),
-        patch_field("status.allocatable", patch),  # to offer more comes to the same
+        patch_field("status.allocatable", patch),  # more allocatable has the same effect
         "freeResource",
         {"resource": resource, "amount": amount, "examples": []},
         tuple(map(delete_pod, examples)),
@@ -184,7 +184,7 @@ def free_resource(node: str, resource: str, amount: int, examples: Sequence[PodI
 
 
 def delete_pod(pod: PodInfo) -> Suggestion:
-    """Suggest to delete a pod, or to let it run elsewhere."""
+    """Suggest deleting a pod, or moving it elsewhere."""
     target = Target(pod=pod.key, uid=pod.uid, node=pod.node_name)
     return Suggestion(f"delete pod {pod.key} on {pod.node_name}", target, lambda deleted: None, "deletePod")
 
@@ -249,7 +249,7 @@ def lower_request(resource: str, amount: int, to: int) -> Amount:
 
 
 def _lower_requests(spec: PodSpec, resource: str, to: int) -> PodSpec:
-    """Lower what a pod requests of a resource: where it is stated for the whole pod, else of the largest containers."""
+    """Lower a pod's request of a resource: the pod-level one if it exists, else those of the largest containers."""
     unit = 10**6 if resource == "cpu" else 10**9
     target = max(to * unit - nano(spec.overhead.get(resource, 0)), 0)
     if spec.resources is not None and resource in spec.resources.requests:
@@ -272,7 +272,7 @@ def _requested(container: Container, resource: str) -> int:
 
 
 def _with_request(resources: Resources, resource: str, amount: int) -> Resources:
-    """Set a request in nanos, where there is one; a limit that must equal the request follows."""
+    """Set an existing request in nanos; a limit that must equal the request follows."""
     lowered = {resource: str(Quantity(amount))}
     requests = {**resources.requests, **lowered} if resource in resources.requests else resources.requests
     bound_to_limit = resource in resources.limits and resource not in ("cpu", "memory", "ephemeral-storage")

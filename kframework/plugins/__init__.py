@@ -1,1 +1,1 @@
-"""The built-in plugins: kube-scheduler's own, one file each, named in the configuration like anybody's."""
+"""The built-in plugins: kube-scheduler's own, one file each, named in the configuration like any other."""

@@ -14,11 +14,11 @@ from kframework.values.status import Status, error
 
 
 class DefaultBinder(Plugin):
-    """Bind a pod by creating its binding; a refusal fails the attempt with the API's own words."""
+    """Bind a pod by creating its binding; if that fails, the attempt fails with the API's message."""
 
     name = "DefaultBinder"
     binds_through_api: ClassVar[bool] = True
-    #: Each request has a limit, and a bind without an answer must be read back however long that takes.
+    #: Each request has its own limit, and a bind without an answer must be read back however long that takes.
     keeps_time: ClassVar[frozenset[str]] = frozenset({"bind"})
 
     @hookimpl

@@ -1,4 +1,4 @@
-"""DefaultPreemption: a pod that fits nowhere takes the place of less important ones, where that costs least."""
+"""DefaultPreemption: a pod that fits nowhere preempts less important ones, where that costs least."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GATED = unresolvable(REASON)
 
 
 class DefaultPreemptionArgs(ApiArgs):
-    """How many nodes a preemption looks at: the larger of a percentage of the nodes and a number."""
+    """The number of candidate nodes of a preemption: the larger of a percentage of the nodes and a number."""
 
     min_candidate_nodes_percentage: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 10
     """How many of the nodes are looked at for victims, if that is more than the number below."""
@@ -42,7 +42,7 @@ class DefaultPreemptionArgs(ApiArgs):
 
 
 class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
-    """Find less important pods that must go for a pod that no node has room for."""
+    """Find victims of lower priority for a pod that no node has room for."""
 
     name = "DefaultPreemption"
     watches: ClassVar[tuple[Watch, ...]] = (Watch(PodDisruptionBudget), Watch(Pod, verbs=("delete",)))
@@ -68,7 +68,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         )
         if found.candidates:
             return Preempt(found.candidates, preemption.key)
-        # Where some dry run failed the pod may still have a chance on its nominated node.
+        # If a dry run failed, the pod may still have a chance on its nominated node.
         why = _prefixed(found.status)
         return why if why.code == Code.ERROR else ClearNomination(why)
 
@@ -78,7 +78,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
 
 def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
-    """Leave it to the plugins that rejected the pod; registered so that they are asked about gated pods too."""
+    """Skip, leaving the decision to the plugins that rejected the pod; registered so that gated pods are checked."""
     return QueueingHint.SKIP
 
 

@@ -1,4 +1,4 @@
-"""ImageLocality: prefer nodes that have large images of the pod already, the more so the more nodes have them."""
+"""ImageLocality: prefer nodes that already have large images of the pod, more so for images on many nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.scores import MAX_SCORE, Rows, Scores
 
-#: What lies on a node counts from this many bytes on, and up to this many for each container.
+#: The minimum size of images that counts, and the maximum per container, in bytes.
 _LEAST, _MOST = 23 << 20, 1000 << 20
 
 
@@ -58,7 +58,7 @@ def _worth(image: ImageState, nodes: NodeTable) -> int:
 
 
 def _wanted(pod: PendingPod) -> tuple[int, tuple[str, ...]]:
-    """Return the number of containers and the names of all images, as often as they are wanted."""
+    """Return the number of containers and the names of all images, with repetitions."""
     return pod.template.once(ImageLocality, _containers_and_images)
 
 

@@ -1,4 +1,4 @@
-"""NodeAffinity: a pod runs only on nodes with the labels it asks for, and rather on those that it prefers."""
+"""NodeAffinity: a pod runs only on nodes with the labels it requires, and preferably on those that it prefers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 CONFLICT = "pod affinity terms conflict"
 
-#: Labels that say what a node is: to give it others would be a lie.
+#: Labels that describe what a node is, so changing them is not suggested.
 _GIVEN = (
     *("kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type"),
     *("beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type"),
@@ -67,14 +67,14 @@ _GIVEN = (
     *("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
 )
 
-#: Operators that are content with what others ask for.
+#: Operators to fix last, as labels set for other operators may already satisfy them.
 _LAX = frozenset({"Exists", "NotIn"})
 
 _NO_MATCH, _NOT_ENFORCED, _CONFLICT = unresolvable(REASON), unresolvable(ENFORCED), unresolvable(CONFLICT)
 # Reason bits.
 _OWN, _ADDED = 1, 2
 
-#: What the pod itself requires of a node, if anything.
+#: The pod's own node requirements, if any.
 _REQUIRED = StateKey[NodePredicate | None]("NodeAffinity.required")
 #: The weights of the preferences that a node meets.
 _PREFERRED = StateKey[NodeScore]("NodeAffinity.preferred")
@@ -103,7 +103,7 @@ class NodeAffinityArgs(ApiArgs):
 
 
 class NodeAffinity(Plugin[NodeAffinityArgs]):
-    """Reject nodes that the pod's nodeSelector or node affinity leaves out, and prefer those it would rather have."""
+    """Reject nodes that the pod's nodeSelector or node affinity excludes, and prefer those that it prefers."""
 
     name = "NodeAffinity"
     reads: ClassVar[Reads] = "node"
@@ -146,7 +146,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
-        """Label the node, or drop what it does not meet; with no node at all, the names of nodes that are not there."""
+        """Label the node, or drop unmet requirements; without a node, drop the names of missing nodes."""
         own = required_node_selector(pod.spec)
         terms = _terms(own) if own is not None else []
         if node is None:
@@ -235,7 +235,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         return [ClusterEvent(EventResource.NODE, change, self.after_node_change)]
 
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
-        """Queue the pod for a node that has come to match its affinity and the added one."""
+        """Queue the pod for a node that now matches its affinity and the added one."""
         matched = old is not None and self._fits(pod, old)
         return queue_if(self._fits(pod, new) and not matched)
 
@@ -245,7 +245,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
 
 def _required(pod: PendingPod) -> NodePredicate | None:
-    """Compile what the pod requires: once for its template, unless the names of nodes are the pod's own."""
+    """Compile the pod's requirements: once per template, unless they name nodes."""
     if pod.template.once(NodeAffinity, _signature) is None:
         return required_node_affinity(pod.spec)
     return pod.template.once(_required, required_node_affinity)
@@ -254,8 +254,8 @@ def _required(pod: PendingPod) -> NodePredicate | None:
 def _signature(spec: PodSpec) -> Hashable | None:
     """Return what the answers depend on, None for a pod that names nodes.
 
-    The DaemonSet controller makes such a pod for each node. Signed by its name, each would get memory of its own and
-    use it once; unsigned, they share what all other plugins say of their template.
+    The DaemonSet controller creates such a pod for each node. Signed by its name, each would use its own memory once;
+    unsigned, they share the cached answers of all other plugins for their template.
     """
     if names_nodes(required_node_selector(spec)):
         return None

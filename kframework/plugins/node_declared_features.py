@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: what a pod needs of the kubelet, the node must declare."""
+"""NodeDeclaredFeatures: the node must declare the kubelet features that a pod needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASON = "node(s) didn't match Pod's required features"
 
 _LACKING = unresolvable(REASON)
 
-# The features that can be told from a pod's spec before it runs.
+# The features that can be inferred from a pod's spec before it runs.
 _RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
 _USER_NAMESPACE_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
 
@@ -67,7 +67,7 @@ def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingH
 
 
 def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
-    """Queue the pod that has come to need other features itself."""
+    """Queue the pod if it needs other features now."""
     return queue_if(new.uid == pod.uid and _needed(old) != _needed(new))
 
 

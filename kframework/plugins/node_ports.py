@@ -1,4 +1,4 @@
-"""NodePorts: a node can give a host port away only once."""
+"""NodePorts: a host port of a node can be used only once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TAKEN = unschedulable(REASON)
 
 
 class NodePorts(Plugin):
-    """Reject nodes where another pod holds a host port that the pod wants."""
+    """Reject nodes where another pod uses a host port that the pod needs."""
 
     name = "NodePorts"
     reads: ClassVar[Reads] = "pods"
@@ -58,7 +58,7 @@ class NodePorts(Plugin):
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
-        """Delete whoever holds the ports, or do without these."""
+        """Delete the pods that use the ports, or drop the ports."""
         assert node is not None  # only `filter` rejects
         wanted = pod.template.host_ports
         held = [port for other in node.pods for port in other.template.host_ports]
@@ -97,6 +97,6 @@ def drop_host_port(wanted: HostPort) -> Suggestion:
 
 
 def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
-    """Queue the pod when one that held, or was to hold, a port that it wants has left its node."""
+    """Queue the pod if a pod that used, or was nominated with, one of its ports has left its node."""
     held = bool(old.node_name or old.nominated_node_name)
     return queue_if(held and any_conflict(pod.template.host_ports, old.template.host_ports))

@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: prefer the node whose resources the pod would leave in more even use."""
+"""NodeResourcesBalancedAllocation: prefer the node whose resource usage would be most balanced with the pod."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from kframework.values.status import Skip, Status
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
-#: What is weighed: the columns of what a node offers and of what is taken, and how much the pod adds.
+#: The inputs of the score: the columns of offered and used amounts, and the pod's request.
 _WEIGHED = StateKey[tuple[tuple[Column, Column, int], ...]]("NodeResourcesBalancedAllocation")
 
 
 class NodeResourcesBalancedAllocationArgs(ApiArgs):
-    """The resources whose use should be even."""
+    """The resources whose usage should be balanced."""
 
     resources: Resources = CPU_AND_MEMORY
     """The resources that should be used evenly; each weighs 1."""
@@ -47,7 +47,7 @@ class NodeResourcesBalancedAllocationArgs(ApiArgs):
 
 
 class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs]):
-    """Score by how much evener, or less even, the pod makes the use of a node's resources; 75 = as even as before."""
+    """Score by how much the pod improves or worsens the balance of a node's resources; 75 = as balanced as before."""
 
     name = "NodeResourcesBalancedAllocation"
     reads: ClassVar[Reads] = "pods"
@@ -62,7 +62,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Requests | None:
-        """Sign by what the pod asks for; not where that may be devices, whose number depends on slices and claims."""
+        """Sign by the pod's requests; None if they may be devices, whose number depends on slices and claims."""
         if self._scalars:
             scored = (name for name, amount in pod.on_node if amount and name in self._scalars)
             if any(self._backed.behind(name) is not None for name in scored):
@@ -124,7 +124,7 @@ def _evenness(fractions: Sequence[float]) -> int:
 
 
 def _sum(terms: Iterable[float]) -> float:
-    """Add from left to right; sum() may be more exact, and then it differs from the columns."""
+    """Add from left to right; sum() may be more exact, and would then differ from the columns."""
     total = 0.0
     for term in terms:
         total += term
@@ -132,7 +132,7 @@ def _sum(terms: Iterable[float]) -> float:
 
 
 def _evenness_of_rows(fractions: Sequence[Fractions], offered: Sequence[Mask]) -> Scores:
-    """Do the same for many rows, on each of which only what the node offers counts."""
+    """Compute the same for many rows; only resources that a node offers count."""
     if len(fractions) == 2:
         deviation = np.absolute(fractions[0] - fractions[1]) / 2 * (offered[0] & offered[1])
     else:

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: a cordoned node takes only pods that tolerate the taint which cordoning stands for."""
+"""NodeUnschedulable: a cordoned node accepts only pods that tolerate the taint of cordoned nodes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingH
 
 
 def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
-    """Queue the pod that has come to tolerate cordoned nodes."""
+    """Queue the pod if it now tolerates cordoned nodes."""
     return queue_if(new.uid == pod.uid and _tolerates_cordon(new))
 
 

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a node can attach only so many volumes of a CSI driver."""
+"""NodeVolumeLimits: a node can attach a limited number of volumes of a CSI driver."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TOO_MANY, _MISSING = 1, 2
 
 
 class Wanted(NamedTuple):
-    """What a pod wants attached, by driver, and what is wrong with others of its volumes."""
+    """The volumes that a pod needs attached, by driver, and the problems of its other volumes."""
 
     problems: tuple[Problem, ...]
     by_driver: Mapping[str, list[VolumeId]]
@@ -40,11 +40,11 @@ _WANTED = StateKey[Wanted]("NodeVolumeLimits.wanted")
 
 
 class VolumeFault(Exception):
-    """Raised instead of a column when what is wrong must be told node by node."""
+    """Raised instead of returning a column if the error must be reported node by node."""
 
 
 class NodeVolumeLimits(Plugin):
-    """Reject nodes that cannot attach all of the pod's volumes beside those they have."""
+    """Reject nodes that cannot attach all of the pod's volumes in addition to those they have."""
 
     name = "NodeVolumeLimits"
     reads: ClassVar[Reads] = "pods"
@@ -83,7 +83,7 @@ class NodeVolumeLimits(Plugin):
         return Wanted(volumes.problems, by_driver)
 
     def _wanted(self, state: CycleState, pod: PendingPod) -> Wanted:
-        """Recall what the pod wants; a profile may have this plugin at Filter and not at PreFilter."""
+        """Return the pod's volumes; a profile may have this plugin at Filter and not at PreFilter."""
         return state[_WANTED] if _WANTED in state else self._look_up(pod)
 
     @hookimpl
@@ -149,11 +149,11 @@ class NodeVolumeLimits(Plugin):
         ]
 
     def after_pod_arrival(self, pod: PendingPod, old: None, new: PodInfo) -> QueueingHint:
-        """Queue the pod when one with a volume in common has come to a node: there it is attached once for both."""
+        """Queue the pod if a pod with a common volume was added to a node: there it is attached once for both."""
         return queue_if(limited_volumes(new) and not self._ids.of_pod(pod).ids.isdisjoint(self._ids.of_pod(new).ids))
 
     def after_volume_change(self, pod: PendingPod, old: PersistentVolume | None, new: PersistentVolume) -> QueueingHint:
-        """Queue the pod when the volume of one of its claims is there, or has changed."""
+        """Queue the pod if the volume of one of its claims was added or changed."""
         claims = self.handle.objects(PersistentVolumeClaim)
         for name in claim_names(pod):
             claim = claims.get(name, pod.namespace)
@@ -163,25 +163,25 @@ class NodeVolumeLimits(Plugin):
 
 
 def after_csi_node_change(pod: PendingPod, old: CSINode, new: CSINode) -> QueueingHint:
-    """Queue the pod when a driver can attach more to the node than before, or any number."""
+    """Queue the pod if the limit of a driver on the node was raised or removed."""
     before, after = limits_of(old), limits_of(new)
     more = any(limit > before.get(driver, 0) for driver, limit in after.items())
     return queue_if(more or before.keys() - after.keys())
 
 
 def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
-    """Queue the pod when one with volumes has left the node that it was on, or that was kept for it."""
+    """Queue the pod if a pod with volumes left its node, or its nominated node."""
     held = bool(old.node_name or old.nominated_node_name)
     return queue_if(held and limited_volumes(old))
 
 
 def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
-    """Queue the pod when a claim of its own is there, or has changed."""
+    """Queue the pod if one of its claims was added or changed."""
     return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod))
 
 
 def after_attachment_is_gone(pod: PendingPod, old: VolumeAttachment, new: None) -> QueueingHint:
-    """Queue the pod when it has a claim, or an in-tree volume of the driver that has detached one."""
+    """Queue the pod if it has a claim, or an in-tree volume of the driver that has detached one."""
     return queue_if(any(_concerns(old, volume) for volume in limited_volumes(pod)))
 
 

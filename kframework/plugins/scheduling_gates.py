@@ -13,7 +13,7 @@ REASON = "waiting for scheduling gates: [{}]"
 
 
 class SchedulingGates(Plugin):
-    """Hold back the pods that have scheduling gates."""
+    """Gate the pods that have scheduling gates."""
 
     name = "SchedulingGates"
 
@@ -39,5 +39,5 @@ class SchedulingGates(Plugin):
 
 
 def after_gates_are_gone(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
-    """Queue the pod whose own gates are gone."""
+    """Queue the pod when its gates are removed."""
     return queue_if(new.uid == pod.uid)

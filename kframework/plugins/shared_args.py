@@ -1,4 +1,4 @@
-"""What the Args of several built-in plugins share: resources with weights, points of a function, and rules."""
+"""Shared parts of the Args of built-in plugins: resources with weights, points of a function, and rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UtilizationShapePoint(ApiModel):
     """What that is worth, 0 to 10."""
 
 
-#: What is scored by default.
+#: The resources scored by default.
 CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
 #: Resources and their weights; an empty list means the default.
 Resources = Annotated[tuple[ResourceSpec, ...], ZERO_IS_DEFAULT]

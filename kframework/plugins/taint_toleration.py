@@ -52,7 +52,7 @@ class TaintToleration(Plugin):
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
-        """Take the taints away, that of a cordon with it, or let the pod tolerate them."""
+        """Remove the taints, including that of a cordon, or add tolerations to the pod."""
         assert node is not None  # only `filter` rejects
         untolerated = _untolerated(node.taints, pod.spec.tolerations)
         return [
@@ -65,7 +65,7 @@ class TaintToleration(Plugin):
 
     @hookimpl
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
-        """Count the taints; that of a cordoned node goes when it is uncordoned, which NodeUnschedulable suggests."""
+        """Count the taints, except that of a cordoned node, which NodeUnschedulable suggests to uncordon."""
         tolerations = pod.spec.tolerations
         taints = nodes.taint_sets.answers(rows, lambda taints: len(_untolerated(taints, tolerations)))
         cordons = nodes.taint_sets.answers(rows, lambda taints: sum(map(is_cordon, _untolerated(taints, tolerations))))
@@ -98,14 +98,14 @@ class TaintToleration(Plugin):
 
 
 def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
-    """Queue the pod for a node whose taints have stopped keeping it away."""
+    """Queue the pod for a node whose taints no longer reject it."""
     tolerations = pod.spec.tolerations
     was_tolerated = old is not None and not _is_kept_away(old.spec.taints, tolerations)
     return queue_if(not was_tolerated and not _is_kept_away(new.spec.taints, tolerations))
 
 
 def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
-    """Queue the pod whose own tolerations have changed."""
+    """Queue the pod when its tolerations change."""
     return queue_if(new.uid == pod.uid)
 
 

@@ -1,6 +1,6 @@
-"""VolumeBinding: a pod goes where its claims' volumes are reached, found or made, and waits there until they are bound.
+"""VolumeBinding: a pod goes where its claims' volumes are reachable or available, and waits there until they are bound.
 
-What a node has for the claims stands in `kframework.state.volumes.pod_volumes`.
+The volumes of a node for the claims are in `kframework.state.volumes.pod_volumes`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ DELETED = 'persistentvolumeclaim "{}" is being deleted'
 FOREIGN = "PVC {} was not created for pod {} (pod is not owner)"
 NO_BINDING_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
-#: What the bits say against a node, in this order.
+#: The reasons of the bits, in this order.
 REASONS: dict[int, str] = {
     NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
     BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
@@ -66,17 +66,17 @@ REASONS: dict[int, str] = {
     VOLUME_MISSING: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
 
-#: The claims of the pod; None when it has none.
+#: The claims of the pod; None if it has none.
 _CLAIMS = StateKey[PodClaims | None]("VolumeBinding")
-#: What is reserved for the pod; nothing when all claims were bound before.
+#: The pod's reservation; absent if all claims were bound before.
 _RESERVED = StateKey[VolumeReservation]("VolumeBinding.reserved")
 
-#: How often the cluster is looked at while volumes are being bound, in seconds.
+#: The interval of checks while volumes are being bound, in seconds.
 _INTERVAL = 1.0
 
 
 class VolumeBindingArgs(ApiArgs):
-    """How long PreBind waits for volumes, in seconds; `shape` belongs to an alpha gate and is refused."""
+    """The time limit of PreBind for volumes, in seconds; `shape` belongs to an alpha gate and is rejected."""
 
     bind_timeout_seconds: Annotated[Int64, in_schema(minimum=0)] = 600
     """How long PreBind waits for volumes."""
@@ -94,7 +94,7 @@ class VolumeBindingArgs(ApiArgs):
 
 
 class VolumeBinding(Plugin[VolumeBindingArgs]):
-    """Reject nodes that do not have the pod's volumes, and have them bound before the pod is."""
+    """Reject nodes that cannot provide the pod's volumes, and bind the volumes before the pod."""
 
     name = "VolumeBinding"
     reads: ClassVar[Reads] = "node"
@@ -141,7 +141,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             if ephemeral and not is_controlled_by(claim.metadata, pod.uid):
                 return unresolvable(FOREIGN.format(f"{pod.namespace}/{name}", pod.key))
             claims.append(claim)
-        # Claims that are not bound wait for the pod; others should be bound by now.
+        # Claims with WaitForFirstConsumer wait for the pod; others should be bound by now.
         unbound = [claim for claim in claims if not is_bound(claim)]
         classes = [self._storage.classes.get(claim_class(claim)) for claim in unbound]
         for each in classes:
@@ -238,7 +238,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return None
 
     async def _write(self, reservation: VolumeReservation) -> None:
-        """Tell the cluster which volume is kept for which claim, and where volumes are to be made."""
+        """Write the reserved volumes of claims, and the node where volumes are to be provisioned."""
         api = self.handle.api
         for place, (volume, claim) in enumerate(reservation.volumes):
             kept = await api.patch(PersistentVolume, volume.metadata.name, volume_patch(volume))
@@ -248,7 +248,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             reservation.claims[place] = await api.patch(PersistentVolumeClaim, name, claim_patch(claim), namespace)
 
     async def _until_bound(self, reservation: VolumeReservation, pod: PendingPod, node_name: str) -> None:
-        """Look again and again until everything is bound; BindingError when it will not be, or not in time."""
+        """Poll until everything is bound; BindingError if it will not be, or not in time."""
         handle, clock = self.handle, self.handle.clock
         deadline = clock.now() + self.args.bind_timeout_seconds
         while True:
@@ -270,7 +270,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return [
             ClusterEvent(EventResource.STORAGE_CLASS, new_or_changed, after_class_change),
             ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, new_or_changed, after_claim_change),
-            # A volume that goes takes its claim's only choice with it: what else there is may do.
+            # A deleted volume was its claim's only choice: another one may fit now.
             ClusterEvent(EventResource.PERSISTENT_VOLUME, new_or_changed | ActionType.DELETE),
             ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
             ClusterEvent(EventResource.CSI_NODE, new_or_changed | ActionType.DELETE, after_csi_node_change),
@@ -296,9 +296,9 @@ def after_csi_node_change(pod: PendingPod, old: CSINode | None, new: CSINode | N
 
 
 def after_driver_change(pod: PendingPod, old: CSIDriver, new: CSIDriver | None) -> QueueingHint:
-    """Queue the pod for a driver whose room is not looked at any more, whatever volumes the pod has.
+    """Queue the pod for a driver whose capacity is no longer checked, whatever volumes the pod has.
 
-    kube-scheduler asks whether the pod has an inline volume of the driver; but room is looked at for claims.
+    kube-scheduler requires an inline volume of the driver; but capacity is checked for claims.
     """
     looked_at = new is not None and bool(new.spec.storage_capacity)
     return queue_if(bool(old.spec.storage_capacity) and not looked_at)

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: some disks can be mounted once only, and a ReadWriteOncePod claim belongs to one pod."""
+"""VolumeRestrictions: some disks can be mounted only once, and a ReadWriteOncePod claim belongs to one pod."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ONE_POD = "ReadWriteOncePod"
 
 @dataclass(slots=True)
 class OwnClaims:
-    """The pod's ReadWriteOncePod claims, and how many uses of them by pods on nodes stand in its way."""
+    """The pod's ReadWriteOncePod claims, and the number of conflicting uses by pods on nodes."""
 
     names: frozenset[str]
     conflicts: int
@@ -44,7 +44,7 @@ class OwnClaims:
         return OwnClaims(self.names, self.conflicts)
 
     def uses(self, pod: PodInfo) -> int:
-        """Count the volumes of another pod with such a claim; as in kube-scheduler, of whatever namespace."""
+        """Count the volumes of another pod with such a claim; as in kube-scheduler, in any namespace."""
         return sum(claim in self.names for claim in pod.claims)
 
 
@@ -52,7 +52,7 @@ _CLAIMS = StateKey[OwnClaims]("VolumeRestrictions.claims")
 
 
 class VolumeRestrictions(Plugin):
-    """Reject nodes where a disk of the pod is mounted, and all while another pod uses a claim for one pod only."""
+    """Reject nodes where a disk of the pod is mounted, and all nodes while its ReadWriteOncePod claim is in use."""
 
     name = "VolumeRestrictions"
     reads: ClassVar[Reads] = "pods"
@@ -110,12 +110,12 @@ class VolumeRestrictions(Plugin):
 
     @cached_property
     def _mounting(self) -> ChosenPods:
-        """The pods that have such disks mounted: hardly any, as a rule."""
+        """The pods that have such disks mounted, usually few."""
         return ChosenPods(self.handle.nodes, disks)
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
-        """Delete whoever uses the same claims, wherever, or a pod on the node that has volumes."""
+        """Delete the pods that use the same claims, on any node, or a pod with volumes on this node."""
         if node is not None:
             nodes = node.table
             yield delete_all(
@@ -134,20 +134,20 @@ class VolumeRestrictions(Plugin):
     def events_to_register(self) -> list[ClusterEvent]:
         return [
             ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_is_gone),
-            # What the pods of a node that has gone used is free before they are deleted too.
+            # The volumes of a deleted node's pods are free before these pods are deleted.
             ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.DELETE),
             ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, after_claim_added),
         ]
 
 
 def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
-    """Queue the pod when one that had a disk or a claim of it has gone."""
+    """Queue the pod if a pod with one of its disks or claims was deleted."""
     shares = old.namespace == pod.namespace and not set(pod.claims).isdisjoint(old.claims)
     return queue_if(shares or _conflict(disks(pod), disks(old)))
 
 
 def after_claim_added(pod: PendingPod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
-    """Queue the pod when a claim of it is there."""
+    """Queue the pod if one of its claims was added."""
     return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims)
 
 
@@ -190,9 +190,9 @@ def _same_disk(one: Volume, other: Volume) -> bool:
 
 
 class ChosenPods:
-    """Those pods on nodes that are chosen, by row; rows without any are left out.
+    """The selected pods on nodes, by row; rows without any are omitted.
 
-    Catch up before looking.
+    Call `catch_up` before reading.
     """
 
     def __init__(self, nodes: NodeTable, chosen: Callable[[PodInfo], object]) -> None:
@@ -202,7 +202,7 @@ class ChosenPods:
         self.by_row: dict[int, list[PodInfo]] = {}
 
     def catch_up(self) -> None:
-        """Choose anew on the rows whose pods have changed since the last time."""
+        """Select again on the rows whose pods changed since the last call."""
         nodes, changed = self._nodes, self._pod_log.changed()
         for row in range(nodes.size) if changed is None else dict.fromkeys(changed):
             node = nodes.by_row[row]

@@ -28,10 +28,10 @@ NO_BINDING_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
 NOT_FOUND = '{} "{}" not found'
 
 _ELSEWHERE = unresolvable(REASON)
-# Reason bits: the node lies elsewhere; the pod's volumes cannot be looked up.
+# Reason bits: the node is in another zone; the pod's volumes cannot be looked up.
 _NO_MATCH, _UNKNOWN = 1, 2
 
-#: The labels that name zones and regions; by the old one today's, which nodes may have in its place.
+#: The labels of zones and regions: the old ones, with the current ones that nodes may have instead.
 _LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -106,7 +106,7 @@ class VolumeZone(Plugin):
         return drop_volumes(pod)
 
     def _known(self, state: CycleState, pod: PendingPod) -> tuple[Zones, ...] | Status:
-        """Recall the zones; a profile may have this plugin at Filter and not at PreFilter."""
+        """Return the zones; a profile may have this plugin at Filter and not at PreFilter."""
         return state[_ZONES] if _ZONES in state else self._zones(pod)
 
     def _zones(self, pod: PendingPod) -> tuple[Zones, ...] | Status:
@@ -130,7 +130,7 @@ class VolumeZone(Plugin):
         return tuple(zones)
 
     def _unbound(self, claim: PersistentVolumeClaim) -> str | None:
-        """Say what is wrong with a claim that has no volume yet; nothing if it waits for its first pod."""
+        """Return the problem of a claim without a volume; None if it waits for its first consumer."""
         name = claim_class(claim)
         if not name:
             return WITHOUT_CLASS
@@ -153,7 +153,7 @@ class VolumeZone(Plugin):
 
 
 def after_class_is_added(pod: PendingPod, old: None, new: StorageClass) -> QueueingHint:
-    """Queue the pod for a class whose claims wait for their first pod."""
+    """Queue the pod for a class with WaitForFirstConsumer."""
     return queue_if(new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
@@ -163,12 +163,12 @@ def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: 
 
 
 def after_volume_change(pod: PendingPod, old: PersistentVolume | None, new: PersistentVolume) -> QueueingHint:
-    """Queue the pod for a volume that is new or has come to other zones."""
+    """Queue the pod for a volume that is new or has changed zones."""
     return queue_if(old is None or _zones_of(old) != _zones_of(new))
 
 
 def _zones_of(volume: PersistentVolume) -> list[Zones]:
-    """Read a volume's labels: several values are joined by `__`, and one with an empty part says nothing."""
+    """Parse a volume's zone labels: values are joined by `__`, and one with an empty part is ignored."""
     labels: Mapping[str, str] = volume.metadata.labels
     split = {key: [part.strip() for part in labels[key].split("__")] for key in _LABELS if key in labels}
     return [(key, frozenset(parts)) for key, parts in split.items() if all(parts)]

@@ -1,6 +1,6 @@
-"""Who may ask the endpoints: the API server says who a token is, and what that one may do, as kube-scheduler asks it.
+"""Authentication and authorization of HTTP requests by the API server, as in kube-scheduler.
 
-A TokenReview tells who asks, a SubjectAccessReview whether he may. Both are remembered for some seconds.
+A TokenReview returns the user of a token, a SubjectAccessReview whether they are authorized; both are cached.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How long an answer of the API server may take, in seconds, as in kube-scheduler.
+#: The timeout of requests to the API server, in seconds, as in kube-scheduler.
 PATIENCE = 10.0
 
-#: How many answers of each kind are remembered at most; who asks can make up any number of questions.
+#: The maximum number of cached answers of each kind; clients can send any number of different requests.
 REMEMBERED = 1024
 
 _BEARER = "bearer "
@@ -43,7 +43,7 @@ _MASTERS, _AUTHENTICATED = "system:masters", "system:authenticated"
 
 @dataclass(frozen=True, kw_only=True)
 class Delegation:
-    """Whom to ask who somebody is, and what he may do; paths may end with `*`, times are in seconds."""
+    """The settings of authentication and authorization; paths may end with `*`, times are in seconds."""
 
     authentication: ConnectionSettings
     authorization: ConnectionSettings
@@ -54,7 +54,7 @@ class Delegation:
 
 
 class User(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Somebody, as the API server knows him."""
+    """A user, as the API server describes it."""
 
     username: str = ""
     uid: str = ""
@@ -62,12 +62,12 @@ class User(msgspec.Struct, frozen=True, omit_defaults=True):
     extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
-#: Who shows no token.
+#: The user of requests without a token.
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether somebody may do something, and why."""
+    """An authorization decision with its reason."""
 
     allowed: bool = False
     reason: str = ""
@@ -88,7 +88,7 @@ class _AccessReview(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def delegating(delegation: Delegation) -> AsyncIterator[Middleware]:
-    """Ask the API servers meanwhile, and yield what lets a request through or answers 401 or 403; ConfigError."""
+    """Connect to the API servers, and yield a middleware that answers 401 or 403 to others; ConfigError."""
     tokens = await connect(delegation.authentication)
     try:
         accesses = await connect(delegation.authorization)
@@ -101,7 +101,7 @@ async def delegating(delegation: Delegation) -> AsyncIterator[Middleware]:
 
 
 class Delegated:
-    """Asks and remembers."""
+    """A cache of reviews by the API server."""
 
     def __init__(self, delegation: Delegation, tokens: Transport, accesses: Transport) -> None:
         self._delegation = delegation
@@ -111,7 +111,7 @@ class Delegated:
         self._verdicts = _Remembered[Verdict]()
 
     def middleware(self) -> Middleware:
-        """Return what stands before every answer."""
+        """Return the middleware that checks every request."""
         from aiohttp import web
 
         @web.middleware
@@ -126,7 +126,7 @@ class Delegated:
         return check
 
     async def _refusal(self, request: web.Request) -> web.Response | None:
-        """Return the answer to who may not ask for this; None if he may."""
+        """Return the answer to an unauthorized request; None if it is authorized."""
         try:
             user = await self._user(request.headers.get("Authorization", ""))
         except ClusterError as error:
@@ -150,11 +150,11 @@ class Delegated:
         return _answer(failure(ClusterError(message, status=403, reason="Forbidden"), NOBODY))
 
     async def _user(self, authorization: str) -> User | None:
-        """Return who shows this; None for a token that is nobody's."""
+        """Return the user of an Authorization header; None for an invalid token."""
         if not authorization[: len(_BEARER)].lower() == _BEARER:
             return ANONYMOUS
         token = authorization[len(_BEARER) :].strip()
-        key = blake2b(token.encode(errors="surrogateescape")).digest()  # no token is kept
+        key = blake2b(token.encode(errors="surrogateescape")).digest()  # tokens are not stored
         if (known := self._users.get(key)) is not None:
             return known[0]
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
@@ -185,13 +185,13 @@ class Delegated:
 
 
 class _Remembered(Generic[T]):
-    """Answers for as long as they hold, the latest ones."""
+    """A bounded cache of answers with an expiry."""
 
     def __init__(self) -> None:
         self._answers: dict[bytes, tuple[float, T]] = {}
 
     def get(self, key: bytes) -> tuple[T] | None:
-        """Return the answer; None if it must be asked for."""
+        """Return the answer in a tuple; None if it is not cached."""
         until, answer = self._answers.get(key, (0.0, None))
         return (answer,) if asyncio.get_running_loop().time() < until else None  # type: ignore[return-value]  # it is there
 

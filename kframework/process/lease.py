@@ -1,8 +1,8 @@
-"""Leader election: of several schedulers, the one whose name stands in a Lease works.
+"""Leader election: of several schedulers, only the holder of a Lease works.
 
 A leader renews the Lease every retry period. It leads until the renew deadline has passed since it sent the last
-renewal that went well, whatever it may hear later. The others wait until the Lease has not changed for as long as it
-says, by their own clock, which is always longer: two never lead, however slow the answers and however wrong the clocks.
+successful renewal, regardless of later answers. The others wait until the Lease has not changed for its duration by
+their own clock, which is always longer: two never lead, however slow the answers and however wrong the clocks.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-#: By how much at most the time between two tries to get the lease is stretched, so that candidates do not keep step.
+#: The maximum jitter factor of the time between two tries to get the lease, so that candidates do not synchronize.
 JITTER = 1.2
 
-#: How long a leader's lease may be over before that counts as a fault of this process, in seconds.
+#: How long a leader's lease may be expired before this process counts as unhealthy, in seconds.
 TOLERATED = 20.0
 
-#: How long giving up the lease may take, in seconds: over a network that is dead it runs out sooner or later anyway,
-#: and whoever waits for the end of this process, a rolling update, say, waits for that.
+#: The time limit for releasing the lease, in seconds: without a network it expires anyway, and the end of this process,
+#: for example in a rolling update, waits for it.
 RELEASING = 3.0
 
 _NEVER = -math.inf
@@ -51,9 +51,9 @@ def new_identity() -> str:
 class LeaderElection:
     """A candidate for a Lease, and its holder while it can renew it.
 
-    `on_started` is called when the lease is won, `on_stopped` when it is lost or given up, before anyone else can have
-    it: afterwards nothing may be written any more. `may_lead` is asked before every try to get or renew the lease;
-    False ends the leadership. Events name `component` as their source.
+    `on_started` is called when the lease is won, `on_stopped` when it is lost or released, before another candidate can
+    have it: afterwards nothing may be written. `may_lead` is called before every try to get or renew the lease; False
+    ends the leadership. Events name `component` as their source.
     """
 
     def __init__(
@@ -80,22 +80,22 @@ class LeaderElection:
         self._may_lead = may_lead
         self._request_timeout = max(1.0, settings.renew_deadline / 2)
         self._expires = _NEVER
-        #: The lease as we wrote it last, and whether we ever tried to: an answer that did not come says nothing.
+        #: The lease as we wrote it last, and whether we ever tried: a missing answer does not mean failure.
         self._lease = Lease()
         self._tried = False
         #: Whether the last request was answered.
         self._answered = True
-        #: What the lease said when we last read it as another's, and since when.
+        #: The last record of another holder, and the time when it was first seen.
         self._seen: LeaseSpec | None = None
         self._seen_since = _NEVER
 
     @property
     def leading(self) -> bool:
-        """Whether this candidate leads now; any thread may ask."""
+        """Whether this candidate leads now; thread-safe."""
         return self._clock.now() < self._expires
 
     def problem(self) -> str | None:
-        """Say if the leadership ought to have been renewed or ended long ago; any thread may ask."""
+        """Return an error if the leadership is long overdue to be renewed or ended; thread-safe."""
         overdue = self._clock.now() - self._expires
         tolerated = self._settings.lease_duration - self._settings.renew_deadline + TOLERATED
         if tolerated < overdue < math.inf:
@@ -103,7 +103,7 @@ class LeaderElection:
         return None
 
     async def run(self) -> None:
-        """Wait for the lease, hold it, and return when it is lost; cancelled, give it up."""
+        """Wait for the lease, hold it, and return when it is lost; on cancellation, release it."""
         announcement = None
         try:
             await self._acquire()
@@ -142,7 +142,7 @@ class LeaderElection:
         _log.info("successfully acquired lease %s", self._name)
 
     async def _watch(self, freed: asyncio.Event) -> None:
-        """Tell for ever when nobody holds the lease any more; where it may not be watched, looking at it must do."""
+        """Signal, until cancelled, when the lease is released; if watching is forbidden, polling has to suffice."""
 
         def look(lease: Lease | None) -> None:
             if lease is None or not lease.spec.holder_identity:
@@ -159,13 +159,13 @@ class LeaderElection:
             await asyncio.sleep(self._settings.retry_period)
 
     async def _acquired(self) -> bool:
-        """Take the lease if it is free; return whether it is ours now."""
+        """Acquire the lease if it is free; return whether it is ours now."""
         if not self._may_lead():
             return False
         try:
             found = await self._read()
             if found is not None:
-                # Another holds it whose record changes, whatever times it writes down.
+                # A record that changes has a live holder, whatever times it contains.
                 now = self._clock.now()
                 if found.spec != self._seen:
                     self._seen, self._seen_since = found.spec, now
@@ -193,12 +193,12 @@ class LeaderElection:
         _log.error("lost lease %s: %s", self._name, why)
 
     async def _renewed(self) -> str | None:
-        """Try to renew the lease; say why it is lost, None if it is not, even if this try failed."""
+        """Try to renew the lease; return why it is lost, None if it is not, even if this try failed."""
         if not self._may_lead():
             return "the scheduler hangs"
         try:
             try:
-                expires = await self._write(self._lease)  # as if nobody had touched it since
+                expires = await self._write(self._lease)  # optimistically, as if it were unchanged
             except ClusterError as error:
                 text = "failed to update lease %s optimistically, looking at it again: %s"
                 self._complain(logging.WARNING, text, error)
@@ -215,14 +215,14 @@ class LeaderElection:
         return None
 
     async def _release(self) -> None:
-        """Let others have the lease at once, if it still is ours; otherwise, and if that fails, it runs out."""
+        """Release the lease, if it still is ours; otherwise, and if that fails, it expires."""
         try:
             try:
                 await self._give_up()
             except ClusterError as error:
                 if error.status != 409:
                     raise
-                await self._give_up()  # a renewal of ours that nobody waited for any more came in between
+                await self._give_up()  # an abandoned renewal of ours came in between
         except ClusterError as error:
             self._complain(logging.ERROR, "failed to release lease %s: %s", error)
 
@@ -252,7 +252,7 @@ class LeaderElection:
             raise
 
     async def _write(self, found: Lease | None) -> float:
-        """Write ourselves into the lease, a new one if none was found; return until when we lead by that."""
+        """Write ourselves into the lease, a new one if none was found; return until when we then lead."""
         self._tried = True
         sent = self._clock.now()
         if found is None:
@@ -265,7 +265,7 @@ class LeaderElection:
         return sent + self._settings.renew_deadline
 
     def _record(self, now: float, found: Lease | None) -> LeaseSpec:
-        """Return what the lease says with us as its holder: the same as before but for the time, if it was ours."""
+        """Return the lease record with us as its holder: only the time changes if it was ours."""
         record = LeaseSpec(
             holder_identity=self.identity,
             # Rounded up: others must not take over while we lead.
@@ -309,7 +309,7 @@ class LeaderElection:
             self._complain(logging.WARNING, "could not record an event about lease %s: %s", error)
 
     def _complain(self, level: int, text: str, error: ClusterError) -> None:
-        """Log what went wrong with the lease, unless it is a missing right, which was said where it was noted."""
+        """Log an error with the lease, unless it is a missing permission, which is already logged."""
         if not is_denial(error.message):
             _log.log(level, text, self._name, error)
 

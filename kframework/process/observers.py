@@ -1,4 +1,4 @@
-"""The observers of a scheduler, and what they show of it over HTTP."""
+"""The observers of a scheduler, and their HTTP routes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
 
-#: Says what is shown of an engine whose decisions the history remembers.
+#: Creates the page's view of an engine from the history of its decisions.
 MakeShown = Callable[[E, History], Shown[E]]
 
 
 class Observers(Generic[E]):
-    """The observers of a scheduler: its metrics, which everybody may see, its history for a page, and others.
+    """The observers of a scheduler: its public metrics, its history for a page, and others.
 
-    `engine` makes the scheduler's engine, and `shown` says what the page shows of it; in `timed_share` of the attempts
-    plugins are timed, at least in as many as the metrics want.
+    `engine` creates the scheduler's engine, and `shown` the page's view of it; in `timed_share` of the attempts plugins
+    are timed, at least in as many as the metrics need.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Observers(Generic[E]):
         self.timed_share: float = max(timed_share, TIMED_SHARE)
 
     def routes(self, scheduler: Scheduler[E]) -> list[RouteDef]:
-        """Return the routes of what was seen; call it before the scheduler begins."""
+        """Return the routes of the observers; call it before the scheduler starts."""
         return [
             *web_routes(self.shown(scheduler.engine, self.history)),
             *metrics_routes(
@@ -58,13 +58,13 @@ class Observers(Generic[E]):
         ]
 
     def series(self, engine: E) -> tuple[Series, ...]:
-        """Return the series of the metrics, of what is read off the engine too."""
+        """Return the series of the metrics, including those read from the engine."""
         self.metrics.devices.attach(engine.profiles)
         return self.metrics.series
 
 
 class PodObservers(Observers[PodEngine]):
-    """The observers of a scheduler that decides on one pod at a time, with explanations; it may be recorded."""
+    """The observers of a scheduler of single pods, with explanations and optional recording."""
 
     def __init__(
         self, *others: Observer, engine: MakeEngine[PodEngine] = PodEngine.of, timed_share: float = TIMED_SHARE

@@ -32,21 +32,21 @@ from kframework.scheduler.garbage import Collector, collecting_rarely
 from kframework.scheduler.scheduler import E, Scheduler
 from kframework.scheduler.watchdog import Watchdog
 
-#: Works beside a scheduler until it is cancelled.
+#: A coroutine that runs next to a scheduler until it is cancelled.
 Companion = Callable[[Scheduler[E]], Coroutine[object, object, None]]
 
 
 class LeadershipLost(KFrameworkError):
-    """Raised when another scheduler may lead by now: this one writes nothing any more."""
+    """Raised when another scheduler may lead; this one does not write any more."""
 
 
 class Process(Generic[E]):
-    """Schedules on a server until SIGTERM or SIGINT, or until its lease is lost.
+    """A scheduler process on a server, until SIGTERM or SIGINT, or until its lease is lost.
 
-    `identity` is what the lease will name, a name of its own if none is given; `listener` where the endpoints are, if
-    there are any, which show what the `observers` see, whose engine it is that schedules. With `report` it writes
-    nothing, and reports the Events instead. `companions` run beside the scheduler while it leads. `tell` gets the few
-    lines that its user should see.
+    `identity` is the holder name in the lease, by default a unique one; `listener` the address of the endpoints, if
+    any, which show the data of the `observers`, whose engine schedules. With `report` it writes nothing, and reports
+    the Events instead. `companions` run next to the scheduler while it leads. `tell` receives the few lines for the
+    user.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Process(Generic[E]):
         self._stopping = self._synced = False
 
     async def run(self) -> None:
-        """Schedule; raises LeadershipLost, and ConfigError for what cannot be used."""
+        """Run the scheduler; raises LeadershipLost, and ConfigError for unusable settings."""
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(self._server.schedule())
             if self._report is not None:
@@ -111,7 +111,7 @@ class Process(Generic[E]):
         self._tell("Requested to terminate, exiting")
 
     def stop(self) -> None:
-        """End in good order: `Scheduler.stop`, on the way of which the lease is given up; then the endpoints close."""
+        """Shut down: `Scheduler.stop`, which also releases the lease; then the endpoints close."""
         self._stopping = True
         self.scheduler.stop()
         self._begin.set()
@@ -168,9 +168,9 @@ class Process(Generic[E]):
         )
 
     async def _lead(self, leader: LeaderThread) -> None:
-        """Stand by until the lease is ours, or do not even begin before if caches are to be delayed; then schedule."""
+        """Stand by until the lease is ours, before caches are filled if they are to be delayed; then schedule."""
         self.scheduler.stand_by()
-        #: What is done while this process leads, and only then.
+        #: The scope of work that runs only while this process leads.
         self._leading = anyio.CancelScope()
         self.scheduler.on_finished = partial(self._hand_over, leader)
         if not self.configuration.settings.delay_cache_until_active:
@@ -187,7 +187,7 @@ class Process(Generic[E]):
         self._tell(f"waiting for the lease {election.resource_namespace}/{election.resource_name}")
         with self._leading:
             await leader.won()
-            # A process that stood still for long is told by the clock alone, before the election's thread has a turn.
+            # After a long pause of the process the clock alone decides, before the election's thread runs.
             self._server.fence.only_while(lambda: leader.leading)
             self._tell(f"leading as {leader.identity}")
             self.scheduler.take_over()
@@ -198,7 +198,7 @@ class Process(Generic[E]):
                 raise LeadershipLost("Leaderelection lost")
 
     def _hand_over(self, leader: LeaderThread) -> None:
-        """Let the next one lead while events are still written here: they disturb nobody."""
+        """Let the next scheduler lead while this one still writes events, which cannot interfere."""
         self._server.fence.hand_over()
         self._leading.cancel()
         leader.release()
@@ -206,22 +206,22 @@ class Process(Generic[E]):
 
 _log = logging.getLogger(__name__)
 
-#: How often the scheduler's loop shows that it runs, in seconds.
+#: The interval of the scheduler loop's heartbeat, in seconds.
 BEAT = 1.0
 
-#: How much longer than the renew deadline the scheduler's loop may stand still before it counts as hung, in seconds.
+#: How much longer than the renew deadline the scheduler's loop may block before it counts as hung, in seconds.
 PATIENCE = 10.0
 
-#: What is left to the thread on leaving beyond the time for giving up the lease, in seconds.
+#: The time the thread has at exit beyond the time for releasing the lease, in seconds.
 CLOSING = 1.0
 
 
 class LeaderThread:
-    """Contends for the lease while its context is entered; leaving it, for whatever reason, gives the lease up.
+    """A thread that competes for the lease while its context is entered; any exit releases the lease.
 
     `connect` opens the thread's own client, in that thread, and closes it. `on_lost` is called in that thread when the
-    leadership ends unasked, before anyone else can have it and however long the scheduler's loop stands still by then:
-    it must only set a flag, after which nothing is written any more. What has to be written is written before leaving.
+    leadership ends unasked, before another candidate can have it and even if the scheduler's loop is blocked: it must
+    only set a flag, after which nothing is written. Pending writes must be done before leaving.
     """
 
     def __init__(
@@ -259,27 +259,27 @@ class LeaderThread:
 
     @property
     def leading(self) -> bool:
-        """Whether this process leads now; any thread may ask."""
+        """Whether this process leads now; thread-safe."""
         return self._election is not None and self._election.leading
 
     def problem(self) -> str | None:
-        """Say if the leadership ought to have been renewed or ended long ago; any thread may ask."""
+        """Return an error if the leadership is long overdue to be renewed or ended; thread-safe."""
         return self._election.problem() if self._election is not None else None
 
     async def won(self) -> None:
-        """Wait until this process leads; raises what put an end to the election before."""
+        """Wait until this process leads; raises the error that ended the election before."""
         await self._won.wait()
         if self._failure is not None:
             raise self._failure
 
     async def lost(self) -> None:
-        """Wait until this process leads no more; the log says why."""
+        """Wait until this process no longer leads; the log has the reason."""
         await self._lost.wait()
 
     # -- in the scheduler's thread ---------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Give the lease up before leaving; whoever asks for it writes nothing any more by which two would lead."""
+        """Release the lease before leaving; the caller must already have stopped writing."""
         self._released = True
         self._end()
 
@@ -293,7 +293,7 @@ class LeaderThread:
         self._contending = anyio.CancelScope()
         self._beaten = self._clock.now()
         self._beating = asyncio.create_task(self._beat())
-        # A daemon, so that a thread that cannot end does not keep the process from ending.
+        # A daemon, so that a hung thread does not prevent the process from exiting.
         threading.Thread(target=self._run, name="leader-election", daemon=True).start()
         return self
 
@@ -325,7 +325,7 @@ class LeaderThread:
                 self._tell(event)
 
     async def _contend(self) -> None:
-        """Contend for the lease until it is lost; the client is closed even when that is cancelled."""
+        """Compete for the lease until it is lost; the client is closed even on cancellation."""
         async with AsyncExitStack() as closing:
             with self._contending:
                 cluster = await closing.enter_async_context(self._connect())
@@ -342,5 +342,5 @@ class LeaderThread:
             self._tell(self._lost)
 
     def _tell(self, event: asyncio.Event) -> None:
-        with suppress(RuntimeError):  # that loop is closed: nobody waited until this thread had ended
+        with suppress(RuntimeError):  # that loop is closed: it did not wait for the end of this thread
             self._scheduler_loop.call_soon_threadsafe(event.set)

@@ -1,7 +1,7 @@
-"""The rights that a scheduler of a configuration needs in its cluster, and no others, as RBAC objects.
+"""The minimal RBAC permissions that a scheduler with a configuration needs in its cluster.
 
-They follow from what is enabled: the kinds that plugins watch and the verbs they ask for, the same of an engine and of
-what works beside it, and the Lease where there is an election; beside what every scheduler writes.
+They follow from what is enabled: the kinds and verbs in the `watches` of plugins, of the engine and of companions, the
+Lease if there is an election, plus what every scheduler writes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kframework.core.runtime.profiles import Profiles
 from kframework.framework.plugin import Verb, Watch
 from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, ResourceClaim, kind_of
 
-#: What it takes to see a kind.
+#: The verbs to watch a kind.
 _SEEING = ("get", "list", "watch")
 
 #: The order in which verbs are written.
@@ -27,16 +27,16 @@ _VERBS = (*_SEEING, *get_args(Verb))
 
 
 def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iterable[Watch] = ()) -> list[PolicyRule]:
-    """Return what the scheduler must be allowed in all namespaces.
+    """Return the permissions that the scheduler needs in all namespaces.
 
-    `watches` are those of others than plugins, `reads` what these read one by one, without watching it.
+    `watches` are those not from plugins, `reads` are objects read one by one, without a watch.
     """
     granted: dict[tuple[str, str], set[str]] = defaultdict(set)
     one_by_one = ((kind_of(read.kind), "", ("get", *read.verbs)) for read in reads)
     for kind, subresource, verbs in chain(_needs(profiles, watches), one_by_one):
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
         granted[_group(kind), resource].update(verbs)
-    # One rule for all resources of a group to which the same may be done.
+    # One rule for all resources of a group with the same verbs.
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource), allowed in sorted(granted.items()):
         alike[group, tuple(sorted(allowed, key=_VERBS.index))].append(resource)
@@ -44,7 +44,7 @@ def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iter
 
 
 def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[ApiObject], str, Iterable[str]]]:
-    """List what is done to which kinds, or to a subresource of theirs."""
+    """Yield the kinds, their subresources, and the verbs needed."""
     yield kind_of(Pod), "binding", ("create",)
     yield kind_of(Pod), "status", ("patch",)
     yield kind_of(Pod), "", _SEEING
@@ -57,24 +57,24 @@ def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[
         if "patch_status" in watch.verbs:
             yield kind, "status", ("patch",)
             if watch.kind is ResourceClaim:
-                # What a claim has got, and whom it is reserved for, stands in its status and is a right of its own.
+                # A claim's allocation and reservation are in its status, which needs its own permission.
                 yield kind, "binding", ("patch",)
 
 
 def lease_rules(election: LeaderElection) -> list[PolicyRule]:
-    """Return what the leader election must be allowed in the namespace of its Lease; nothing where there is none."""
+    """Return the permissions of leader election in the namespace of its Lease; empty without election."""
     if not election.leader_elect:
         return []
     lease, event = kind_of(Lease), kind_of(CoreEvent)
     return [
         PolicyRule((_group(event),), (event.plural,), ("create",)),
-        PolicyRule((_group(lease),), (lease.plural,), ("create",)),  # what is not there yet has no name to limit it to
+        PolicyRule((_group(lease),), (lease.plural,), ("create",)),  # creation cannot be limited by name
         PolicyRule((_group(lease),), (lease.plural,), ("get", "watch", "update"), (election.resource_name,)),
     ]
 
 
 def review_rules() -> list[PolicyRule]:
-    """Return what it takes to have the API server say who may ask the endpoints."""
+    """Return the permissions to delegate authentication and authorization to the API server."""
     return [
         PolicyRule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
         PolicyRule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
@@ -91,10 +91,10 @@ def manifests(
     name: str,
     namespace: str,
 ) -> list[dict[str, object]]:
-    """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its.
+    """Return the objects that grant the permissions to this ServiceAccount; they have its name.
 
-    `watches` and `reads` are as for `cluster_rules`; `reviews` are `review_rules` where the endpoints ask who may ask
-    them.
+    `watches` and `reads` are as for `cluster_rules`; `reviews` are `review_rules` if the endpoints delegate
+    authorization.
     """
     account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     return [
@@ -106,7 +106,7 @@ def manifests(
 def _granted(
     role: str, metadata: dict[str, str], rules: list[PolicyRule], account: dict[str, str]
 ) -> Iterator[dict[str, object]]:
-    """Yield a role with these rules and its binding to an account, or nothing where there are no rules."""
+    """Yield a role with these rules and its binding to an account, or nothing without rules."""
     if rules:
         reference = {"apiGroup": RBAC_GROUP, "kind": role, "name": metadata["name"]}
         yield {**_head(role, metadata), "rules": [msgspec.to_builtins(rule) for rule in rules]}

@@ -34,14 +34,14 @@ _ALL = (PluginEntry(name="*"),)
 
 
 class Server(Protocol):
-    """An API server, what it refuses, and the ways to it; what the scheduler's client writes must pass the fence."""
+    """An API server with its clients and missing permissions; writes of the scheduler's client must pass the fence."""
 
     fence: WriteFence
     rights: MissingRights
 
     @property
     def elect(self) -> Connect | None:
-        """Open the client of the leader election; None if there is nobody to be elected among."""
+        """Open the client of the leader election; None if there is no election."""
         ...
 
     def schedule(self) -> AbstractAsyncContextManager[Cluster]:
@@ -50,9 +50,9 @@ class Server(Protocol):
 
 
 class RealServer(Server):
-    """A real API server; each of its clients has connections of its own.
+    """A real API server; each of its clients has its own connections.
 
-    `requests` counts what the scheduler's client sends; `rights_command` prints the rights that the clients need.
+    `requests` counts the requests of the scheduler's client; `rights_command` prints the permissions of the clients.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class RealServer(Server):
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
-        """Open the scheduler's client, which asks no faster than `clientConnection` says."""
+        """Open the scheduler's client, which is limited by `clientConnection`."""
         async with self._transport("scheduler") as transport:
             metered = MeteredTransport(RightsTransport(transport, self.rights), self._requests, transport.address)
             fenced = FencedTransport(metered, self.fence)
@@ -96,7 +96,7 @@ class RealServer(Server):
 
 
 def chance() -> Random:
-    """Return a generator that is another in every process: what it spreads must differ from replica to replica."""
+    """Return a generator that differs in every process, so that replicas spread."""
     return Seeds(0).generator(f"client of {new_identity()}")
 
 

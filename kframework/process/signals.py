@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
 
-#: Signals that come within so many seconds of the first one are the same: `timeout` sends one to the process and one to
+#: Signals within this many seconds of the first one count as the same: `timeout` sends one to the process and one to
 #: its group.
 AT_ONCE = 0.1
 
 
 @contextmanager
 def signals(first: Callable[[], None]) -> Iterator[None]:
-    """Call back in the loop at the first SIGTERM or SIGINT, and end the process with code 1 at the second.
+    """Call back in the loop at the first SIGTERM or SIGINT, and exit the process with code 1 at the second.
 
-    The second one does not wait for the loop, which may be what hangs. Two at once are one.
+    The second one does not wait for the loop, which may be what hangs. Two at once count as one.
     """
     loop = asyncio.get_running_loop()
     received: list[float] = []

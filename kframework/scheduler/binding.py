@@ -1,7 +1,7 @@
-"""The binding cycle: what happens to a pod between its reservation and its binding.
+"""The binding cycle: the work for a pod between its reservation and its binding.
 
 It is a plain function until a plugin or the cluster really has to be awaited, and a task from then on. It changes
-nothing of the scheduler's state: how far it came is reported by messages, in the order in which it happened.
+nothing of the scheduler's state: its progress is reported by messages, in order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CANCELLED = Status(Code.ERROR, ("the scheduler stopped before the pod was bound
 #: Announces the node that a pod is about to be bound to.
 Announce = Callable[[Reservation], None]
 
-#: Binds a pod before any plugin is asked to; Skip leaves it to the plugins.
+#: Binds a pod before the Bind plugins run; Skip leaves it to the plugins.
 BindFirst = Callable[[Reservation], Awaitable[Status | None]]
 
 
@@ -65,7 +65,7 @@ class BindingCycle:
         self._trace.restart()
 
     def steps(self) -> Suspendable[Binding]:
-        """Take the pod to its node, or report what stopped it, be it that the cycle was cancelled."""
+        """Run the binding cycle and report how it ended, including cancellation."""
         reservation, trace, started_at = self.reservation, self._trace, self._clock.now()
         try:
             status = yield from self._until_bound()
@@ -120,7 +120,7 @@ class BindingCycle:
     # -- PreBindPreFlight, Permit ----------------------------------------------------------------------------------
 
     def _pre_flight(self) -> frozenset[str] | Status:
-        """Return the PreBind plugins that have work to do, or the error of one that cannot say."""
+        """Return the PreBind plugins that have work to do, or the first error."""
         at_work = []
         for step in self.profile.pre_bind:
             asked = self.profile.pre_flight.get(step.name)
@@ -174,7 +174,7 @@ class BindingCycle:
     # -- PreBind, Bind, PostBind -----------------------------------------------------------------------------------
 
     async def _pre_bind(self, at_work: frozenset[str]) -> Status | None:
-        """Ask group after group while a preemptor may still cancel that; a failure of their own comes first."""
+        """Run PreBind group by group while a preemptor may cancel it; a plugin's own failure takes precedence."""
         reserved, status = self.reservation.reserved, None
         with anyio.CancelScope() as scope:
             reserved.start_pre_bind(lambda: scope.cancel("preempted"))
@@ -215,7 +215,7 @@ class BindingCycle:
         return failures[0] if failures else None
 
     def _bind(self) -> Suspendable[Status | None]:
-        """Let the extenders try, then the Bind plugins in order; the first that does not skip decides."""
+        """Run the binding extenders, then the Bind plugins in order; the first that does not skip decides."""
         if self._bind_first is not None:
             self._enter("bind", EXTENDER)
             status = yield from wait_for(self._bind_first(self.reservation))
@@ -247,7 +247,7 @@ class BindingCycle:
         return Hook(step.name, hook, self.profile.faulty).checked(answer, f'{title} plugin "{step.name}"')
 
     def _called(self, step: Step, hook: str) -> Suspendable[object]:
-        """Call a hook and await its answer if it is to be awaited, for no longer than it may take."""
+        """Call a hook and await its answer if necessary, within the time limit."""
         reservation = self.reservation
         try:
             answer = step.call(reservation.state, reservation.pod, reservation.node_name)
@@ -265,7 +265,7 @@ class BindingCycle:
         return (yield from wait_for(contained(await_in_order(self._trace.attempt, work))))
 
     def _notify(self, step: Step) -> Suspendable[Status | None]:
-        """Tell one plugin that the pod is bound; return what went wrong, which changes nothing."""
+        """Run PostBind of one plugin; return its error, which has no consequences."""
         try:
             yield from self._called(step, "post_bind")
         except Exception as error:

@@ -1,8 +1,8 @@
-"""The cluster's API as plugins get it: nothing is written once the scheduler has stopped, and a bind ends in certainty.
+"""The cluster's API for plugins: it rejects writes after the scheduler stops, and every bind has a known outcome.
 
-A bind that gets no answer may have been done, or be done later. Were its pod put back at once, the room on the node
-would be given to another pod meanwhile. So the pod is read back, and bound again to the same node, until it is known
-where it is: the API binds a pod once, whichever of the requests comes first.
+A bind without an answer may have been done, or be done later. If its pod were requeued at once, the room on the node
+would be given to another pod. So the pod is read back, and bound again to the same node, until its state is known: the
+API binds a pod once, whichever of the requests comes first.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kframework.state.pods import PendingPod
 
 T = TypeVar("T", bound=ApiObject)
 
-#: After how many seconds a bind that got no answer is made again. After the last one the attempt fails, as it does in
-#: kube-scheduler at once.
+#: The delays in seconds before a bind without an answer is retried. After the last one the attempt fails, which in
+#: kube-scheduler it does at once.
 PAUSES = (0.01, 0.05, 0.25, 1.25)
 
-#: No answer came, or the server says that it gave up waiting for its own, or that there is a conflict: so it calls
-#: whatever becomes of a binding, also when etcd fell silent and may have written it.
+#: No answer, a gateway timeout, or a conflict: the server reports any failed binding as a conflict, even if etcd did
+#: not answer and may have written it.
 UNANSWERED = frozenset({0, 409, 504})
 
-#: Reading back goes on until there is an answer; each pause, in seconds, is five times the one before, up to the last.
+#: Reading back is retried until there is an answer; each pause, in seconds, is five times the previous, up to the last.
 FIRST_PAUSE, LAST_PAUSE = 0.01, 10.0
 
 
@@ -52,7 +52,7 @@ class ClusterApi(Api):
         await self._ended_in_certainty(pod, node_name, None)
 
     async def _ended_in_certainty(self, pod: PendingPod, node_name: str, binding: Awaitable[None] | None) -> None:
-        """Bind a pod, by the request that has been made if there is one, and again until it is known where it is."""
+        """Bind a pod, starting with the pending request if there is one, until its node is known."""
         pauses, unanswered = iter(PAUSES), False
         with uncut():
             while True:
@@ -68,18 +68,18 @@ class ClusterApi(Api):
                     place = await self.read_back(pod)
                     if place == node_name:
                         return None
-                    # While the pod is on no node, whatever a later bind is told, one without an answer may still be
-                    # done.
+                    # While the pod has no node, a bind without an answer may still be done, whatever the answers to
+                    # later ones.
                     pause = next(pauses, None) if unanswered and place == "" else None
                     if pause is None:
                         raise
                 await asyncio.sleep(pause)
 
     async def read_back(self, pod: PendingPod) -> str | None:
-        """Return the node that the pod is on, "" while there is none, None if it cannot be bound any more.
+        """Return the pod's node, "" while there is none, None if it cannot be bound any more.
 
-        It is asked until there is an answer; where reading is refused, the pod is believed to be on none. ClusterError
-        once nothing may be written any more.
+        It is retried until there is an answer; if reading is forbidden, the pod is assumed to have no node.
+        ClusterError once writes are blocked.
         """
         pause = FIRST_PAUSE
         while True:

@@ -1,7 +1,4 @@
-"""What a scheduler tells about pods, and how often: what comes again and again is one Event with a count.
-
-That is how kube-scheduler's recorder does it.
-"""
+"""Events about pods, aggregated: repeated events become one Event with a count, as in kube-scheduler's recorder."""
 
 from __future__ import annotations
 
@@ -13,15 +10,15 @@ from kframework.clock import Clock
 from kframework.core.cycle.run import RunBinding
 from kframework.core.effects import PodEvent
 
-#: After how many seconds without another event of its kind a series has ended, or a single event is forgotten.
+#: The seconds without a repetition after which a series has ended, or a single event is dropped.
 SILENCE = 360.0
 
-#: How often the count of a series that goes on is written, in seconds.
+#: How often the count of an active series is written, in seconds.
 REFRESH = 1800.0
 
 
 class EventRecorder:
-    """Passes those events on to `write` that are to be written, and those of a run together to `write_run`."""
+    """A recorder that passes events to `write` with repetitions aggregated, and those of a run to `write_run`."""
 
     def __init__(
         self, clock: Clock, write: Callable[[EventRecord], None], write_run: Callable[[RunEvents], None]
@@ -40,14 +37,14 @@ class EventRecorder:
         series_key = SeriesKey(told.profile, told.reason, told.action, told.warning, pod, other)
         record = EventRecord(series_key, cut_note(told.note), now, self._recorded, now)
         if told.reason == SCHEDULED:
-            # Told once in its life; to remember it for six minutes more would be 18,000 records at 50 pods a second.
+            # A pod has one; keeping it for six more minutes would be 18,000 records at 50 pods per second.
             self.pod_ended(pod.uid)
             self._write(record)
         elif (due := self._aggregator.observe(record)) is not None:
             self._write(due)
 
     def record_run(self, bound: RunBinding) -> None:
-        """Record of each pod of a run that it is bound."""
+        """Record for each pod of a run that it is bound."""
         events = RunEvents(bound, self._recorded + 1, self._clock.now())
         self._recorded += len(events)
         if not len(self._aggregator):
@@ -58,12 +55,12 @@ class EventRecorder:
             self._write(each)
 
     def pod_ended(self, uid: str) -> None:
-        """Write the series of a pod a last time and forget them: it is placed or gone, and they do not go on."""
+        """Write the series of a bound or deleted pod a last time and drop them."""
         for ended in self._aggregator.finish_pod(uid):
             self._write(ended)
 
     async def run(self) -> None:
-        """Write series that go on now and then, and those that have ended a last time; for ever."""
+        """Write active series periodically, and ended ones a last time; runs until cancelled."""
         while True:
             for _ in range(int(REFRESH // SILENCE)):
                 await asyncio.sleep(SILENCE)
@@ -77,9 +74,9 @@ class EventRecorder:
 
 
 class EventAggregator:
-    """Knows the events of the last minutes, and says what of a further one is to be written; `now` is in seconds.
+    """A store of the events of the last minutes, which decides what to write for another one; `now` is in seconds.
 
-    Events of one series_key are the same: another note is never written while the series goes on.
+    Events with one series_key are the same: another note is never written while the series is active.
     """
 
     def __init__(self) -> None:
@@ -87,7 +84,7 @@ class EventAggregator:
         self._of_pods: dict[str, set[SeriesKey]] = {}
 
     def observe(self, record: EventRecord) -> EventRecord | None:
-        """Return what is to be written now that an event has come.
+        """Return the record to write for a new event, if any.
 
         That is the event itself the first time, its series the second time, and nothing after that.
         """
@@ -104,7 +101,7 @@ class EventAggregator:
         return [known for known in self._known.values() if known.count > 1]
 
     def finish(self, now: float) -> list[EventRecord]:
-        """Forget what has been silent for long; return the series among it, to be written a last time."""
+        """Drop events without recent repetition; return the series among them, to be written a last time."""
         silent = [known for known in self._known.values() if known.seen_at < now - SILENCE]
         for known in silent:
             del self._known[known.series_key]
@@ -115,7 +112,7 @@ class EventAggregator:
         return [known for known in silent if known.count > 1]
 
     def finish_pod(self, uid: str) -> list[EventRecord]:
-        """Forget what is known of a pod; return the series among it, oldest first, to be written a last time."""
+        """Drop the events of a pod; return the series among them, oldest first, to be written a last time."""
         known = [self._known.pop(series_key) for series_key in self._of_pods.pop(uid, ())]
         return sorted((each for each in known if each.count > 1), key=lambda each: each.number)
 

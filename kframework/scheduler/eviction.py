@@ -1,7 +1,7 @@
-"""Sending the victims of a preemption away, in the background, while the scheduler goes on with other pods.
+"""Eviction of the victims of a preemption, in the background while other pods are scheduled.
 
-It changes nothing of the scheduler's state: how far it came is reported by messages. A victim that is not bound yet is
-called back without the API's help: it lives on and is scheduled again.
+It changes nothing of the scheduler's state: its progress is reported by messages. A victim that is not bound yet is
+requeued without an API call.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from kframework.verbosity import V2
 
 _log = logging.getLogger(__name__)
 
-#: How long a preemptor rests whose victims could not be sent away, in seconds. kube-scheduler tries it again at once,
-#: and so as often as its API can refuse.
+#: The backoff of a preemptor after a failed eviction, in seconds. kube-scheduler retries it at once, and so as often as
+#: its API can refuse.
 REST = 1.0
 
 
 @dataclass(frozen=True, repr=False)
 class EvictionTask:
-    """Sends the victims of one preemption away: all but one at the same time, then that one.
+    """A task that evicts the victims of one preemption: all but one concurrently, then that one.
 
-    So the preemptor sleeps through all ends but the last, which must find it awake
+    So the preemptor sleeps through all deletions but the last, which must wake it
     (`kframework.core.preemption.evaluator`).
     """
 
@@ -57,7 +57,7 @@ class EvictionTask:
         self.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed))
 
     async def _evict_all(self) -> bool:
-        """Evict the victims; the first failure spares whoever is left. Return whether there was none."""
+        """Evict the victims, stopping at the first failure; return whether there was one."""
         eviction, failures = self.eviction, list[Exception]()
         *others, last = eviction.victims
         try:
@@ -73,7 +73,7 @@ class EvictionTask:
         return not failures
 
     async def _evict(self, victim: PodInfo) -> None:
-        """Call a victim back if it is not bound yet, else delete it; say so in an Event."""
+        """Requeue a victim that is not bound yet, else delete it; record an Event."""
         eviction = self.eviction
         note = f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node_name}"
         reserved = self.waiting.get(victim.uid)
@@ -110,7 +110,7 @@ class EvictionTask:
         return True
 
     async def _is_gone(self, victim: PodInfo) -> bool:
-        """Return whether a conflict means that the victim's name is another pod's by now."""
+        """Return whether a conflict means that another pod has the victim's name now."""
         try:
             found = await self.cluster.get(Pod, victim.name, victim.namespace)
         except ClusterError as error:

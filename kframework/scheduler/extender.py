@@ -1,6 +1,6 @@
-"""One extender: a service of its own that filters, scores, preempts or binds along with the plugins.
+"""One extender: an external service that filters, scores, preempts or binds along with the plugins.
 
-Here is what it is asked when, and what its answers mean; the bytes travel over HTTP (`kframework.scheduler.http_line`).
+This module decides when it is called and interprets its answers; `kframework.scheduler.http_line` does HTTP.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STRETCH = MAX_SCORE // 10
 
 
 class Extender:
-    """An extender of the configuration; verbs that this leaves empty are never asked."""
+    """An extender of the configuration; verbs left empty are never called."""
 
     def __init__(self, settings: ExtenderSettings, line: HttpLine) -> None:
         self.settings = settings
@@ -55,11 +55,11 @@ class Extender:
         await self._line.start()
 
     async def close(self) -> None:
-        """Release what `start` took."""
+        """Release what `start` acquired."""
         await self._line.close()
 
     def interested(self, pod: PodInfo) -> bool:
-        """Return whether the pod asks for a resource that the extender manages; one that manages none takes all."""
+        """Return whether the pod requests a resource that the extender manages; one that manages none takes all."""
         return not self._managed or pod.template.once((EXTENDER, self._managed), self._asked_for_by)
 
     def _asked_for_by(self, spec: PodSpec) -> bool:
@@ -71,7 +71,7 @@ class Extender:
         )
 
     async def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Filtered:
-        """Ask which of these nodes the pod may go to; raises ExtenderError."""
+        """Return which of these nodes the extender accepts; raises ExtenderError."""
         names_only = self.settings.node_cache_capable
         question = ask_about_nodes(pod, nodes, names_only=names_only)
         read = functools.partial(read_filtered, names_only=names_only)
@@ -89,7 +89,7 @@ class Extender:
         return Filtered([asked[name] for name in dict.fromkeys(result.passing)], failed)
 
     async def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """Ask how good these nodes are; return by name what that adds to their totals.
+        """Return the extender's scores to add to the totals of these nodes, by name.
 
         Raises ExtenderError.
         """
@@ -101,7 +101,7 @@ class Extender:
         return added
 
     async def preempt(self, pod: PendingPod, candidates: Sequence[Candidate], nodes: NodeTable) -> list[Candidate]:
-        """Ask which of these candidates preemption may choose from, and with which victims; raises ExtenderError."""
+        """Return the candidates that the extender accepts, with its victims; raises ExtenderError."""
         settings = self.settings
         question = ask_about_victims(pod, candidates, names_only=settings.node_cache_capable)
         answer = await self._ask(settings.preempt_verb, question, read_victims)
@@ -124,7 +124,7 @@ class Extender:
         return Candidate(name, tuple(pods[uid] for uid in uids), violations)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Have the pod bound to the node; raises ExtenderError."""
+        """Let the extender bind the pod to the node; raises ExtenderError."""
         error = await self._ask(self.settings.bind_verb, ask_about_binding(pod, node_name), read_bound)
         if error:
             raise ExtenderError(error)

@@ -1,7 +1,7 @@
-"""The wire format of extenders (`k8s.io/kube-scheduler/extender/v1`): questions to JSON, answers from JSON.
+"""The wire format of extenders (`k8s.io/kube-scheduler/extender/v1`): requests to JSON, answers from JSON.
 
-The types have no names of their own in JSON, so keys are Go's field names; answers are read in any spelling of them,
-as Go does. `null` is the same as absent.
+The types have no JSON names of their own, so keys are Go's field names; answers may spell them in any case, as in Go.
+`null` equals absent.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _ExtenderArgs(msgspec.Struct, rename="pascal"):
 
 
 def ask_about_nodes(pod: PendingPod, nodes: Iterable[NodeInfo], *, names_only: bool) -> bytes:
-    """Ask about a pod and nodes, of which an extender that keeps its own account of them only needs the names."""
+    """Encode a pod and nodes; an extender that caches nodes gets only their names."""
     subject = _pod(pod.object)
     if names_only:
         return _encode(_ExtenderArgs(subject, None, [node.name for node in nodes]))
@@ -97,7 +97,7 @@ class _PreemptionArgs(msgspec.Struct, rename="pascal"):
 
 
 def ask_about_victims(pod: PendingPod, candidates: Iterable[Candidate], *, names_only: bool) -> bytes:
-    """Ask about the nodes where preemption would help, and the pods that would have to go there."""
+    """Encode the nodes where preemption would help, and the victims there."""
     subject = _pod(pod.object)
     victims = {
         each.node: _Victims(
@@ -110,7 +110,7 @@ def ask_about_victims(pod: PendingPod, candidates: Iterable[Candidate], *, names
 
 
 def _as_pod(pod: PodInfo) -> Pod:
-    """Make an object again of a pod that was kept in short: what all pods of its template share, and its own names."""
+    """Rebuild a pod object from its PodInfo: the spec of its template, and its own names."""
     if isinstance(pod, PendingPod):
         return replace(pod.object, spec=replace(pod.object.spec, node_name=pod.node_name))
     return Pod(
@@ -128,7 +128,7 @@ class _BindingArgs(msgspec.Struct, rename="pascal"):
 
 
 def ask_about_binding(pod: PodInfo, node_name: str) -> bytes:
-    """Ask for a pod to be bound to a node."""
+    """Encode the binding of a pod to a node."""
     return _encode(_BindingArgs(pod.name, pod.namespace, pod.uid, node_name))
 
 
@@ -139,7 +139,7 @@ _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class _Answer(msgspec.Struct, rename="lower", frozen=True):
-    """The root of what is read: its keys are spelled in lower case by `_read`."""
+    """The base of answers; `_read` converts their keys to lower case."""
 
 
 def _read(data: bytes | msgspec.Raw, kind: type[T]) -> T:
@@ -169,7 +169,7 @@ class _Metadata(_Answer, frozen=True):
 
 
 class FilterResult(msgspec.Struct, frozen=True):
-    """The names of the nodes that pass, what is said against others, and what went wrong."""
+    """The names of the passing nodes, the reasons against others, and the error."""
 
     passing: list[str]
     failed: dict[str, str]
@@ -178,7 +178,7 @@ class FilterResult(msgspec.Struct, frozen=True):
 
 
 def read_filtered(answer: bytes, *, names_only: bool) -> FilterResult:
-    """Read the answer to a filter question, which may name nodes or hold them; raises msgspec.DecodeError."""
+    """Decode a filter answer, which may contain nodes or their names; raises msgspec.DecodeError."""
     result = _read(answer, _FilterResult)
     passing = result.node_names if names_only else None
     if passing is None:

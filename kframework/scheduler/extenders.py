@@ -1,4 +1,4 @@
-"""All extenders of a scheduler, asked as kube-scheduler asks them: those that may be ignored come last."""
+"""All extenders of a scheduler, called in kube-scheduler's order: ignorable ones come last."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kframework.values.status import Code, Skip, Status
 
 _log = logging.getLogger(__name__)
 
-#: What one node's total may gain or lose; kube-scheduler's sums would wrap around beyond.
+#: The limit of what extenders add to one node's total; beyond it kube-scheduler's sums would overflow.
 _MOST = 1 << 62
 
 
 class Extenders(ExtenderClient):
-    """The extenders in the order in which they are asked; what an ignorable one gets wrong is logged and skipped."""
+    """The extenders in call order; errors of an ignorable one are logged and skipped."""
 
     def __init__(self, extenders: Iterable[Extender] = ()) -> None:
         self._all = tuple(sorted(extenders, key=lambda extender: extender.settings.ignorable))
@@ -35,7 +35,7 @@ class Extenders(ExtenderClient):
             await extender.start()
 
     async def close(self) -> None:
-        """Release what `start` took."""
+        """Release what `start` acquired."""
         for extender in self._all:
             await extender.close()
 
@@ -82,7 +82,7 @@ class Extenders(ExtenderClient):
         return candidates
 
     async def bind(self, pod: PodInfo, node_name: str) -> Status | None:
-        """Have the pod bound; Skip if none of them does, so that it is for the plugins to do."""
+        """Bind the pod by an extender; Skip if none does, so that the Bind plugins run."""
         for extender in _interested(self._binding, pod):
             try:
                 await extender.bind(pod, node_name)
@@ -103,7 +103,7 @@ def _interested(extenders: Iterable[Extender], pod: PodInfo) -> list[Extender]:
 
 
 def _skip(extender: Extender, error: ExtenderError) -> None:
-    """Go on without an extender that may be ignored; raise the error of any other."""
+    """Log the error of an ignorable extender; raise that of any other."""
     if not extender.settings.ignorable:
         raise error
     _log.warning("extender %s is ignorable and skipped: %s", extender.name, error)

@@ -1,7 +1,7 @@
-"""When Python collects garbage: one policy for whatever schedules, on a real cluster, in a simulation or a benchmark.
+"""Python's garbage collection: one policy for all that schedules, on a cluster, in a simulation or a benchmark.
 
-What a cluster is made of lives long and stands in no circles: with Python's own thresholds the collector walks it again
-and again, a fifth of a simulation's time, and finds nothing. So it walks seldom, and what was loaded not at all.
+The objects of a cluster live long and have no reference cycles: with Python's own thresholds the collector scans them
+again and again, a fifth of a simulation's time, and finds nothing. So it runs rarely, and never scans loaded objects.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kframework.clock import Clock
 
-#: How many more objects than before there must be until the new ones are walked, how many such walks until those are
-#: that outlived one, and how many of these until all are. 50,000 objects, some 1,000 pods bound, take 2 ms to walk.
+#: The thresholds of `gc.set_threshold`: new objects, collections of the young, and of the middle generation. 50,000
+#: objects, some 1,000 pods bound, take 2 ms to scan.
 THRESHOLDS = (50_000, 10, 1_000)
 
-#: How long the garbage of an idle scheduler may lie about, and how long garbage among what was alive once, in seconds.
+#: How often an idle scheduler collects garbage, and how often garbage among frozen objects too, in seconds.
 COLLECTING, COLLECTING_ALL = 60.0, 3600.0
 
 
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
-    """Have the collector walk seldom inside; at the end it walks as before, what was spared meanwhile too.
+    """Make collections rare inside; at the end restore the thresholds and unfreeze objects.
 
-    Where the collector walks seldom already, in a simulation inside another or on another thread, it stays so.
+    If collections are rare already, in a simulation inside another or on another thread, nothing changes.
     """
     before = gc.get_threshold()
     if before == THRESHOLDS:
@@ -60,28 +60,28 @@ def loading() -> Iterator[None]:
 
 
 def spare() -> None:
-    """Take what is alive by now to live on: it is not walked any more."""
+    """Exclude all current objects from collection."""
     gc.freeze()
 
 
 def collect() -> None:
-    """Collect what garbage there is, and spare what is left."""
+    """Collect garbage and exclude the remaining objects from then on."""
     gc.collect()
     gc.freeze()
 
 
 def leave_to_the_end() -> None:
-    """Let the end of the process take the objects away that are left then.
+    """Skip the collection at the end of the process, which frees its memory anyway.
 
-    Python walks them once more first and takes apart what it finds: 37 µs for each pod of a simulation.
+    Python would scan all objects once more and take apart what it finds: 37 µs for each pod of a simulation.
     """
     atexit.register(gc.freeze)
 
 
 class Collector:
-    """Collects garbage now and then, when it is asked to as nothing else is to be done.
+    """A collector of garbage that runs now and then, when the scheduler is idle.
 
-    What a cluster is listed into lives for long, and to walk it takes a hundred times as long as a scheduling cycle.
+    Listed objects live long, and scanning them takes a hundred times as long as a scheduling cycle.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -103,6 +103,6 @@ class Collector:
             _trim(0)
 
 
-#: Gives back what was freed between what is alive: of the 25 MiB that glibc holds, 1.7 in ten minutes of churn.
-#: It takes 1 ms, 20 ms where 400 MiB lie in pieces.
+#: Returns freed memory between live objects to the system: of the 25 MiB that glibc keeps, 1.7 in ten minutes of churn.
+#: It takes 1 ms, 20 ms with 400 MiB of fragmented memory.
 _trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)

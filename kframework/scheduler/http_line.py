@@ -1,4 +1,4 @@
-"""The HTTP line to an extender: one POST per question, over TLS as the configuration wants it."""
+"""The HTTP connection to an extender: one POST per request, over TLS as configured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHUNK = 1 << 16
 
 
 class HttpLine:
-    """The line over HTTP; ConfigError if the TLS settings cannot be used."""
+    """A connection over HTTP; ConfigError if the TLS settings are invalid."""
 
     def __init__(self, settings: ExtenderSettings) -> None:
         self._url = settings.url_prefix.rstrip("/")
@@ -42,7 +42,7 @@ class HttpLine:
         """Open the connections, before the first question."""
         import aiohttp
 
-        # One session, so that connections are used again from one question to the next.
+        # One session, so that connections are reused.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=self._tls if self._tls is not None else True, limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -57,7 +57,7 @@ class HttpLine:
             await self._session.close()
 
     async def ask(self, verb: str, question: bytes) -> bytes:
-        """Send a question, JSON as the answer is; raises ExtenderError when there is none."""
+        """Send a JSON request and return the JSON answer; raises ExtenderError if there is none."""
         import aiohttp
 
         url = f"{self._shown}/{verb}"
@@ -68,7 +68,7 @@ class HttpLine:
                 except aiohttp.ClientConnectorError:
                     raise
                 except aiohttp.ClientConnectionError:
-                    # A connection that was kept for the next question may have been closed by the other side just now.
+                    # The server may just have closed a connection that was kept open.
                     return await self._post(verb, question)
         except TimeoutError as error:
             reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
@@ -80,7 +80,7 @@ class HttpLine:
         assert self._session is not None
         url = f"{self._shown}/{verb}"
         request = self._session.post(
-            # What is asked about, and who asks, is for this address alone.
+            # Pods and credentials must not be sent to another address.
             f"{self._url}/{verb}",
             data=question,
             server_hostname=self._server_name or None,
@@ -107,9 +107,9 @@ def _in_words(error: Exception) -> str:
 
 
 def _tls(settings: ExtenderSettings) -> ssl.SSLContext | None:
-    """Return what the settings ask for beyond a verified connection, None where they ask for nothing.
+    """Return the TLS context for the settings, None if they need only a verified connection.
 
-    As in client-go: whoever names a certificate authority trusts no other, and enableHTTPS without one trusts anybody.
+    As in client-go: a given certificate authority is the only one trusted; enableHTTPS without one verifies nothing.
     """
     tls = settings.tls_config or ExtenderTLSConfig()
     try:

@@ -1,9 +1,9 @@
-"""What the scheduler writes in the background: statuses of pods, what its engine writes, and events, in a queue each.
+"""Background writes of the scheduler: statuses of pods, writes of its engine, and events, in a queue each.
 
-A later status of a pod is merged into one that waits, and a binding takes its place; what a pod says already is not
-written. A status that fails for good is logged and dropped: the next attempt says it again. An engine of another
-kind hands over calls under keys, of which the same holds; it is told of what fails for good. Events never hold up a
-status or a binding: they have writers, and on a real cluster a share of the writes under way, of their own.
+A later status of a pod is merged into a waiting one, and a binding replaces it; a status the pod already has is not
+written. A status that fails permanently is logged and dropped: the next attempt writes it again. Other engines pass
+calls with keys, to which the same applies; they are notified of permanent failures. Events never delay a status or a
+binding: they have their own writers, and on a real cluster their own share of concurrent writes.
 """
 
 from __future__ import annotations
@@ -35,40 +35,40 @@ from kframework.verbosity import V3
 
 _log = logging.getLogger(__name__)
 
-#: How many statuses, and how many events, are sent at a time, so many as flow control ever lets through
-#: (`kframework.client.flow_control`); in memory, where there is none, all answer at once.
+#: The number of concurrent writes of statuses, and of events: as many as flow control ever allows
+#: (`kframework.client.flow_control`); in memory, without flow control, all complete at once.
 AT_ONCE = 64
 
-#: How many events may wait; further ones are dropped. kube-scheduler drops what comes after 1,000: at full speed that
-#: was two thirds of them.
+#: The number of events that may wait; further ones are dropped. kube-scheduler's limit is 1,000, which at full speed
+#: dropped two thirds of them.
 MAX_EVENTS = 100_000
 
-#: How long to wait before each further try to write a status, in seconds, by how much at most that is stretched, and
-#: what is worth a try: a conflict, an internal error, a service or a server that is not there. As in kube-scheduler.
+#: The delays before retries of a status, in seconds, the fraction of jitter, and the answers to retry: a conflict, an
+#: internal error, an unavailable service or server. As in kube-scheduler.
 PAUSES, JITTER = (0.01, 0.05, 0.25), 0.1
 WORTH_ANOTHER_TRY = frozenset({409, 500, 503, 0})
 
-#: The same for what the engine writes; these are tried again after whatever a server puts off or cannot take.
+#: The same for writes of the engine, which are retried after any temporary error.
 ENGINE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
 
-#: How often an event is tried that the server put off or could not take, or that got no answer; the seconds before the
-#: second try, which double up to the longest, and by how much at most each is stretched. kube-scheduler tries an event
-#: twelve times in two minutes where there was no answer, and any other once.
+#: The number of tries for an event after temporary errors or without an answer; the delay before the second try in
+#: seconds, which doubles up to the longest, and the fraction of jitter. kube-scheduler tries an event twelve times in
+#: two minutes without an answer, and once after any other error.
 EVENT_TRIES, EVENT_PAUSE, LONGEST_PAUSE, EVENT_JITTER = 12, 1.0, 16.0, 0.25
 
-#: Which answers to an event are worth another try beside the server's own faults: none at all, a conflict (but not that
-#: it is there already, which is as good as written), too many requests.
+#: The answers to an event to retry, besides server errors: none at all, a conflict (unless the event exists already,
+#: which equals success), too many requests.
 EVENT_RETRIED = frozenset({0, 409, 429})
 
-#: Why events are dropped, as the metric says it.
+#: The reasons for dropped events, as labels of the metric.
 QUEUE_FULL, WRITE_FAILED = "queue_full", "write_failed"
 
-#: Tells, once something has been written, what went wrong, None if nothing did. Several may wait for one write.
+#: Returns, after a write, its error or None. Several callers may await one write.
 Written = Awaitable[ClusterError | None]
 
 
 class _StatusWrite(Written):
-    """What waits to be written about one pod; `wanted` until a binding takes its place."""
+    """A waiting status write of one pod; `wanted` until a binding replaces it."""
 
     __slots__ = ("_ended", "_error", "condition", "nominated_node_name", "pod", "wanted")
 
@@ -90,7 +90,7 @@ class _StatusWrite(Written):
 
 
 class _EngineWrite(NamedTuple):
-    """A call of the API on behalf of the engine, and what hears of its failure."""
+    """An API call of the engine, with the callback for its failure."""
 
     key: str
     call: Callable[[], Awaitable[object]]
@@ -102,9 +102,9 @@ _Events = EventRecord | RunEvents
 
 
 class Outbox:
-    """Writes that wait, and those who make them; it calls `on_empty` when the last status, or all, is written.
+    """The queues of waiting writes and their writers; it calls `on_empty` after the last status, or the last write.
 
-    Nothing is written unless `fence` is open. `dropped` counts the events that were not written, by the reason.
+    Nothing is written unless `fence` is open. `dropped` counts unwritten events by reason.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Outbox:
         self._statuses = KeyedWriteQueue[str, _StatusWrite](self._write_status, AT_ONCE, self._on_empty)
         self._engine_writes = KeyedWriteQueue[str, _EngineWrite](self._write_for_engine, AT_ONCE, self._on_empty)
         self._events = KeyedWriteQueue[_Events, _Events](self._write_event, AT_ONCE, self._look)
-        #: Events that were put off and rest before their next try.
+        #: The number of events waiting for a retry.
         self._resting = 0
         self._tasks: TaskGroup | None = None
         self._dropping = False
@@ -148,9 +148,9 @@ class Outbox:
         return status
 
     def make_way(self, uid: str) -> Awaitable[None]:
-        """Do not write what waits about this pod's status; to be awaited until nothing is in flight: it is being bound.
+        """Drop the pod's waiting status, as it is being bound, and return an awaitable for the one in flight.
 
-        A status that is refused is not tried again.
+        A status that fails is not retried.
         """
         self._drop(uid)
         status = self._statuses.in_flight(uid)
@@ -160,9 +160,9 @@ class Outbox:
         return self._landed(uid)
 
     def release_statuses(self, run: Run) -> bool:
-        """Do not write what waits about the pods of a run; False where something is in flight, or must not be written.
+        """Drop the waiting statuses of a run's pods; False if one is in flight, or writes are blocked.
 
-        Those pods make their way one by one.
+        Those pods are then bound one by one.
         """
         uids = [attempt.pod.uid for attempt in run.attempts]
         if not self.fence.is_open or any(map(self._statuses.in_flight, uids)):
@@ -198,7 +198,7 @@ class Outbox:
         self._events.put(events, events)
 
     def _lost(self, reason: str, why: str) -> None:
-        """Count an event that is dropped, and say so once until all that wait are written."""
+        """Count a dropped event, and log it once until the queue is empty."""
         self.dropped[reason] += 1
         if not self._dropping:
             self._dropping = True
@@ -206,16 +206,16 @@ class Outbox:
 
     @property
     def only_events(self) -> bool:
-        """Whether all but events has been written."""
+        """Whether all writes but events are done."""
         return self._statuses.idle and self._engine_writes.idle
 
     @property
     def empty(self) -> bool:
-        """Whether everything has been written."""
+        """Whether all writes are done."""
         return self.only_events and self._events.idle and not self._resting
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._statuses.run)
             self._tasks.start_soon(self._engine_writes.run)
@@ -280,7 +280,7 @@ class Outbox:
         yield from wait_for(written)
 
     def _dated(self, pod: PendingPod, condition: PodCondition) -> PodCondition:
-        """Say in the condition since when it has its status, so that nobody must read the pod for that."""
+        """Add the transition time to the condition, so that the pod need not be read for it."""
         known = (old for old in pod.status.conditions if (old.type, old.status) == (condition.type, condition.status))
         since = next((old.last_transition_time for old in known), None)
         return replace(condition, last_transition_time=since or rfc3339(self._clock.now()))
@@ -308,13 +308,13 @@ class Outbox:
             yield from wait_for(self._cluster.record_event(event))
         except ClusterError as error:
             if error.status == 404 or error.reason == STOPPED:
-                return  # there is nothing left to write about, or nobody left who may write
+                return  # the pod or namespace is gone, or writes are blocked
             if event.tries < EVENT_TRIES and (error.status in EVENT_RETRIED or error.status >= 500):
                 self._resting += 1
                 assert self._tasks is not None
                 self._tasks.start_soon(self._write_again, event)
             elif is_denial(error.message):
-                self.dropped[WRITE_FAILED] += 1  # which right is missing was said where it was noted
+                self.dropped[WRITE_FAILED] += 1  # the missing permission is already logged
             else:
                 self._lost(WRITE_FAILED, str(error))
 
@@ -325,7 +325,7 @@ class Outbox:
                 self.record(each)
 
     async def _write_again(self, event: EventRecord) -> None:
-        """Let an event rest and try it again, unless more is to be told of it by now."""
+        """Retry an event after a pause, unless a newer version of it is queued."""
         pause = min(EVENT_PAUSE * 2 ** (event.tries - 1), LONGEST_PAUSE)
         await asyncio.sleep(pause * (1 + EVENT_JITTER * self._random.random()))
         self._resting -= 1
@@ -335,7 +335,7 @@ class Outbox:
 
 
 def _is_temporary(error: ClusterError) -> bool:
-    """Return whether the server put a write off or could not take it, or gave no answer."""
+    """Return whether an error is temporary: throttled, a server error, or no answer."""
     return error.retryable or error.status >= 500 or error.status in (0, 429)
 
 
@@ -362,11 +362,11 @@ W = TypeVar("W")
 
 
 class KeyedWriteQueue(Generic[K, W]):
-    """Makes at most `limit` writes at a time, first come, first served; `on_idle` is called after the last one.
+    """A queue that runs at most `limit` writes at a time, in order; `on_idle` is called after the last one.
 
-    A write that is put while one of its key waits takes that one's place; while one of its key is in flight, it waits
-    for the end of that and then goes to the tail. `write` raises nothing. What has nothing to wait for is written in
-    one go with all else that waits, and only what has costs a task.
+    A new write replaces a waiting one with the same key; if one with its key is in flight, it waits for that and then
+    joins the end of the queue. `write` never raises. Writes that need no waiting are done in one go, and only others
+    cost a task.
     """
 
     def __init__(self, write: Callable[[W], Suspendable[None]], limit: int, on_idle: Callable[[], None]) -> None:
@@ -375,14 +375,14 @@ class KeyedWriteQueue(Generic[K, W]):
         self._on_idle = on_idle
         self._waiting: dict[K, W] = {}
         self._in_flight: dict[K, W] = {}
-        #: The keys whose turn it is next. One that was dropped meanwhile, or is in flight, is passed over.
+        #: The keys in order. One that was dropped, or is in flight, is skipped.
         self._turns: deque[K] = deque()
-        #: Set when there is a turn to take that no writer takes which is at work; None before it is waited for.
+        #: Set when a key is queued while no writer is busy; None before the first wait.
         self._woken: asyncio.Future[None] | None = None
         self._landings: dict[K, asyncio.Event] = {}
 
     def put(self, key: K, write: W) -> None:
-        """Let a write wait for its turn."""
+        """Queue a write."""
         if key not in self._waiting and key not in self._in_flight:
             self._turns.append(key)
             self._wake()
@@ -406,7 +406,7 @@ class KeyedWriteQueue(Generic[K, W]):
             await self._landings.setdefault(key, asyncio.Event()).wait()
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write until cancelled."""
         async with anyio.create_task_group() as tasks:
             while True:
                 woken = self._woken = asyncio.get_running_loop().create_future()
@@ -446,7 +446,7 @@ class KeyedWriteQueue(Generic[K, W]):
             self._on_idle()
 
     def __contains__(self, key: K) -> bool:
-        """Whether something waits or is in flight under this key."""
+        """Return whether a write with this key waits or is in flight."""
         return key in self._waiting or key in self._in_flight
 
     def __len__(self) -> int:
@@ -455,5 +455,5 @@ class KeyedWriteQueue(Generic[K, W]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing is in flight."""
+        """Whether no write waits or is in flight."""
         return not (self._waiting or self._in_flight)

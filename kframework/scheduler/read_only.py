@@ -1,4 +1,4 @@
-"""Engines whose plugins cannot write to the objects that they are shown, for development and for tests."""
+"""Engines whose plugins get read-only objects, for development and tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReadOnlyInbox(Inbox):
 
 
 def with_read_only_objects(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
-    """Return what makes the same engine, with an inbox that makes objects read-only."""
+    """Return a factory of the same engine with an inbox that makes objects read-only."""
 
     def made(
         configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: ProfilesFactory

@@ -52,40 +52,40 @@ from kframework.values.status import Code, Status
 
 _log = logging.getLogger(__name__)
 
-#: How long the loop works before it lets others run, in seconds.
+#: How long the loop works before other tasks run, in seconds.
 SLICE = 0.002
 
-#: How long a scheduler that stops lets binding cycles and evictions end, then statuses be written, and when it writes
-#: no more events, in seconds; with the closing of plugins (`hookTimeouts.close`) Kubernetes gives a pod more than that.
+#: The time limits of a stopping scheduler for binding cycles and evictions, then for statuses, and in total for events,
+#: in seconds; with the closing of plugins (`hookTimeouts.close`) that is within a pod's default grace period.
 FINISHING, WRITING, ENDING = 10.0, 5.0, 20.0
 
-#: How long its watch may take to tell of its last bindings, in seconds. Another scheduler that leads from then on hears
-#: of them about when this one does, and would give a node more than it has by what it has not heard of.
+#: How long to wait for the watch to report the last bindings, in seconds. The next leader sees them at about the same
+#: time as this scheduler, and would overcommit nodes by bindings that it has not seen.
 CONFIRMING = 0.25
 
 
-#: The engine of a scheduler: one pod at a time unless another is asked for.
+#: The engine of a scheduler: by default the one that schedules one pod at a time.
 E = TypeVar("E", bound=Engine, default=PodEngine)
 
 A = TypeVar("A")
 T = TypeVar("T")
 
-#: Makes the engine that a configuration asks for.
+#: Creates the engine for a configuration.
 MakeEngine = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], E]
 
 
 def over_http(settings: ExtenderSettings) -> Extender:
-    """Make an extender that is asked over HTTP; raises ConfigError."""
+    """Return an extender that is called over HTTP; raises ConfigError."""
     return Extender(settings, HttpLine(settings))
 
 
 class Scheduler(Host, Generic[E]):
-    """Schedules the pods of a cluster by a configuration until it is told to stop, or cancelled.
+    """A scheduler of a cluster's pods by a configuration, until it is stopped or cancelled.
 
-    `slice` is how long it works before others run, in seconds; 0 lets them run after every cycle, as virtual time
-    wants. `on_idle` is called whenever there is nothing to do but to wait. `extender` makes what the scheduler knows of
-    each extender of the configuration. Nothing is written unless `fence` is open. In `timed_share` of the attempts
-    plugins are timed, as an observer may want.
+    `slice` is how long it works before other tasks run, in seconds; 0 lets them run after every cycle, as virtual time
+    needs. `on_idle` is called whenever it becomes idle. `extender` creates the client of each extender of the
+    configuration. Nothing is written unless `fence` is open. In `timed_share` of the attempts plugins are timed, for
+    observers.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Scheduler(Host, Generic[E]):
         observers: Iterable[Observer] = (),
         slice: float = SLICE,
         extender: Callable[[ExtenderSettings], Extender] = over_http,
-        engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine where none is given
+        engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine by default
         fence: WriteFence | None = None,
         timed_share: float = 0.0,
     ) -> None:
@@ -109,7 +109,7 @@ class Scheduler(Host, Generic[E]):
         compiled = profiles_factory(configuration, registry or Registry.installed(), self)
         self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
         self._observers = tuple(observers)
-        #: Each with itself where it takes runs as a whole: to find that out takes a microsecond.
+        #: Each observer, and itself again if it accepts whole runs: that check takes a microsecond.
         self._run_observers: tuple[tuple[Observer, RunObserver | None], ...] = tuple(
             (each, each if isinstance(each, RunObserver) else None) for each in self._observers
         )
@@ -123,7 +123,7 @@ class Scheduler(Host, Generic[E]):
             dict.fromkeys([*watched_kinds(self.profiles), *(watch.kind for watch in self.engine.watches)])
         )
         self._woken = asyncio.Event()
-        # Whoever waits for the scheduler to settle must get to look again once everything is written.
+        # Waiters for an idle scheduler must check again once everything is written.
         jitter = self.engine.seeds.generator("jitter")
         self.outbox: Outbox = Outbox(cluster, clock, jitter, self._woken.set, fence)
         timeout, seeds = configuration.options.hook_timeouts.source, self.engine.seeds
@@ -131,29 +131,29 @@ class Scheduler(Host, Generic[E]):
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record, self.outbox.record_run)
         self._api = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
-        #: Called when it has stopped and writes nothing more but events: from then on another scheduler may lead.
+        #: Called when it has stopped and writes only events: from then on another scheduler may lead.
         self.on_finished: Callable[[], None] = lambda: None
-        #: Whether pods are never placed in runs, for those who look at each.
+        #: Whether to place pods one by one, never in runs, for step-by-step inspection.
         self.is_stepping: bool = False
         self._slice = slice
         self._tasks: TaskGroup | None = None
         self._workers: Workers | None = None
-        #: Pods that have their node and whose binding cycles begin when the engine's step is over.
+        #: Reserved pods whose binding cycles begin after the engine's current step.
         self._reserved: deque[Reservation | Run] = deque()
-        self._under_way = 0  # binding cycles that wait, and evictions
-        #: What runs since `start` is not among them.
+        self._under_way = 0  # waiting binding cycles, and evictions
+        #: Coroutines spawned by hooks, without those of `start`.
         self._errands = SpawnedWork(self._woken.set)
-        #: Whether it only follows the cluster, as one of several replicas.
+        #: Whether it only watches the cluster, as a standby replica.
         self.standing_by: bool = False
         self._stopping = False
         self._start_scope: anyio.CancelScope | None = None
-        #: The plugin that is being started, and since when in seconds since 1970; None before and after.
+        #: The plugin whose `start` runs, and the start time in seconds since 1970; None before and after.
         self.starting: tuple[str, float] | None = None
         self._started: list[tuple[Profile, Plugin]] = []
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to do until something happens in the cluster or a pod has waited too long."""
+        """Whether it is idle until the cluster changes or a timer expires."""
         return self.engine.settled and not self._under_way and not self._errands and self.outbox.empty
 
     def stand_by(self) -> None:
@@ -166,9 +166,9 @@ class Scheduler(Host, Generic[E]):
         self._woken.set()
 
     def stop(self) -> None:
-        """Take no more pods, and end `run` once all that is under way has ended and is written.
+        """Schedule no more pods, and end `run` once all work in progress is complete and written.
 
-        What takes too long is undone, as are pods that wait on Permit; of that nothing is written.
+        Work that takes too long is undone, as are pods that wait on Permit; nothing is written about it.
         """
         self._stopping = True
         if self._start_scope is not None:
@@ -201,17 +201,17 @@ class Scheduler(Host, Generic[E]):
                         over = anyio.current_time() + ENDING
                         await self._finish()
                     finally:
-                        # Together: a binding cycle may wait for what its plugin has spawned, or does to its end.
+                        # Together: a binding cycle may wait for coroutines that its plugin spawned.
                         self._errands.cancel()
                         cycles.cancel_scope.cancel()
                 self.on_finished()
                 with anyio.CancelScope(deadline=over):
-                    # Nothing is followed any more: what was broken off is not to be told.
+                    # The cluster is not watched any more: aborted work must not produce events.
                     while not self.outbox.empty:
                         self._woken.clear()
                         await self._woken.wait()
                 tasks.cancel_scope.cancel()
-                self.engine.catch_up()  # undoes what was broken off; nobody is left to write about it
+                self.engine.catch_up()  # undoes aborted work without writing about it
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._close()
@@ -220,7 +220,7 @@ class Scheduler(Host, Generic[E]):
         """Start one plugin after the other, each within its time; PluginError for one that cannot."""
         seconds = self.configuration.options.hook_timeouts.start
         for profile, plugin in self.profiles.plugins():
-            # What has nothing to start gives away no turn of the loop, in which others would come first.
+            # A plugin without `start` gives up no turn of the loop, in which other tasks would run first.
             if type(plugin).start is not Plugin.start:
                 self.starting = plugin.name, self.clock.now()
                 try:
@@ -257,7 +257,7 @@ class Scheduler(Host, Generic[E]):
                 if self.engine.under_way is not None:
                     await self.engine.under_way
                 self._begin_bindings()
-                # Whoever waits for the end of a session looks on before the next one begins.
+                # Waiters for the end of a session run before the next one begins.
                 before, supposed = supposed, bool(self.engine.cluster.statements)
                 if perf_counter() - began >= self._slice or before > supposed:
                     break
@@ -274,10 +274,10 @@ class Scheduler(Host, Generic[E]):
         return self.engine.step()
 
     async def _finish(self) -> None:
-        """Let what is under way end, statuses be written and bindings be heard of, each for a bounded time."""
+        """Wait for work in progress, status writes and reports of bindings, each for a limited time."""
         waiting = self.engine.cluster.waiting
         with anyio.move_on_after(FINISHING):
-            # A pod may wait on Permit for minutes, so nobody waits for it here.
+            # A pod may wait on Permit for minutes, so it is not awaited here.
             await self._follow_until(lambda: self._under_way <= sum(1 for _ in waiting.undecided()))
         with anyio.move_on_after(WRITING):
             await self._follow_until(lambda: self.outbox.only_events)
@@ -292,14 +292,14 @@ class Scheduler(Host, Generic[E]):
             await self._sleep()
 
     async def _sleep(self) -> None:
-        """Wait for a message or for the next thing that is due."""
+        """Wait for a message or the next deadline."""
         if len(self.engine.inbox):
             await asyncio.sleep(0)
             return
         deadline = self.engine.deadline
         timer = None
         if deadline is not None:
-            # A timer that fires early by the rounding of two clocks would only make the loop look again.
+            # A timer that fires early by the rounding of two clocks only repeats the loop.
             delay = max(deadline - self.clock.now(), 0.0)
             timer = asyncio.get_running_loop().call_later(delay, self._woken.set)
         try:
@@ -310,7 +310,7 @@ class Scheduler(Host, Generic[E]):
                 timer.cancel()
 
     def _heard(self, message: Message) -> None:
-        """Take in what the cluster says; of a pod that is gone nothing more is to be told."""
+        """Queue a message of the cluster; a deleted pod ends its event series."""
         self.engine.offer(message)
         if type(message) is Gone and isinstance(message.obj, Pod):
             self.recorder.pod_ended(message.obj.metadata.uid)
@@ -353,7 +353,7 @@ class Scheduler(Host, Generic[E]):
                 current_attempt.set(None)
 
     def _bind_run(self, run: Run) -> None:
-        """Bind the pods of a run at once where the cluster can, and else one by one."""
+        """Bind the pods of a run together if the cluster can, else one by one."""
         if self._run_binder is None or not self.outbox.release_statuses(run):
             self.engine.bind_individually(run)
             self._begin_bindings()
@@ -371,13 +371,13 @@ class Scheduler(Host, Generic[E]):
                     _notify(observer, observer.bound, binding)
 
     def _begin_binding(self, reservation: Reservation) -> None:
-        """Take a pod as far towards its node as nothing must be awaited, and the rest of the way in a task."""
+        """Run a binding cycle until it must wait, and the rest of it in a task."""
         bind_first = self._bind_by_extenders if len(self.extenders) else None
         timeouts = self.configuration.options.hook_timeouts
         cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce, timeouts, bind_first)
         steps = cycle.steps()
         if reservation.trace.hook_context is not None:
-            # What is traced knows its span by the context, which is the task's.
+            # A traced cycle finds its span in the context, which belongs to the task.
             assert self._workers is not None
             self._workers.begin_alone(self._counted(self._go_on_binding(steps, None)))
             return
@@ -395,7 +395,7 @@ class Scheduler(Host, Generic[E]):
         self._tell(lambda observer: observer.bound(binding))
 
     def _start(self, work: Awaitable[None]) -> None:
-        """Start what must not be broken off."""
+        """Start work that must not be aborted."""
         assert self._workers is not None
         self._workers.begin(self._counted(work))
 
@@ -417,7 +417,7 @@ class Scheduler(Host, Generic[E]):
         try:
             self.outbox.fence.check()
             status = await self.extenders.bind(reservation.pod, reservation.node_name)
-            # Only its answer may have been lost: then the pod's room must not be given away.
+            # Perhaps only the answer was lost: then the pod's room must not be given away.
             failed = status is not None and status.code == Code.ERROR
             if failed and await self._api.read_back(reservation.pod) == reservation.node_name:
                 return None
@@ -426,7 +426,7 @@ class Scheduler(Host, Generic[E]):
         return status
 
     def _announce(self, reservation: Reservation) -> None:
-        """Say on the pod which node it is about to be bound to (KEP-5278)."""
+        """Write the node that the pod is about to be bound to into its status (KEP-5278)."""
         if reservation.pod.status.nominated_node_name != reservation.node_name:
             self.outbox.patch_status(reservation.pod, None, reservation.node_name)
 
@@ -469,7 +469,7 @@ class Scheduler(Host, Generic[E]):
 
 
 def _notify(observer: Observer, hear: Callable[[T], None], told: T) -> None:
-    """Tell an observer of something; one that fails disturbs neither the scheduler nor the others."""
+    """Notify an observer; its exceptions affect neither the scheduler nor other observers."""
     try:
         hear(told)
     except Exception:

@@ -1,4 +1,4 @@
-"""Long work beside a scheduler: a generator that yields wherever it may pause, and whoever drives it."""
+"""Long work next to a scheduler: generators that yield where they may pause, and their drivers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kframework.state.cluster import ClusterState
 
 T = TypeVar("T")
 
-#: After so much work the scheduler gets its turn, in seconds; one piece of work more may be under way then.
+#: How long work runs before the scheduler's turn, in seconds, plus at most one step.
 SLICE = 0.0005
 
 
 def in_slices(work: Iterator[None], aside: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
-    """Do work that yields wherever it may pause, and yield whenever it has gone on for `SLICE`.
+    """Run work that yields where it may pause, and yield whenever it has run for `SLICE`.
 
-    Each slice runs inside an `aside()` of its own, so whatever that opens is closed while others have their turn.
+    Each slice runs inside its own `aside()`, so what that opens is closed while other tasks run.
     """
     while True:
         with aside():
@@ -33,7 +33,7 @@ def in_slices(work: Iterator[None], aside: Callable[[], AbstractContextManager[o
 
 
 def finished(work: Generator[None, None, T]) -> T:
-    """Do work to its end, and return what comes of it."""
+    """Run work to its end and return its result."""
     while True:
         try:
             next(work)
@@ -44,14 +44,14 @@ def finished(work: Generator[None, None, T]) -> T:
 
 async def at_rest(cluster: ClusterState) -> None:
     """Wait while something is only supposed in a cluster's tables, as between two pieces of a session of an engine."""
-    while cluster.statements:  # noqa: ASYNC110  # whoever closes the last one is in no position to tell
+    while cluster.statements:  # noqa: ASYNC110  # closing the last one sends no signal
         await asyncio.sleep(0)
 
 
 async def finished_giving_way(cluster: ClusterState, work: Generator[None, None, T]) -> T:
-    """Do work that reads a cluster's tables to its end, and return what comes of it.
+    """Run work that reads a cluster's tables to its end and return its result.
 
-    Others have their turn wherever it pauses; what is only supposed meanwhile it does not see.
+    Other tasks run where it pauses; it never runs while a what-if statement is open.
     """
     while True:
         await at_rest(cluster)

@@ -1,7 +1,7 @@
-"""The feeds of the plugins' sources: fetched for ever, one task each; what they tell goes into the inbox.
+"""The feeds of the plugins' sources: one task each, which puts what it fetches into the inbox.
 
-A feed disturbs nobody: whatever its plugin's code raises, answers or swallows is a failure of its source, told in the
-log with the plugin's name where it is a new one, and tried again.
+A feed affects nothing else: an error in its plugin's code is a failure of its source, logged with the plugin's name if
+it is new, and retried.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-#: How long the first pods wait for sources that have not answered yet, in seconds.
+#: How long the first pods wait for the first answers of sources, in seconds.
 FIRST_TRY = 10.0
 
 #: The least time between two values of a generator, in seconds: one that yields without end must not flood the inbox.
 _PAUSE = 0.05
 
-#: How many values a source may hold: what a peer sends is bounded.
+#: The maximum number of values of a source, to bound what a peer can send.
 LARGEST = 200_000
 
 _Values = Mapping[str, object] | SourceChange[object]
 
 
 class SourceFeed:
-    """Fetches one source; a poll may last `timeout` seconds (None: for ever) unless the source says otherwise.
+    """A task that fetches one source; a poll may last `timeout` seconds (None: no limit) unless the source has its own.
 
-    In virtual time feeds whose answers from outside came together tell of them in the order of their numbers.
+    In virtual time, feeds that receive outside answers at the same time publish them in the order of their numbers.
     """
 
     def __init__(
@@ -61,22 +61,22 @@ class SourceFeed:
         self._offer = offer
         self._clock = clock
         self._random = random
-        #: What it has told by now.
+        #: The values published so far.
         self._told: dict[str, object] = {}
         self._failures = 0
         self._error = ""
-        #: Set when it has been tried once, with or without success.
+        #: Set after the first try, successful or not.
         self.tried: asyncio.Event = asyncio.Event()
 
     async def run(self) -> None:
-        """Fetch for ever."""
+        """Fetch until cancelled."""
         while True:
             await self.fetch()
             self.tried.set()
             await asyncio.sleep(self.pause())
 
     async def fetch(self) -> None:
-        """Poll once, or follow a generator to its end; what goes wrong is told, not raised."""
+        """Poll once, or consume a generator to its end; errors are published, not raised."""
         try:
             await contained(self._fetch())
         except Exception as error:
@@ -88,7 +88,7 @@ class SourceFeed:
             try:
                 await within(own, self._follow(answer), "its timeout")
             finally:
-                if isinstance(answer, AsyncGenerator):  # whatever comes of its cleaning up, it is over
+                if isinstance(answer, AsyncGenerator):  # ignore errors of its cleanup
                     with anyio.CancelScope(shield=True), suppress(Exception):
                         await within(GRACE, answer.aclose(), "")
         elif not inspect.isawaitable(answer):
@@ -105,7 +105,7 @@ class SourceFeed:
         return min(settings.retry * 2.0 ** min(self._failures - 1, 30), max(settings.every, settings.retry))
 
     async def _follow(self, stream: AsyncIterator[_Values]) -> None:
-        """Tell what a stream yields until its end; in one task, as what it has opened may want to be closed there."""
+        """Publish what a generator yields until its end; in one task, as its resources may have to be closed there."""
         try:
             while True:
                 values = await await_in_order(self._number, _reached(anext(stream)))
@@ -117,7 +117,7 @@ class SourceFeed:
             return
 
     def _tell(self, values: _Values) -> None:
-        """Tell what has changed since the last time, be it nothing: the source has been heard."""
+        """Publish the changes since the last fetch; an empty change still marks the source fresh."""
         if isinstance(values, SourceChange):
             new, gone = values.values, tuple(dict.fromkeys(key for key in values.gone if key in self._told))
         elif isinstance(values, Mapping):
@@ -151,9 +151,9 @@ class SourceFeed:
 
 @types.coroutine
 def _reached(step: Awaitable[T]) -> Generator[object, None, T]:
-    """Await a step of an async generator so that closing this closes the generator, which it does from Python 3.13 on.
+    """Await a step of an async generator so that closing this closes the generator (from Python 3.13 on).
 
-    One that swallows its cancellation would stay behind for ever, and asyncio complain without a name.
+    One that swallows its cancellation would otherwise never be closed, and asyncio would report it without a name.
     """
     inside = step.__await__()
     try:

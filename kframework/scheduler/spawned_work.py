@@ -1,4 +1,4 @@
-"""Work beside the scheduler that a stop cancels: coroutines that hooks spawned, and tasks that are used again."""
+"""Concurrent work that a stop cancels: coroutines spawned by hooks, and reusable tasks."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from kframework.scheduler.timeouts import within
 
 T = TypeVar("T")
 
-#: What hooks spawn.
+#: A coroutine spawned by a hook.
 Errand = Coroutine[object, object, None]
 
 _log = logging.getLogger(__name__)
 
 
 class SpawnedWork:
-    """The work under way that hooks have begun; `on_end` is called when some that nobody awaits has ended."""
+    """The running work that hooks have spawned; `on_end` is called when unawaited work ends."""
 
     def __init__(self, on_end: Callable[[], None]) -> None:
         self._on_end = on_end
         self._scopes: dict[anyio.CancelScope, None] = {}
 
     def begin(self, coroutine: Errand, by: str) -> Callable[[], Errand]:
-        """Take a coroutine among the errands; it is done in the task that calls what is returned."""
+        """Register a coroutine; it runs in the task that calls the returned function."""
         errand = anyio.CancelScope()
         self._scopes[errand] = None
         return partial(self._run, errand, coroutine, by)
@@ -46,7 +46,7 @@ class SpawnedWork:
             self._on_end()
 
     async def to_the_end(self, work: Awaitable[T]) -> T:
-        """Await work whether or not it is cancelled meanwhile, until `cancel`."""
+        """Await work to completion even if the caller is cancelled, until `cancel`."""
         errand = anyio.CancelScope(shield=True)
         self._scopes[errand] = None
         try:
@@ -58,7 +58,7 @@ class SpawnedWork:
         raise asyncio.CancelledError
 
     def cancel(self) -> None:
-        """Break off what is under way."""
+        """Cancel all running work."""
         for errand in self._scopes:
             errand.cancel()
 
@@ -67,34 +67,34 @@ class SpawnedWork:
 
 
 async def guarded(coroutine: Errand, by: str) -> None:
-    """Do what somebody has spawned; what it raises is logged."""
+    """Run a spawned coroutine; its exception is logged."""
     name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
     try:
         await within(None, coroutine, "")
     except BdbQuit:
         raise
     except Exception:
-        # What fails over and over is said once, as a hook is.
+        # Repeated failures are logged once, as for hooks.
         _log.exception("%s: its coroutine %s failed", by, name, extra={"at_fault": f"{by}, coroutine {name}"})
 
 
-#: How many tasks rest at most until there is work again.
+#: The maximum number of idle tasks kept for new work.
 MOST_RESTING = 64
 
 
 class Workers:
-    """Begins all work at once, side by side, in tasks of a group; when that is cancelled, so is the work.
+    """A group of reusable tasks that start all work immediately; cancelling the group cancels the work.
 
-    Work belongs to the attempt in which it is begun; other context than that it finds as other work left it.
+    Work belongs to the attempt in which it is begun; any other context is what earlier work left in the task.
     """
 
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
-        #: What those who rest wait for: work, and the attempt that it belongs to.
+        #: The futures of idle tasks: work, and the attempt that it belongs to.
         self._resting: list[asyncio.Future[tuple[Awaitable[None], AttemptTrace | None]]] = []
 
     def begin(self, work: Awaitable[None]) -> None:
-        """Begin work; what it raises ends the group."""
+        """Start work; an exception ends the group."""
         while self._resting:
             rest = self._resting.pop()
             if not rest.done():  # or else it was cancelled with the group
@@ -109,7 +109,7 @@ class Workers:
     async def _work(self, work: Awaitable[None]) -> None:
         await work
         while len(self._resting) < MOST_RESTING:
-            # Who rests holds on to nothing of what was done: its pod may be gone by the time that there is work again.
+            # An idle task keeps no reference to finished work: its pod may be gone before there is work again.
             del work
             current_attempt.set(None)
             rest = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""How long is waited for a plugin: what takes longer is cancelled, and what ignores that is not waited for either."""
+"""Time limits for plugin coroutines: one that exceeds its limit is cancelled; one that ignores that is abandoned."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import anyio
 
 T = TypeVar("T")
 
-#: How long what is cancelled may take to clean up before it is ended by force, in seconds.
+#: How long a cancelled coroutine may clean up before it is closed by force, in seconds.
 GRACE = 1.0
 
 
-#: What is said of a plugin that awaits what somebody has cancelled.
+#: The error of a plugin that awaits cancelled work.
 WAS_CANCELLED: Final = "what it awaited was cancelled"
 
 
 class HookTimeout(Exception):
-    """Raised when a plugin has not done in time what it was asked for; `option` is what allows it more."""
+    """Raised when a plugin exceeds its time limit; `option` is the setting that allows more."""
 
     def __init__(self, seconds: float, option: str) -> None:
         super().__init__(f"timed out after {seconds:g} s ({option})")
 
 
 def said(error: Exception) -> Exception | str:
-    """Return what to say of a plugin's fault; of a timeout its words alone, as its traceback says nothing."""
+    """Return what to report of a plugin's error; for a timeout only its message, as its traceback is not useful."""
     return str(error) if isinstance(error, HookTimeout) else error
 
 
 async def contained(work: Awaitable[T]) -> T:
-    """Await what is to be done; RuntimeError where it awaits what was cancelled, though nobody cancels the work itself.
+    """Await `work`; a CancelledError that did not come from our own cancellation becomes RuntimeError.
 
-    Such a CancelledError would end the whole scheduler, without a word.
+    Such a CancelledError would silently end the whole scheduler.
     """
     try:
         return await work
@@ -47,17 +47,17 @@ async def contained(work: Awaitable[T]) -> T:
 
 
 async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
-    """Await what a plugin is to do, contained; HookTimeout after so many seconds of the loop's time, None for never.
+    """Await a plugin's work, contained; HookTimeout after this many seconds of the loop's time, None for no limit.
 
-    It is cancelled then, and what it still answers nobody hears. If whoever waits is cancelled, so is it, and has the
-    last word.
+    The work is cancelled then, and its later result is ignored. If the caller is cancelled, so is the work, and its
+    result counts.
     """
     loop = asyncio.get_running_loop()
     limit = _Limit(loop.time())
     token = _LIMIT.set(limit)
     task = asyncio.ensure_future(work)
     _LIMIT.reset(token)
-    # It is heard what it ends with, so that asyncio does not log that nobody did.
+    # Retrieve the exception, so that asyncio does not log it as unretrieved.
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         while not task.done() and (seconds is None or limit.since + seconds > loop.time()):
@@ -78,7 +78,7 @@ async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
 
 @contextmanager
 def uncut() -> Iterator[None]:
-    """Let no time limit break off what is done inside; one that has run out meanwhile does at the end."""
+    """Suspend the time limit inside; one that has expired meanwhile takes effect at the end."""
     limit = _LIMIT.get()
     limit.uncut += 1
     try:
@@ -90,7 +90,7 @@ def uncut() -> Iterator[None]:
 
 
 def renew() -> None:
-    """Let the time limit count from now on; CancelledError where it has run out, though the work swallowed that."""
+    """Restart the time limit; CancelledError if it has expired, even if the work swallowed that."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
@@ -98,7 +98,7 @@ def renew() -> None:
 
 
 class _Limit:
-    """The limit on one piece of work: since when, how many sections must not be cut, and who waits for their end."""
+    """The time limit of one piece of work: its start, the number of open `uncut` sections, and their end."""
 
     def __init__(self, since: float = 0.0) -> None:
         self.since = since
@@ -106,13 +106,13 @@ class _Limit:
         self.over: asyncio.Future[None] | None = None
 
 
-_LIMIT: ContextVar[_Limit] = ContextVar("kframework limit", default=_Limit())  # noqa: B039  # nobody waits for this one
+_LIMIT: ContextVar[_Limit] = ContextVar("kframework limit", default=_Limit())  # noqa: B039  # this default is never awaited
 
 
 async def _end(task: asyncio.Future[T]) -> None:
-    """Cancel a task, and see to it that it ends, though it may swallow its cancellation.
+    """Cancel a task, and close it by force if it swallows its cancellation.
 
-    The GeneratorExit that closes a coroutine is no Exception and comes at once; awoken, the task finds it closed.
+    The GeneratorExit that closes a coroutine is no Exception and acts at once; when resumed, the task finds it closed.
     """
     task.cancel()
     try:

@@ -1,8 +1,7 @@
-"""The watchdog: names the hook that holds the loop, while it does.
+"""The watchdog: it names the hook that blocks the loop, while it does.
 
-A thread of its own looks at what the loop's thread runs, since the loop cannot while it is held. The loop only notes
-when it waits and when it goes on; a hook costs nothing. A
-simulation is not watched: notes at each of its selects take 9 %.
+Its own thread inspects the loop's thread, since the loop cannot while it is blocked. The loop only records when it
+waits and when it resumes; hooks cost nothing. A simulation is not watched: recording each of its selects takes 9 %.
 """
 
 from __future__ import annotations
@@ -27,30 +26,30 @@ from kframework.state.pods import PodInfo, QueuedPod
 
 _log = logging.getLogger(__name__)
 
-#: What holds the loop for so long is named, and named again after so long, in seconds.
+#: How long a hook must block the loop to be named, and the interval until it is named again, in seconds.
 HELD, AGAIN = 0.05, 60.0
 
-#: The loop is looked at so often in that time. If more passes between two looks than should between three, the whole
-#: process stood still, as under a limit of its CPU; beyond that only counts what the loop's thread has worked.
+#: The number of samples in that time. If the time between two samples is that of three, the whole process was stopped,
+#: as by a CPU limit; beyond that only the CPU time of the loop's thread counts.
 _LOOKS = 5
 
-#: After so many looks at a loop that waits, nobody looks until it goes on.
+#: After this many samples of a waiting loop, sampling pauses until it resumes.
 _IDLE = 20
 
-#: A callback of the loop, on the stack: as long as this very frame is there, no other callback has had its turn.
+#: The code of a loop callback on the stack: while the same frame is there, no other callback has run.
 _CALLBACK = Handle._run.__code__
 
 _HOOKS = {name for protocol in SPECIFICATIONS for name, of in vars(protocol).items() if hasattr(of, "kframework_spec")}
 _HOOKS |= {"start", "close"}
 
-#: Told of a hook that holds the loop: the plugin's name, and the hook's.
+#: Called for a hook that blocks the loop, with the names of the plugin and the hook.
 Told = Callable[[str, str], None]
 
 
 class Place(NamedTuple):
-    """Where the loop is in a plugin: in which of its hooks, on which line, and for which pod, "" if for none.
+    """The position of the loop in a plugin: its hook, line, and pod, "" if none.
 
-    What is no hook, such as a hint or a spawned coroutine, stands here by the name of its function.
+    Functions that are no hooks, such as hints or spawned coroutines, are identified by name.
     """
 
     plugin: Plugin
@@ -67,10 +66,10 @@ class _Selector(Protocol):
 
 
 class Watchdog:
-    """Watches the running loop while it is entered, for hooks of these plugins that hold it for `held` seconds.
+    """A monitor of the running loop while it is entered, for hooks of these plugins that block it for `held` seconds.
 
-    `told` is told of each time in the watchdog's thread, the log once a minute of each hook. `now` are
-    seconds, and `worked` those of the CPU that the loop's thread has spent.
+    `told` is called each time in the watchdog's thread, the log gets one line per hook and minute. `now` is in seconds,
+    and `worked` the CPU seconds of the loop's thread.
     """
 
     def __init__(
@@ -88,21 +87,21 @@ class Watchdog:
         self._now = now
         self._worked = worked or _cpu_clock()
         self._pause = held / _LOOKS
-        #: When the loop went on, None while it waits; and when it was looked at.
+        #: When the loop resumed, None while it waits; and the time of the last sample.
         self._since: float | None = None
         self._looked = self._work = 0.0
-        #: The callback that the loop is in, and how much of its time was seen to be spent in which hook for which pod.
+        #: The current callback of the loop, and the sampled time in each hook and pod.
         self._callback: FrameType | None = None
         self._spent: dict[tuple[str, str, str], float] = {}
-        #: How long garbage was collected since the last look: no hook is to blame for that.
+        #: The time of garbage collection since the last sample, which is not attributed to a hook.
         self._collected = 0.0
-        #: When each hook was named.
+        #: The time at which each hook was last named.
         self._named: dict[tuple[str, str], float] = {}
         self._idle = False
         self._awake, self._ended = threading.Event(), threading.Event()
 
     def __enter__(self) -> Self:
-        # asyncio has no other place where a loop would say that it waits; one without a selector is not watched.
+        # asyncio offers no other hook for a waiting loop; one without a selector is not watched.
         self._selector: _Selector | None = getattr(asyncio.get_running_loop(), "_selector", None)
         if self._selector is not None:
             self._select: _Select = self._selector.select
@@ -121,7 +120,7 @@ class Watchdog:
             self._selector.select = self._select
 
     def select(self, timeout: float | None = None) -> list[object]:
-        """Wait as the loop's own selector does, and note that the loop waits meanwhile."""
+        """Wait like the loop's own selector, and record that the loop waits."""
         self._since = None
         ready = self._select(timeout)
         self._since, self._collected, self._work = self._now(), 0.0, self._worked()
@@ -130,7 +129,7 @@ class Watchdog:
         return ready
 
     def collect(self, phase: str, info: object) -> None:
-        """Note how long garbage is collected."""
+        """Record the time of garbage collection."""
         if phase == "start":
             self._collecting = self._now()
         else:
@@ -158,7 +157,7 @@ class Watchdog:
         self._awake.clear()
 
     def look(self, frame: FrameType | None) -> None:
-        """Look at what the loop runs, and name the hook that has held it for too long."""
+        """Sample the loop, and name a hook that has blocked it for too long."""
         now, since = self._now(), self._since
         if since is None:
             return
@@ -188,7 +187,7 @@ class Watchdog:
 
 
 def place_of(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> Place | None:
-    """Find the innermost of these plugins among frames, the innermost frame first; None if none of them is there."""
+    """Return the innermost position in these plugins, the innermost frame first; None if there is none."""
     owner, hook, line = None, None, ""
     inside = list[FrameType]()
     modules = _modules(plugins)
@@ -213,7 +212,7 @@ def place_of(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> Place 
 
 
 def _cpu_clock() -> Callable[[], float]:
-    """Return what tells the CPU seconds of this thread to others; where the system has no such clock, always 0."""
+    """Return a clock of this thread's CPU seconds for other threads; always 0 if the system has none."""
     if not hasattr(time, "pthread_getcpuclockid"):
         return lambda: 0.0
     clock = time.pthread_getcpuclockid(threading.get_ident())
@@ -228,7 +227,7 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _modules(plugins: Iterable[Plugin]) -> dict[str, Plugin]:
-    """Return the modules that have one plugin each: their functions are its."""
+    """Return the modules that belong to one plugin each."""
     found: dict[str, list[Plugin]] = {}
     for plugin in plugins:
         found.setdefault(type(plugin).__module__, []).append(plugin)
@@ -244,7 +243,7 @@ def _plugin_of(frame: FrameType, plugins: Collection[Plugin], modules: dict[str,
 
 
 def _is_of(frame: FrameType, plugin: Plugin) -> bool:
-    """Return whether a frame is of the plugin's package; of one of ours, of its own module."""
+    """Return whether a frame belongs to the plugin's package, or to its module if the plugin is built in."""
     theirs, module = type(plugin).__module__, str(frame.f_globals.get("__name__", ""))
     top = theirs.partition(".")[0]
     return module == theirs or (top != "kframework" and module.partition(".")[0] == top)

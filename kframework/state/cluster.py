@@ -1,4 +1,4 @@
-"""The cluster as the scheduler sees it: live tables, of which assumed pods are a part.
+"""The cluster as the scheduler sees it: live tables, including assumed pods.
 
 Only the inbox and the cycle change it, so between two changes the tables *are* the snapshot; nothing is copied.
 """
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class AssumeError(KFrameworkError):
-    """Raised when a pod cannot be assumed because it is on a node already."""
+    """Raised when a pod cannot be assumed because it is already on a node."""
 
     def __init__(self, pod: PodInfo) -> None:
         super().__init__(f"pod {pod.uid}({pod.key}) is in the cache, so can't be assumed")
@@ -31,7 +31,7 @@ class AssumeError(KFrameworkError):
 class ClusterState:
     """Nodes, the pods on them, nominations, reserved pods and all other objects.
 
-    A pod whose node is unknown stays in `pods` with row -1 and takes its place when the node appears.
+    A pod whose node is unknown stays in `pods` with row -1 and is placed when the node appears.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class ClusterState:
         self.interned: Interned = Interned()
         #: The pods that are assigned to a node or assumed on one, by uid.
         self.pods: dict[str, PodInfo] = {}
-        #: The uids of those that are assumed and not yet confirmed.
+        #: The uids of pods that are assumed and not yet confirmed.
         self.assumed: set[str] = set()
         self.nominator: Nominator = Nominator()
         self.waiting: WaitingPods = WaitingPods()
@@ -57,11 +57,11 @@ class ClusterState:
 
     @property
     def epoch(self) -> int:
-        """Counts what `sign` may have looked at beside the pod: the set of nodes, terms in use, objects of kinds."""
+        """A counter of changes that `sign` may read besides the pod: set of nodes, terms in use, objects of kinds."""
         return self.nodes.generation + self.nodes.existing_terms.version + self._signed_objects
 
     def follow_kinds(self, kinds: Iterable[type[object]]) -> None:
-        """Let a new epoch begin whenever an object of these kinds changes."""
+        """Start a new epoch whenever an object of these kinds changes."""
         for kind in dict.fromkeys(kinds):
             self.objects(kind).on_change(self._begin_epoch)
 
@@ -69,7 +69,7 @@ class ClusterState:
         self._signed_objects += 1
 
     def statement(self) -> Statement:
-        """Open a what-if."""
+        """Open a what-if statement."""
         return Statement(self)
 
     # -- nodes -----------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class ClusterState:
     # -- pods ------------------------------------------------------------------------------------------------------
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
-        """Put a pending pod on its chosen node before the API knows; AssumeError if it is on one."""
+        """Put a pending pod on its chosen node before the API knows; AssumeError if it is already on one."""
         if pod.uid in self.pods:
             raise AssumeError(pod)
         pod.node_name = node_name
@@ -104,9 +104,9 @@ class ClusterState:
         self._place(pod)
 
     def forget(self, uid: str) -> PodInfo | None:
-        """Take an assumed pod back; None if it is not assumed (any more).
+        """Undo the assumption of a pod; return None if it is not assumed (any more).
 
-        Returns a copy of the pod that still names its node, for those who ask later what was freed.
+        Returns a copy of the pod that still names its node, so that callers can report what was freed.
         """
         if uid not in self.assumed:
             return None
@@ -117,10 +117,10 @@ class ClusterState:
         return was
 
     def put_pod(self, pod: Pod) -> PodInfo | None:
-        """Take in a pod that the API says is assigned: confirm it if assumed, else add or replace it.
+        """Apply an assigned pod from the API: confirm it if assumed, else add or replace it.
 
-        Returns what was known of it before: None when it is new, the assumed pod when this confirms it, the same as is
-        known now when nothing has changed.
+        Returns the previous PodInfo: None if it is new, the assumed pod if this confirms it, the current one if nothing
+        changed.
         """
         uid = pod.metadata.uid
         old = self.pods.get(uid)
@@ -137,7 +137,7 @@ class ClusterState:
         return old
 
     def confirm(self, assumed: PendingPod, pod: Pod) -> bool:
-        """Confirm a pod of which the API says that it is where it is assumed, and as it was otherwise; False if not."""
+        """Confirm an assumed pod that the API reports bound to its node and otherwise unchanged, else return False."""
         uid, row = assumed.uid, assumed.row
         if self.pods.get(uid) is not assumed or uid not in self.assumed or row < 0:
             return False
@@ -172,7 +172,7 @@ class ClusterState:
             self.nodes.lift(pod)
         elif pod.node_name in self._orphans:
             orphans = self._orphans[pod.node_name]
-            orphans.pop(uid, None)  # a statement may have taken it off a node that was there
+            orphans.pop(uid, None)  # a statement may have removed it from an existing node
             if not orphans:
                 del self._orphans[pod.node_name]
         return pod
@@ -186,17 +186,17 @@ class ClusterState:
             self._relieve(pod)
 
     def _relieve(self, pod: PodInfo) -> None:
-        """Let what is counted of pods with such labels be no more than pays, unless a what-if holds on to it."""
+        """Drop counts of pods with such labels that are not worth keeping, unless a what-if uses them."""
         if pod.label_class.counts and not self.statements:
             self.nodes.counters.relieve(pod.label_class)
 
 
-#: So many changes are remembered at least; whoever looks less often looks at all nominations again.
+#: The minimum number of changes kept; a reader further behind reads all nominations again.
 _CHANGES = 1024
 
 
 class Nominator:
-    """Which pending pods are nominated to which node; a pod has at most one nomination.
+    """The nominations of pending pods to nodes; a pod has at most one.
 
     `log` has the names of the nodes whose nominated pods changed.
     """

@@ -21,7 +21,7 @@ class Column:
     __slots__ = ("cells", "shown", "values")
 
     values: NDArray[np.int64]
-    #: `values` for those who may only read them.
+    #: A read-only view of `values`.
     shown: NDArray[np.int64]
     cells: memoryview[int]
 
@@ -29,13 +29,13 @@ class Column:
         self._hold(np.zeros(capacity, dtype=np.int64))
 
     def grow(self, capacity: int) -> None:
-        """Make room for more rows, which hold 0."""
+        """Add rows, which hold 0."""
         grown = np.zeros(capacity, dtype=np.int64)
         grown[: len(self.values)] = self.values
         self._hold(grown)
 
     def _share(self, other: Column) -> None:
-        """Show another's values, which are not to be written through this column."""
+        """Share another column's values, which must not be written through this column."""
         self.values = other.values
         self.shown = other.shown
         self.cells = other.cells
@@ -48,7 +48,7 @@ class Column:
 
 
 class CodeColumn(Column, Generic[T]):
-    """A column of interned values: equal values share a small integer; 0 stands for absent."""
+    """A column of interned values: equal values share a small integer; 0 means absent."""
 
     __slots__ = ("_codes", "meanings")
 
@@ -70,7 +70,7 @@ class CodeColumn(Column, Generic[T]):
         return self._codes.get(value)
 
     def answers(self, rows: slice | NDArray[np.int64], ask: Callable[[T], int]) -> NDArray[np.int64]:
-        """Ask once for each distinct value on these rows, and spread the answers over the rows."""
+        """Call `ask` once for each distinct value on these rows, and spread the results over the rows."""
         codes = self.values[rows]
         answers = np.zeros(len(self.meanings), dtype=np.int64)
         for code in np.flatnonzero(np.bincount(codes)).tolist():
@@ -78,7 +78,7 @@ class CodeColumn(Column, Generic[T]):
         return answers[codes]
 
     def tidy(self) -> NDArray[np.int64]:
-        """Forget the values that no row has any more; return the codes that the others had, in the order of the new."""
+        """Drop unused values; return the old codes of the others in the order of their new codes."""
         kept = np.unique(self.values[self.values > 0])
         new_of = np.zeros(len(self.meanings), dtype=np.int64)
         new_of[kept] = np.arange(1, len(kept) + 1)

@@ -1,8 +1,8 @@
-"""How many pods of a kind run where: counts that are kept current on every change, never made by a loop over pods.
+"""Counts of pods of a kind by row and domain, updated on every change, never computed by a loop over pods.
 
-The truth is sparse: each label class knows its pods per row. A selection that is asked for gets a dense count per row
-and per domain of a topology, summed from its classes once and current from then on. The mirror image, what is held by
-the pods on the nodes about others, is in `existing_terms`.
+The source is sparse: each label class knows its pods per row. A selection gets a dense count per row and per domain of
+a topology on first use, summed from its classes once and kept current from then on. The reverse, terms of existing pods
+about other pods, is in `existing_terms`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from kframework.objects import ContainerImage
 from kframework.state.pod_counts import Jointly, LabelClass, PodCount, Selection, Weighed
 from kframework.state.row_counts import Pair, found
 
-#: The memory for dense counts, in bytes; what was not asked for longest is dropped, and made anew when asked for.
+#: The memory for dense counts, in bytes; the least recently used are dropped and rebuilt on demand.
 _BUDGET = 64 << 20
-#: What a count takes for each row: a cell of its column, and one of the tally on a topology of single nodes.
+#: The size of a count per row: a cell of its column, and one of the tally on a topology of single nodes.
 _PER_ROW = 16
-#: What it takes besides, in bytes: its objects (2,100 measured), those of its tallies, its places in classes.
+#: Its fixed size, in bytes: its objects (2,100 measured), those of its tallies, its entries in classes.
 _PER_COUNT = 3072
-#: Dense counts are never more than this, however small the cluster: pods with labels of their own, which ask for new
-#: ones all the time, would else take the whole budget.
+#: The maximum number of dense counts, however small the cluster: pods with unique labels, which need new ones all the
+#: time, would otherwise use the whole budget.
 _MOST = 2048
-#: Dense counts are never fewer than this: one cycle asks for several and holds on to them.
+#: The minimum number of dense counts: one cycle uses several at once.
 _FEWEST = 64
-#: A class of pods may be part of so many counts before it is looked which of them nobody has asked for during so many
-#: changes, and as many more as it took to make them: each costs others' pods 0.2 us whenever one comes or goes.
+#: The number of counts of a pod class above which those unused for `_UNASKED` changes, plus the changes that building
+#: them took, are dropped: each count costs other pods 0.2 us whenever one is added or removed.
 _MANY = 8
 _UNASKED = 256
 
@@ -43,20 +43,20 @@ class Counters:
         self._capacity = capacity
         self._counts: OrderedDict[Jointly | Weighed, PodCount] = OrderedDict()
         self._counts_by_pair: dict[Pair | None, list[PodCount]] = {}
-        #: The classes that have or lately had pods on nodes, by namespace.
+        #: The classes that have or recently had pods on nodes, by namespace.
         self._classes: dict[str, dict[LabelClass, None]] = {}
-        #: The same by namespace and value of a label, for each label by which any were sought since the last sweep.
+        #: The same by namespace and value of a label, for each label used in a lookup since the last sweep.
         self._classes_by_label: dict[str, dict[tuple[str, str], list[LabelClass]]] = {}
         self._joined = 0
         self._sweep_at = 1024
         self._sweeps = 0
 
     def count(self, *selections: Selection) -> PodCount:
-        """Return the count of the pods that all of these selections choose; it stays current while it is in use."""
+        """Return the count of the pods that match all of these selections; it stays current while in use."""
         return self.of(Jointly(selections))
 
     def of(self, chosen: Jointly | Weighed) -> PodCount:
-        """Return the count of the pods that are chosen; it stays current while it is in use."""
+        """Return the count of the selected pods; it stays current while in use."""
         count = self._counts.get(chosen)
         if count is not None:
             count.unasked, count.sweep = -count.made_of, self._sweeps
@@ -78,7 +78,7 @@ class Counters:
         return count
 
     def join(self, pods: LabelClass) -> dict[PodCount, int]:
-        """Take in a class that gets its first pod on a node; return what it is part of."""
+        """Add a class that gets its first pod on a node; return the counts it belongs to."""
         if self._joined >= self._sweep_at:
             self._sweep()
         self._joined += 1
@@ -90,9 +90,9 @@ class Counters:
         return pods.counts
 
     def relieve(self, pods: LabelClass) -> None:
-        """Drop those of a class's many counts that cost more to keep than to make anew when they are asked for.
+        """Drop the counts of a class that cost more to update than to rebuild on demand.
 
-        Only where nobody holds on to what a cycle has asked for; the last few stay for those who look on.
+        Call it only when no cycle uses counts; the most recently used ones stay for readers outside of cycles.
         """
         counts = pods.counts or {}
         if len(counts) > _MANY:
@@ -109,7 +109,7 @@ class Counters:
             count.column.grow(capacity)
 
     def _candidates(self, chosen: Jointly | Weighed) -> Iterator[LabelClass]:
-        """Yield the classes that may be counted: in each namespace those with the rarest label that is asked for."""
+        """Yield the classes that may match: in each namespace those with the rarest of the required labels."""
         wanted, carried = chosen.namespaces, chosen.pairs
         for namespace in self._classes if wanted is None else wanted & self._classes.keys():
             labelled = (self._labelled(key).get((namespace, value), ()) for key, value in carried)
@@ -138,10 +138,9 @@ class Counters:
             del self._counts_by_pair[filed_under]
 
     def _sweep(self) -> None:
-        """Let go of the classes that have no pod on a node any more, and of the counts that ask for what is gone.
+        """Drop classes without pods on nodes, and counts that are empty and unused since the last sweep.
 
-        Those that count no pods and that nobody has asked for since the last sweep are made anew for nothing; what a
-        cycle holds on to it has asked for just now.
+        Rebuilding an empty count is free, and counts that a cycle uses were requested just now.
         """
         for namespace, classes in list(self._classes.items()):
             for pods in [pods for pods in classes if not pods.pods]:
@@ -171,7 +170,7 @@ def _file_by_label(labelled: dict[tuple[str, str], list[LabelClass]], key: str, 
 
 
 class ImageState(NamedTuple):
-    """An image under one of its names: its size in bytes, and the rows of the nodes that have it, as bits."""
+    """An image under one of its names: its size in bytes, and a bit set of the rows of its nodes."""
 
     size: int
     rows: int
@@ -193,24 +192,24 @@ class ImageState(NamedTuple):
 class ImageStates:
     """The images on all nodes, by the names that the nodes report.
 
-    The size is what the first node said; it stands until no node has the image any more.
+    The size is the one that the first node reported; it stays until no node has the image any more.
     """
 
     def __init__(self) -> None:
         self._states: dict[str, ImageState] = {}
 
     def get(self, name: str) -> ImageState | None:
-        """Return what is known of an image, None if it lies on no node."""
+        """Return the state of an image, None if no node has it."""
         return self._states.get(name)
 
     def add(self, row: int, images: Iterable[ContainerImage]) -> None:
-        """Take in what a new node reports."""
+        """Add the images of a new node."""
         for name, size in _named(images):
             first, rows = self._states.get(name) or (size, 0)
             self._states[name] = ImageState(first, rows | 1 << row)
 
     def remove(self, row: int, images: Iterable[ContainerImage]) -> None:
-        """Forget what a node had reported."""
+        """Remove the images of a node."""
         for name in dict(_named(images)):
             size, rows = self._states.pop(name)
             rows &= ~(1 << row)
@@ -218,7 +217,7 @@ class ImageStates:
                 self._states[name] = ImageState(size, rows)
 
     def replace(self, row: int, old: Iterable[ContainerImage], new: Iterable[ContainerImage]) -> list[int]:
-        """Take in what a node reports now; list the rows of other nodes with an image whose state has changed."""
+        """Update the images of a node; list the rows of other nodes with an image whose state changed."""
         before = {name: self.get(name) for name, _ in (*_named(old), *_named(new))}
         self.remove(row, old)
         self.add(row, new)

@@ -1,4 +1,4 @@
-"""How many pods each domain of a topology holds, and the fewest that one holds: live, or frozen for a what-if."""
+"""The pods per domain of a topology, and the minimum over domains: live, or frozen for a what-if."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kframework.state.pod_counts import PodCount, Selection
 from kframework.state.pods import PodInfo
 from kframework.state.topology import Tally, Topology
 
-#: What is fewest where there is no domain.
+#: The minimum if there is no domain.
 _NO_DOMAIN = 2**31 - 1
 
 
 class DomainCounts:
-    """The pods of a count per domain, on the nodes `among` which they count (None: all that carry the label).
+    """The pods of a count per domain, restricted to the nodes `among` (None: all that carry the label).
 
-    Current at every look, also in the middle of a what-if. With fewer than `min_domains` domains the fewest are 0.
+    Always current, also in the middle of a what-if. With fewer than `min_domains` domains the minimum is 0.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class DomainCounts:
             self._fewest = int(self._tally.values[self._domains].min(initial=_NO_DOMAIN))
 
     def add(self, row: int, more: int) -> None:
-        """Count so many pods more on a row, if its node counts; these counts see the change for themselves."""
+        """Add to the count of a row, if its node counts; live counts already include the change."""
 
 
 class FrozenCounts(DomainCounts):

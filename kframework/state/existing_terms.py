@@ -1,8 +1,8 @@
-"""The affinity terms of the pods on the nodes: what those about a pod come to in each domain, however many they are.
+"""The affinity terms of existing pods, summed per domain for each incoming pod, however many they are.
 
-Pods with the same terms are counted together, per row. Of one label class only the sum matters: of each role and
-topology one tally with the weights multiplied in, made when it is asked for and current from then on, shared by all
-label classes for which the same holders weigh the same. So what a cycle looks at depends on roles and topologies.
+Pods with the same terms are counted together, per row. For one label class only the sum matters: each role and topology
+has one tally of the weighted sum, built on first use and kept current, shared by all label classes for which the same
+holders have the same weights. So the cost of a cycle depends on roles and topologies.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kframework.state.pods import PodInfo
 from kframework.state.row_counts import Pair, count, found, pairs
 from kframework.state.topology import LabelKeys, Tally, Topology
 
-#: What an existing term is: required affinity or anti-affinity, or a preference.
+#: The role of an existing term: required affinity or anti-affinity, or a preference.
 Role = Literal["affinity", "anti_affinity", "preferred"]
 
-#: So many holders may come, and as many again as weigh, before a label class seeks its anew: most may be gone.
+#: A label class looks up its holders again after this many new ones, plus as many as have weight: most may be gone.
 _SPARE = 64
-#: The memory for the tallies of label classes, in bytes; what is about the oldest is dropped, and made anew when asked
-#: for. So many label classes are remembered all the same.
+#: The memory for the tallies of label classes, in bytes; the oldest are dropped and rebuilt on demand, but never below
+#: `_FEWEST`.
 _BUDGET = 64 << 20
 _FEWEST = 64
 
 
 class Place(NamedTuple):
-    """Where terms are summed up: a role, the sign of a preference (else 1), and a topology."""
+    """The key of a sum of terms: a role, the sign of a preference (else 1), and a topology."""
 
     role: Role
     sign: int
@@ -38,21 +38,21 @@ class Place(NamedTuple):
 
 
 class Holders:
-    """The pods on nodes that have the same terms, counted per row, and the tallies that they are part of."""
+    """The pods on nodes that have the same terms, counted per row, and the tallies that include them."""
 
     __slots__ = ("__weakref__", "_attached", "by_pair", "rows", "serial")
 
     def __init__(self, terms: PodTerms, serial: int) -> None:
         self.serial: int = serial
         self.rows: dict[int, int] = {}
-        #: By the labels of which pods must carry one for any term to be about them; None if some term asks for none.
+        #: Terms by a label that a pod must carry to match; None for terms that require no label.
         self.by_pair: dict[Pair | None, list[tuple[Place, int, AffinityTerm]]] = {}
         self._attached: list[tuple[ref[TermTally], int]] = []
         for place, weight, term in _placed(terms):
             self.by_pair.setdefault(next(pairs(term.selector), None), []).append((place, weight, term))
 
     def weights(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> dict[Place, int]:
-        """Return what the terms that are about such pods weigh together."""
+        """Return the total weight of the terms that match such pods."""
         namespace, labels = pods.namespace, pods.labels
         weights: dict[Place, int] = {}
         for place, weight, term in found(self.by_pair, labels):
@@ -61,7 +61,7 @@ class Holders:
         return weights
 
     def add(self, row: int, more: int) -> None:
-        """Count so many pods more on a row."""
+        """Add to the number of pods on a row."""
         count(self.rows, row, more)
         for tally_ref, weight in self._attached:
             tally = tally_ref()
@@ -69,23 +69,23 @@ class Holders:
                 tally.count(row, weight * more)
 
     def attach(self, tally: TermTally, weight: int) -> None:
-        """Count the holders in a tally, and keep it current for as long as somebody looks at it."""
+        """Count the holders in a tally, and keep it current as long as it is referenced."""
         for row, number in self.rows.items():
             tally.count(row, weight * number)
         attached = self._attached
-        # When full, room is made of the places of those that are gone: a list grows by doubling, so that is seldom.
+        # When full, dead entries are removed first: a list grows by doubling, so this is rare.
         if len(attached) & (len(attached) - 1) == 0:
             self._attached = attached = [entry for entry in attached if entry[0]() is not None]
         attached.append((ref(tally), weight))
 
 
-#: The serial numbers of holders, each with what the terms of one of them weigh behind it: flat, as it may be long, and
-#: is hashed and compared (1,000 holders: 40 us, 83 in pairs).
+#: The serial numbers of holders, each followed by the weight of its terms: flat, as it may be long, and is hashed and
+#: compared (1,000 holders: 40 us, 83 us as pairs).
 Sources = tuple[int, ...]
 
 
 class TermTally(Tally):
-    """What the terms of some holders weigh together, per domain of a topology."""
+    """The total weight of some holders' terms, per domain of a topology."""
 
     __slots__ = ("_rows", "sources", "topology")
 
@@ -102,7 +102,7 @@ class TermTally(Tally):
         self.add(self.topology.cells[row], more)
 
     def on_row(self, row: int) -> int:
-        """Return what there is on a row."""
+        """Return the value of a row."""
         return self._rows.get(row, 0)
 
     def domains(self, topology: Topology) -> Tally:
@@ -117,10 +117,10 @@ class TermTally(Tally):
 
 
 class TermsAbout:
-    """The existing terms that are about the pods of a label class.
+    """The existing terms that match the pods of a label class.
 
-    `affinity`, `anti_affinity` and `preferred` (with the sign before it) stand summed up in the topologies that nodes
-    have; `refused_by` are the keys of all topologies of anti-affinity. A tally changes, these tuples never do.
+    `affinity`, `anti_affinity` and `preferred` (preceded by the sign) are the sums in the topologies that nodes have;
+    `refused_by` are the keys of all topologies of anti-affinity. A tally changes, these tuples never do.
     """
 
     __slots__ = (
@@ -139,9 +139,9 @@ class TermsAbout:
     def __init__(self, namespace_labels: Mapping[str, str]) -> None:
         self.namespace_labels: Mapping[str, str] = namespace_labels
         self.sources: dict[Place, Sources] = {}
-        #: So many holders may come before the sources are sought anew, without those that are gone.
+        #: The number of new holders after which the sources are looked up again, without dead ones.
         self.spare: int = 0
-        #: The versions of terms and of the nodes' labels with which the rest was worked out.
+        #: The versions of terms and of the nodes' labels from which the rest was computed.
         self.at: tuple[int, int] = (-1, -1)
         self._tallies: dict[Place, TermTally] = {}
         self.affinity: tuple[tuple[Topology, TermTally], ...] = ()
@@ -151,7 +151,7 @@ class TermsAbout:
         self.nbytes: int = 0
 
     def look_up(self, tally_of: Callable[[str, Sources], TermTally], topology_keys: Container[str]) -> None:
-        """Let the tallies of these topologies be those of the sources."""
+        """Set the tallies of these topologies to those of the sources."""
         known, self._tallies = self._tallies, {}
         for place, sources in self.sources.items():
             if place.topology_key in topology_keys:
@@ -171,7 +171,7 @@ class TermsAbout:
 
 
 class ExistingTerms:
-    """The terms of the pods on the nodes, found by what they are about.
+    """The terms of the pods on nodes, indexed by the pods that they match.
 
     `version` counts the sets of terms that came into use.
     """
@@ -230,7 +230,7 @@ class ExistingTerms:
         return about
 
     def _summed_up(self, about: TermsAbout, asked: Iterable[Holders], pods: LabelClass) -> TermsAbout:
-        """Add what these holders' terms weigh, and look up the tallies of the topologies that nodes have."""
+        """Add the weights of these holders' terms, and look up the tallies of the topologies that nodes have."""
         more: dict[Place, list[int]] = {}
         for holders in asked:
             for place, weight in holders.weights(pods, about.namespace_labels).items():
@@ -261,7 +261,7 @@ def terms_of(pod: PodInfo) -> PodTerms:
 
 
 def _placed(terms: PodTerms) -> Iterator[tuple[Place, int, AffinityTerm]]:
-    """Yield the terms with the place where they are summed up and what they weigh there, more than nothing."""
+    """Yield the terms with the key of their sum and their weight there, at least 1."""
     yield from ((Place("affinity", 1, term.topology_key), 1, term) for term in terms.affinity)
     yield from ((Place("anti_affinity", 1, term.topology_key), 1, term) for term in terms.anti_affinity)
     for weight, term in terms.preferred:
@@ -281,7 +281,7 @@ class AffinityTerm(NamedTuple):
     namespace_selector: Selector
 
     def matches(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-        """Return whether the term is about pods with these labels in this namespace, which has those labels."""
+        """Return whether the term matches pods with these labels in this namespace with those labels."""
         of_namespace = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         return of_namespace and self.selector.matches(labels)
 
@@ -289,7 +289,7 @@ class AffinityTerm(NamedTuple):
 class PodTerms(NamedTuple):
     """All terms of a pod: required ones, and preferred ones with their weight, negative to keep away.
 
-    `problem` says what could not be read; of the list that it stands in no term counts.
+    `problem` is the parse error, if any; no term of the affected list counts.
     """
 
     affinity: tuple[AffinityTerm, ...] = ()
@@ -307,7 +307,7 @@ def pod_terms(namespace: str, spec: PodSpec) -> PodTerms:
     problems: list[str] = []
 
     def compiled(title: str, terms: Iterable[PodAffinityTerm]) -> tuple[AffinityTerm, ...]:
-        """Compile a list as a whole, or not at all and note what is wrong with it."""
+        """Compile a whole list; on an error compile none of it and record the problem."""
         try:
             return tuple(_compiled(namespace, term) for term in terms)
         except SelectorError as error:

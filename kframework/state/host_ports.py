@@ -22,7 +22,7 @@ class HostPort(NamedTuple):
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """List the host ports of a pod's sidecars and containers; other init containers hold none."""
+    """List the host ports of a pod's sidecars and containers; other init containers use none."""
     sidecars = (container for container in spec.init_containers if is_sidecar(container))
     return tuple(
         HostPort(port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port)
@@ -33,7 +33,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 def conflicts(one: HostPort, other: HostPort) -> bool:
-    """Return whether two host ports cannot be held on one node."""
+    """Return whether two host ports conflict on one node."""
     return (
         one.port == other.port
         and one.protocol == other.protocol
@@ -42,7 +42,7 @@ def conflicts(one: HostPort, other: HostPort) -> bool:
 
 
 def any_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Return whether one of the wanted ports collides with one in use; wanted ones may collide with each other."""
+    """Return whether a wanted port conflicts with one in use; conflicts among the wanted ones are ignored."""
     used = tuple(used)
     return any(conflicts(one, other) for one in wanted for other in used)
 
@@ -50,18 +50,18 @@ def any_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
 class HostPorts:
     """The host ports of the pods on all nodes.
 
-    Each is held as often as pods hold it: it becomes free on a node when the last of them leaves. In a what-if it
+    Each is counted by the pods that use it: it becomes free on a node when the last of them leaves. In a what-if it
     counts as free as soon as one of them leaves (`let_go`), as in kube-scheduler, which keeps a set.
     """
 
     def __init__(self) -> None:
-        #: Ports that count as free on a row although pods hold them there; none while no Statement is open.
+        #: Ports that count as free on a row although pods use them there; empty while no Statement is open.
         self.let_go: frozenset[tuple[HostPort, int]] = frozenset()
-        # (protocol, port) -> held port -> row -> number of holders
+        # (protocol, port) -> used port -> row -> number of pods
         self._held: dict[tuple[str, int], dict[HostPort, dict[int, int]]] = {}
 
     def count(self, port: HostPort, row: int, more: int) -> None:
-        """Note that so many pods more (or, negative, fewer) hold the port on this row."""
+        """Change the number of pods that use the port on this row."""
         alike = self._held.setdefault((port.protocol, port.port), {})
         rows = alike.setdefault(port, {})
         if more > 0 and self.let_go:
@@ -74,7 +74,7 @@ class HostPorts:
             del self._held[port.protocol, port.port]
 
     def against(self, wanted: HostPort) -> Iterator[Collection[int]]:
-        """List the rows on which the wanted port would collide, one collection for each port it collides with."""
+        """Yield the rows on which the wanted port would conflict, one collection per conflicting port."""
         for held, rows in self._held.get((wanted.protocol, wanted.port), {}).items():
             if conflicts(wanted, held):
                 yield rows.keys() - {row for port, row in self.let_go if port == held} if self.let_go else rows.keys()

@@ -12,13 +12,13 @@ from kframework.values.status import Status
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """The cluster says that this object exists now, new or changed."""
+    """A message that an object is new or changed."""
 
     obj: ApiObject
 
 
 class Bound(Changed, frozen=True):
-    """The cluster says that this pod has a node now, and that nothing else of it has changed since this version."""
+    """A message that a pod is bound and otherwise unchanged since this version."""
 
     version: str
 
@@ -28,7 +28,7 @@ class StatusChanged(Changed, frozen=True):
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """The cluster says that this object, last seen like this, exists no more."""
+    """A message that an object was deleted, with its last known state."""
 
     obj: ApiObject
 
@@ -45,9 +45,9 @@ class BindingStarted(msgspec.Struct, frozen=True):
 
 
 class BindingEnded(msgspec.Struct, frozen=True):
-    """A binding cycle is over.
+    """A message that a binding cycle ended.
 
-    `status` is None when the pod is bound, else what stopped it; `rejector` names the Permit plugin that did.
+    `status` is None if the pod is bound, else the reason it is not; `rejector` names the rejecting Permit plugin.
     """
 
     uid: str
@@ -57,7 +57,7 @@ class BindingEnded(msgspec.Struct, frozen=True):
 
 
 class LastVictim(msgspec.Struct, frozen=True):
-    """All victims of the preemption by this pod have been sent away, save one, whose turn it is now."""
+    """A message that all victims of this pod's preemption but the last have been evicted."""
 
     uid: str
     attempt: int
@@ -65,7 +65,7 @@ class LastVictim(msgspec.Struct, frozen=True):
 
 
 class PreemptionEnded(msgspec.Struct, frozen=True):
-    """The victims of the preemption by this pod have been sent away; `failed`: not all of them."""
+    """A message that the evictions of this pod's preemption ended; `failed`: some failed."""
 
     uid: str
     attempt: int
@@ -73,7 +73,7 @@ class PreemptionEnded(msgspec.Struct, frozen=True):
 
 
 class Activated(msgspec.Struct, frozen=True):
-    """A plugin asks for these pods, by uid, to be tried at once."""
+    """A plugin's request to activate these pods, by uid."""
 
     uids: tuple[str, ...]
 
@@ -92,9 +92,9 @@ class Touched(msgspec.Struct, frozen=True):
 
 
 class SourceChanged(msgspec.Struct, frozen=True):
-    """A plugin's source has been heard: `values` are new or others than before, those of the keys in `gone` are gone.
+    """A message that a plugin's source was fetched: `values` are new or changed, the keys in `gone` are gone.
 
-    `source` is its `profile/plugin/name`, `at` when it was heard, in seconds since 1970.
+    `source` is its `profile/plugin/name`, `at` the time of the fetch, in seconds since 1970.
     """
 
     source: str
@@ -104,14 +104,14 @@ class SourceChanged(msgspec.Struct, frozen=True):
 
 
 class SourceFailed(msgspec.Struct, frozen=True):
-    """A plugin's source could not be heard."""
+    """A message that a plugin's source could not be fetched."""
 
     source: str
     error: str
 
 
 class OwnMessage(msgspec.Struct, frozen=True):
-    """What an engine hears of what it has done outside beside bindings; its subclasses are the engine's own."""
+    """The base of messages on the outcome of an engine's own actions; subclasses belong to the engine."""
 
 
 _OfTheCluster = Changed | Gone | Synced
@@ -122,7 +122,7 @@ Message = _OfTheCluster | _OfBindings | _OfPlugins | OwnMessage
 
 
 class Inbox:
-    """Messages in the order of their arrival; `wake` is called when one arrives at an empty inbox."""
+    """A queue of messages in the order of arrival; `wake` is called when one arrives at an empty inbox."""
 
     def __init__(self) -> None:
         self._messages: deque[Message] = deque()
@@ -135,7 +135,7 @@ class Inbox:
             self.wake()
 
     def drain(self) -> Iterator[Message]:
-        """Hand out messages until there is none, those included that arrive meanwhile."""
+        """Yield messages until there is none, including those that arrive meanwhile."""
         while self._messages:
             yield self._messages.popleft()
 

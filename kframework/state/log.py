@@ -1,4 +1,4 @@
-"""Change logs: what changed, rows of the node table mostly, in order, for readers that catch up at their own pace."""
+"""Change logs: changed items, mostly rows of the node table, in order, for readers that catch up independently."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ NEVER = -1
 
 
 class Log(Generic[T]):
-    """What changed, such as row numbers, in the order of the changes; every `reader` keeps its own position.
+    """A log of changed items, such as row numbers, in order; every `reader` keeps its own position.
 
-    The log keeps at least the last `limit` entries (the length of its table: a reader further behind than that is
-    better off rebuilding) and at most twice as many.
+    The log keeps at least the last `limit` entries (the length of its table: a reader further behind should rebuild)
+    and at most twice as many.
     """
 
     __slots__ = ("_entries", "_first", "_read", "end", "limit")
@@ -42,13 +42,13 @@ class Log(Generic[T]):
         return LogReader(self)
 
     def since(self, position: int) -> list[T] | None:
-        """Return what changed since a position, oldest first; None when the log does not reach back so far."""
+        """Return the entries since a position, oldest first; None if the log does not reach back that far."""
         self._read = self.end
         behind = position - self._first
         return self._entries[behind:] if behind >= 0 else None
 
     def cut(self, position: int) -> bool:
-        """Forget the entries since a position, if no reader has seen them; tell whether that was possible."""
+        """Drop the entries since a position, if no reader has seen them; return whether that was possible."""
         if self._read > position or position < self._first:
             return False
         del self._entries[position - self._first :]
@@ -57,9 +57,9 @@ class Log(Generic[T]):
 
 
 class LogReader(Generic[T]):
-    """A place in a log: what comes after it is still to be read.
+    """A position in a log; the entries after it are unread.
 
-    It never moves past what was not asked for, which `Log.cut` does not spare.
+    It advances only over entries that were read, because `Log.cut` may remove the others.
     """
 
     __slots__ = ("_log", "_position")
@@ -69,7 +69,7 @@ class LogReader(Generic[T]):
         self._position = NEVER
 
     def changed(self) -> list[T] | None:
-        """Return what changed since the last time, oldest first; None where anything may have, as at first."""
+        """Return the entries since the last call, oldest first; None if anything may have changed, as at first."""
         log, position = self._log, self._position
         end = log.end
         if position == end:
@@ -78,5 +78,5 @@ class LogReader(Generic[T]):
         return log.since(position)
 
     def restart(self) -> None:
-        """Have read nothing yet."""
+        """Reset the position, as if nothing was read yet."""
         self._position = NEVER

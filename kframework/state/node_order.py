@@ -1,4 +1,4 @@
-"""The order in which nodes are looked at: zones in turn, so that a sample of nodes spreads over all zones."""
+"""The order in which nodes are searched: zones in turn, so that a sample of nodes spreads over all zones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-#: Places in the order of the nodes: a slice where they lie side by side, so that a column in that order is not copied.
+#: Places in node order: a slice if they are contiguous, so that a column in that order is not copied.
 Places = slice | NDArray[np.int64]
 
 _REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -15,7 +15,7 @@ _ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone
 
 
 def zone_of(labels: Mapping[str, str]) -> tuple[str, str]:
-    """Return a node's (region, zone), the beta label before the stable one; both empty when neither is there."""
+    """Return a node's (region, zone), the beta label before the stable one; both empty if neither exists."""
     return _first(labels, _REGIONS), _first(labels, _ZONES)
 
 
@@ -31,7 +31,7 @@ class NodeOrder:
         self._zone_of: dict[int, tuple[str, str]] = {}
 
     def add(self, row: int, zone: tuple[str, str]) -> None:
-        """Put a row at the end of its zone; a row already in that zone keeps its place."""
+        """Append a row to its zone; a row already in that zone keeps its place."""
         old = self._zone_of.get(row)
         if old == zone:
             return
@@ -49,7 +49,7 @@ class NodeOrder:
             del self._zones[zone]
 
     def zone(self, row: int) -> tuple[str, str]:
-        """Return the (region, zone) in which a row stands."""
+        """Return the (region, zone) of a row."""
         return self._zone_of[row]
 
     def __iter__(self) -> Iterator[int]:
@@ -66,14 +66,14 @@ class NodeOrder:
 
 
 def in_turn(start: int, count: int, nodes: int) -> Places:
-    """Return the places of so many of the nodes, in turn: a slice, unless they pass the end of the order."""
+    """Return `count` places from `start` on, wrapping around: a slice unless it wraps."""
     start %= max(nodes, 1)
     end = start + count
     return slice(start, end) if end <= nodes else np.arange(start - nodes, end - nodes)
 
 
 def among(places: Places, found: Places) -> Places:
-    """Return those of the places that stand at these among them."""
+    """Return the places at the indices `found`."""
     if not isinstance(places, slice):
         return places[found]
     begin: int = places.start

@@ -1,6 +1,6 @@
-"""Sets of nodes that carry some labels, meet a pod's node affinity and whose taints it tolerates, remembered.
+"""Cached sets of nodes that carry some labels, match a pod's node affinity and whose taints it tolerates.
 
-They depend on Node objects alone, so they are found once for all pods that ask for the same.
+They depend on Node objects alone, so they are computed once for all pods with the same requirements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kframework.state.pod_counts import PodCount
 from kframework.state.pods import PendingPod
 from kframework.state.topology import Tally, Topology
 
-#: So many sets are remembered, of up to 130 KB each with 5,000 nodes.
+#: The maximum number of cached sets, of up to 130 KB each with 5,000 nodes.
 _MOST = 256
 
 _HARD = ("NoSchedule", "NoExecute")
@@ -55,25 +55,25 @@ class NodeSet:
         return self._rows
 
     def domains(self, topology: Topology) -> NDArray[np.int64]:
-        """Return the domains that have nodes in the set, by their codes."""
+        """Return the codes of the domains that have nodes in the set."""
         if self._is_all_of(topology):
             return topology.present
         return self._of(topology)[1]
 
     def tally(self, count: PodCount, topology: Topology) -> Tally:
-        """Return how many of the pods are on nodes of the set in each domain."""
+        """Return the number of pods on nodes of the set in each domain."""
         if self._is_all_of(topology):
             return count.domains(topology)
         tally = Tally(topology.room)
         pods = count.column.values[self._rows]
-        # In doubles, which hold any number of pods.
+        # As doubles, which are exact for any number of pods.
         tally.values[:] = np.bincount(self._of(topology)[0], pods, topology.room)
         tally.values[0] = 0
         tally.total = int(tally.values.sum())
         return tally
 
     def _is_all_of(self, topology: Topology) -> bool:
-        """Return whether no node in any of the domains is left out."""
+        """Return whether the set contains all nodes of all domains."""
         self._catch_up()
         return len(self._rows) == (topology.sizes.total if topology.key in self._keys else len(self._nodes))
 
@@ -85,7 +85,7 @@ class NodeSet:
         return known
 
     def _catch_up(self) -> None:
-        """Find the set anew if a node came, left or changed since the last look."""
+        """Recompute the set if a node was added, removed or changed since the last use."""
         nodes = self._nodes
         changed = self._node_log.changed()
         if changed is not None and not changed and self._generation == nodes.generation:
@@ -109,16 +109,16 @@ class NodeSet:
 
 
 class NodeSets:
-    """The sets that were asked for lately."""
+    """The recently used sets."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._known: OrderedDict[Hashable, NodeSet] = OrderedDict()
 
     def of(self, pod: PendingPod, keys: tuple[str, ...], *, affinity: bool, taints: bool) -> NodeSet | None:
-        """Return the nodes with these labels that suit the pod in `affinity` or in `taints`, or in both.
+        """Return the nodes with these labels that match the pod's `affinity`, `taints`, or both.
 
-        None: that a node carries the labels is all that is asked, and it leaves out no node that carries one of them.
+        None: having the labels is the only condition, and every node with one of them has all.
         """
         nodes, required = self._nodes, pod.template.once(_requirements, _requirements)
         affinity = affinity and required.affinity is not None
@@ -140,7 +140,7 @@ class NodeSets:
 
 
 class _Requirements(NamedTuple):
-    """What a spec requires of nodes, as values to compare; `pinned`: its affinity names nodes."""
+    """The node requirements of a spec, as comparable values; `pinned`: its affinity names nodes."""
 
     affinity: bytes | None
     pinned: bool

@@ -25,12 +25,12 @@ from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
 from kframework.state.topology import LabelKeys, Topology
 
-#: After so many writes of nodes (twice as many as there is room for, if that is more) the table is tidied, and when
-#: there are so many resources more than twice those that were in use the last time. What is counted by domains has room
-#: for as many as there were in between.
+#: The table is tidied after this many node writes (or twice its capacity, if that is more), and when there are this
+#: many resources more than twice those in use at the last time. Counts by domain have room for as many domains as
+#: occurred in between.
 _WRITES, _RESOURCES = 128, 64
 
-#: What every node has.
+#: The resources that every node has.
 _NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
@@ -73,12 +73,12 @@ class NodeInfo:
         return self.object.spec.unschedulable
 
     def allocatable(self, resource: str) -> int:
-        """Return what the node offers of a resource: milli-CPU for `cpu`, whole units (bytes) for all else."""
+        """Return the node's allocatable amount of a resource: milli-CPU for `cpu`, whole units (bytes) for others."""
         column = self.table.allocatables.get(resource)
         return column.cells[self.row] if column is not None else 0
 
     def requested(self, resource: str) -> int:
-        """Return what the node's pods take of a resource, in the same units; `pods` is their number."""
+        """Return the amount of a resource that the node's pods request, in the same units; `pods` is their number."""
         column = self.table.requesteds.get(resource)
         return column.cells[self.row] if column is not None else 0
 
@@ -89,7 +89,7 @@ class NodeInfo:
 
 
 class _GoneNode(NodeInfo):
-    """What a NodeInfo turns into when its node leaves: it still knows its name, and that is all it answers."""
+    """The class of a NodeInfo whose node is gone: only its name can be read."""
 
     __slots__ = ()
 
@@ -106,14 +106,14 @@ class NodeTable:
     """The nodes of the cluster as the scheduler sees them now, assumed pods included.
 
     Columns are int64 arrays indexed by row; they are as long as the table's capacity, so index them with the rows a
-    hook was given, or with `order`. Rows of departed nodes hold zeros and are never in `order`. What `allocatable`,
-    `requested` and `order` return cannot be written to.
+    hook was given, or with `order`. Rows of departed nodes hold zeros and are never in `order`. The arrays from
+    `allocatable`, `requested` and `order` are read-only.
     """
 
     def __init__(self, capacity: int = 64) -> None:
         #: The length of the columns.
         self.capacity: int = capacity
-        #: The nodes by row, for loops over rows that are known to hold one; elsewhere index the table itself.
+        #: The nodes by row, for loops over rows known to have a node; elsewhere index the table itself.
         self.by_row: list[NodeInfo] = []
         self._row_of: dict[str, int] = {}
         self._free: list[int] = []
@@ -125,10 +125,10 @@ class NodeTable:
         self.requesteds: dict[str, Column] = {}
         for resource in _NATIVE:
             self._resource(resource)
-        #: What the pods take, with defaults for containers that ask for none (scoring only).
+        #: The pods' requests, with defaults for containers without any (scoring only).
         self.non_zero_cpu: Column = Column(capacity)
         self.non_zero_memory: Column = Column(capacity)
-        #: 1 where the node is cordoned.
+        #: 1 if the node is cordoned.
         self.unschedulable: Column = Column(capacity)
         #: The node's taints, interned as one value per distinct set.
         self.taint_sets: CodeColumn[tuple[Taint, ...]] = CodeColumn(capacity, ())
@@ -136,14 +136,14 @@ class NodeTable:
         self.feature_sets: CodeColumn[frozenset[str]] = CodeColumn(capacity, frozenset())
         self.images: ImageStates = ImageStates()
         self.host_ports: HostPorts = HostPorts()
-        #: How often pods use a claim, by its namespace and name; ephemeral ones are not counted (PVCRefCounts).
+        #: The number of pods that use a claim, by its namespace and name, without ephemeral claims (PVCRefCounts).
         self.claims: RowCounts[tuple[str, str]] = RowCounts()
         self.counters: Counters = Counters(capacity)
         #: The labels that any node has.
         self.label_keys: LabelKeys = LabelKeys()
         #: The terms of the pods that have inter-pod affinity or anti-affinity.
         self.existing_terms: ExistingTerms = ExistingTerms(self.label, self.label_keys)
-        #: The topologies that were asked for: those of labels that some node has, and those that are used in vain.
+        #: The topologies in use: those of labels that some node has, and those of labels that no node has.
         self._labels: dict[str, Topology] = {}
         self._absent: WeakValueDictionary[str, Topology] = WeakValueDictionary()
         self._nowhere = Column(capacity)
@@ -152,10 +152,10 @@ class NodeTable:
         self.node_log: Log[int] = Log(capacity)
         #: Rows whose Node object or pods changed.
         self.pod_log: Log[int] = Log(capacity)
-        #: Counts the changes of the set of nodes, and of the pods on them that have inter-pod terms.
+        #: Counters of changes of the set of nodes, and of pods on them with inter-pod terms.
         self.generation: int = 0
         self.terms_moved: int = 0
-        #: How many nodes have been written since the table was tidied, and how many resources there may be until then.
+        #: The number of node writes since the table was tidied, and of resources above which it is tidied again.
         self._written = 0
         self._most_resources = _RESOURCES
 
@@ -192,14 +192,14 @@ class NodeTable:
 
     @property
     def order(self) -> NDArray[np.int64]:
-        """The rows of all nodes (int64), zones in turn; remade when the set of nodes changes, like kube-scheduler's."""
+        """The rows of all nodes (int64), zones in turn; rebuilt if the set of nodes changes, like kube-scheduler's."""
         if self._listed is None:
             self._listed = np.fromiter(self._order, dtype=np.int64, count=len(self._row_of))
             self._listed.flags.writeable = False
         return self._listed
 
     def zone(self, row: int) -> tuple[str, str]:
-        """Return the (region, zone) of a row's node, both empty when it names none."""
+        """Return the (region, zone) of a row's node, both empty if it has none."""
         return self._order.zone(row)
 
     @property
@@ -211,15 +211,15 @@ class NodeTable:
         return self._places
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:
-        """Return the column of what the nodes offer: milli-CPU for `cpu`, whole units (bytes) for all else."""
+        """Return the column of allocatable amounts: milli-CPU for `cpu`, whole units (bytes) for others."""
         return self._resource(resource)[0].shown
 
     def requested(self, resource: str) -> NDArray[np.int64]:
-        """Return the column of what the nodes' pods take, in the same units; `pods` is their number."""
+        """Return the column of amounts that the nodes' pods request, in the same units; `pods` is their number."""
         return self._resource(resource)[1].shown
 
     def label(self, key: str) -> Topology:
-        """Return the column of a label's values, interned; code 0 (None) where a node lacks the label."""
+        """Return the column of a label's values, interned; code 0 (None) if a node lacks the label."""
         topology = self._topology(key)
         if topology is None:
             topology = Topology(key, self._nowhere)
@@ -272,13 +272,13 @@ class NodeTable:
         old, info.object = info.object, node
         if not same_node(old, node):
             self._write(row, node, old.metadata.labels)
-            # An image is worth the more the more nodes have it, so others with the same image are concerned too.
+            # An image's score grows with the number of nodes that have it, so other nodes with it change too.
             for other in self.images.replace(row, old.status.images, node.status.images):
                 self.touch(other)
         return old
 
     def settle(self, row: int) -> None:
-        """Give a row its place in the order, if its node is new or has changed its zone."""
+        """Set a row's place in the order, if its node is new or changed its zone."""
         self._order.add(row, zone_of(self[row].labels))
 
     def remove(self, name: str) -> tuple[Node, list[PodInfo]] | None:
@@ -302,21 +302,21 @@ class NodeTable:
         return node, pods
 
     def place(self, pod: PodInfo, row: int) -> None:
-        """Put a pod on a row and count what it takes."""
+        """Put a pod on a row and count its requests."""
         info = self[row]
         pod.row = row
         info._pods[pod.uid] = pod
         self._count(pod, row, 1)
 
     def lift(self, pod: PodInfo) -> None:
-        """Take a pod off its row and count what that frees."""
+        """Remove a pod from its row and subtract its requests."""
         row = pod.row
         del self[row]._pods[pod.uid]
         pod.row = -1
         self._count(pod, row, -1)
 
     def exchange(self, old: PodInfo, new: PodInfo) -> None:
-        """Put a pod in place of one that takes as much; it comes last on the row, as if that had been lifted."""
+        """Replace a pod by one with the same requests; it is last on the row, as after removing and adding."""
         row, pods = old.row, self[old.row]._pods
         same = old.says_the_same(new)
         old.row, new.row = -1, row
@@ -348,7 +348,7 @@ class NodeTable:
         self.pod_log.append(row)
 
     def _count_alike(self, pods: LabelClass, row: int, sign: int) -> None:
-        """Count one of these pods on a row, where it counts because of its labels."""
+        """Count one of these pods on a row in the counts that match its labels."""
         left = pods.pods.get(row, 0) + sign
         if left:
             pods.pods[row] = left
@@ -361,17 +361,17 @@ class NodeTable:
             count.add(row, sign * weight)
 
     def touch(self, row: int) -> None:
-        """Note that what is said about a row must be asked again."""
+        """Log a row as changed, so that cached answers about it are recomputed."""
         self.node_log.append(row)
         self.pod_log.append(row)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _tidy(self) -> None:
-        """Let go of what no node has any more: values of labels, sets of taints and features, resources.
+        """Drop values that no node has any more: of labels, taint and feature sets, resources.
 
-        Only between two cycles: what one has worked out refers to codes and columns. What is remembered longer is
-        forgotten as if the set of nodes had changed.
+        Only between two cycles, because a cycle refers to codes and columns. Longer-lived caches are dropped as if the
+        set of nodes had changed.
         """
         self.taint_sets.tidy()
         self.feature_sets.tidy()
@@ -436,12 +436,12 @@ class NodeTable:
                 there.pop(key, None)
 
 
-#: Stands in the rows that hold no node.
+#: The entry of rows without a node.
 _NO_NODE: Final = cast("NodeInfo", None)
 
 
 def same_node(old: Node, new: Node) -> bool:
-    """Return whether a Node update is a heartbeat: only resourceVersion, managedFields or condition times moved."""
+    """Return whether a Node update is a heartbeat: only resourceVersion, managedFields or condition times changed."""
     before, after = ([(each.type, each.status) for each in node.status.conditions] for node in (old, new))
     return bool(_lasting(old) == _lasting(new) and before == after)
 

@@ -1,4 +1,4 @@
-"""Stores of the kinds that are neither pods nor nodes: namespaces, claims, budgets, and what plugins declare."""
+"""Stores of kinds other than pods and nodes: namespaces, claims, budgets, and kinds that plugins declare."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Kind = TypeVar("Kind", bound=ApiObject)
 
 
 class AssumptionError(KFrameworkError):
-    """Raised when what is to be assumed was made of another version than the store has."""
+    """Raised when an object to be assumed was derived from another version than the store has."""
 
 
 class ObjectStore(Generic[T]):
-    """The objects of one kind, by namespace and name (namespace "" for kinds without).
+    """The objects of one kind, by namespace and name (namespace "" for cluster-scoped kinds).
 
-    On top of what the cluster said stands what the scheduler assumes, until the cluster says something else of that
-    object (kube-scheduler's AssumeCache). All read the assumed version; `latest` is the cluster's own.
+    An assumed version hides the API server's version until that object changes there (kube-scheduler's AssumeCache).
+    Reads return the assumed version; use `latest` for the API server's.
     """
 
     def __init__(self) -> None:
         self._objects: dict[tuple[str, str], T] = {}
-        #: What is assumed, and the resource version it was made of.
+        #: The assumed objects, with the resource version they were derived from.
         self._assumed: dict[tuple[str, str], tuple[str, T]] = {}
         self._versions: dict[tuple[str, str], str] = {}
         self._callbacks: list[Callable[[T | None, T | None], None]] = []
@@ -37,7 +37,7 @@ class ObjectStore(Generic[T]):
         return self._now((namespace, name))
 
     def latest(self, name: str, namespace: str = "") -> T | None:
-        """Return the object of this name as the cluster has it, whatever is assumed, or None."""
+        """Return the API server's version of an object, whatever is assumed, or None."""
         return self._objects.get((namespace, name))
 
     def __iter__(self) -> Iterator[T]:
@@ -49,7 +49,7 @@ class ObjectStore(Generic[T]):
         return len(self._objects)
 
     def index(self, make: Callable[[ObjectStore[T]], Index]) -> Index:
-        """Return what `make` makes of this store: an index that keeps itself current, one for all who ask for it."""
+        """Return the index that `make` builds of this store: it keeps itself current and is shared by all callers."""
         indexes = cast("dict[Hashable, Index]", self._indexes)
         if make not in indexes:
             indexes[make] = make(self)
@@ -58,7 +58,7 @@ class ObjectStore(Generic[T]):
     # -- what the cluster says -------------------------------------------------------------------------------------
 
     def put(self, metadata: ObjectMeta, obj: T) -> T | None:
-        """Store an object and return the one that the cluster had before; what changed ends what was assumed."""
+        """Store an object and return the API server's previous version; a change ends the assumption."""
         key = (metadata.namespace, metadata.name)
         before, old = self._now(key), self._objects.get(key)
         if old != obj:
@@ -94,7 +94,7 @@ class ObjectStore(Generic[T]):
         self._tell(before, obj)
 
     def restore(self, metadata: ObjectMeta) -> None:
-        """Go back to what the cluster said, unless what is assumed was made of another version than this one."""
+        """Drop the assumed version, unless it was derived from another version than this one."""
         key = (metadata.namespace, metadata.name)
         version, before = self._assumed.get(key, (None, None))
         if version == metadata.resource_version:
@@ -104,7 +104,7 @@ class ObjectStore(Generic[T]):
     # -- those who follow ------------------------------------------------------------------------------------------
 
     def on_change(self, callback: Callable[[T | None, T | None], None]) -> None:
-        """Call back with (old, new), assumed versions where there are any, on every change."""
+        """Call back with (old, new), assumed versions if there are any, on every change."""
         self._callbacks.append(callback)
 
     def follow(self, callback: Callable[[T | None, T | None], None]) -> None:
@@ -123,7 +123,7 @@ class ObjectStore(Generic[T]):
 
 
 class Stores(Protocol):
-    """Whoever has a store of each kind."""
+    """A provider of a store for each kind."""
 
     def objects(self, kind: type[Kind]) -> ObjectStore[Kind]:
         """Return the store of a kind."""

@@ -26,7 +26,7 @@ class LabelClass:
         self.labels: Mapping[str, str] = labels
         self.terminating: bool = terminating
         self.pods: dict[int, int] = {}
-        #: The dense counts that these pods are part of, and what each weighs there; None before the first of them.
+        #: The dense counts that include these pods, with the weight of each; None before the first pod.
         self.counts: dict[PodCount, int] | None = None
 
 
@@ -38,16 +38,16 @@ class Selection(NamedTuple):
     terminating: bool = True
 
     def chooses(self, pods: LabelClass) -> bool:
-        """Return whether the pods of a class are meant."""
+        """Return whether the selection matches the pods of a class."""
         if pods.terminating and not self.terminating:
             return False
         return (self.namespaces is None or pods.namespace in self.namespaces) and self.selector.matches(pods.labels)
 
 
 class Weighed:
-    """Several selections, with what a pod that each chooses weighs: together pods weigh the sum.
+    """Several selections, each with the weight of a matching pod: a pod's weights add up.
 
-    It is told from others by its content, which is hashed once: there may be thousands.
+    Instances are compared by content, which is hashed once: there may be thousands.
     """
 
     __slots__ = ("_by_pair", "_hash", "selections")
@@ -61,7 +61,7 @@ class Weighed:
 
     @property
     def namespaces(self) -> frozenset[str] | None:
-        """The namespaces of all pods that may be chosen; None for any."""
+        """The namespaces of all pods that may match; None for any."""
         chosen = [selection.namespaces for _, selection in self.selections]
         return None if None in chosen else frozenset().union(*(names for names in chosen if names is not None))
 
@@ -71,7 +71,7 @@ class Weighed:
         return () if len(self._by_pair) > 1 else tuple(each for each in self._by_pair if each is not None)
 
     def weight(self, pods: LabelClass) -> int:
-        """Return what a pod of a class weighs."""
+        """Return the weight of a pod of a class."""
         return sum(weight for weight, selection in found(self._by_pair, pods.labels) if selection.chooses(pods))
 
     def __eq__(self, other: object) -> bool:
@@ -82,7 +82,7 @@ class Weighed:
 
 
 class Jointly:
-    """Selections of which all must choose a pod for it to count, once."""
+    """A conjunction of selections: a pod counts, once, if all match it."""
 
     __slots__ = ("_hash", "selections")
 
@@ -92,7 +92,7 @@ class Jointly:
 
     @property
     def namespaces(self) -> frozenset[str] | None:
-        """The namespaces of all pods that may be chosen; None for any."""
+        """The namespaces of all pods that may match; None for any."""
         return self.selections[0].namespaces
 
     @property
@@ -112,10 +112,10 @@ class Jointly:
 
 
 class PodCount:
-    """The pods that are chosen, by what they weigh: per row (`column`) and, on demand, per domain.
+    """The weighted number of selected pods: per row (`column`) and, on demand, per domain.
 
-    `unasked` counts the changes since somebody asked for it, from below 0 by what it would take to make it anew;
-    `sweep` is the number of the sweep (`Counters`) that was to come when somebody asked for it last.
+    `unasked` counts the changes since its last use, starting below 0 by the cost of rebuilding it; `sweep` is the
+    number of the sweep (`Counters`) that was next at its last use.
     """
 
     __slots__ = ("__weakref__", "_tallies", "chosen", "column", "made_of", "sweep", "unasked")
@@ -136,11 +136,11 @@ class PodCount:
             tally.add(topology.cells[row], more)
 
     def on_row(self, row: int) -> int:
-        """Return how many of the pods are on a row."""
+        """Return the number of pods on a row."""
         return self.column.cells[row]
 
     def domains(self, topology: Topology) -> Tally:
-        """Return how many of the pods are in each domain."""
+        """Return the number of pods in each domain."""
         known = self._tallies.get(topology.key)
         if known is not None:
             return known[1]

@@ -1,4 +1,4 @@
-"""Pods as the scheduler keeps them: what they share is stored once, what differs takes a few words each."""
+"""Pods as the scheduler stores them: shared parts once, individual parts in a few words each."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class PodTemplate:
-    """A pod spec without what differs from pod to pod, with everything in it worked out once.
+    """A pod spec without the parts that differ between pods, with derived values computed once.
 
     Left out are nodeName, hostname, names of projected volumes, names of claims, and the node that a DaemonSet pod is
-    pinned to; these stay on the pod. `fit` is what the pod asks for (pod-level resources included), `scoring` what
-    NodeResourcesFit weighs it by, `on_node` and `non_zero` (cpu, memory) what it adds to a node's books, `host_ports`
-    what it holds there. `read_with` is what the spec cannot be read without: namespace and labels of the pod, if any.
+    pinned to; these stay on the pod. `fit` are the requests (pod-level resources included), `scoring` those that
+    NodeResourcesFit scores, `on_node` and `non_zero` (cpu, memory) the amounts added to a node, `host_ports` the ports
+    used there. `read_with` is what interpreting the spec depends on: namespace and labels of the pod, if any.
     """
 
     __slots__ = (
@@ -69,27 +69,27 @@ class PodTemplate:
         self.on_node: Requests = tuple(on_node_requests(pod).items())
         self.non_zero: tuple[int, int] = non_zero_requests(pod)
         self.host_ports: tuple[HostPort, ...] = host_ports(spec)
-        #: Whether it has inter-pod affinity or anti-affinity, which others must respect.
+        #: Whether it has inter-pod affinity or anti-affinity, which affects other pods.
         self.has_terms: bool = _has_terms(spec)
         self._memo: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, compute: Callable[[PodSpec], T]) -> T:
         """Work something out of the spec on the first call and remember it for all pods of this template."""
-        memo: dict[Hashable, T] = self._memo  # type: ignore[assignment]  # what stands there was made by its key
+        memo: dict[Hashable, T] = self._memo  # type: ignore[assignment]  # the value was computed by its key
         if key not in memo:
             memo[key] = compute(self.spec)
         return memo[key]
 
 
 class PodInfo:
-    """A pod on a node, or about to be: all that decisions about other pods need of it.
+    """A pod on a node, or about to be: all data that decisions about other pods need.
 
     `row` is its node's row, -1 while it is on none; `claims` names the claims of its volumes of the kind
-    `persistentVolumeClaim`, in order; `resized` holds (on_node, non_zero) where the pod's status tells
-    of an in-place resize, else None; times are RFC 3339 text. `disrupted` says that some scheduler has chosen the pod
-    as a victim of preemption: its condition DisruptionTarget tells.
+    `persistentVolumeClaim`, in order; `resized` holds (on_node, non_zero) if the pod's status shows an in-place resize,
+    else None; times are RFC 3339 text. `disrupted`: some scheduler has chosen the pod as a victim of preemption
+    (condition DisruptionTarget).
 
-    `before` is what was known of the pod until now: most likely it has the same template still.
+    `before` is the previous PodInfo: the pod most likely still has the same template.
     """
 
     __slots__ = (
@@ -179,16 +179,16 @@ class PodInfo:
 
     @property
     def on_node(self) -> Requests:
-        """What the pod takes of its node."""
+        """The amounts that the pod uses on its node."""
         return self.template.on_node if self.resized is None else self.resized[0]
 
     @property
     def non_zero(self) -> tuple[int, int]:
-        """What the pod takes of its node's (milli-CPU, memory) with defaults for containers that ask for none."""
+        """The pod's (milli-CPU, memory) with defaults for containers without requests."""
         return self.template.non_zero if self.resized is None else self.resized[1]
 
     def takes_as_much_as(self, other: PodInfo) -> bool:
-        """Return whether the pod takes of a node what another would; what it counts for by its labels may differ."""
+        """Return whether the pod uses the same amounts as another; their labels may count differently."""
         return (
             self.template is other.template
             and self.namespace == other.namespace
@@ -197,8 +197,8 @@ class PodInfo:
         )
 
     def says_the_same(self, other: PodInfo) -> bool:
-        """Return whether all that is known of the pod is what another says, wherever the two are."""
-        # These are what differs, if anything does.
+        """Return whether all facts of the pod equal another's, wherever the two are."""
+        # Compared first, as they are what usually differs.
         alike = self.label_class is other.label_class and self.start_time == other.start_time
         return alike and bool(_facts(self) == _facts(other))
 
@@ -223,9 +223,9 @@ def _tells_of_preemption(condition: PodCondition) -> bool:
 
 
 class PodKind:
-    """Pods to be scheduled that have template, labels, namespace and owners in common.
+    """Pods to be scheduled that share template, labels, namespace and owners.
 
-    `signature` is what the profile `signed_by` last signed them with, when `ClusterState.epoch` was `signed_at`.
+    `signature` is their last signature, of the profile `signed_by`, when `ClusterState.epoch` was `signed_at`.
     """
 
     __slots__ = ("__weakref__", "signature", "signed_at", "signed_by")
@@ -237,7 +237,7 @@ class PodKind:
 
 
 class PendingPod(PodInfo):
-    """A pod to be scheduled: the read-only view that hooks are given, with its whole object."""
+    """A pod to be scheduled: the read-only view that hooks receive, with its whole object."""
 
     __slots__ = ("kind", "object")
 
@@ -249,7 +249,7 @@ class PendingPod(PodInfo):
         self.kind: PodKind = interned.kind(self.template, self.label_class, owners) if is_like_others else PodKind()
 
     def bound(self, label_class: LabelClass) -> PodInfo:
-        """Return what is kept of the pod once it is on its node, which may have given it labels."""
+        """Return the PodInfo of the pod on its node, which may have added labels."""
         pod = self._placed()
         pod.label_class, pod.nominated_node_name = label_class, ""
         return pod
@@ -275,14 +275,14 @@ class PendingPod(PodInfo):
 
     @property
     def scheduler_name(self) -> str:
-        """The profile that the pod asks for."""
+        """The profile that the pod names."""
         return self.object.spec.scheduler_name or "default-scheduler"
 
     @property
     def whole(self) -> Hashable:
-        """Everything of the pod but its own names, uid and times: the signature of a plugin that gives none.
+        """Everything of the pod but its own names, uid and times: the signature of a plugin without `sign`.
 
-        Names of its own are name, hostname and those of its projected volumes, one of which every pod is given.
+        Its own names are name, hostname and those of its projected volumes, one of which every pod gets.
         """
         metadata, spec, status = self.object.metadata, self.object.spec, self.object.status
         claims = [volume.persistent_volume_claim for volume in spec.volumes]
@@ -307,10 +307,10 @@ class Interned:
         self._class_of: IdentityDict[Mapping[str, str], LabelClass] = IdentityDict()
 
     def template(self, spec: PodSpec, metadata: ObjectMeta, likely: PodTemplate | None = None) -> PodTemplate:
-        """Return the one template of all specs that differ only in what belongs to the single pod.
+        """Return the shared template of all specs that differ only in parts of the single pod.
 
-        Where it depends on namespace and labels what a spec asks for, pods share a template that have these in common:
-        what is worked out for them goes with them. Where it is `likely` this one, it is compared before it is sought.
+        If interpreting a spec depends on namespace and labels, only pods that have these in common share a template, as
+        derived values are stored with it. `likely` is compared first, before the lookup.
         """
         known = self._template_of.get(spec)
         if known is not None and not known.read_with:
@@ -342,7 +342,7 @@ class Interned:
         return found
 
     def kind(self, template: PodTemplate, label_class: LabelClass, owners: tuple[OwnerReference, ...]) -> PodKind:
-        """Return the one kind of all pods to be scheduled that have these in common."""
+        """Return the shared kind of all pods to be scheduled that have these in common."""
         key = (template, label_class, owners)
         found = self._kinds.get(key)
         if found is None:
@@ -355,7 +355,7 @@ def _has_terms(spec: PodSpec) -> bool:
 
 
 def _read_with(spec: PodSpec, metadata: ObjectMeta) -> ReadWith:
-    """List what a spec cannot be read without: terms and constraints are about the pod's namespace, and its labels."""
+    """Return what interpreting a spec depends on: terms and constraints refer to the pod's namespace and labels."""
     constraints = spec.topology_spread_constraints
     if not constraints and not _has_terms(spec):
         return ()
@@ -364,7 +364,7 @@ def _read_with(spec: PodSpec, metadata: ObjectMeta) -> ReadWith:
 
 
 def _shared(spec: PodSpec) -> PodSpec:
-    """Return the spec without what belongs to the single pod."""
+    """Return the spec without the parts of the single pod."""
     if not (spec.node_name or spec.hostname or spec.volumes or spec.affinity):
         return spec
     return msgspec.structs.replace(
@@ -377,9 +377,9 @@ def _shared(spec: PodSpec) -> PodSpec:
 
 
 def _made_of(pod: Pod, shared: PodSpec, label_class: LabelClass) -> Pod:
-    """Return the pod, made of what it shares with others and what is its own.
+    """Return the pod, rebuilt from its shared and its own parts.
 
-    As it is decoded, all is its own: 44 MB of 20,000 pods of one template that wait.
+    A decoded pod shares nothing: 44 MB for 20,000 waiting pods of one template.
     """
     metadata, spec = pod.metadata, pod.spec
     if spec is shared and metadata.labels is label_class.labels:
@@ -435,13 +435,13 @@ NO_PLUGINS: Final[frozenset[str]] = frozenset()
 
 
 class QueuedPod:
-    """A pod that waits for its turn, and the history of its attempts; times are seconds since 1970.
+    """A pod in the queue, and the history of its attempts; times are seconds since 1970.
 
-    `timestamp` is when it was last (re)queued after an attempt, or first added; `initial_attempt` when it first
-    entered the active queue, after its gates. `attempts` counts pops, `unschedulable_count` rejections and
-    `consecutive_errors` the errors since the last rejection: one of the two sets the backoff. `unschedulable_plugins`
-    and `pending_plugins` rejected the last attempt, `gating_plugin` holds the pod back before any. `woken_by` is the
-    event that called for the next attempt, by its label: `PodAdd` for the first.
+    `timestamp` is when it was last (re)queued after an attempt, or first added; `initial_attempt` when it first entered
+    the active queue, after its gates. `attempts` counts pops, `unschedulable_count` rejections and `consecutive_errors`
+    the errors since the last rejection: one of the two sets the backoff. `unschedulable_plugins` and `pending_plugins`
+    rejected the last attempt, `gating_plugin` holds the pod back before any. `woken_by` is the label of the event that
+    caused the next attempt: `PodAdd` for the first.
     """
 
     __slots__ = (
@@ -476,7 +476,7 @@ class QueuedPod:
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """All plugins that rejected the pod; empty when an attempt ended with an error."""
+        """All plugins that rejected the pod; empty if the attempt ended with an error."""
         return self.unschedulable_plugins | self.pending_plugins
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Something that occurs on rows of the node table, counted where it does."""
+"""Sparse counts of items per row of the node table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOWHERE: Mapping[int, int] = MappingProxyType({})
 
 
 def count(rows: dict[int, int], row: int, more: int) -> int:
-    """Add to the number of a row and return it; rows whose number is 0 are left out."""
+    """Add to the number of a row and return it; rows with 0 are removed."""
     left = rows.get(row, 0) + more
     if left:
         rows[row] = left
@@ -24,13 +24,13 @@ def count(rows: dict[int, int], row: int, more: int) -> int:
 
 
 class RowCounts(Generic[K]):
-    """How often things occur on which rows; only those that occur somewhere are known."""
+    """Counts of items per row; only items that occur are stored."""
 
     def __init__(self) -> None:
         self._rows: dict[K, dict[int, int]] = {}
 
     def count(self, key: K, row: int, more: int) -> int:
-        """Note that a thing occurs so many times more (or, negative, fewer) on a row; return how often it does now."""
+        """Add to the count of an item on a row (negative to subtract); return the new count."""
         rows = self._rows.setdefault(key, {})
         left = count(rows, row, more)
         if not rows:
@@ -38,7 +38,7 @@ class RowCounts(Generic[K]):
         return left
 
     def rows(self, key: K) -> Mapping[int, int]:
-        """Return how often a thing occurs, by row; empty if it does nowhere."""
+        """Return the counts of an item by row; empty if it does not occur."""
         return self._rows.get(key, _NOWHERE)
 
 
@@ -47,7 +47,7 @@ Pair = tuple[str, str]
 
 
 def pairs(*selectors: Selector) -> Iterator[Pair]:
-    """Yield the labels that pods must carry to be chosen by all of these."""
+    """Yield the labels that a pod must carry to match all of these selectors."""
     for selector in selectors:
         for requirement in selector.requirements:
             if requirement.operator in ("=", "In") and len(requirement.values) == 1:
@@ -55,6 +55,6 @@ def pairs(*selectors: Selector) -> Iterator[Pair]:
 
 
 def found(by_pair: Mapping[Pair | None, Iterable[T]], labels: Mapping[str, str]) -> Iterator[T]:
-    """List what is filed under one of these labels, or under none."""
+    """Yield the items filed under one of these labels, or under none."""
     for key in (None, *labels.items()):
         yield from by_pair.get(key, ())

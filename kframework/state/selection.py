@@ -1,6 +1,6 @@
-"""Which nodes a selector chooses, many rows at once: what `kframework.objects.node_selectors` says of one node.
+"""Node selectors on many rows at once; `kframework.objects.node_selectors` matches one node.
 
-Labels are interned, so a condition is a comparison of small integers, or is asked once for each value of the label.
+Labels are interned, so a condition is a comparison of small integers, or is evaluated once per value of the label.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Mask = NDArray[np.bool_]
 
 
 def required(nodes: NodeTable, spec: PodSpec, rows: Rows) -> Mask:
-    """Tell on which rows a pod's nodeSelector and required node affinity let it run."""
+    """Return a mask of the rows that match a pod's nodeSelector and required node affinity."""
     chosen = labelled(nodes, spec.node_selector, rows)
     selector = required_node_selector(spec)
     return chosen if selector is None else chosen & matched(nodes, selector.node_selector_terms, rows)
 
 
 def labelled(nodes: NodeTable, labels: Mapping[str, str], rows: Rows) -> Mask:
-    """Tell which rows carry all of these labels."""
+    """Return a mask of the rows that carry all of these labels."""
     chosen = _all(nodes, rows)
     for key, value in labels.items():
         chosen &= _one_of(nodes, key, (value,), rows)
@@ -39,7 +39,7 @@ def labelled(nodes: NodeTable, labels: Mapping[str, str], rows: Rows) -> Mask:
 
 
 def matched(nodes: NodeTable, terms: Iterable[NodeSelectorTerm], rows: Rows) -> Mask:
-    """Tell which rows one of the terms matches; empty terms and those that do not parse match none."""
+    """Return a mask of the rows that one of the terms matches; empty and invalid terms match none."""
     chosen = ~_all(nodes, rows)
     for term in terms:
         if (term.match_expressions or term.match_fields) and not NodeSelectorTerms((term,)).errors:
@@ -72,7 +72,7 @@ def _expression(nodes: NodeTable, expression: NodeSelectorRequirement, rows: Row
             return np.not_equal(column.values[rows], 0)
         case "DoesNotExist":
             return np.equal(column.values[rows], 0)
-        case _:  # Gt and Lt need an integer, so they do not hold without the label, nor where it is empty
+        case _:  # Gt and Lt need an integer, so they fail if the label is missing or empty
             alone = NodeSelectorTerms((NodeSelectorTerm(match_expressions=(expression,)),))
             holds = [alone.matches({expression.key: value or ""}, "") for value in column.meanings]
             return np.array(holds)[column.values[rows]]
@@ -93,7 +93,7 @@ def _field(nodes: NodeTable, field: NodeSelectorRequirement, rows: Rows) -> Mask
     (value,) = field.values
     same = np.zeros(nodes.capacity, dtype=np.bool_)
     if field.key != "metadata.name":
-        same[:] = value == ""  # nodes have no other field
+        same[:] = value == ""  # metadata.name is the only field of nodes
     elif (row := nodes.row(value)) is not None:
         same[row] = True
     return same[rows] if field.operator == "In" else ~same[rows]
@@ -103,18 +103,18 @@ def _all(nodes: NodeTable, rows: Rows) -> Mask:
     return np.ones(nodes.capacity, dtype=np.bool_)[rows]
 
 
-#: So many names that selectors have chosen are remembered, all selectors together, and each selector counts as 64 more,
-#: as it takes a kilobyte itself; what was not asked for longest is dropped.
+#: The number of cached names, all selectors together; each selector counts as 64 more, as it takes a kilobyte itself.
+#: The least recently used are dropped.
 _NAMES, _SELECTOR = 500_000, 64
-#: Nor is a selector remembered that was not asked for while so many namespaces changed: where namespaces come and go,
-#: so do the pods that chose among them.
+#: A selector is also dropped if it is unused while this many namespaces change: where namespaces come and go, so do the
+#: pods that select them.
 _UNASKED = 64
-#: So many changes are remembered; a selector that has not been asked about for longer is tried on all namespaces.
+#: The number of logged changes; a selector unused for longer is matched against all namespaces.
 _CHANGES = 1_024
 
 
 class Namespaces:
-    """An index of the store of Namespaces: what was worked out from it holds until `generation` moves."""
+    """An index of the store of Namespaces: results derived from it are valid until `generation` changes."""
 
     def __init__(self, store: ObjectStore[Namespace]) -> None:
         self._store = store
@@ -122,18 +122,18 @@ class Namespaces:
         self.generation: int = 0
         #: The names of those that did, youngest last.
         self._changes: list[str] = []
-        #: What selectors chose, and the generation of that, longest not asked for first.
+        #: The matches of selectors with their generation, least recently used first.
         self._chosen: OrderedDict[Selector, tuple[int, frozenset[str]]] = OrderedDict()
         self._names = 0
         store.on_change(self._changed)
 
     def labels(self, name: str) -> Mapping[str, str]:
-        """Return the labels of a namespace; a namespace that nobody has heard of has none."""
+        """Return the labels of a namespace; an unknown namespace has none."""
         namespace = self._store.get(name)
         return namespace.metadata.labels if namespace is not None else {}
 
     def chosen(self, selector: Selector) -> frozenset[str]:
-        """Return the names of the namespaces whose labels match; tried are those that changed since the last time."""
+        """Return the names of the namespaces whose labels match; only those changed since the last call are matched."""
         at, names = self._chosen.pop(selector, (-1, None))
         if names is None or self.generation - at > len(self._changes):
             now = frozenset(each.metadata.name for each in self._store if selector.matches(each.metadata.labels))

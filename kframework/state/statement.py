@@ -1,4 +1,4 @@
-"""The what-if: operations on the live tables that are undone by their inverses."""
+"""What-if statements: operations on the live tables that are undone by their inverses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kframework.state.pods import PodInfo
 
 
 class Tables(Protocol):
-    """What statements work on: the cluster's state, as far as they see it."""
+    """The part of the cluster's state that statements change."""
 
     nodes: NodeTable
     pods: dict[str, PodInfo]
@@ -30,14 +30,14 @@ class Tables(Protocol):
 
 
 class Statement:
-    """Operations on the live tables, kept until `commit` or undone by `rollback`.
+    """Operations on the live tables, kept by `commit` or undone by `rollback`.
 
-    As a context manager it rolls back on the way out unless it was closed before. While an inner statement
-    (`statement()`) is open its outer one rests; its commit hands its operations to the outer one.
+    As a context manager it rolls back on exit unless it was closed before. While an inner statement (`statement()`) is
+    open its outer one cannot be used; its commit passes its operations to the outer one.
 
-    Statements side by side are independent unless they touch the same pod, or both write node objects or columns. Of
-    dependent ones only the last opened may go on, it must be closed first, and it cannot be committed before the
-    others are: what it builds on is a what-if itself. A violation raises StatementError and changes nothing.
+    Sibling statements are independent unless they touch the same pod, or both write node objects or columns. Of
+    dependent ones only the last opened may be used, it must be closed first, and it cannot be committed before the
+    others are, because it builds on a what-if itself. A violation raises StatementError and changes nothing.
     """
 
     __slots__ = (
@@ -62,21 +62,21 @@ class Statement:
     def __init__(self, state: Tables, outer: Statement | None = None) -> None:
         self._state = state
         self._outer = outer
-        #: What undoes all operations but those that only move pods, and where these pods were (-1: on no node).
+        #: The inverses of all operations but pod moves, and the rows where moved pods were (-1: on no node).
         self._undo: list[Callable[[], object]] = []
         self._origins: dict[PodInfo, int] = {}
         self._start = (state.nodes.node_log.end, state.nodes.pod_log.end)
         self._let_go = state.nodes.host_ports.let_go
-        #: How many entries of the two logs are this statement's.
+        #: The number of entries of the two logs made by this statement.
         self._entries = 0
-        #: Whether it wrote a node's object or a column.
+        #: Whether it wrote a Node object or a column.
         self._writes = False
         self._added: list[PodInfo] = []
         self._replaced: list[int] = []
         self.closed = False
         #: The uids of the pods that were added or removed.
         self.touched: set[str] = set()
-        #: The pods to be sent away when the outermost statement is committed, and where they ran.
+        #: The pods to be evicted when the outermost statement is committed, and the rows they ran on.
         self.evicted: list[PodInfo] = []
         self._seats: dict[PodInfo, int] = {}
         state.statements.append(self)
@@ -84,7 +84,7 @@ class Statement:
     # -- operations ------------------------------------------------------------------------------------------------
 
     def add(self, pod: PodInfo, node_name: str) -> None:
-        """Put a pod that is on no node on this one, for as long as the outermost statement is open."""
+        """Put a pod that is on no node on this one, as long as the outermost statement is open."""
         row = self._free_row(pod, node_name)
         self._record_pod(pod, pod.row)
         self._state.nodes.place(pod, row)
@@ -103,10 +103,10 @@ class Statement:
             nodes.host_ports.let_go |= {(port, row) for port in pod.template.host_ports}
 
     def evict(self, pod: PodInfo) -> None:
-        """Take a pod off its node as if it had gone, and list it in `evicted`.
+        """Remove a pod from its node as if it were deleted, and list it in `evicted`.
 
-        It runs until the cluster says that it is gone: the commit of the outermost statement puts it back, and whoever
-        commits sends it away.
+        It runs until the API server reports its deletion: the commit of the outermost statement puts it back, and the
+        caller of that commit evicts it.
         """
         row = pod.row
         self.remove(pod)
@@ -146,9 +146,9 @@ class Statement:
         self._record_write(restore, self._log_ends() - before)
 
     def record(self, undo: Callable[[], object]) -> None:
-        """Let `undo` be called if the statement is undone, after whatever undoes what is recorded later.
+        """Register `undo` to be called on rollback, in reverse order of registration.
 
-        So an extension's own books follow the tables. What it undoes must not depend on where pods are.
+        This keeps an extension's own tables consistent. What it undoes must not depend on where pods are.
         """
         self._check_open()
         self._undo.append(undo)
@@ -161,7 +161,7 @@ class Statement:
     # -- closing ---------------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Keep what was done; an inner statement hands it to its outer one.
+        """Keep the changes; an inner statement passes them to its outer one.
 
         The outermost keeps no pod that was only added: such a pod must be assumed.
         """
@@ -172,7 +172,7 @@ class Statement:
             nodes, known = self._state.nodes, self._state.pods
             for row in self._replaced:
                 nodes.settle(row)
-            # Evicted pods go back, those that the books know and that are nowhere else.
+            # Put evicted pods back that are still known and not placed elsewhere.
             for pod, row in self._seats.items():
                 if pod.row < 0 and known.get(pod.uid) is pod:
                     nodes.place(pod, row)
@@ -181,12 +181,12 @@ class Statement:
         self._close()
 
     def rollback(self) -> None:
-        """Undo what was done."""
+        """Undo the changes."""
         self._check_close()
         node_start, pod_start = self._start
         alone = self._is_youngest() and self._log_ends() - node_start - pod_start == self._entries
         nodes = self._state.nodes
-        # A pod that was assumed after it was taken off its node goes back there once it is forgotten.
+        # A pod that was assumed after it was removed from its node goes back there once it is forgotten.
         for undo in reversed(self._undo):
             undo()
         for pod, row in self._origins.items():
@@ -197,7 +197,7 @@ class Statement:
                     nodes.place(pod, row)
         nodes.host_ports.let_go = self._let_go
         if alone:
-            # Where nobody has read the entries of this what-if, it is as if it had never been.
+            # If no reader has seen this what-if's log entries, remove them.
             nodes.node_log.cut(node_start)
             nodes.pod_log.cut(pod_start)
         self._close()
@@ -233,7 +233,7 @@ class Statement:
     # -- recording -------------------------------------------------------------------------------------------------
 
     def _record_pod(self, pod: PodInfo, row: int) -> None:
-        """Note where a pod is before it is moved for the first time."""
+        """Record where a pod was before its first move."""
         self._origins.setdefault(pod, row)
         self._entries += 1
         self.touched.add(pod.uid)
@@ -255,9 +255,9 @@ class Statement:
         return row
 
     def _free_row(self, pod: PodInfo, node_name: str) -> int:
-        """Return the row of a node on which the pod may be put."""
+        """Return the row of the node, checking that the pod may be put there."""
         self._check_pod(pod)
-        # The books may know a newer version of the pod, or know it on a node that is not there.
+        # The tables may have a newer version of the pod, or have it on an unknown node.
         known = self._state.pods.get(pod.uid)
         placed = known is not None and (known.row >= 0 or known.node_name not in self._state.nodes)
         if pod.row >= 0 or placed:
@@ -280,7 +280,7 @@ class Statement:
             raise StatementError("a younger statement, still open, builds on this one; close it first")
 
     def _check_basis(self) -> None:
-        """Refuse a commit to where statements that lie between have been at work too."""
+        """Reject a commit past open statements that this one depends on."""
         statements = self._state.statements
         start = 0 if self._outer is None else statements.index(self._outer) + 1
         if any(self._depends_on(older) for older in statements[start : statements.index(self)]):
@@ -297,7 +297,7 @@ class Statement:
         return not self.touched.isdisjoint(other.touched) or (self._writes and other._writes)
 
     def _younger(self) -> list[Statement]:
-        """List the open statements opened after this one, provided that this one may be used at all."""
+        """List the open statements opened after this one; raises if this one may not be used."""
         self._check_open()
         statements = self._state.statements
         younger = statements[statements.index(self) + 1 :]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Tally(Column):
-    """A number per domain, indexed by the codes of its topology; rows without the label are in no domain.
+    """A number per domain, indexed by the codes of its topology; rows without the label have no domain.
 
     `total` is their sum. `values` is as long as the topology has room for codes, and 0 at code 0.
     """
@@ -34,7 +34,7 @@ class Tally(Column):
 
 
 class Tallied(Protocol):
-    """Whoever keeps a tally on a topology, from a number that it has per row."""
+    """An owner of a tally on a topology, derived from its numbers per row."""
 
     def on_row(self, row: int) -> int:
         """Return the number of a row."""
@@ -46,7 +46,7 @@ class Tallied(Protocol):
 
 
 class LabelKeys(dict[str, int]):
-    """On how many nodes each label is, by key; `version` counts the keys that came and went."""
+    """The number of nodes with each label, by key; `version` counts the keys added and removed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,10 +65,10 @@ class LabelKeys(dict[str, int]):
 
 
 class Topology(CodeColumn[str | None]):
-    """A label's values per row, interned: equal codes are one domain, 0 is for rows without the label.
+    """A label's values per row, interned: equal codes are one domain, 0 means without the label.
 
-    As long as no node has the label its column is that of all such topologies, since whoever states terms or spread
-    constraints may name any number of them.
+    While no node has the label its column is shared with all such topologies, since terms and spread constraints may
+    name any number of them.
     """
 
     __slots__ = ("__weakref__", "_domains", "_nowhere", "key", "room", "sizes", "tallied")
@@ -78,12 +78,12 @@ class Topology(CodeColumn[str | None]):
         self._nowhere: Column | None = nowhere
         self._share(nowhere)
         self.key: str = key
-        #: How many codes there is room for in the tallies.
+        #: The number of codes that tallies have room for.
         self.room: int = 64
-        #: How many nodes are in each domain.
+        #: The number of nodes in each domain.
         self.sizes: Tally = Tally(self.room)
         self._domains: NDArray[np.int64] | None = None
-        #: Whose tallies are kept current, for as long as they live.
+        #: The owners of tallies to keep current, as long as they live.
         self.tallied: WeakSet[Tallied] = WeakSet()
 
     @property
@@ -109,7 +109,7 @@ class Topology(CodeColumn[str | None]):
         return code
 
     def put(self, row: int, value: str | None) -> None:
-        """Set a row's value, None to take it out; what is tallied on the row moves along."""
+        """Set a row's value, None to remove it; tallies are updated."""
         old, new = self.cells[row], self.code(value)
         if old == new:
             return

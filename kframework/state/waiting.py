@@ -1,4 +1,4 @@
-"""Pods between assume and bound: what they wait for, the one verdict that ends the wait, and who calls them back."""
+"""Pods that are reserved on a node but not yet bound, and the Permit verdicts they wait for."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class WaitingPod(Protocol):
 
     @property
     def pending_plugins(self) -> Sequence[str]:
-        """The plugins that have not allowed it yet, in configured order."""
+        """The plugins that have not allowed the pod yet, in configured order."""
         ...
 
     def allow(self, plugin: str) -> bool:
-        """Withdraw this plugin's wait: the pod goes on when no plugin waits any more; False: already decided."""
+        """End this plugin's wait: the pod continues when no plugin waits any more; False: already decided."""
         ...
 
     def reject(self, plugin: str, message: str) -> bool:
@@ -39,12 +39,12 @@ class WaitingPod(Protocol):
 
 
 class ReservedPod(WaitingPod):
-    """A pod that has its place on a node but is not bound yet.
+    """A pod that is reserved on a node but not bound yet.
 
     While Permit plugins wait, `pending` maps each to its deadline (seconds since 1970). The first verdict wins: None
-    as long as there is none, `Status(SUCCESS)` when the last plugin has allowed the pod, a rejection, or an error.
+    while undecided, `Status(SUCCESS)` when the last plugin has allowed the pod, a rejection, or an error.
 
-    A preemptor may call the pod back while it waits, and again while it is in PreBind; later it is too late.
+    A preemptor may preempt the pod while it waits, and again while it is in PreBind; later it is too late.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class ReservedPod(WaitingPod):
         self.verdict: Status | None = None if pending else _ALLOWED
         #: Called with the plugin that has allowed the pod while others wait on, or with "" and the verdict.
         self.listen: Callable[[str, Status | None], None] = lambda plugin, verdict: None
-        #: The hook that its binding is in, and since when each plugin is asked.
+        #: The hook that its binding is in, and when each plugin's call began.
         self._hook: str = ""
         self._asked: dict[str, float] = {}
         self._notify: Callable[[], None] | None = None
@@ -73,7 +73,7 @@ class ReservedPod(WaitingPod):
 
     @property
     def deadline(self) -> float | None:
-        """When the first of the plugins gives up, in seconds since 1970; None when nothing is waited for."""
+        """The first timeout of a waiting plugin, in seconds since 1970; None if none waits."""
         return min(self.pending.values()) if self.verdict is None else None
 
     def allow(self, plugin: str) -> bool:
@@ -89,7 +89,7 @@ class ReservedPod(WaitingPod):
         return self.decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str) -> bool:
-        """Send the pod to back off, because this plugin found that a more important pod takes its place.
+        """Requeue the pod with backoff because this plugin preempted it for a more important pod.
 
         False: it neither waits nor is in PreBind.
         """
@@ -101,7 +101,7 @@ class ReservedPod(WaitingPod):
         return True
 
     def enter(self, hook: str, plugin: str, now: float) -> None:
-        """Note that this hook of a plugin is asked from now on; several plugins at once are in the same one."""
+        """Record that this hook of a plugin is called from now on; concurrent plugins are in the same hook."""
         self._hook = hook
         self._asked[plugin] = now
 
@@ -111,40 +111,40 @@ class ReservedPod(WaitingPod):
 
     @property
     def asked(self) -> tuple[str, Mapping[str, float]]:
-        """The hook that its binding waits for, and since when each plugin (seconds since 1970); none between two."""
+        """The hook that its binding waits for, and the start of each plugin's call (seconds since 1970), if any."""
         if self.verdict is None:
             return "permit", dict.fromkeys(self.pending, self.since)
         return self._hook, self._asked
 
     def whereabouts(self, now: float) -> str:
-        """Say what its binding waits for and how long already, as `in Quota.pre_bind for 40 s`; "" if for nothing."""
+        """Return what its binding waits for and for how long, as `in Quota.pre_bind for 40 s`; "" if for nothing."""
         hook, asked = self.asked
         verb = "waiting on" if self.verdict is None else "in"
         return ", ".join(f"{verb} {plugin}.{hook} for {now - since:.0f} s" for plugin, since in asked.items())
 
     def start_pre_bind(self, cancel: Callable[[], None]) -> None:
-        """Let `preempt` cancel what is done for the pod from now on."""
+        """Allow `preempt` to cancel the binding from now on."""
         self._cancel = cancel
 
     def end_pre_bind(self) -> Status | None:
-        """Let nobody cancel anything any more; return the error that the pod ends with if somebody has."""
+        """End the period in which the binding can be cancelled; return the error if it was."""
         self._cancel = None
         return self._preempted
 
     @property
     def returning(self) -> bool:
-        """Whether the pod is on its way back to the queue already."""
+        """Whether the pod is about to be requeued."""
         decided_against = self.verdict is not None and self.verdict.code != Code.SUCCESS
         return decided_against or self._preempted is not None
 
     def on_verdict(self, notify: Callable[[], None]) -> None:
-        """Call back once when there is a verdict: at once if there is one already."""
+        """Call back once when there is a verdict: immediately if there is one already."""
         self._notify = notify
         if self.verdict is not None:
             notify()
 
     def decide(self, verdict: Status) -> bool:
-        """Give the verdict; False: there is one already."""
+        """Set the verdict; False: there is one already."""
         if self.verdict is not None:
             return False
         self.verdict = verdict
@@ -159,7 +159,7 @@ class ReservedPod(WaitingPod):
 
 
 class WaitingPods:
-    """The pods that are reserved and not yet bound, by uid, oldest first."""
+    """The reserved pods that are not yet bound, by uid, oldest first."""
 
     def __init__(self) -> None:
         self._pods: dict[str, ReservedPod] = {}
@@ -172,7 +172,7 @@ class WaitingPods:
             self._waiting[reserved.pod.uid] = reserved
 
     def remove(self, uid: str) -> None:
-        """Let a pod go, if it is here."""
+        """Remove a pod, if present."""
         self._pods.pop(uid, None)
         self._waiting.pop(uid, None)
 
@@ -184,13 +184,13 @@ class WaitingPods:
         return iter(self._pods.values())
 
     def undecided(self) -> Iterator[ReservedPod]:
-        """List the pods whose Permit plugins still wait."""
+        """Yield the pods whose Permit plugins still wait."""
         return (reserved for reserved in list(self._waiting.values()) if reserved.verdict is None)
 
     @property
     def deadline(self) -> float | None:
         """The earliest moment at which a wait runs out, in seconds since 1970."""
-        if not self._waiting:  # asked before every cycle
+        if not self._waiting:  # called before every cycle
             return None
         return min((reserved.deadline for reserved in self.undecided() if reserved.deadline is not None), default=None)
 

@@ -50,13 +50,13 @@ def command(
 
 _KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
-#: Modules, beside those of Python, that the package imports or is tested and checked with.
+#: Modules, besides Python's, that the package imports or is tested and checked with.
 _MODULES = {"kframework", "mypy", "numpy", "pydantic", "pytest", "ruff", "tests"}
 
 
 @dataclass(frozen=True)
 class Example:
-    """A plugin to begin with: the folder of its templates, what it does, and its dependency on NumPy if it has any."""
+    """An example plugin: the folder of its templates, its description, and its dependency on NumPy if any."""
 
     folder: str
     summary: str
@@ -73,7 +73,7 @@ ALL_POINTS = Example(
 
 @dataclass(frozen=True)
 class Names:
-    """What a plugin is called: its distribution `few-pods`, the module `few_pods`, the class `FewPods`."""
+    """The names of a plugin: its distribution `few-pods`, the module `few_pods`, the class `FewPods`."""
 
     distribution: str
 
@@ -89,7 +89,7 @@ class Names:
 
 
 def names_of(distribution: str) -> Names:
-    """Return the names that follow from the distribution's; ValueError says why it will not do, and what would."""
+    """Return the names derived from the distribution's; ValueError explains an invalid one and suggests a valid one."""
     from kframework.config.default_plugins import IN_TREE_PLUGINS
 
     if not _KEBAB.fullmatch(distribution):

@@ -1,4 +1,4 @@
-"""The search of a caller that chooses for itself: it asks about every node, and leaves to the caller what to score."""
+"""A search that filters every node and leaves the choice of nodes to score to the caller."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _NOWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 class AllNodesSearch(Search):
-    """Asks the Filter plugins about all nodes, and scores those that the caller picks from them.
+    """A search that runs the Filter plugins on all nodes and scores those that the caller picks.
 
-    It draws nothing and does not move the rotation. What it says holds until a node or a pod changes.
+    It draws no random number and does not move the rotation. Its results are valid until a node or a pod changes.
     """
 
-    #: What stands against the pod as a whole, whatever the nodes are like; None if nothing does.
+    #: The rejection of the pod as a whole, regardless of nodes; None if PreFilter accepts it.
     rejected: Status | None = None
-    #: What stands against nodes that PreFilter leaves out.
+    #: The rejection of nodes that PreFilter excludes.
     excluded: Status | None = None
 
     def remembered(self) -> bool:
-        """Return whether the plan's cache says all there is to say: nobody is to be asked afresh, no node is left out.
+        """Return whether the plan's cache has the full answer: no plugin to call again, no node excluded.
 
-        So it is for most pods: plugins that do not sign a pod mostly skip it.
+        This holds for most pods, because plugins that do not sign a pod mostly skip it.
         """
         result = self.pre_filter()
         if result.status is not None or result.nodes is not None or self.plan.fresh_columnar or self.plan.fresh_scalar:
@@ -38,7 +38,7 @@ class AllNodesSearch(Search):
         return not isinstance(skipped, Status) and all(step.name in skipped for step in self.plan.fresh_scores)
 
     def look(self) -> None:
-        """Ask about all nodes: `by_row` then holds what stands against the node of each row, PASS if nothing does."""
+        """Filter all nodes: `by_row` then holds the rejection of each row, PASS if there is none."""
         result = self.pre_filter()
         self.rejected, self.excluded = result.status, result.excluded
         self.by_row: Scores = np.full(self.nodes.capacity, UNREACHED)
@@ -52,13 +52,13 @@ class AllNodesSearch(Search):
         self.by_row[filtered.node_order] = filtered.rejections
 
     def words(self, rejection: int) -> Status:
-        """Put a rejection of `by_row` into words."""
+        """Return the Status of a rejection in `by_row`."""
         if rejection == UNREACHED:
             return self.rejected or self.excluded or _NOWHERE
         return self.status(rejection)
 
     def ask(self, row: int) -> Status | None:
-        """Ask about the node of one row alone, as it stands now; needs no `look`."""
+        """Filter the node of one row in its current state; does not need `look`."""
         result = self.pre_filter()
         if result.status is not None:
             return result.status
@@ -68,7 +68,7 @@ class AllNodesSearch(Search):
         return first_rejection(self.filters, self.state, self.pod, node)
 
     def score(self, rows: NDArray[np.int64]) -> Scores | Status:
-        """Return the totals of these rows among themselves, or what went wrong."""
+        """Return the totals of these rows relative to each other, or the error."""
         self.keep_feasible(self.nodes.places[rows])
         if not self.profile.scores or not len(rows):
             return np.zeros(len(rows), dtype=np.int64)

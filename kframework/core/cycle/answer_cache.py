@@ -38,8 +38,8 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import MAX_SCORE, Scores
 from kframework.values.status import Status
 
-#: Up to this many rows the scalar form is asked, above it the columnar one. With the default profile ten changed rows
-#: cost 0.40 ms one by one and 0.32 as columns, so the turning point lies at about eight.
+#: Up to this many rows the scalar form runs, above it the columnar one. With the default profile ten changed rows
+#: cost 0.40 ms one by one and 0.32 ms as columns, so the break-even is at about eight.
 FEW = 8
 
 
@@ -55,11 +55,11 @@ def ask_filter_rows(
     rejections: Scores,
     table: StatusTable,
 ) -> None:
-    """Ask one Filter plugin about these rows and keep the smaller rejection of each.
+    """Run one Filter plugin on these rows and keep the smaller rejection of each.
 
-    `rejections` is aligned to `rows` and changed in place. The columnar form is asked where it is the cheaper one; the
-    scalar form only about rows to which no earlier plugin objects, as the answer could not matter elsewhere. A columnar
-    form that raises is asked again row by row, so that the fault is that of a node.
+    `rejections` is aligned to `rows` and changed in place. The columnar form is used if it is cheaper; the scalar form
+    runs only on rows that no earlier plugin rejects, as its answer could not matter elsewhere. If a columnar form
+    raises, the scalar form runs row by row, so that the fault belongs to a node.
     """
     if len(rows) and step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
@@ -82,9 +82,9 @@ def ask_filter_rows(
 def ask_score_rows(
     step: ScoreStep, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: NDArray[np.int64]
 ) -> tuple[Scores, dict[int, Status]]:
-    """Ask one Score plugin about these rows; return its raw scores, aligned, and the faults by row.
+    """Run one Score plugin on these rows; return its raw scores, aligned, and the faults by row.
 
-    A columnar form that raises is asked again row by row, as in `ask_filter_rows`.
+    If a columnar form raises, the scalar form runs row by row, as in `ask_filter_rows`.
     """
     faults: dict[int, Status] = {}
     if len(rows) and step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
@@ -94,11 +94,11 @@ def ask_score_rows(
             step.fault(step.name, "score_nodes", error)
         else:
             if step.normalize is None:
-                # Without a sign the negative ones are the largest.
+                # Read as unsigned, negative scores are the largest.
                 for place in (raw.view(np.uint64) > MAX_SCORE).nonzero()[0].tolist():
                     faults[int(rows[place])] = step.bad(int(raw[place]))
             return raw, faults
-    # Written out: what a call between would cost is a sixth of a simple plugin (1.06 us a row through `ask`, 0.88 so).
+    # Inlined: another call would cost a sixth of a simple plugin (1.06 us per row through `ask`, 0.88 us inlined).
     call, low, high, by_row = step.call, step.lowest, step.highest, nodes.by_row
     scores: list[int] = []
     for row in rows.tolist():
@@ -116,13 +116,13 @@ def ask_score_rows(
 
 
 class AnswerColumns:
-    """The answers of some plugins for one signature, about every node; of no use once the set of nodes has changed.
+    """Cached answers of some plugins for one signature on every node; invalid once the set of nodes changes.
 
     `rejections`, `totals` (weighted sums of the scores that need no normalising) and `raw` (scores to be normalised, by
-    plugin) are columns in the order of the nodes, so that a search goes along them without a copy: all nodes of 50,000
-    in 160 us instead of 280. A node's total and raw scores mean something only where its rejection is PASS. `passing`
-    says where it is, for all but `rejected` nodes. `uniform` has the raw scores, by plugin, that are the same on all
-    nodes, None for those that are not. `faults` holds what a Score plugin did wrong, by row.
+    plugin) are columns in node order, so a search reads them without a copy: all of 50,000 nodes in 160 us instead of
+    280. A node's total and raw scores are valid only if its rejection is PASS. `passing` is true where it is, for all
+    but `rejected` nodes. `uniform` has, by plugin, the raw score that all nodes share, None if they differ. `faults`
+    holds the faults of Score plugins, by row.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class AnswerColumns:
     ) -> None:
         self._nodes = nodes
         self._log = log.reader()
-        #: Counts how often all rows were asked again; and how often the layer below had been, when last looked at.
+        #: How often all rows were recomputed; and that count of the layer below at the last update.
         self._rebuilt = self._rebuilt_below = 0
         self.filters = filters
         self.scores = scores
@@ -157,19 +157,19 @@ class AnswerColumns:
 
     @property
     def has_faults(self) -> bool:
-        """Whether some plugin's Filter failed on some row."""
+        """Whether some Filter plugin failed on some row."""
         return self.table.faults > 0 or (self.below is not None and self.below.has_faults)
 
     def catch_up(self, profile: Profile, state: CycleState, pod: PendingPod) -> None:
-        """Ask again about the rows that changed since the last time; about all of them the first time.
+        """Recompute the rows that changed since the last call; all rows the first time.
 
-        The profile is the layer's, or its twin whose plugins are timed.
+        The profile is the layer's, or its instrumented copy whose plugins are timed.
         """
         below = self.below
         if below is not None:
             below.catch_up(profile, state, pod)
             if below._rebuilt != self._rebuilt_below:
-                # Its rejections refer to other Statuses now, and its rejections are part of ours.
+                # Its rejections, which ours include, refer to other Statuses now.
                 self._rebuilt_below = below._rebuilt
                 self._log.restart()
         rows = self._log.changed()
@@ -200,7 +200,7 @@ class AnswerColumns:
         for step in profile.own(self.filters):
             if step.order > reach:
                 break
-            # `ask`, written out here and below for the same reason as in `ask_score_rows`.
+            # `ask`, inlined here and below for the same reason as in `ask_score_rows`.
             try:
                 answer = step.call(state, pod, node)
                 status = None if answer is None else step.checked(answer)
@@ -271,7 +271,7 @@ class AnswerColumns:
         return self.below.raw_of(plugin)
 
     def uniform_raw_score(self, plugin: str) -> int | None:
-        """Return the raw score of a plugin that normalises where it is the same on all nodes, else None."""
+        """Return the raw score of a normalising plugin if it is the same on all nodes, else None."""
         if plugin in self.uniform:
             return self.uniform[plugin]
         assert self.below is not None
@@ -284,11 +284,11 @@ class AnswerColumns:
 
     @property
     def faulty_scores(self) -> bool:
-        """Whether some plugin's Score failed on some row."""
+        """Whether some Score plugin failed on some row."""
         return bool(self.faults) or (self.below is not None and bool(self.below.faults))
 
     def score_fault(self, rows: Iterable[int]) -> Status | None:
-        """Return what a Score plugin did wrong on the first of these rows where one did."""
+        """Return the first fault of a Score plugin on these rows."""
         for row in rows:
             found = (self.below.faults.get(row) if self.below is not None else None) or self.faults.get(row)
             if found is not None:
@@ -297,9 +297,9 @@ class AnswerColumns:
 
 
 class ChangedRows:
-    """Tells on which rows the node, its pods or the pods nominated to it have changed, from one pod to the next.
+    """A log of the rows whose node, pods or nominated pods changed between two pods.
 
-    To the node that it is nominated to itself a pod is no other pod, so that row is another one to it.
+    A pod's own nomination does not count against it, so the row it is nominated to always counts as changed.
     """
 
     def __init__(self, cluster: ClusterState) -> None:
@@ -310,7 +310,7 @@ class ChangedRows:
         self._own = ""
 
     def since_last(self, pod: PodInfo) -> list[int] | None:
-        """Return the rows, some of them twice; None where any may have changed, as at first."""
+        """Return the changed rows, possibly with duplicates; None if any may have changed, as at first."""
         rows, names = self._pods.changed(), self._nominations.changed()
         before, self._own = self._own, self._nominator.node_of(pod.uid)
         if rows is None or names is None:
@@ -320,20 +320,20 @@ class ChangedRows:
 
 
 class NominatedRejections:
-    """What stands against each node beside the pods nominated to it, for the pods of one signature.
+    """Cached filter results for one pod signature, assuming nominated pods already run on their nodes.
 
-    Bring it up to date before it is asked. It takes 8 bytes a row once there are nominated pods.
+    Call `catch_up` before reading. It takes 8 bytes per row once there are nominated pods.
     """
 
     def __init__(self) -> None:
         self.table: StatusTable = StatusTable(NOMINATED)
         self._changed: ChangedRows | None = None
         self._rejections: Column = Column(0)
-        #: Those that are as important as the pod count, so a pod of another priority finds other answers.
+        #: Nominated pods of equal or higher priority count, so the answers depend on the pod's priority.
         self._priority = 0
 
     def catch_up(self, cluster: ClusterState, pod: PendingPod) -> None:
-        """Forget what has changed since the last pod."""
+        """Drop the answers that changed since the last pod."""
         nodes = cluster.nodes
         if self._changed is None:
             self._changed, self._rejections = ChangedRows(cluster), Column(nodes.capacity)
@@ -348,7 +348,7 @@ class NominatedRejections:
             self._rejections.cells[row] = UNREACHED
 
     def rejections(self, question: FilterTarget, state: CycleState, rows: NDArray[np.int64]) -> Scores:
-        """Return what stands against these rows, asking about those of which it is not known."""
+        """Return the rejections of these rows, computing the missing ones."""
         found = self._rejections.values[rows]
         for place in np.flatnonzero(found == UNREACHED).tolist():
             row = int(rows[place])

@@ -1,4 +1,4 @@
-"""One scheduling cycle of one pod, from what the search found to its Decision: assume, reserve, permit, or fail."""
+"""One scheduling cycle of one pod, from the search's outcome to the Decision: assume, reserve, permit, or fail."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from kframework.values.status import Code, Status
 
 _log = logging.getLogger(__name__)
 
-# Looked up once: an enumeration takes longer to find a member than a phase's time to be taken.
+# Looked up once: finding an enum member takes longer than timing a phase.
 _SCHEDULED, _SUCCESS, _WAIT = Result.SCHEDULED, Status(Code.SUCCESS), Status(Code.WAIT)
 _NO_CANDIDATE = "preemption: no candidate node for preemption"
 
-#: What an attempt comes to.
+#: The result of an attempt.
 AttemptResult = tuple[Decision, Reservation | Failure]
 
 
 class Attempt(msgspec.Struct, dict=True, eq=False):
-    """One scheduling cycle of one pod: what the search found takes it to its Decision."""
+    """One scheduling cycle of one pod, from the outcome of its search to its Decision."""
 
     cluster: ClusterState
     profile: Profile
@@ -59,7 +59,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         self.nodes: int = len(self.cluster.nodes)
 
     def failed(self, error: ScheduleError) -> AttemptResult:
-        """Fail by what went wrong in the search."""
+        """Conclude the attempt with the error of the search."""
         return self._failed(Failure(error.status), error)
 
     def fail_in_plugin(self, error: PluginError) -> AttemptResult:
@@ -72,7 +72,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
     # -- a node was found ------------------------------------------------------------------------------------------
 
     def assume(self, result: ScheduleResult) -> AttemptResult | None:
-        """Assume the pod on its node; return how the attempt failed if that cannot be."""
+        """Assume the pod on its node; return the failed attempt's result if that is impossible."""
         try:
             self.cluster.assume(self.pod, result.node)
         except AssumeError as error:
@@ -103,7 +103,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         return self.decision(result), Reservation(self.profile, self.queued, search.state, reserved, self.trace)
 
     def _undone(self, search: Search, result: ScheduleResult, status: Status) -> AttemptResult:
-        """Take back what Reserve or Permit refused."""
+        """Undo the reservation that Reserve or Permit rejected."""
         run_unreserve(self.asked, search.state, self.pod, result.node)
         self.trace.end_phase("unreserve")
         self.cluster.forget(self.pod.uid)
@@ -133,7 +133,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         return self._failed(replace(failure, status=Status(Code.UNSCHEDULABLE, (text,))), unfit)
 
     def _post_filter(self, search: Search, unfit: FitError) -> Suspendable[PostFilterAnswer]:
-        """Look for a way out that the extenders agree to; where they do not, the plugins behind are asked."""
+        """Run PostFilter until extenders accept a result; if they reject one, run the remaining plugins."""
         plugins = PostFilterRound(self.asked)
         while True:
             answer = plugins.run(search.state, self.pod, unfit.diagnosis)
@@ -143,7 +143,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
                 return answer
             narrowed = yield from self._ask_extenders(search.extenders, answer.status, answer.result)
             self.trace.end_phase("extender_preempt", narrowed.status)
-            # Only a success has kept the plugins behind from being asked.
+            # The remaining plugins have not run only if this one succeeded.
             if answer.status.code != Code.SUCCESS or narrowed.status.code != Code.UNSCHEDULABLE:
                 return narrowed
             plugins.reject_result(narrowed.status)
@@ -151,7 +151,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
     def _ask_extenders(
         self, extenders: ExtenderClient, status: Status, found: Preempt
     ) -> Suspendable[PostFilterAnswer]:
-        """Let the extenders take away candidates."""
+        """Let the extenders remove preemption candidates."""
         try:
             left = extenders.preempt(self.pod, found.candidates, self.cluster.nodes)
             candidates = yield from wait_for(left)
@@ -162,7 +162,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         return PostFilterAnswer(status, replace(found, candidates=tuple(candidates)))
 
     def choose_preemption(self, answer: PostFilterAnswer) -> Failure:
-        """Return what PostFilter found as a failure with its Status."""
+        """Convert the result of PostFilter into a failure with its Status."""
         status, result = answer.status, answer.result
         if isinstance(result, Nominate):
             return Failure(status, result.node)
@@ -176,7 +176,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             return Failure(self.asked.faulty(status.plugin, "post_filter", error), None)
         alive = tuple(victim for victim in chosen.victims if not victim.terminating)
         eviction: Eviction | None = None
-        if alive:  # where all are going already, there is nothing to do but to wait
+        if alive:  # if all are terminating already, just wait
             outranked = tuple(self.cluster.nominator.outranked(self.pod, chosen.node))
             eviction = Eviction(
                 self.trace.attempt, self.profile.name, status.plugin, self.pod, chosen.node, alive, outranked
@@ -189,7 +189,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         return self.decision(outcome, failure), failure
 
     def decision(self, outcome: Outcome, failure: Failure | None = None) -> Decision:
-        """Return the Decision: what was found, and that the pod goes there, or by its failure why it goes nowhere."""
+        """Return the Decision for the outcome: the pod's node, or the failure's reasons."""
         queued, pod, trace = self.queued, self.pod, self.trace
         found = outcome if isinstance(outcome, ScheduleResult) else _NOTHING
         unfit = outcome if isinstance(outcome, FitError) else None
@@ -231,7 +231,7 @@ _NO_REASONS: dict[str, int] = {}
 
 
 def roll_back_leaked_statements(cluster: ClusterState, profile: Profile) -> None:
-    """Undo what-ifs that a plugin left open, because it raised for instance: nobody else may see them."""
+    """Roll back what-if statements that a plugin left open, for example by raising."""
     while cluster.statements:
         statement = cluster.statements[-1]
         _log.error("a plugin of profile %r left a statement open; it is undone", profile.name)

@@ -1,7 +1,7 @@
-"""The cycle that asks everything afresh: slow, obvious, node by node, and right by inspection.
+"""A scheduling cycle without caches: slow, node by node, and correct by inspection.
 
-It is the oracle of the fast one: the tests compare the two, and under `KFRAMEWORK_VERIFY=1` every search is checked
-against it as it happens. It uses no remembered answer, no columnar form, no draw, and changes nothing.
+It is the oracle for the fast cycle: the tests compare the two, and with `KFRAMEWORK_VERIFY=1` every search is checked
+against it. It uses no cached answer, no columnar form and no random draw, and changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kframework.verbosity import V10
 
 
 class VerificationError(KFrameworkError):
-    """Raised when a remembered answer is not the one that asking afresh gives."""
+    """Raised when a cached answer differs from a fresh one."""
 
     def __init__(self, search: Search, what: str, remembered: object, afresh: object) -> None:
         self.pod: str = search.pod.key
@@ -38,7 +38,7 @@ class VerificationError(KFrameworkError):
 
 
 class Oracle:
-    """One pod's cycle, asked afresh."""
+    """One pod's cycle, computed without caches."""
 
     def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
         self.cluster = cluster
@@ -57,7 +57,7 @@ class Oracle:
         return rows[start:] + rows[:start]
 
     def rejection(self, row: int) -> Status | None:
-        """Return the first rejection to a node, in two passes where pods are nominated to it."""
+        """Return the first rejection of a node, in two passes if pods are nominated to it."""
         node = self.nodes[row]
         nominated = dict(self.cluster.nominator.nominated_pods(self.pod)).get(node.name, [])
         if nominated:
@@ -77,7 +77,7 @@ class Oracle:
         return [step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped]
 
     def totals(self, candidates: list[int]) -> dict[int, int] | Status:
-        """Return the weighted score of each candidate, or what went wrong."""
+        """Return the weighted score of each candidate, or the error."""
         weighted = self.weighted(candidates)
         if isinstance(weighted, Status):
             return weighted
@@ -88,7 +88,7 @@ class Oracle:
         return totals
 
     def weighted(self, candidates: list[int]) -> dict[str, list[int]] | Status:
-        """Return what each Score plugin adds to the totals of the candidates, or what went wrong."""
+        """Return the weighted score of each candidate by Score plugin, or the error."""
         profile, rows = self.profile, np.array(candidates, dtype=np.int64)
         skipped = run_pre_score(profile.pre_score, self.state, self.pod, self.nodes, rows)
         if isinstance(skipped, Status):
@@ -117,9 +117,9 @@ class Oracle:
 
 
 def verify(search: Search, outcome: Outcome) -> None:
-    """Compare a search with the cycle that asks afresh; VerificationError where they differ.
+    """Compare a search with the uncached cycle; raises VerificationError if they differ.
 
-    Compared are rejections, candidates and the set of the best nodes, never the drawn one.
+    It compares rejections, candidates and the set of best nodes, but not the drawn node.
     """
     filtered = search.filtered
     if isinstance(outcome, ScheduleError) or not len(filtered.node_order):
@@ -128,7 +128,7 @@ def verify(search: Search, outcome: Outcome) -> None:
     rows = oracle.rows(search.start_index)
     _same(search, "rows looked at", filtered.node_order.tolist(), rows[: len(filtered.node_order)])
     statuses = {row: oracle.rejection(row) for row in rows[: filtered.evaluated]}
-    # Where some node passes, plugins asked along the rotation are not asked what others reject: nobody needs the words.
+    # If some node passes, scalar plugins skip nodes that others reject, so their reasons are not compared.
     in_words = isinstance(outcome, FitError) or not search.plan.fresh_scalar
     for row, rejection in zip(rows[: filtered.evaluated], filtered.rejections.tolist(), strict=False):
         remembered = None if rejection == PASS else search.status(rejection)
@@ -152,9 +152,9 @@ _log = logging.getLogger(__name__)
 
 
 def log_scores(search: Search) -> None:
-    """Log the weighted scores of the nodes among which a search has just chosen, if it had a choice.
+    """Log the weighted scores of the nodes that a search chose from, if it had a choice.
 
-    Most of a total is remembered in one piece, so the plugins are asked again; what they draw meanwhile is taken back.
+    Totals are mostly cached as sums, so the plugins run again; their random generators are restored afterwards.
     """
     if not len(search.totals):
         return
@@ -169,7 +169,7 @@ def log_scores(search: Search) -> None:
 
 
 def _weighted(search: Search) -> dict[str, list[int]]:
-    """Ask again; a plugin that fails only now has its failure logged, and the attempt goes on as it would have."""
+    """Compute the scores again; a plugin that fails only now is logged and does not affect the attempt."""
     drawn = [(plugin.handle.random, plugin.handle.random.getstate()) for plugin in search.profile.placement]
     try:
         weighted = Oracle(search.cluster, search.profile.original, search.pod).weighted(search.feasible.tolist())

@@ -1,4 +1,4 @@
-"""What is known in advance about the pods of one signature, and the plans of a profile, remembered within a budget."""
+"""Cached plans for pods of one signature: plugin answers known before a node is examined, within a memory budget."""
 
 from __future__ import annotations
 
@@ -22,25 +22,24 @@ from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.status import Code, Status
 
-#: The lower layers of one profile, by what their answers depend on; each is kept by the plans that stand on it.
+#: The lower layers of one profile, by what their answers depend on; each lives as long as a plan uses it.
 SharedColumns = WeakValueDictionary[tuple[Hashable, ...], AnswerColumns]
 
-#: What a plan takes without columns, in bytes (8,066 measured with the default profile).
+#: The size of a plan without columns, in bytes (8,066 measured with the default profile).
 _PER_PLAN = 8 << 10
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
-    """What a profile knows in advance about the pods of one signature.
+    """The answers of a profile that are known in advance for pods of one signature.
 
-    `signed` are the plugins that sign the pod. `cache` holds their remembered answers; None where there are none.
-    `state` is what they stored; an attempt's own state stands on it, on `before` that of a plugin that does not sign,
-    if that plugin ends PreFilter. `pre_filter_result` is the whole of PreFilter where every plugin signs, else None:
-    `pre_filters` are asked in every cycle, and those among them that sign say again what they said. `filters` and
-    `scores` are all that have something to say, in order: what a few rows are asked by. Of those whose answers `cache`
-    does not hold `fresh_columnar` are asked about every row, `fresh_scalar` only along the rotation; `fresh_scores`
-    about the feasible ones, like those in `normalizing`, whose raw scores are remembered. `pre_score_fault` ends the
-    attempt once scoring is reached and `fresh_pre_scores`, which come before it, were asked. `beside_nominated` holds
-    what is remembered of nodes with nominated pods, where `remembers_filters`.
+    `signed` are the plugins that sign the pod. `cache` holds their cached answers, None if there are none. `state` is
+    what they stored; an attempt's own state is layered on it, or on `before` of a plugin that does not sign if that
+    plugin ends PreFilter. `pre_filter_result` is the whole PreFilter result if every plugin signs, else None: then
+    `pre_filters` run in every cycle, and the signing ones repeat their cached answer. `filters` and `scores` are all
+    plugins that do not skip the pod, in order, used for single rows. Of those not in `cache`, `fresh_columnar` run on
+    every row, `fresh_scalar` only along the rotation, `fresh_scores` on the feasible rows, like those in `normalizing`,
+    whose raw scores are cached. `pre_score_fault` ends the attempt after `fresh_pre_scores`, which come before it, have
+    run. `beside_nominated` caches filter results of nodes with nominated pods, if `remembers_filters`.
     """
 
     profile: Profile
@@ -63,12 +62,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def remembers_filters(self) -> bool:
-        """Whether no Filter plugin need be asked again what it said about a pod of the same signature."""
+        """Whether the answers of all Filter plugins can be reused for pods of the same signature."""
         return all(step.name in self.signed for step in self.filters)
 
     @cached_property
     def is_remembered(self) -> bool:
-        """Whether its columns hold all that plugins say of nodes, and none is to be asked in each cycle."""
+        """Whether the columns hold all answers about nodes, so that no plugin runs in each cycle."""
         result, profile = self.pre_filter_result, self.profile
         return (
             self.cache is not None
@@ -84,7 +83,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def binds_directly(self) -> bool:
-        """Whether nothing is to be done for a pod that has its node but to bind it through the API."""
+        """Whether a pod with a node needs only to be bound through the API."""
         profile = self.profile
         steps = (*profile.reserve, *profile.unreserve, *profile.permit, *profile.pre_bind, *profile.post_bind)
         wrapped = any(profile.has_wrapper(point) for point in ("reserve", "unreserve", "permit"))
@@ -92,16 +91,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def evaluated(self) -> list[int]:
-        """How many nodes the last search looked at."""
+        """The number of nodes that the last search evaluated."""
         return [0]
 
     @cached_property
     def uniform_scores(self) -> dict[str, tuple[int, int, int]]:
-        """What each plugin last made of equal raw scores in normalising: (raw score, number of nodes, score)."""
+        """The last normalised score of equal raw scores, by plugin: (raw score, number of nodes, score)."""
         return {}
 
     def with_columns(self, nodes: NodeTable) -> Plan:
-        """Return the plan with columns for what plugins say that read pods; itself if none of them signs."""
+        """Return the plan with columns for plugins that read pods; itself if none of them signs."""
         filters = tuple(step for step in self.fresh_columnar if step.name in self.signed)
         scores = tuple(step for step in self.fresh_scores if step.name in self.signed)
         if not filters and not scores:
@@ -116,7 +115,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def uncached(self) -> Plan:
-        """The plan that asks all plugins about every row, and remembers nothing."""
+        """The plan that runs all plugins on every row and caches nothing."""
         return replace(self, cache=None, fresh_columnar=self.filters, fresh_scalar=(), fresh_scores=self.scores)
 
     @cached_property
@@ -124,7 +123,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return {}
 
     def without(self, skipped: frozenset[str]) -> Plan:
-        """Return the plan without the Filter plugins that have nothing to say about a pod."""
+        """Return the plan without the Filter plugins that skip a pod."""
         if skipped not in self._without:
             self._without[skipped] = replace(
                 self,
@@ -151,7 +150,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
 
 def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: NodeTable, lower: SharedColumns) -> Plan:
-    """Ask the plugins that sign the pod for all that they say before a node is looked at."""
+    """Collect all answers of the plugins that sign the pod and that need no node."""
     silent = frozenset(
         plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is NOTHING
     )
@@ -180,7 +179,7 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
                 step.call(state, pod, nodes)
             else:
                 before[step.name] = state.clone()
-    # A pod that is rejected as a whole is never scored, and its plugins need not have stored what scoring wants.
+    # A pod that is rejected as a whole is never scored, and its plugins may not have stored what scoring reads.
     rejected = any(isinstance(answer, Status) and not _skips(answer) for answer in pre_filter.values())
     pre_score = {
         step.name: step.call(state, pod, nodes, nodes.order)
@@ -192,7 +191,7 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
     unscored = silent | faults.keys() | {name for name, answer in pre_score.items() if _skips(answer)}
     filters = tuple(step for step in profile.filters if step.name not in skipping)
     scores = tuple(step for step in profile.scores if step.name not in unscored)
-    # What reads only the Node is shared by many plans and seldom changes, so it is remembered at once.
+    # Answers that read only the Node are shared by many plans and seldom change, so they are cached at once.
     node_filters = tuple(step for step in filters if step.name in signed and step.plugin.reads == "node")
     node_scores = tuple(step for step in scores if step.name in signed and step.plugin.reads == "node")
     others = [step for step in filters if step not in node_filters]
@@ -203,7 +202,7 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
         state=state,
         before=before,
         pre_filter_result=pre_filter_result,
-        # None is passed over that rejects the pod or narrows the nodes.
+        # Plugins that reject the pod or narrow the nodes are kept.
         pre_filters=tuple(
             step.saying(pre_filter[step.name]) if step.name in signed else step
             for step in profile.pre_filter
@@ -242,7 +241,7 @@ def _lower(
     values = (
         value for plugin, value in zip(profile.placement, signature.values, strict=True) if plugin.reads == "node"
     )
-    # Where other plugins reject the pod as a whole, some of these were not asked whether they have anything to say.
+    # If other plugins reject the pod as a whole, some of these did not get a chance to skip.
     key = (*values, *filters, *scores)
     layer = layers.get(key)
     if layer is None and (filters or scores):
@@ -251,7 +250,7 @@ def _lower(
 
 
 class _CacheEntry(msgspec.Struct):
-    """A plan as it was made, the same with columns of its own if it has any, and when it was last asked for."""
+    """A plan without its own columns, the same plan with them if it has any, and the time of its last use."""
 
     made: Plan
     columned: Plan | None = None
@@ -261,13 +260,13 @@ class _CacheEntry(msgspec.Struct):
 class PlanCache:
     """The plans of one profile, least recently used first, within a budget of bytes.
 
-    A plan has columns of its own where bringing them up to date costs less than asking about the rows that a search
-    looks at, `percentage` of all nodes (0 is adaptive): where no more than half as many pods came in between. (At 5,000
-    nodes that is 250: with 200 templates in turn a cycle takes as long with columns as without, with 1,000 twice as
-    long.) Their memory goes to another plan only if that was asked for later than the one that has them: where more
-    templates take turns than there is room for, some keep their columns.
+    A plan has its own columns if updating them costs less than computing the rows that a search evaluates, `percentage`
+    of all nodes (0 is adaptive): that is when at most half as many pods came in between. (At 5,000 nodes that is 250:
+    with 200 templates in turn a cycle takes as long with columns as without, with 1,000 twice as long.) Columns are
+    evicted only for a plan that was used later than their owner: if more templates take turns than there is room for,
+    some keep their columns.
 
-    All are forgotten when the set of nodes changes.
+    All plans are dropped when the set of nodes changes.
     """
 
     def __init__(self, profile: Profile, nodes: NodeTable, budget: int, percentage: int = 100) -> None:
@@ -276,10 +275,10 @@ class PlanCache:
         self._budget = budget
         self._percentage = percentage
         self._plans: OrderedDict[Signature, _CacheEntry] = OrderedDict()
-        #: The plans that have columns of their own, and what these take.
+        #: The plans that have their own columns, with the size of these in bytes.
         self._columned: OrderedDict[Signature, int] = OrderedDict()
         self._lower = SharedColumns()
-        #: How many plans stand on each of the lower layers.
+        #: The number of plans that use each lower layer.
         self._stand_on = Counter[AnswerColumns]()
         #: The memory of all plans and columns, in bytes; it may exceed the budget by the columns of one plan.
         self.nbytes: int = 0
@@ -328,7 +327,7 @@ class PlanCache:
         return run_filters == nodes or (known.asked > 0 and 2 * (self._pods - known.asked) <= run_filters)
 
     def _ensure_columns(self, signature: Signature, known: _CacheEntry) -> Plan:
-        """Return a plan with columns of its own, as far as there is room or somebody has to make room."""
+        """Return a plan with its own columns if there is room or older columns can be evicted."""
         if known.columned is not None:
             self._columned.move_to_end(signature)
             return known.columned

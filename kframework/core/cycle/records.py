@@ -1,8 +1,8 @@
-"""The only account of what happened: a Decision per attempt, a Binding per binding cycle, and their words.
+"""Records of scheduling attempts (`Decision`) and binding cycles (`Binding`).
 
-Events, conditions, metrics, traces and reports read these records; none has an idea of its own. Durations are
-nanoseconds of this machine's monotonic clock (they measure, they decide nothing); moments are seconds since 1970 on
-the scheduler's Clock.
+They are the single source for events, conditions, metrics, traces and reports. Durations are nanoseconds of this
+machine's monotonic clock (they are only reported, never used in decisions); times are seconds since 1970 on the
+scheduler's Clock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kframework.values.status import Code
 
 
 class Result(StrEnum):
-    """How an attempt ended, in kube-scheduler's words."""
+    """The outcome of an attempt, in kube-scheduler's terms."""
 
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"
@@ -29,15 +29,14 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt to schedule a pod, from pop to assume or failure.
 
     `attempt` numbers all attempts of the scheduler, `tries` those of this pod. `node` is empty unless a node was
-    assumed. `evaluated` nodes were looked at, `feasible` passed, `ties` shared the best `score`, `top` names the best.
-    `reasons` counts what stood against nodes; `message` is the whole text as the condition shows it. `nominated`: the
-    node nominated from now on, "" = taken back, None = as it was. `queued_at` is when the pod was queued for this
-    attempt, `initial_attempt_at` when it became ready for its first one, `woken_by` the event that called for this one,
-    by its label.
+    assumed. `evaluated` nodes were examined, `feasible` passed, `ties` shared the best `score`, `top` names the best.
+    `reasons` counts rejections by reason; `message` is the whole text as the condition shows it. `nominated`: the node
+    nominated from now on, "" = cleared, None = unchanged. `queued_at` is when the pod was queued for this attempt,
+    `initial_attempt_at` when it became ready for its first one, `woken_by` the label of the event that caused this one.
 
-    `draw`, of [0, 1), is the attempt's lot: whoever wants a share of the attempts takes those that drew less, so that
-    smaller samples are parts of the larger ones. `timings` follow each other without a gap, from `started` on.
-    `plugins` is empty unless the scheduler timed them in this attempt.
+    `draw`, in [0, 1), is the attempt's sampling value: an observer that samples takes attempts with smaller values, so
+    that smaller samples are subsets of larger ones. `timings` are contiguous from `started` on. `plugins` is empty
+    unless the scheduler timed them in this attempt.
     """
 
     attempt: int
@@ -73,8 +72,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """One binding cycle, joined to its Decision by `attempt` and with the same `draw`.
 
-    `waited` are the seconds in Permit. `code` is Success when the pod was bound. `plugins` is empty unless they were
-    timed, as they are if those of the Decision were.
+    `waited` is the time in Permit, in seconds. `code` is Success if the pod was bound. `plugins` is empty unless
+    plugins were timed, which is the case if those of the Decision were.
     """
 
     attempt: int
@@ -94,13 +93,13 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observer(Protocol):
-    """Whoever takes notice of decisions and bindings: traces, metrics, recordings, reports."""
+    """A receiver of decisions and bindings: the base of tracing, metrics, recording and reports."""
 
     def decided(self, decision: Decision) -> None:
-        """Take notice of an attempt."""
+        """Receive the record of an attempt."""
 
     def bound(self, binding: Binding) -> None:
-        """Take notice of the end of a binding cycle."""
+        """Receive the record of a binding cycle."""
 
 
 @runtime_checkable
@@ -108,24 +107,24 @@ class HookTracer(Protocol):
     """An observer that traces the hooks of a sample of the attempts."""
 
     def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
-        """Return what the hooks of this attempt are called in; None if the attempt is not traced."""
+        """Return a context manager for calling this attempt's hooks, or None if the attempt is not traced."""
         ...
 
 
 @runtime_checkable
 class Accounting(Protocol):
-    """An observer that also takes notice of what an engine does beyond single attempts, such as sessions of batches."""
+    """An observer that also receives records of more than one attempt, such as sessions of batches."""
 
     def accounted(self, account: msgspec.Struct) -> None:
-        """Take notice of an account: a record of the engine's own, of which there may be several kinds."""
+        """Receive a record of the engine's own; there may be several kinds."""
 
 
 def fit_error(
     nodes: int, reasons: Mapping[str, int], *, pre_filter_message: str = "", post_filter_message: str = ""
 ) -> str:
-    """Say why a pod fits nowhere, word for word as kube-scheduler does.
+    """Return why a pod fits no node, word for word as kube-scheduler does.
 
-    The counted reasons are sorted as text, counts included; a PreFilter message takes their place.
+    The counted reasons are sorted as text, counts included; a PreFilter message replaces them.
     """
     text = f"0/{nodes} nodes are available:"
     if pre_filter_message:

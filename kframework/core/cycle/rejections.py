@@ -1,7 +1,7 @@
-"""Rejections of nodes, encoded so that the first plugin to reject a node is the minimum; and how one is found.
+"""Rejections of nodes, encoded as integers so that the first plugin to reject a node is the minimum.
 
-As in kube-scheduler a pod must fit both ways: beside the nominated pods that are at least as important as itself, and
-without them, as they may never arrive (RunFilterPluginsWithNominatedPods).
+As in kube-scheduler a pod must fit both with the nominated pods of equal or higher priority and without them, as they
+may never arrive (RunFilterPluginsWithNominatedPods).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from kframework.values.status import Status
 #: No rejection.
 PASS = int(np.iinfo(np.int64).max)
 
-#: Nothing is known of a row that the search did not reach; it does not pass.
+#: The value of a row that the search did not reach; it does not pass.
 UNREACHED = PASS - 1
 
 _ORDER = 35
 _SOURCE = 32
 _BITS = (1 << _SOURCE) - 1
 
-#: The order of what comes first: no plugin is asked about the node as it is then.
+#: An order before all plugins: the node was rejected before any plugin saw it in its current state.
 FIRST = -1
 
-#: Whose bits a rejection carries: the plugin's, or a table of the lower layer, the upper layer, the answers beside
+#: The source of a rejection's bits: the plugin, or the table of the lower layer, the upper layer, the answers with
 #: nominated pods, or the attempt.
 PLUGIN, LOWER, UPPER, NOMINATED, ATTEMPT = range(5)
 
@@ -45,7 +45,7 @@ def plugin_order(rejection: int) -> int:
 
 
 def source_of(rejection: int) -> int:
-    """Return whose bits a rejection carries."""
+    """Return the source of a rejection's bits."""
     return rejection >> _SOURCE & 7
 
 
@@ -60,9 +60,9 @@ def plugin_rejection(order: int) -> int:
 
 
 class StatusTable(msgspec.Struct, eq=False):
-    """Statuses that rejections refer to by number; one that is no rejection is a fault.
+    """Statuses that rejections refer to by number; a Status that is no rejection is a fault.
 
-    A fault counts only if kube-scheduler's search would have reached its node, so it is kept like any other answer.
+    A fault counts only if kube-scheduler's search would have reached its node, so it is stored like any other answer.
     """
 
     source: int
@@ -71,7 +71,7 @@ class StatusTable(msgspec.Struct, eq=False):
     _numbers: dict[Status, int] = {}
 
     def rejection(self, order: int, status: Status) -> int:
-        """Put a Status in the table and return the rejection that refers to it."""
+        """Add a Status to the table and return the rejection that refers to it."""
         number = self._numbers.get(status)
         if number is None:
             number = self._numbers[status] = len(self.statuses)
@@ -80,7 +80,7 @@ class StatusTable(msgspec.Struct, eq=False):
         return order << _ORDER | self.source << _SOURCE | number
 
     def clear(self) -> None:
-        """Forget all statuses; the rejections that refer to them must be made anew."""
+        """Drop all statuses; rejections that refer to them must be recomputed."""
         self.statuses.clear()
         self._numbers.clear()
         self.faults = 0
@@ -90,7 +90,7 @@ class StatusTable(msgspec.Struct, eq=False):
 
 
 def in_words(rejection: int, tables: Iterable[StatusTable], filters: Sequence[FilterStep], pod: PendingPod) -> Status:
-    """Put a rejection into words: by the table that it refers to, or by the plugin whose bits it carries."""
+    """Return the Status of a rejection, from its table or from the plugin that set its bits."""
     for table in tables:
         if table.source == source_of(rejection):
             return table.statuses[reason_bits(rejection)]
@@ -98,7 +98,7 @@ def in_words(rejection: int, tables: Iterable[StatusTable], filters: Sequence[Fi
 
 
 class FilterTarget(Protocol):
-    """A pod that is to be placed, and the Filter plugins that have something to say about it, in order."""
+    """A pod to be placed, and the Filter plugins that do not skip it, in order."""
 
     @property
     def cluster(self) -> ClusterState:
@@ -120,9 +120,9 @@ class FilterTarget(Protocol):
 def with_nominated_pods(
     question: FilterTarget, state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo]
 ) -> Iterator[CycleState | Status]:
-    """Put the nominated pods on the node until the end of the block.
+    """Add the nominated pods to the node until the end of the block.
 
-    Yields the cycle state, a copy that took them in if any plugin does, or the error of one that could not.
+    Yields the cycle state, a copy updated by AddPod if any plugin has it, or the error of the plugin that failed.
     """
     taking_in = tuple(step for step in question.filters if step.add_pod is not None)
     if taking_in:

@@ -1,4 +1,4 @@
-"""How a search ends, and what follows from an attempt: a reservation, or a failure, perhaps with victims to evict."""
+"""Outcomes of a search, and what follows from an attempt: a reservation, or a failure, possibly with an eviction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kframework.values.status import Status
 
 
 class ScheduleResult(msgspec.Struct, frozen=True):
-    """The chosen node; `score` is 0 and `best`, the names of the best nodes, empty when there was nothing to choose."""
+    """The chosen node; `score` is 0 and `best`, the names of the best nodes, empty if there was no choice."""
 
     node: str
     score: int
@@ -27,7 +27,7 @@ class ScheduleResult(msgspec.Struct, frozen=True):
 
 
 class FitError(msgspec.Struct, frozen=True):
-    """No node is feasible: why, how many nodes say so, and who must change their mind (`pending`: without backoff)."""
+    """The result that no node is feasible: reasons with node counts, and the rejectors (`pending`: without backoff)."""
 
     diagnosis: Diagnosis
     reasons: Mapping[str, int]
@@ -71,10 +71,10 @@ class Reservation(msgspec.Struct, eq=False, weakref=True):
 
 
 class Eviction(msgspec.Struct, frozen=True):
-    """The victims of a preemption, none of which is going yet, and all that it takes to send them away.
+    """The victims of a preemption, none of them terminating yet, and what their eviction needs.
 
-    `plugin` proposed it. `outranked` are the pods, less important than the preemptor, that lose their nomination to the
-    node; the API has not heard of that yet.
+    `plugin` proposed it. `outranked` are the pods of lower priority that lose their nomination to the node; the API is
+    not informed yet.
     """
 
     attempt: int
@@ -87,9 +87,9 @@ class Eviction(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a pod is put back; `nominated` None leaves its nomination as it is.
+    """The reason why a pod is requeued; `nominated` None leaves its nomination unchanged.
 
-    `victims` are the keys of all that the pod waits for, of those too that were going before.
+    `victims` are the keys of all pods that this one waits for, including those already terminating.
     """
 
     status: Status

@@ -1,4 +1,4 @@
-"""How far a search goes through the nodes: where it starts, and how many feasible ones are enough."""
+"""The part of the nodes that a search covers: where it starts, and how many feasible nodes are enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kframework.state.node_order import Places
 
 
 class Rotation(msgspec.Struct, eq=False):
-    """Where the next search starts in the order of the nodes; one for all profiles."""
+    """The start of the next search in node order; shared by all profiles."""
 
     next_start_index: int = 0
 
@@ -26,16 +26,16 @@ def nodes_to_find(nodes: int, percentage: int) -> int:
 
 
 def find_first_passing(passing: NDArray[np.bool_], rejected: int, start: int, enough: int) -> tuple[Places, int]:
-    """Return the places of the first nodes that pass, no more than are enough, and how many nodes were looked at.
+    """Return the places of the first passing nodes, at most `enough`, and how many nodes were evaluated.
 
-    `passing` is by place in the order of all nodes, False for `rejected` of them. As in kube-scheduler the search ends
-    before the node that would be one more than enough.
+    `passing` is in node order, False for `rejected` of them. As in kube-scheduler the search ends before the node that
+    would be one more than enough.
     """
     nodes = len(passing)
     start %= max(nodes, 1)
     if not rejected and start + enough <= nodes:
         return slice(start, start + enough), enough
-    # So many nodes as are enough if those that pass are spread evenly, and an eighth more.
+    # Enough nodes if the passing ones are spread evenly, plus an eighth.
     likely = min((enough + 1) * nodes * 9 // (8 * max(1, nodes - rejected)) + 8, nodes)
     if start + likely <= nodes:
         found = passing[start : start + likely].nonzero()[0]

@@ -1,4 +1,4 @@
-"""A run: pods that were assumed one after the other, of which nothing is awaited but their binding."""
+"""A run: pods assumed one after another that only need to be bound."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kframework.values.status import Code, Status
 
 
 class Run(Sequence[Decision]):
-    """Attempts whose pods are assumed and only have to be bound; a Decision is made when somebody looks at it.
+    """Attempts whose pods are assumed and only need binding; Decisions are built on access.
 
-    No plugin has anything to do for these pods from Reserve on, but to bind them through the API.
+    From Reserve on no plugin has work for these pods, except to bind them through the API.
 
     Attributes:
-        limit: how many pods it may have; 0 where each pod is handed on by itself.
+        limit: the maximum number of pods; 0 if each pod is passed on by itself.
         attempts: the attempts, in order.
-        results: what each of them found.
+        results: the search result of each attempt.
     """
 
     def __init__(self, limit: int) -> None:
@@ -33,7 +33,7 @@ class Run(Sequence[Decision]):
         self._decisions: dict[int, Decision] = {}
 
     def take(self, attempt: Attempt, state: CycleState, result: ScheduleResult) -> AttemptResult | None:
-        """Assume a pod that has found its node; return how the attempt failed if that cannot be."""
+        """Assume a pod on its chosen node; return the failed attempt's result if that is impossible."""
         concluded = attempt.assume(result)
         if concluded is None:
             attempt.trace.phases += _NOTHING_TO_DO
@@ -41,13 +41,13 @@ class Run(Sequence[Decision]):
         return concluded
 
     def add(self, attempt: Attempt, state: CycleState, result: ScheduleResult) -> None:
-        """Take in an attempt whose pod is assumed on its node."""
+        """Add an attempt whose pod is assumed on its node."""
         self.attempts.append(attempt)
         self.results.append(result)
         self._states.append(state)
 
     def reservation(self, place: int) -> Reservation:
-        """Return what the binding cycle of one of the pods needs."""
+        """Return the input of the binding cycle of one pod."""
         attempt, _ = self.attempts[place], self[place]  # the Decision is made now: the pod may be put back
         reserved = ReservedPod(attempt.pod, self.results[place].node, {}, attempt.popped_at)
         return Reservation(attempt.profile, attempt.queued, self._states[place], reserved, attempt.trace)
@@ -72,14 +72,14 @@ class Run(Sequence[Decision]):
         return len(self.attempts)
 
 
-#: The phases of a pod for which no plugin has anything to do any more.
+#: The phases of a pod that no plugin reserves or permits.
 _NOTHING_TO_DO = (("reserve", 0, Code.SUCCESS), ("permit", 0, Code.SUCCESS))
 
 
 class RunBinding(OwnMessage, frozen=True, eq=False):
-    """How the pods of a run were bound: all at `at` (seconds since 1970), in `took` nanoseconds together.
+    """The outcome of binding a run: all pods at `at` (seconds since 1970), in `took` nanoseconds together.
 
-    `errors` has the error of each that was not, by its place.
+    `errors` has the error of each pod that was not bound, by its place.
     """
 
     run: Run
@@ -127,10 +127,10 @@ _POST_BIND = (("post_bind", 0, Code.SUCCESS),)
 
 @runtime_checkable
 class RunObserver(Protocol):
-    """An observer that takes notice of runs as a whole; others are told of each attempt and binding."""
+    """An observer that receives runs as a whole; others receive each attempt and binding."""
 
     def on_run(self, run: Run) -> None:
-        """Take notice of the attempts of a run."""
+        """Receive the attempts of a run."""
 
     def on_run_binding(self, bound: RunBinding) -> None:
-        """Take notice of the binding of a run."""
+        """Receive the binding of a run."""

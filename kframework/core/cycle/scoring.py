@@ -1,4 +1,4 @@
-"""What the Score plugins make of the feasible nodes of one attempt: totals of remembered and of fresh scores."""
+"""Scoring of the feasible nodes of one attempt: totals of cached and fresh scores."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kframework.values.status import Status
 
 
 class Scoring(msgspec.Struct, eq=False):
-    """The scoring of one attempt among its feasible nodes: what the plan's cache holds, what is asked anew.
+    """The scoring of one attempt's feasible nodes: cached scores of the plan plus fresh ones.
 
-    `rows` are those of the nodes, `places` where they stand in the order of all nodes.
+    `rows` are the rows of the nodes, `places` their positions in node order.
     """
 
     plan: Plan
@@ -33,11 +33,11 @@ class Scoring(msgspec.Struct, eq=False):
 
     @property
     def asks_before(self) -> bool:
-        """Whether anybody must be asked for `pre_score`."""
+        """Whether PreScore must run in this attempt."""
         return bool(self.plan.fresh_pre_scores) or self.plan.profile.has_wrapper("pre_score")
 
     def pre_score(self) -> frozenset[str] | Status:
-        """Run PreScore; return the plugins asked afresh that have nothing to say, or what went wrong."""
+        """Run PreScore; return the uncached plugins that skip scoring, or the error."""
         plan = self.plan
         if not self.asks_before:
             return plan.pre_score_fault or frozenset()
@@ -51,7 +51,7 @@ class Scoring(msgspec.Struct, eq=False):
         return plan.profile.wrapped("pre_score", run, lambda status: status, *asked)
 
     def _normalized(self, step: ScoreStep, cache: AnswerColumns) -> Scores | int | Status:
-        """Let a plugin normalise its remembered scores; equal ones come to what they came to before."""
+        """Normalise a plugin's cached scores; a result for equal raw scores is reused."""
         raw, nodes = cache.uniform_raw_score(step.name), len(self.rows)
         if raw is None:
             return step.normalized(self.state, self.pod, cache.raw_of(step.name).shown[self.places])
@@ -66,7 +66,7 @@ class Scoring(msgspec.Struct, eq=False):
         return scores
 
     def totals(self, skipped: frozenset[str]) -> Scores | Status:
-        """Return the weighted sum of all scores for each candidate, or what went wrong."""
+        """Return the weighted sum of all scores for each candidate, or the error."""
         plan, cache = self.plan, self.plan.cache
         totals = np.zeros(len(self.rows), dtype=np.int64) if cache is None else cache.totals.shown[self.places]
         if cache is not None:

@@ -58,10 +58,10 @@ _NO_REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 class FilterOutcome(msgspec.Struct, frozen=True):
-    """What Filter made of the nodes.
+    """The result of filtering the nodes.
 
-    `node_order`: the rows in the order in which they were looked at; `rejections` are aligned to it, and mean something
-    for the first `evaluated`. `candidates`: the places of those that pass, no more than are enough.
+    `node_order`: the rows in the order in which they were evaluated; `rejections` are aligned to it, and are valid for
+    the first `evaluated`. `candidates`: the places of passing nodes, no more than are enough.
     """
 
     node_order: NDArray[np.int64] = _NONE
@@ -74,10 +74,10 @@ _NOT_FILTERED = FilterOutcome()
 
 
 class Search:
-    """One attempt to find a node for a pod; what the phases came to stands in it for those who look on.
+    """One attempt to find a node for a pod; its attributes expose the result of each phase.
 
-    `plan` is narrowed as it goes: from PreFilter on it holds only plugins that have something to say about the pod.
-    `feasible` are the rows of the nodes that go on to scoring, `places` where they stand; `totals` are aligned to them.
+    `plan` is narrowed as it goes: from PreFilter on it holds only plugins that do not skip the pod. `feasible` are the
+    rows of the nodes to be scored, `places` their positions in node order; `totals` are aligned to them.
     """
 
     def __init__(
@@ -107,15 +107,15 @@ class Search:
         self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
         self._words: dict[int, Status] = {}
-        #: What stands against nodes once the pods nominated to them have arrived; None before it was asked.
+        #: The rejections of nodes with their nominated pods assumed; None before the first use.
         self._beside_nominated: NominatedRejections | None = None
-        #: What stands against the nominated node, if it was tried first in vain.
+        #: The rejection of the nominated node, if it was tried first and failed.
         self._rejected_nominee: dict[int, int] = {}
-        #: What extenders have against nodes, by row.
+        #: The rejections by extenders, by row.
         self._rejected_by_extenders: dict[int, int] = {}
 
     def run(self) -> Outcome:
-        """Find a node, where there are no extenders."""
+        """Find a node without extenders."""
         return run_sync(self.steps())
 
     def steps(self) -> Suspendable[Outcome]:
@@ -160,7 +160,7 @@ class Search:
     # -- PreFilter -------------------------------------------------------------------------------------------------
 
     def pre_filter(self) -> PreFilterResult:
-        """Find out whether the pod can be placed at all, and where to look."""
+        """Run PreFilter: whether the pod can be placed at all, and on which nodes."""
         plan, asked = self.plan, (self.state, self.pod, self.nodes)
 
         def ask() -> PreFilterResult:
@@ -171,14 +171,14 @@ class Search:
         else:
             result = ask()
         if result.ended_by in plan.before:
-            # The signing plugins behind it were not asked in kube-scheduler: PostFilter must not find their state.
+            # In kube-scheduler the signing plugins behind it did not run: PostFilter must not find their state.
             self.state = self.state.on(plan.before[result.ended_by])
         if result.skipped:
             self.plan = plan.without(result.skipped)
         return result
 
     def _rejected(self, result: PreFilterResult) -> FitError:
-        """Sum up a rejection of the pod as a whole: every node says the same."""
+        """Return the FitError of a pod rejected as a whole: the same Status for every node."""
         status = result.status or _NO_REASON
         rejectors = {status.plugin} if status.plugin else set()
         if status.code == Code.UNSCHEDULABLE or not status.plugin:
@@ -192,11 +192,11 @@ class Search:
 
     @property
     def filters(self) -> Sequence[FilterStep]:
-        """The Filter plugins that have something to say, in order: what one row is asked by."""
+        """The Filter plugins that do not skip the pod, in order, as used for single rows."""
         return self.plan.filters
 
     def _try_nominated_node(self) -> Suspendable[ScheduleResult | None]:
-        """Try the node that the pod is nominated to, alone; a failure only means that the search goes on."""
+        """Try only the node that the pod is nominated to; if it fails, the search continues."""
         name = self.pod.status.nominated_node_name or self.cluster.nominator.node_of(self.pod.uid)
         row = self.nodes.row(name) if name else None
         if row is None:
@@ -212,7 +212,7 @@ class Search:
     # -- many rows -------------------------------------------------------------------------------------------------
 
     def keep_feasible(self, places: Places) -> None:
-        """Let the nodes at these places go on to scoring."""
+        """Mark the nodes at these places as feasible."""
         self.places, self.feasible = places, self.nodes.order[places]
 
     def _filter(self, result: PreFilterResult) -> ScheduleError | None:
@@ -220,7 +220,7 @@ class Search:
         allowed = self.allowed(result)
         nodes = len(self.nodes) if allowed is None else len(allowed)
         if allowed is not None and nodes <= FEW:
-            # A pod pinned to a few nodes (DaemonSets): asking them costs less than bringing a layer up to date.
+            # A pod pinned to a few nodes (DaemonSets): filtering them costs less than updating a layer.
             self.plan = self.plan.uncached
         elif self.plan.cache is not None:
             self.plan.cache.catch_up(self.profile, self.plan.state, self.pod)
@@ -230,12 +230,12 @@ class Search:
             self.keep_feasible(self.filtered.candidates)
             self.rotation.next_start_index = (self.start_index + self.filtered.evaluated) % nodes
             return None
-        # So many rows as were enough for the pod before, and an eighth more, are mostly enough; what is asked along the
-        # rotation stops by itself.
+        # The number of rows that the previous pod needed, plus an eighth, is mostly enough; scalar filters along the
+        # rotation stop by themselves.
         first = nodes if self.plan.fresh_scalar else min(max(2 * enough + 2, self.plan.evaluated[-1] * 9 // 8), nodes)
         filtered = self.run_filters(allowed, first, enough)
         while filtered.evaluated == len(rows := filtered.node_order) < nodes:
-            # So many rows as are enough if as many of them pass as of these, and a quarter more.
+            # The number of rows needed at this pass rate, plus a quarter.
             likely = len(rows) * 5 * enough // (4 * max(1, len(self.nodes.order[filtered.candidates])))
             filtered = self.run_filters(allowed, min(likely + 1, nodes), enough)
         self.filtered = filtered
@@ -247,7 +247,7 @@ class Search:
 
     @property
     def is_remembered(self) -> bool:
-        """Whether the plan's columns say which nodes pass, as things stand."""
+        """Whether the plan's columns currently determine which nodes pass."""
         cache = self.plan.cache
         return (
             self.plan.is_remembered
@@ -258,7 +258,7 @@ class Search:
         )
 
     def filter_by_columns(self, enough: int) -> FilterOutcome:
-        """Find the first nodes that pass by the plan's columns."""
+        """Find the first passing nodes from the plan's columns."""
         cache, nodes = self.plan.cache, self.nodes
         assert cache is not None
         candidates, evaluated = find_first_passing(cache.passing, cache.rejected, self.start_index, enough)
@@ -267,7 +267,7 @@ class Search:
 
     @property
     def needs_scoring(self) -> bool:
-        """Whether something tells the feasible nodes apart; otherwise the first is as good as any."""
+        """Whether feasible nodes are compared; otherwise the search stops at the first one."""
         return bool(self.profile.scores) or (self.extenders is not None and self.extenders.needs_scoring)
 
     def allowed(self, result: PreFilterResult) -> NDArray[np.int64] | None:
@@ -278,7 +278,7 @@ class Search:
         return np.sort(self.nodes.places[rows]) if rows else _NONE
 
     def run_filters(self, allowed: NDArray[np.int64] | None, count: int, enough: int) -> FilterOutcome:
-        """Find out which of so many nodes pass; called with the first few, and with more if those were not enough."""
+        """Filter `count` nodes; called with the first few, and with more if those were not enough."""
         places = in_turn(self.start_index, count, len(self.nodes if allowed is None else allowed))
         if allowed is not None:
             places = allowed[places]
@@ -294,7 +294,7 @@ class Search:
         return FilterOutcome(node_order, rejections, evaluated, among(places, passing[:enough]))
 
     def _rejections(self, places: Places, node_order: NDArray[np.int64]) -> Scores:
-        """Return what stands against these rows, save what scalar plugins say that must be asked afresh."""
+        """Return the rejections of these rows, without those of uncached scalar plugins."""
         cache = self.plan.cache
         rejections = np.full(len(node_order), PASS) if cache is None else cache.rejections.shown[places]
         if self.plan.fresh_columnar or self.plan.fresh_scalar:
@@ -306,7 +306,7 @@ class Search:
         return rejections
 
     def _beside_nominated_pods(self, rows: NDArray[np.int64]) -> Scores:
-        """Return what stands against these rows once the pods nominated to them have arrived."""
+        """Return the rejections of these rows with their nominated pods assumed."""
         beside = self._beside_nominated
         if beside is None:
             beside = self.plan.beside_nominated if self.plan.remembers_filters else NominatedRejections()
@@ -315,9 +315,9 @@ class Search:
         return beside.rejections(self, self.state, rows)
 
     def _run_scalar_filters(self, node_order: NDArray[np.int64], rejections: Scores, enough: int) -> None:
-        """Ask the scalar plugins that do not sign, only along the rotation and until enough nodes pass.
+        """Run the scalar plugins that do not sign, along the rotation until enough nodes pass.
 
-        When none passes they are asked about the other rows too, so that the first rejection of each is known.
+        If none passes they also run on the other rows, so that the first rejection of each is known.
         """
         steps = self.plan.fresh_scalar
         if not steps:
@@ -326,7 +326,7 @@ class Search:
         state, pod, by_row = self.state, self.pod, self.nodes.by_row
         for place, row in row_by_row(np.flatnonzero(open_places), node_order):
             node = by_row[row]
-            # `first_rejection`, written out for the same reason as in `ask_score_rows`.
+            # `first_rejection`, inlined for the same reason as in `ask_score_rows`.
             for step in steps:
                 try:
                     answer = step.call(state, pod, node)
@@ -339,7 +339,7 @@ class Search:
             else:
                 passed += 1
             if passed > enough:
-                # Whatever comes behind was not reached.
+                # The rest was not reached.
                 rejections[place + 1 :] = UNREACHED
                 return
         if not passed:
@@ -348,13 +348,13 @@ class Search:
     def _complete_rejections(
         self, node_order: NDArray[np.int64], rejections: Scores, rejected: NDArray[np.bool_]
     ) -> None:
-        """Ask those plugins about the rows that others behind them reject."""
+        """Run the scalar plugins on rows that later plugins reject."""
         behind = np.flatnonzero(rejected & (rejections > plugin_rejection(self.plan.fresh_scalar[0].order)))
         for place, row in row_by_row(behind, node_order):
             rejections[place] = self._earlier_rejection(row, int(rejections[place]))
 
     def _earlier_rejection(self, row: int, rejection: int) -> int:
-        """Return what the plugins asked along the rotation have against a node before others reject it."""
+        """Return a node's rejection by a scalar plugin ordered before the given one, else that one."""
         node, reach = self.nodes[row], plugin_order(rejection)
         for step in self.plan.fresh_scalar:
             if step.order > reach:
@@ -365,14 +365,14 @@ class Search:
         return rejection
 
     def _first_fault(self) -> Status | None:
-        """Return the first fault that the search ran into; there it ended."""
+        """Return the first fault in rotation order, which ends the search there."""
         filtered, cache, beside = self.filtered, self.plan.cache, self._beside_nominated
         remembered = (cache is not None and cache.has_faults) or (beside is not None and beside.table.faults)
         if self.table.faults or remembered:
             for place, rejection in enumerate(filtered.rejections[: filtered.evaluated].tolist()):
                 if rejection == PASS or self.status(rejection).rejected:
                     continue
-                # An earlier rejection keeps the faulty plugin from being asked.
+                # After an earlier rejection the faulty plugin does not run.
                 earlier = self._earlier_rejection(int(filtered.node_order[place]), rejection)
                 if not self.status(earlier).rejected:
                     self.filtered = FilterOutcome(filtered.node_order, filtered.rejections, place, filtered.candidates)
@@ -381,7 +381,7 @@ class Search:
         return None
 
     def _advance_start_index(self) -> None:
-        """Let the next search start behind what this one looked at; the nominated node counts wherever it is."""
+        """Start the next search behind the evaluated nodes; the nominated node counts wherever it is."""
         evaluated = self.filtered.evaluated
         for row in self._rejected_nominee:
             evaluated += row not in self.filtered.node_order[: self.filtered.evaluated]
@@ -390,7 +390,7 @@ class Search:
     # -- extenders -------------------------------------------------------------------------------------------------
 
     def _extenders_accept(self, node: NodeInfo) -> Suspendable[bool]:
-        """Ask extenders about the nominated node alone; a refusal, or an error, only means that the search goes on."""
+        """Run extenders on the nominated node only; if they reject it or fail, the search continues."""
         if self.extenders is None:
             return True
         try:
@@ -400,7 +400,7 @@ class Search:
             return False
 
     def _ask_extenders(self, extenders: ExtenderClient, result: PreFilterResult) -> Suspendable[ScheduleError | None]:
-        """Let the extenders take away feasible nodes; one they leave out without a word is as if never looked at."""
+        """Let the extenders remove feasible nodes; one removed without a reason counts as not evaluated."""
         nodes = self._feasible_nodes()
         try:
             answer = yield from wait_for(extenders.filter(self.pod, nodes))
@@ -422,7 +422,7 @@ class Search:
     # -- why not ---------------------------------------------------------------------------------------------------
 
     def status(self, rejection: int) -> Status:
-        """Put a rejection into words, once for all nodes that share it."""
+        """Return the Status of a rejection, computed once for all nodes that share it."""
         status = self._words.get(rejection)
         if status is None:
             tables = [self.table, *(self.plan.cache.tables if self.plan.cache is not None else ())]
@@ -432,11 +432,11 @@ class Search:
         return status
 
     def _by_row(self) -> Scores:
-        """Return what stands against the node of each row."""
+        """Return the rejection of each row."""
         filtered, by_row = self.filtered, np.full(self.nodes.capacity, UNREACHED)
         rejections = filtered.rejections[: filtered.evaluated]
         if self.plan.fresh_scalar and PASS in rejections:
-            # Those plugins were not asked about all that others reject, as long as some node passed.
+            # The scalar plugins skipped rows that others reject, because some node passed.
             self._complete_rejections(filtered.node_order[: filtered.evaluated], rejections, rejections != PASS)
         by_row[list(self._rejected_nominee)] = list(self._rejected_nominee.values())
         by_row[filtered.node_order[: filtered.evaluated]] = rejections
@@ -444,7 +444,7 @@ class Search:
         return by_row
 
     def _fit_error(self, result: PreFilterResult) -> FitError | ScheduleError:
-        """Count what stands against the nodes; ScheduleError where that cannot be put into words."""
+        """Count the rejections by reason; return a ScheduleError if a Status cannot be computed."""
         by_row, excluded = self._by_row(), result.excluded
         reasons: dict[str, int] = {}
         rejectors, pending = set(result.narrowed_by), set()
@@ -473,7 +473,7 @@ class Search:
     # -- which one -------------------------------------------------------------------------------------------------
 
     def _totals(self) -> Scores | Status:
-        """Return the totals of the feasible nodes, or what went wrong."""
+        """Return the totals of the feasible nodes, or the error."""
         if not self.profile.scores and self.extenders is None:
             return np.ones(len(self.feasible), dtype=np.int64)
         scoring = Scoring(self.plan, self.state, self.pod, self.nodes, self.places, self.feasible)

@@ -1,8 +1,8 @@
 """Generators that yield awaitables and receive their results: one code path, with or without an event loop.
 
-A scheduling cycle yields what it asks extenders, a binding cycle what its plugins and the cluster do not answer at
-once. A generator that yields nothing is a plain call: a pod that waits for nothing costs no task (26 us of a simulated
-pod's 435).
+A scheduling cycle yields calls to extenders, a binding cycle calls of plugins and the cluster that do not complete at
+once. A generator that yields nothing is a plain call: a pod that never waits costs no task (26 us of a simulated pod's
+435).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from kframework.values.status import Status
 
 T = TypeVar("T")
 
-#: Work that may have to wait before it comes to its end.
+#: Work that may have to wait before it is complete.
 Suspendable = Generator[Awaitable[object], object, T]
 
 
 def wait_for(question: Awaitable[T]) -> Suspendable[T]:
-    """Have a question answered by whoever drives the work; DONE is answered already, and nobody hears of it."""
+    """Yield an awaitable to the driver and return its result; `DONE` is skipped."""
     return cast("T", None if question is DONE else (yield question))
 
 
 def run_sync(work: Suspendable[T]) -> T:
-    """Bring work to its end that has nothing to wait for."""
+    """Run work that never yields; raise RuntimeError if it does."""
     try:
         question = next(work)
     except StopIteration as end:
@@ -40,7 +40,7 @@ def run_sync(work: Suspendable[T]) -> T:
 
 
 async def run_async(work: Suspendable[T], question: Awaitable[object] | None = None) -> T:
-    """Bring work to its end, awaiting what it asks: first the question that it has been asking, if it has begun."""
+    """Run work to its end, awaiting what it yields, starting with `question` if it is already suspended on that."""
     try:
         question = next(work) if question is None else question
         while True:
@@ -57,22 +57,22 @@ async def run_async(work: Suspendable[T], question: Awaitable[object] | None = N
 
 
 class ExtenderError(KFrameworkError):
-    """Raised when an extender does not answer, reports an error, or answers what cannot be used."""
+    """Raised when an extender does not answer, reports an error, or sends an unusable answer."""
 
 
 class Filtered(msgspec.Struct, frozen=True):
-    """The nodes that passed, in the order of the answer, and by name what is said against others."""
+    """The nodes that passed, in the order of the answer, and the Status of the others by name."""
 
     nodes: Sequence[NodeInfo]
     failed: Mapping[str, Status]
 
 
 class ExtenderClient(Protocol):
-    """The extenders of a scheduler, as a cycle asks them; what they raise is ExtenderError."""
+    """The extenders of a scheduler as a cycle calls them; they raise ExtenderError."""
 
     @property
     def needs_scoring(self) -> bool:
-        """Whether one of them filters or prioritizes, so that more than one node must be found for it."""
+        """Whether an extender filters or prioritizes, so that more than one node must be found for it."""
         ...
 
     def __len__(self) -> int:
@@ -80,15 +80,15 @@ class ExtenderClient(Protocol):
         ...
 
     def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Awaitable[Filtered]:
-        """Ask which of these nodes the pod may go to."""
+        """Return which of these nodes the extenders accept."""
         ...
 
     def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Awaitable[Mapping[str, int]]:
-        """Ask what adds to the totals of these nodes, by name; who fails has no say."""
+        """Return the scores to add to the totals of these nodes, by name; failing extenders are ignored."""
         ...
 
     def preempt(
         self, pod: PendingPod, candidates: Sequence[Candidate], nodes: NodeTable
     ) -> Awaitable[Sequence[Candidate]]:
-        """Ask which of these candidates are left, perhaps with other victims."""
+        """Return the remaining candidates, possibly with other victims."""
         ...

@@ -1,1 +1,1 @@
-"""Which pods of lower priority would have to go so that another fits."""
+"""Preemption: the search for lower-priority pods whose eviction lets another pod fit."""

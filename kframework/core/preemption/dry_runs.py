@@ -1,7 +1,7 @@
-"""Dry runs: which pods would have to leave a node so that another fits there, by kube-scheduler's rules.
+"""Dry runs: the pods that would have to leave a node so that another fits there, by kube-scheduler's rules.
 
-A dry run is a Statement on the live tables: the pods of lower priority are taken off the node, the Filter plugins are
-asked, and pods are put back one by one, the most important first, as long as the preemptor still fits.
+A dry run is a Statement on the live tables: it removes the pods of lower priority from the node, runs the Filter
+plugins, and adds pods back one by one, the most important first, as long as the preemptor still fits.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victim
 #: Added to each priority so that the sum grows with the number of victims, however low their priorities are.
 _LOWEST = 1 << 31
 
-#: What preemption costs on a node, by kube-scheduler's criteria in their order; equals by name of the node.
+#: The cost of preemption on a node, by kube-scheduler's criteria in their order; ties by node name.
 Rank = tuple[int, int, int, int, float, str]
 
 _seconds = lru_cache(maxsize=1 << 14)(seconds_of)
 
 
 class Ranked(Candidate, frozen=True):
-    """A candidate that knows its rank: what is remembered is asked for it again and again."""
+    """A candidate that stores its rank, because cached candidates are ranked again and again."""
 
     rank: Rank = (0, 0, 0, 0, 0.0, "")
 
 
 def may_preempt(pod: PodInfo, other: PodInfo, spared: Callable[[PodInfo], bool] | None) -> bool:
-    """Return whether the other pod may have to go for this one."""
+    """Return whether this pod may preempt the other one."""
     return other.priority < pod.priority and (spared is None or not spared(other))
 
 
 def rank(candidate: Candidate) -> Rank:
-    """Rank a candidate: the smallest is where preemption costs least."""
+    """Return the rank of a candidate; the smallest costs least."""
     if isinstance(candidate, Ranked):
         return candidate.rank
     victims = candidate.victims
@@ -73,17 +73,17 @@ def _importance(pod: PodInfo) -> tuple[int, float, str, str]:
 
 
 def _started(pod: PodInfo) -> float:
-    """Return when the pod started, in seconds since 1970; one that has not started yet is the youngest of all.
+    """Return when the pod started, in seconds since 1970; a pod that has not started counts as the youngest.
 
-    kube-scheduler takes the present in its place, which is the same as long as the clocks of the cluster agree.
+    kube-scheduler uses the current time instead, which is the same if the clocks of the cluster agree.
     """
     return _seconds(pod.start_time) if pod.start_time is not None else math.inf
 
 
 class DryRun(msgspec.Struct, eq=False, dict=True):
-    """Tries on nodes what it would take to make room for the pod that a question is about.
+    """A trial that finds, node by node, the victims needed to make room for a pod.
 
-    The preemptor must leave room for the nominated pods that are as important; `spared` tells of a pod that it is
+    The preemptor must leave room for nominated pods of equal or higher priority; `spared` returns whether a pod is
     never a victim.
     """
 
@@ -93,11 +93,11 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
     spared: Callable[[PodInfo], bool] | None
 
     def __post_init__(self) -> None:
-        # What a plugin says that looks at no pods holds, whichever of them stay.
+        # The answer of a plugin that reads no pods does not depend on which of them stay.
         self._look_at_pods = tuple(step for step in self.search.filters if step.plugin.reads != "node")
 
     def __call__(self, node: NodeInfo) -> Ranked | Status:
-        """Find the pods of lower priority that must leave the node, or why that does not help."""
+        """Return the victims on the node, or the Status why preemption does not help."""
         search = self.search
         lower = [other for other in node.pods if may_preempt(search.pod, other, self.spared)]
         if not lower:
@@ -128,7 +128,7 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
         return Ranked(found.node, found.victims, violations, rank(found))
 
     def _reprieved(self, what_if: _WhatIf, pod: PodInfo) -> bool:
-        """Put a pod back if the preemptor fits beside it."""
+        """Add a pod back if the preemptor fits with it."""
         what_if.add(pod)
         if what_if.rejection(self._look_at_pods) is None:
             return True
@@ -137,7 +137,7 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
 
 
 class _ExtensionError(Exception):
-    """Raised when a plugin could not take in that a pod came or went; carries its Status."""
+    """Raised when a plugin's AddPod or RemovePod fails; carries its Status."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -145,7 +145,7 @@ class _ExtensionError(Exception):
 
 
 class _WhatIf:
-    """A node on which pods come and go, with a cycle state that keeps up with them: a copy if any plugin changes it."""
+    """A node with simulated pod changes and a matching cycle state, which is a copy if any plugin changes it."""
 
     def __init__(self, search: FilterTarget, state: CycleState, node: NodeInfo, statement: Statement) -> None:
         self._search = search
@@ -176,7 +176,7 @@ def _check(failed: Status | None) -> None:
         raise _ExtensionError(failed)
 
 
-#: For so many sets of covers it is remembered how their budgets are charged.
+#: The number of sets of covers whose budget charges are cached.
 _CHARGES = 1024
 
 
@@ -199,7 +199,7 @@ class _Cover(msgspec.Struct, eq=False, weakref=True):
 
 
 class _Charge(NamedTuple):
-    """Budgets that are charged together, whichever of the pods goes: the one that allows least speaks for all.
+    """Budgets that always cover the same pods, charged as one: the one that allows least decides.
 
     So thousands of budgets over the same pods cost no more than one. Pods that are being disrupted are not charged.
     """
@@ -223,7 +223,7 @@ class Budgets:
         store.on_change(self._changed)
 
     def split(self, pods: Sequence[PodInfo]) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
-        """Part the pods whose eviction breaks a budget, if all are evicted in this order, from the others."""
+        """Split off the pods whose eviction violates a budget if all are evicted in this order."""
         if not len(self._store):
             return (), pods
         covers = [self._cover(pod.label_class) for pod in pods]
@@ -289,7 +289,7 @@ def _says(budget: PodDisruptionBudget) -> tuple[object, ...]:
 
 
 def _compiled(budgets: Iterable[PodDisruptionBudget]) -> list[_Budget]:
-    """Compile the budgets that cover anything: an empty selector covers no pod, nor does one that cannot be read."""
+    """Compile the budgets that cover any pod: an empty or invalid selector covers none."""
     compiled = []
     for budget in budgets:
         try:

@@ -1,4 +1,4 @@
-"""Preemption: on which nodes it would help a pod, and where it costs least; the rules are kube-scheduler's."""
+"""Preemption: the nodes where it would help a pod, and where it costs least; the rules are kube-scheduler's."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
 class Evaluator(Preemption):
-    """Dry runs of preemption for the pod whose search is going on.
+    """An evaluator of preemption for the pod of the current search.
 
-    `offsets` draws where in the order of the nodes the dry runs start; nothing else is left to chance. `spared` tells
-    of a pod that it is never a victim. `verifying` compares every remembered answer with one asked afresh.
+    `offsets` draws where in node order the dry runs start; nothing else is random. `spared` returns whether a pod is
+    never a victim. `verifying` compares every cached answer with a fresh one.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class Evaluator(Preemption):
         return search
 
     def dry_run(self, question: FilterTarget, state: CycleState) -> DryRun:
-        """Return what tries nodes, one after the other, and remembers nothing."""
+        """Return a dry run that tries nodes one by one and caches nothing."""
         return DryRun(question, state, self._budgets, self._spared)
 
     def _answers(self, search: Search, state: CycleState) -> Answers:
-        """Return what is known already: nothing where some plugin's answer is this pod's alone."""
+        """Return the cached answers; empty if some plugin's answer is specific to this pod."""
         if state is not search.state or not search.plan.remembers_filters:
             return Answers(search.cluster)
         answers = self._memory.answers(search.plan.signature, search.pod.priority, self._budgets.changes)
@@ -128,11 +128,11 @@ class Evaluator(Preemption):
 def _candidates(
     search: Search, dry_run: DryRun, answers: Answers, node_order: NDArray[np.int64], enough: int
 ) -> tuple[Candidate, ...]:
-    """Look at these rows in turn until there are enough candidates, one of which breaks no budget; such come first."""
+    """Evaluate rows until there are enough candidates, one of which violates no budget; such come first."""
     safe: list[Candidate] = []
     violating: list[Candidate] = []
     by_row = search.nodes.by_row
-    # Rows of which it is known that preemption does not help need not be looked at one by one.
+    # Rows where preemption is known not to help are skipped together.
     for row in node_order[answers.found.values[node_order] >= UNKNOWN].tolist():
         found = answers.candidates.get(row)
         if found is None:
@@ -144,12 +144,12 @@ def _candidates(
         (violating if found.pdb_violations else safe).append(found)
         if safe and 0 < enough <= len(safe) + len(violating):
             break
-    # Where none is enough, as the percentage of few nodes may be, kube-scheduler drops them all.
+    # If `enough` is 0, as the percentage of few nodes may be, kube-scheduler drops them all.
     return (*safe[:enough], *violating[:enough])
 
 
 def _none(answers: Answers, rows: NDArray[np.int64], nodes: int) -> Status:
-    """Say why there is no candidate: the errors, or what stands against each of all nodes."""
+    """Return why there is no candidate: the errors, or the reasons counted over all nodes."""
     statuses = answers.statuses(rows)
     errors = dict.fromkeys(status.message for status, _ in statuses if status.code == Code.ERROR)
     if errors:
@@ -165,17 +165,17 @@ def _none(answers: Answers, rows: NDArray[np.int64], nodes: int) -> Status:
     return Status(Code.UNSCHEDULABLE, (fit_error(nodes, reasons),))
 
 
-#: What `Answers.found` says of a row: nothing yet, or that there are victims. Smaller numbers refer to a Status.
+#: Values of `Answers.found` for a row: not computed, or has victims. Smaller numbers refer to a Status.
 UNKNOWN, VICTIMS = 0, 1
 
-#: About what a remembered candidate with some ten victims takes, in bytes.
+#: The approximate size of a cached candidate with ten victims, in bytes.
 _CANDIDATE = 500
 
 
 class Answers:
-    """What the dry runs of one kind of preemptor found, by row.
+    """The dry run results for one kind of preemptor, by row.
 
-    `found` is UNKNOWN, VICTIMS (see `candidates`), or the number of a Status. Bring it up to date before use.
+    `found` is UNKNOWN, VICTIMS (see `candidates`), or the number of a Status. Call `catch_up` before use.
     """
 
     def __init__(self, cluster: ClusterState) -> None:
@@ -183,13 +183,13 @@ class Answers:
         self._changed = ChangedRows(cluster)
         self._numbers: dict[Status, int] = {}
         self._statuses: list[Status] = []
-        #: Where in the order of the nodes the last preemptor began; None before the first.
+        #: Where in node order the last preemptor started; None before the first.
         self.offset: int | None = None
         self.found: Column = Column(cluster.nodes.capacity)
         self.candidates: dict[int, Ranked] = {}
 
     def catch_up(self, pod: PodInfo) -> None:
-        """Forget the rows that have changed since the last preemptor, or to which other pods are nominated now."""
+        """Drop the rows that changed since the last preemptor, or whose nominated pods changed."""
         changed = self._changed.since_last(pod)
         if changed is None or len(self._statuses) > 2 * len(self._nodes):
             self.clear()
@@ -206,7 +206,7 @@ class Answers:
         self._statuses.clear()
 
     def put(self, row: int, answer: Ranked | Status) -> None:
-        """Keep what a dry run found."""
+        """Store the result of a dry run."""
         if isinstance(answer, Ranked):
             self.candidates[row] = answer
             self.found.cells[row] = VICTIMS
@@ -218,26 +218,26 @@ class Answers:
         self.found.cells[row] = number
 
     def get(self, row: int) -> Ranked | Status | None:
-        """Return what was found on a row, if anything."""
+        """Return the stored result of a row; None if there is none."""
         number = self.found.cells[row]
         return self.candidates.get(row) if number >= UNKNOWN else self._statuses[-1 - number]
 
     def statuses(self, rows: NDArray[np.int64]) -> list[tuple[Status, int]]:
-        """Count what stands against these rows, in the order in which it was first met."""
+        """Count the Statuses of these rows, in the order in which they first occurred."""
         numbers, counts = np.unique(self.found.values[rows], return_counts=True)
         counted = zip(numbers.tolist(), counts.tolist(), strict=True)
         return [(self._statuses[-1 - number], count) for number, count in reversed(list(counted)) if number < UNKNOWN]
 
     @property
     def nbytes(self) -> int:
-        """About what it takes."""
+        """The approximate memory use, in bytes."""
         return self.found.values.nbytes + _CANDIDATE * len(self.candidates)
 
 
 class DryRunMemory:
-    """The answers for the kinds of preemptors, least recently used first, within a budget of bytes.
+    """The answers by kind of preemptor, least recently used first, within a budget of bytes.
 
-    All are forgotten when the set of nodes or a PodDisruptionBudget changes.
+    All are dropped when the set of nodes or a PodDisruptionBudget changes.
     """
 
     def __init__(self, cluster: ClusterState, budget: int = 32 << 20) -> None:
@@ -247,12 +247,12 @@ class DryRunMemory:
         self._as_of = (-1, -1)
 
     def answers(self, signature: Signature, priority: int, budget_changes: int) -> Answers:
-        """Return the answers for preemptors of this signature and priority; none yet if nothing is remembered."""
+        """Return the answers for preemptors of this signature and priority, empty if none are cached."""
         as_of = (self._cluster.nodes.generation, budget_changes)
         if as_of != self._as_of:
             self._as_of = as_of
             self._answers.clear()
-        # What is asked for grows only after there is room.
+        # The returned answers grow only after there is room.
         nbytes = sum(answers.nbytes for answers in self._answers.values())
         while nbytes > self._budget:
             _, oldest = self._answers.popitem(last=False)
@@ -275,10 +275,10 @@ class _Preemption(msgspec.Struct):
 
 
 class Preempting:
-    """The preemptions under way, by the uid of the preemptor.
+    """The preemptions in progress, by the uid of the preemptor.
 
-    A preemptor that was let through early may have begun another one: reports on the older one, known by its attempt,
-    count no more.
+    A preemptor that was released early may have begun another one: reports on the older one, identified by its attempt,
+    are ignored.
     """
 
     def __init__(self) -> None:
@@ -289,13 +289,13 @@ class Preempting:
         self._under_way[uid] = _Preemption(attempt)
 
     def last_victim(self, uid: str, attempt: int, victim: str) -> None:
-        """Note that all victims but this one have been sent away, and that this one is next."""
+        """Record that all victims but this one have been evicted, and that this one is next."""
         preemption = self._under_way.get(uid)
         if preemption is not None and preemption.attempt == attempt:
             preemption.last_victim = victim
 
     def end(self, uid: str, attempt: int) -> bool:
-        """Note that no more victims will be sent away; tell whether this preemption was the preemptor's latest."""
+        """Record the end of the evictions; return whether this was the preemptor's latest preemption."""
         preemption = self._under_way.get(uid)
         if preemption is None or preemption.attempt != attempt:
             return False
@@ -303,9 +303,9 @@ class Preempting:
         return True
 
     def holds_back(self, uid: str, pods: Mapping[str, PodInfo]) -> bool:
-        """Return whether it is too early to try this pod again; `pods` are those on nodes, by uid.
+        """Return whether it is too early to retry this pod; `pods` are those on nodes, by uid.
 
-        It is not once the last victim is going or gone: from then on the end of a victim must find the pod awake.
+        It is not once the last victim is terminating or gone: from then on the deletion of a victim must wake the pod.
         """
         preemption = self._under_way.get(uid)
         if preemption is None:

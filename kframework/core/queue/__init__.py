@@ -1,3 +1,3 @@
-"""The scheduling queue: which pod is tried next, and what those that failed wait for."""
+"""The scheduling queue: the order in which pods are tried, and what failed pods wait for."""
 
 from __future__ import annotations

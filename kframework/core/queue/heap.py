@@ -13,24 +13,24 @@ _Entry = tuple[Any, int, QueuedPod]
 
 
 class Heap:
-    """Queued pods by key, smallest first; equal keys leave in the order in which they came.
+    """Queued pods by key, smallest first; equal keys are popped in insertion order.
 
-    Pods that come in the order of their keys, as most do, stand in a line; the heap holds the others. A removed pod's
-    entry stays until it comes up or such entries outnumber the pods (lazy deletion). Keys come from plugins: when two
-    of them turn out not to compare, `unsortable` is told, once, and such keys count as equal.
+    Pods that arrive in key order, as most do, are in a deque; the heap holds the others. A removed pod's entry stays
+    until it reaches the front or such entries outnumber the pods (lazy deletion). Keys come from plugins: if two cannot
+    be compared, `unsortable` is called, once, and such keys count as equal.
     """
 
     def __init__(self, unsortable: Callable[[Exception], None]) -> None:
         self._unsortable = unsortable
         self._forgiving = False
-        # Keys are what `queue_sort` answers; they should compare with each other.
+        # Keys come from `queue_sort`; they should be comparable with each other.
         self._line: deque[_Entry] = deque()
         self._entries: list[_Entry] = []
         self._live: dict[str, _Entry] = {}
         self._pushed = 0
 
     def push(self, key: object, queued: QueuedPod) -> None:
-        """Put a pod in; it must not be in."""
+        """Add a pod; it must not be in the heap."""
         self._pushed += 1
         entry = (_Forgiving(key) if self._forgiving else key, self._pushed, queued)
         self._live[queued.pod.uid] = entry
@@ -43,7 +43,7 @@ class Heap:
             self._forgive(error)
 
     def pop(self) -> QueuedPod:
-        """Take the first pod out; IndexError when there is none."""
+        """Remove and return the first pod; raises IndexError if there is none."""
         queued = self.first()
         if queued is None:
             raise IndexError("the heap is empty")
@@ -55,7 +55,7 @@ class Heap:
         return queued
 
     def first(self) -> QueuedPod | None:
-        """Return the first pod without taking it out, None when there is none."""
+        """Return the first pod without removing it, None if there is none."""
         line, entries, live = self._line, self._entries, self._live
         while line and live.get(line[0][2].pod.uid) is not line[0]:
             line.popleft()
@@ -72,7 +72,7 @@ class Heap:
             return self.first()
 
     def remove(self, uid: str) -> QueuedPod | None:
-        """Take a pod out wherever it stands; None if it is not in."""
+        """Remove a pod and return it; None if it is not in the heap."""
         found = self._live.pop(uid, None)
         if found is None:
             return None
@@ -86,9 +86,9 @@ class Heap:
         return found[2] if found is not None else None
 
     def in_order(self) -> Iterator[QueuedPod]:
-        """List the pods in the order in which they would be popped, the next one found when it is asked for.
+        """Yield the pods in pop order, lazily.
 
-        To look at the first few of many costs only these; the heap must not change meanwhile.
+        The first few of many are cheap; the heap must not change meanwhile.
         """
         for entry in heapq.merge(self._line, self._sorted_entries()):
             if self._live.get(entry[2].pod.uid) is entry:
@@ -96,7 +96,7 @@ class Heap:
 
     def _sorted_entries(self) -> Iterator[_Entry]:
         entries = self._entries
-        ahead = [(entries[0], 0)] if entries else []  # entries of which all that stand before them are listed
+        ahead = [(entries[0], 0)] if entries else []  # entries whose predecessors are all listed
         while ahead:
             entry, place = heapq.heappop(ahead)
             yield entry

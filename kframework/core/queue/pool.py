@@ -1,4 +1,4 @@
-"""Pods outside of the active queue: in flight, or waiting for an event, found by the plugin that holds them back."""
+"""Pods outside the active queue: in flight, or waiting for an event, indexed by the plugin that holds them back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ PluginKey = tuple[str, str]
 
 
 class Pool:
-    """Pods in the order of their arrival, indexed by the plugins that hold them.
+    """Pods in the order of their arrival, indexed by the plugins that hold them back.
 
-    So an event costs what the pods cost that an interested plugin holds, however many others wait.
+    So an event costs only the pods that an interested plugin holds back, however many others wait.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Pool:
         self._arrivals = 0
 
     def put(self, queued: QueuedPod, plugins: Iterable[str]) -> None:
-        """Take a pod in that these plugins of its profile hold back; it must not be in."""
+        """Add a pod that these plugins of its profile hold back; it must not be in the pool."""
         self._arrivals += 1
         uid, profile = queued.pod.uid, queued.pod.scheduler_name
         holders = tuple((profile, plugin) for plugin in plugins)
@@ -53,10 +53,10 @@ class Pool:
     def held_by(self, holders: Mapping[PluginKey, Collection[str] | None]) -> list[QueuedPod]:
         """List the pods that one of these plugins holds back, in the order of their arrival.
 
-        Beside a plugin stand the uids of those that are meant; None for all.
+        The mapping's values are the uids of the pods concerned; None for all.
         """
         if not self._pods:
-            return []  # every event asks, and mostly nobody waits
+            return []  # called for every event, and mostly no pod waits
         uids = set[str]()
         for holder, meant in holders.items():
             held = self._held.get(holder, {})
@@ -66,7 +66,7 @@ class Pool:
 
     @property
     def holders(self) -> dict[PluginKey, int]:
-        """How many pods each plugin holds back."""
+        """The number of pods that each plugin holds back."""
         return {holder: len(held) for holder, held in self._held.items()}
 
     def held_by_one(self, holder: PluginKey) -> Iterator[QueuedPod]:
@@ -84,17 +84,17 @@ class Pool:
 
 
 class InFlight:
-    """Popped pods in the order of their pops, and the events since the oldest of these pops.
+    """Popped pods in pop order, and the events since the oldest of these pops.
 
-    An event is kept only as long as a pod is in flight that was popped before it, so memory is bounded by what
-    happens during one scheduling or Permit wait.
+    An event is kept only while a pod popped before it is in flight, so memory is bounded by what happens during one
+    scheduling or Permit wait.
     """
 
     def __init__(self) -> None:
         self._popped: dict[str, int] = {}
         self._events: deque[tuple[int, Occurrence]] = deque()
         self._time = 0
-        #: How many events are kept, by their labels.
+        #: The number of kept events, by label.
         self.kept: Counter[str] = Counter()
 
     def pop(self, uid: str) -> None:
@@ -103,7 +103,7 @@ class InFlight:
         self._popped[uid] = self._time
 
     def add(self, event: Occurrence) -> None:
-        """Note an event, if any pod is in flight to whom it may matter."""
+        """Record an event, if any pod is in flight."""
         if self._popped:
             self._time += 1
             self._events.append((self._time, event))
@@ -115,7 +115,7 @@ class InFlight:
         return (event for time, event in self._events if time > popped)
 
     def done(self, uid: str) -> bool:
-        """Let a pod go, and the events that nobody waits for any more; tell whether it was in flight."""
+        """Remove a pod and the events that no other pod needs; return whether it was in flight."""
         if self._popped.pop(uid, None) is None:
             return False
         oldest = next(iter(self._popped.values()), None)

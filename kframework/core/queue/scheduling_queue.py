@@ -1,6 +1,6 @@
 """kube-scheduler's SchedulingQueue: active, backing off, unschedulable, gated and in-flight pods.
 
-A pod is in exactly one place. Nothing polls: the deadlines say when something is due next, `tick` does what is due.
+A pod is in exactly one queue. Nothing polls: the deadlines return when work is due next, `tick` does it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from kframework.verbosity import V5
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: How often the unschedulable pool is looked through for pods that have waited too long, in seconds.
+#: How often the unschedulable pool is searched for pods that have waited too long, in seconds.
 FLUSH_INTERVAL = 30.0
 
 _TIMEOUT = Occurrence(EventResource.ANY, ActionType.ALL, named="UnschedulableTimeout")
 
-#: What lets a pod go on that was woken before.
+#: Events that end the backoff of a pod that was woken before.
 _ENDS_OF_REST = frozenset({"BackoffComplete", "PopFromBackoffQ"})
 
 
 class QueueingStrategy(Enum):
-    """What an event means for a pod that waits, as kube-scheduler's queue has it."""
+    """The effect of an event on a waiting pod, as in kube-scheduler's queue."""
 
     SKIP = 0
     AFTER_BACKOFF = 1
@@ -43,7 +43,7 @@ class QueueingStrategy(Enum):
 
 
 class QueueRules(Protocol):
-    """What the queue asks of the profiles."""
+    """The functions of the profiles that the queue calls."""
 
     def sort_key(self, queued: QueuedPod) -> Hashable:
         """Return the key of the pod in the active queue, lowest first."""
@@ -53,23 +53,23 @@ class QueueRules(Protocol):
         """Report that two of the keys do not compare with each other."""
 
     def gate(self, pod: PendingPod) -> Status | None:
-        """Ask PreEnqueue; None lets the pod in."""
+        """Run PreEnqueue; None admits the pod."""
         ...
 
     def interested(self, event: Occurrence) -> Mapping[PluginKey, Collection[str] | None]:
-        """Return the plugins that registered the event, and the uids of the pods that it may help, None for any.
+        """Return the plugins that registered the event, with the uids of the pods that it may help, None for any.
 
-        Asked for every event, so it had better be remembered.
+        Called for every event, so implementations should cache.
         """
         ...
 
     def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
-        """Ask this plugin, which holds the pod back, whether the event makes another attempt worthwhile."""
+        """Return whether the event makes another attempt worthwhile for the plugin that holds the pod back."""
         ...
 
 
 class SchedulingQueue:
-    """The pods that wait to be scheduled."""
+    """The queue of pods that wait to be scheduled."""
 
     def __init__(
         self, rules: QueueRules, now: Callable[[], float], backoff: Backoff, *, max_unschedulable: float = 300.0
@@ -86,19 +86,19 @@ class SchedulingQueue:
         self._gated = Pool()
         #: The pods that are popped and not returned.
         self.in_flight: InFlight = InFlight()
-        #: How many pods entered which queue because of which event.
+        #: The number of pods that entered each queue, by queue and event.
         self.incoming: Counter[tuple[str, str]] = Counter()
 
     # -- in and out ------------------------------------------------------------------------------------------------
 
     def add(self, pod: PendingPod) -> None:
-        """Take in a pod that is new."""
+        """Add a new pod."""
         self._enter_active(QueuedPod(pod, self._now()), "PodAdd")
 
     def pop(self) -> QueuedPod | None:
-        """Hand out the pod whose turn it is, None if there is none; `done` or `put_back` must follow exactly once.
+        """Return the next pod, None if there is none; `done` or `put_back` must follow exactly once.
 
-        With nothing active the first pod that rests after a rejection is handed out early (KEP-5142).
+        If no pod is active, the first pod backing off after a rejection is returned early (KEP-5142).
         """
         queued = self._take()
         while queued is not None and queued.pod.uid in self.in_flight:
@@ -123,7 +123,7 @@ class SchedulingQueue:
         return None
 
     def put_back(self, queued: QueuedPod) -> None:
-        """Take back a pod whose attempt failed; its rejectors say what it waits for, none at all that it just rests."""
+        """Requeue a pod whose attempt failed; it waits for its rejectors, without any it only backs off."""
         if self.get(queued.pod.uid) is not None:
             log.error("Pod %s is already present in the queue; what was in flight is dropped", queued.pod.key)
         else:
@@ -141,7 +141,7 @@ class SchedulingQueue:
         if not queued.rejectors or queued.pod.uid not in self.in_flight:
             self._requeue(queued, "ScheduleAttemptFailure")
             return
-        # What happened while it was in flight may have woken it.
+        # An event while it was in flight may have woken it.
         strategies = {self._strategy(event, queued) for event in self.in_flight.since_pop(queued.pod.uid)}
         if QueueingStrategy.IMMEDIATELY in strategies:
             self._enter_active(queued, "ScheduleAttemptFailure")
@@ -152,7 +152,7 @@ class SchedulingQueue:
             self._entered("unschedulable", queued, "ScheduleAttemptFailure")
 
     def done(self, uid: str) -> bool:
-        """Let a popped pod go for good; tell whether it was in flight (asking twice does no harm)."""
+        """Remove a popped pod from in-flight tracking; return whether it was in flight (idempotent)."""
         return self.in_flight.done(uid)
 
     def update(self, pod: PendingPod) -> None:
@@ -190,9 +190,9 @@ class SchedulingQueue:
     # -- events ----------------------------------------------------------------------------------------------------
 
     def move(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
-        """Let an event wake the pods it may help: those that an interested plugin holds back, if its hint agrees.
+        """Wake the pods that an interested plugin holds back, if its hint returns Queue for the event.
 
-        A gated pod is looked at only if its gating plugin is interested.
+        A gated pod is considered only if its gating plugin is interested.
         """
         interested = self.rules.interested(event)
         if not interested and not event.wildcard:
@@ -205,11 +205,11 @@ class SchedulingQueue:
 
     @property
     def has_listeners(self) -> bool:
-        """Whether an event may matter to a pod: one that is held back, or in flight."""
+        """Whether an event may matter to a pod that is held back or in flight."""
         return bool(len(self._unschedulable) or len(self._gated) or len(self.in_flight))
 
     def ask_again(self) -> None:
-        """Ask PreEnqueue again about all pods that it holds back."""
+        """Run PreEnqueue again for all gated pods."""
         for queued in list(self._gated):
             status = self.rules.gate(queued.pod)
             if status is None:
@@ -222,7 +222,7 @@ class SchedulingQueue:
                 self._hold_back(queued, status.plugin)
 
     def _consider(self, event: Occurrence, queued: QueuedPod) -> bool:
-        """Requeue an unschedulable or gated pod if the event makes that worthwhile; tell whether it did."""
+        """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did."""
         strategy = self._strategy(event, queued)
         if strategy is QueueingStrategy.SKIP:
             return False
@@ -235,7 +235,7 @@ class SchedulingQueue:
         return True
 
     def activate(self, uid: str) -> None:
-        """Make a pod active, whatever it waits for; one in flight is retried after its backoff."""
+        """Make a pod active, whatever it waits for; a pod in flight is retried after its backoff."""
         queued = self.get(uid)
         if queued is not None and uid not in self._active:
             self.delete(uid)
@@ -244,7 +244,7 @@ class SchedulingQueue:
             self.in_flight.add(Occurrence(EventResource.ANY, ActionType.ALL, new=uid, named="ForceActivate"))
 
     def _strategy(self, event: Occurrence, queued: QueuedPod) -> QueueingStrategy:
-        """Say whether an event makes another attempt worthwhile (kube-scheduler's isPodWorthRequeuing)."""
+        """Return whether an event makes another attempt worthwhile (kube-scheduler's isPodWorthRequeuing)."""
         if not queued.rejectors:
             return QueueingStrategy.AFTER_BACKOFF
         if event.wildcard:
@@ -260,18 +260,18 @@ class SchedulingQueue:
 
     @property
     def retry_deadline(self) -> float | None:
-        """When the next pod has rested enough, in seconds since 1970."""
+        """The time when the next backoff ends, in seconds since 1970."""
         firsts = (self._backing_off.first(), self._backing_off_after_error.first())
         return min((self.resting_until(first) for first in firsts if first is not None), default=None)
 
     @property
     def flush_deadline(self) -> float | None:
-        """When the first unschedulable pod has waited too long, in seconds since 1970."""
+        """The time when the first unschedulable pod has waited too long, in seconds since 1970."""
         oldest = next(iter(self._unschedulable), None)
         return self.flushed_at(oldest) if oldest is not None else None
 
     def flushed_at(self, queued: QueuedPod) -> float:
-        """Return when an unschedulable pod is tried again if nothing has woken it, in seconds since 1970.
+        """Return when an unschedulable pod is retried without an event, in seconds since 1970.
 
         It is the first multiple of the interval at which the pod is strictly older than the maximum.
         """
@@ -279,7 +279,7 @@ class SchedulingQueue:
         return self._born + (math.floor(waited / FLUSH_INTERVAL) + 1) * FLUSH_INTERVAL
 
     def tick(self) -> None:
-        """Do what is due: end rests, and retry what has been unschedulable for too long."""
+        """Do the work that is due: end backoffs, and retry pods unschedulable for too long."""
         now = self._now()
         for heap in (self._backing_off, self._backing_off_after_error):
             while (first := heap.first()) is not None and not self._backoff.resting(first, now):
@@ -295,7 +295,7 @@ class SchedulingQueue:
     # -- where a pod goes ------------------------------------------------------------------------------------------
 
     def _requeue(self, queued: QueuedPod, reason: str) -> None:
-        """Put a pod where its backoff says: to rest, or into the active queue."""
+        """Put a pod into the backoff or active queue, depending on its backoff."""
         if not self._backoff.resting(queued, self._now()):
             self._enter_active(queued, reason)
         elif self._gate(queued, reason):
@@ -322,7 +322,7 @@ class SchedulingQueue:
         self._active.push(queued.sort_key, queued)
 
     def _gate(self, queued: QueuedPod, reason: str) -> bool:
-        """Ask PreEnqueue; a pod that is held back waits among the gated ones. Return whether the way is free."""
+        """Run PreEnqueue; a rejected pod becomes gated. Return whether it was admitted."""
         status = self.rules.gate(queued.pod)
         if status is None:
             queued.gating_plugin = ""
@@ -332,13 +332,13 @@ class SchedulingQueue:
         return False
 
     def _hold_back(self, queued: QueuedPod, plugin: str) -> None:
-        """Let a pod wait among the gated ones."""
+        """Put a pod among the gated ones."""
         queued.gating_plugin = plugin
         queued.unschedulable_plugins |= {plugin}
         self._gated.put(queued, (plugin,))
 
     def _entered(self, queue: str, queued: QueuedPod, event: str) -> None:
-        """Note that a pod went where it is because of an event."""
+        """Record that an event moved a pod into a queue."""
         self.incoming[queue, event] += 1
         if event not in _ENDS_OF_REST:
             queued.woken_by = event
@@ -368,9 +368,9 @@ class SchedulingQueue:
         return "gated" if uid in self._gated else ""
 
     def waiting(self, place: str) -> Iterator[QueuedPod]:
-        """List the pods of a queue, as `pending` names it: those that leave it first come first, else the oldest.
+        """List the pods of a queue named as in `pending`: in pop order where there is one, else oldest first.
 
-        Worked out as it is asked for, so the first few of many are cheap; the queue must not change meanwhile.
+        It is lazy, so the first few of many are cheap; the queue must not change meanwhile.
         """
         match place:
             case "active":
@@ -393,11 +393,11 @@ class SchedulingQueue:
         return itertools.chain(self._unschedulable.held_by_one(holder), self._gated.held_by_one(holder))
 
     def resting_until(self, queued: QueuedPod) -> float:
-        """Return when a pod that backs off may be tried again, in seconds since 1970."""
+        """Return when a pod's backoff ends, in seconds since 1970."""
         return self._backoff.expiry(queued) + 1
 
     def dormant(self, uid: str) -> bool:
-        """Return whether a pod waits for an event: it is unschedulable or gated."""
+        """Return whether a pod waits for an event because it is unschedulable or gated."""
         return uid in self._unschedulable or uid in self._gated
 
     def __iter__(self) -> Iterator[QueuedPod]:
@@ -438,5 +438,5 @@ class Backoff(msgspec.Struct, frozen=True):
         return queued.backoff_expiry
 
     def resting(self, queued: QueuedPod, now: float) -> bool:
-        """Return whether the pod still rests: until the first whole second after its expiry."""
+        """Return whether the pod still backs off: until the first whole second after its expiry."""
         return self.expiry(queued) >= math.floor(now)

@@ -1,1 +1,1 @@
-"""The plugins at work: found, made, compiled into profiles, and run point by point."""
+"""The plugin runtime: plugins are discovered, instantiated, compiled into profiles, and run point by point."""

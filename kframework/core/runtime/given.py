@@ -1,4 +1,4 @@
-"""A configuration for plugin classes that are given beside the installed ones, as Go's `WithPlugin` gives them."""
+"""The configuration for plugin classes passed in code, in addition to installed ones, like Go's `WithPlugin`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kframework.config.models import API_VERSION, KIND
 from kframework.core.runtime.hooks import points_of
 from kframework.framework.plugin import Plugin
 
-#: What says how to schedule: a file, the same as a mapping, or what was made of it.
+#: A configuration: a file, its content as a mapping, or the decoded object.
 ConfigurationSource = str | Path | Mapping[str, object] | Configuration
 
 
 def configuration_for(source: ConfigurationSource | None, plugins: Sequence[type[Plugin]]) -> Configuration:
-    """Return the configuration, or without one the default profile with these plugins enabled wherever they can run.
+    """Return the configuration, by default the default profile with these plugins enabled at all their points.
 
-    A configuration of its own enables what it names: of a plugin that it does not, a warning says how to.
+    An explicit configuration enables only the plugins it names: for the others a warning explains how.
     """
     if source is None:
-        # To bind they are asked first, to sort there can be but one.
+        # They bind before the defaults; there can be only one QueueSort plugin.
         default = DEFAULT_PLUGINS.enabled_names()
         added = [plugin for plugin in plugins if plugin.name not in default]
         written: dict[str, object] = {"multiPoint": _enabled(added)}

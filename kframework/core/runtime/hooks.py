@@ -1,4 +1,4 @@
-"""The hooks of a plugin class: which it has, at which extension points, and what must not be loaded in silence."""
+"""The hooks of a plugin class: their extension points, and the mistakes that must not be loaded silently."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ POINTS: Mapping[str, tuple[str, ...]] = {
 #: Points that run once per cycle, synchronously, and so may be wrapped.
 WRAPPABLE = frozenset({"pre_enqueue", "pre_filter", "post_filter", "pre_score", "reserve", "unreserve", "permit"})
 
-#: Hooks that are asked once about a pod, and so may store what later ones read.
+#: Hooks that run once per pod, and so may store what later ones read.
 _STORING = ("pre_filter", "pre_score", "reserve", "permit", "pre_bind")
 
 _AWAITED = ("pre_bind", "bind", "post_bind")
 
-#: What a plugin may say that it looks at.
+#: The allowed values of a plugin's `reads`.
 _READS = ("node", "pods", None)
 
 
@@ -64,13 +64,13 @@ def extends(plugin: type[Plugin], hooks: Iterable[str]) -> bool:
 
 
 def storing_before(hook: str, plugin: type[Plugin]) -> list[str]:
-    """List the hooks of a plugin that may store what this hook reads: those that run before it, once for each pod."""
+    """List the plugin's hooks that may store what this hook reads: those that run before it, once per pod."""
     order = list(_ARGUMENTS)
     return [each for each in _STORING if options_of(plugin, each) is not None and each in order[: order.index(hook)]]
 
 
 def check_class(plugin: type[Plugin], distribution: str | None = None) -> None:
-    """Refuse a class of which something would not be called as its author thinks; once per class.
+    """Reject a class with a method that would not be called as its author expects; checked once per class.
 
     Raises PluginError, which names the method and the hook that was probably meant.
     """
@@ -83,12 +83,12 @@ def check_class(plugin: type[Plugin], distribution: str | None = None) -> None:
     _SOUND.add(plugin)
 
 
-#: The plugin classes that were found to keep the contract.
+#: The plugin classes that passed the check.
 _SOUND: WeakSet[type[Plugin]] = WeakSet()
 
 
 def _problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
-    """List what is wrong, each with the hook that it is wrong with, if it is one."""
+    """Yield the problems of a class, each with the hook it concerns, if any."""
     marked = hooks_of(plugin)
     for name, options in marked.items():
         if name not in _ARGUMENTS:
@@ -139,7 +139,7 @@ def _problems_of_hook(plugin: type[Plugin], hook: str, options: Mapping[str, obj
 def _arguments(function: Callable[..., object]) -> tuple[str, ...]:
     try:
         return tuple(name for name in inspect.signature(function).parameters if name != "self")
-    except (TypeError, ValueError):  # what is written in C need not have any
+    except (TypeError, ValueError):  # C functions may have no signature
         return ()
 
 
@@ -156,9 +156,9 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 
 
 def _problem_of_method(plugin: type[Plugin], name: str) -> str:
-    """Say which hook a public method was probably meant to be; nothing if it looks like a method of the plugin's own.
+    """Return which hook a public method was probably meant to be; "" if it looks like a method of the plugin's own.
 
-    What comes of a class that is no Plugin has a use there, unless it has a hook's name and its arguments too.
+    A method of a base that is no Plugin is ignored, unless it has a hook's name and its arguments too.
     """
     method = getattr(plugin, name, None)
     if name.startswith("_") or not inspect.isroutine(method):
@@ -180,7 +180,7 @@ def _problem_of_method(plugin: type[Plugin], name: str) -> str:
 def _of_these_arguments(name: str, arguments: tuple[str, ...]) -> str | None:
     """Return the hook that takes these arguments, the one of the nearest name.
 
-    Only those that take a `state` are so peculiar that nobody else would: any method may take a `pod`.
+    Only hooks that take a `state` are distinctive enough: any method may take a `pod`.
     """
     alike = [hook for hook, wanted in _ARGUMENTS.items() if wanted == arguments and "state" in wanted]
     return max(alike, key=lambda hook: SequenceMatcher(None, name, hook).ratio(), default=None)
@@ -196,9 +196,9 @@ def _is_slip(one: str, other: str) -> bool:
 
 
 def code_place(plugin: type[Plugin], hook: str, error: BaseException | str) -> str:
-    """Return file and line: of what raised, as far as the plugin's own module goes, else of the hook that answered.
+    """Return file and line of the error within the plugin's own module, else of the hook.
 
-    Those of the class where it has no such hook; "" where there is no source.
+    If the class has no such hook, it is the line of the class; "" without a source file.
     """
     try:
         file = inspect.getsourcefile(plugin)

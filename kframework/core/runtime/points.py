@@ -1,7 +1,7 @@
-"""The extension points of a profile, run as kube-scheduler runs them: what each answer does and what a fault becomes.
+"""The extension points of a profile, run as kube-scheduler runs them, including how answers and faults are handled.
 
-Every function answers with Statuses. An exception in a hook becomes a Status with code Error that names the plugin, its
-hook and its distribution; the traceback goes to the log.
+Every function returns Statuses. An exception in a hook becomes a Status with code Error that names the plugin, its hook
+and its distribution; the traceback goes to the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import Rows
 from kframework.values.status import Code, Status, Wait
 
-#: Looked up once, for what is asked in every cycle: an enumeration takes a tenth of a microsecond to find a member.
+#: Looked up once, as every cycle uses it: finding an enum member takes a tenth of a microsecond.
 _SKIP = Code.SKIP
 
 #: The longest that a Permit plugin may hold a pod, in seconds.
@@ -63,11 +63,11 @@ def _first(calls: Iterable[Callable[..., Status | None] | None], *arguments: obj
 
 
 class PreFilterResult(msgspec.Struct, frozen=True):
-    """What PreFilter made of a pod as a whole.
+    """The result of PreFilter for a pod.
 
-    `status`: the rejection or error that ends the attempt, None to go on. `nodes`: the names worth looking at, None =
-    all; `narrowed_by` who narrowed them. `skipped`: plugins whose Filter has nothing to say. `ended_by`: the plugin
-    behind which none was asked any more.
+    `status`: the rejection or error that ends the attempt, None to continue. `nodes`: the names to filter, None = all;
+    `narrowed_by`: the plugins that narrowed them. `skipped`: plugins whose Filter is skipped. `ended_by`: the last
+    plugin that ran, if it ended PreFilter.
     """
 
     status: Status | None = None
@@ -78,7 +78,7 @@ class PreFilterResult(msgspec.Struct, frozen=True):
 
     @property
     def excluded(self) -> Status | None:
-        """What stands against the nodes that the plugins' sets leave out; None where they leave none out."""
+        """The rejection of nodes outside the plugins' sets; None if none is excluded."""
         if self.nodes is None:
             return None
         names = " ".join(sorted(self.narrowed_by))
@@ -88,10 +88,10 @@ class PreFilterResult(msgspec.Struct, frozen=True):
 def run_pre_filter(
     steps: Iterable[PreFilterStep], state: CycleState, pod: PendingPod, table: NodeTable
 ) -> PreFilterResult:
-    """Ask the plugins in order and sum up what they said (kube-scheduler's RunPreFilterPlugins).
+    """Run the plugins in order and combine their answers (kube-scheduler's RunPreFilterPlugins).
 
-    Unschedulable is remembered while the later plugins still run, so that preemption finds their state;
-    UnschedulableAndUnresolvable, an error, or sets of nodes that have none in common end it at once.
+    After Unschedulable the later plugins still run, so that preemption finds their state; UnschedulableAndUnresolvable,
+    an error, or disjoint sets of nodes end it at once.
     """
     rejection: Status | None = None
     nodes: frozenset[str] | None = None
@@ -117,13 +117,13 @@ def run_pre_filter(
 
 
 def ask_pre_filter(profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
-    """Ask all PreFilter plugins about a pod as it stands, nothing being remembered."""
+    """Run all PreFilter plugins on a pod without cached answers."""
     asked = (state, pod, nodes)
     return profile.wrapped("pre_filter", lambda: run_pre_filter(profile.pre_filter, *asked), PreFilterResult, *asked)
 
 
 def unsatisfied(plugins: Iterable[str]) -> str:
-    """Say which plugins' node sets have nothing in common, as kube-scheduler does."""
+    """Return which plugins' node sets are disjoint, in kube-scheduler's words."""
     names = sorted(plugins)
     if len(names) == 1:
         return f"node(s) didn't satisfy plugin {names[0]}"
@@ -134,7 +134,7 @@ def unsatisfied(plugins: Iterable[str]) -> str:
 
 
 def first_rejection(steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-    """Return what the first Filter plugin says that rejects the node as it stands, None if all let it pass."""
+    """Return the first rejection of the node by a Filter plugin, None if all accept it."""
     for step in steps:
         status = step.ask(state, pod, node)
         if status is not None:
@@ -145,14 +145,14 @@ def first_rejection(steps: Iterable[FilterStep], state: CycleState, pod: Pending
 def run_add_pod(
     steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
 ) -> Status | None:
-    """Tell the plugins that a pod was put on a node; None if all took it in."""
+    """Run AddPod of the plugins for a pod added to a node; return the first error."""
     return _first((step.add_pod for step in steps), state, pod, other, node)
 
 
 def run_remove_pod(
     steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
 ) -> Status | None:
-    """Tell the plugins that a pod was taken off a node; None if all took it in."""
+    """Run RemovePod of the plugins for a pod removed from a node; return the first error."""
     return _first((step.remove_pod for step in steps), state, pod, other, node)
 
 
@@ -160,18 +160,18 @@ def run_remove_pod(
 
 
 class PostFilterAnswer(msgspec.Struct, frozen=True):
-    """What PostFilter found: its Status, and what to do about it (None: leave the nomination as it is)."""
+    """The result of PostFilter: its Status, and the action to take (None: leave the nomination unchanged)."""
 
     status: Status
     result: Preempt | Nominate | ClearNomination | None = None
 
 
 class PostFilterRound:
-    """The PostFilter plugins, asked in order for a way out (kube-scheduler's RunPostFilterPlugins).
+    """The PostFilter plugins, run in order (kube-scheduler's RunPostFilterPlugins).
 
     Success and UnschedulableAndUnresolvable end a run with the plugin's own result, an error ends it without one;
-    otherwise reasons add up and the last result that changes the nomination is kept. The next run goes on behind the
-    plugin whose result came to nothing.
+    otherwise reasons add up and the last result that changes the nomination is kept. The next run continues after the
+    plugin whose result was rejected.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -182,7 +182,7 @@ class PostFilterRound:
         self._rejector = ""
 
     def run(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> PostFilterAnswer:
-        """Ask the plugins that have not been asked yet."""
+        """Run the plugins that have not run yet."""
 
         def ask() -> PostFilterAnswer:
             for step in self._steps:
@@ -197,7 +197,7 @@ class PostFilterRound:
         return self._profile.wrapped("post_filter", ask, PostFilterAnswer, state, pod, diagnosis)
 
     def reject_result(self, status: Status, result: PluginResult | None = None) -> None:
-        """Note that a plugin found no way out."""
+        """Record that a plugin's result does not help."""
         self._rejector = self._rejector or status.plugin
         self._reasons += status.reasons
         self._kept = result or self._kept
@@ -206,7 +206,7 @@ class PostFilterRound:
 def ask_post_filter(
     profile: Profile, step: Step, state: CycleState, pod: PendingPod, diagnosis: Diagnosis
 ) -> PostFilterAnswer:
-    """Ask one plugin for a way out; None means that it knows none."""
+    """Run one PostFilter plugin; None means that it has no proposal."""
     try:
         answer = step.call(state, pod, diagnosis)
     except FAULTS as error:
@@ -225,7 +225,7 @@ def ask_post_filter(
 def run_pre_score(
     steps: Iterable[StatusStep], state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows
 ) -> frozenset[str] | Status:
-    """Ask the plugins in order; return those that have nothing to score, or what went wrong."""
+    """Run the plugins in order; return those that skip scoring, or the error."""
     skipped: set[str] = set()
     for step in steps:
         status = step.call(state, pod, nodes, rows)
@@ -239,7 +239,7 @@ def run_pre_score(
 def ask_pre_score(
     profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows
 ) -> frozenset[str] | Status:
-    """Ask all PreScore plugins about a pod on these rows, nothing being remembered."""
+    """Run all PreScore plugins on a pod and these rows without cached answers."""
     asked = (state, pod, nodes, rows)
     return profile.wrapped("pre_score", lambda: run_pre_score(profile.pre_score, *asked), _itself, *asked)
 
@@ -248,13 +248,13 @@ def ask_pre_score(
 
 
 def run_reserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-    """Let the plugins reserve in order; the first that does not consent is the answer."""
+    """Run Reserve in order; return the first Status that is no success."""
     calls = [step.call for step in profile.reserve]
     return profile.wrapped("reserve", lambda: _first(calls, state, pod, node_name), _itself, state, pod, node_name)
 
 
 def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> None:
-    """Let every plugin undo its reservation, last first; a fault is logged and stops nobody."""
+    """Run Unreserve of every plugin in reverse order; a fault is logged and the others still run."""
 
     def undo() -> None:
         for step in profile.unreserve:
@@ -267,7 +267,7 @@ def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_nam
 
 
 class PermitAnswer(msgspec.Struct, frozen=True):
-    """What Permit said: a Status that stops the pod, or the plugins to wait for with their timeouts in seconds."""
+    """The result of Permit: a Status that stops the pod, or the plugins to wait for with timeouts in seconds."""
 
     status: Status | None = None
     waits: tuple[tuple[str, float], ...] = ()
@@ -277,7 +277,7 @@ _PERMITTED = PermitAnswer()
 
 
 def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> PermitAnswer:
-    """Ask the Permit plugins in order; a rejection or an error after a wait drops the wait."""
+    """Run the Permit plugins in order; a rejection or an error after a wait drops the wait."""
     if not profile.points.get("permit"):
         return _PERMITTED
 

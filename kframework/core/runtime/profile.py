@@ -50,17 +50,17 @@ _PLACEMENT = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "sco
 
 
 class Signature(msgspec.Struct, eq=False, weakref=True):
-    """What the remembered answers for a pod depend on: one value per plugin that takes part in placement.
+    """The key of cached answers for a pod: one value per plugin that takes part in placement.
 
-    Equal pods share one Signature object (per profile), so it is compared and hashed by identity. A value of None
-    means that this plugin must be asked in every cycle, NOTHING that it has nothing to say anywhere.
+    Equal pods share one Signature object (per profile), so it is compared and hashed by identity. A value of None means
+    that this plugin must run in every cycle, NOTHING that it skips the pod everywhere.
     """
 
     values: tuple[Hashable | None, ...]
 
 
 class Profile:
-    """One profile of the configuration with its plugins; immutable, a reload makes a new one.
+    """One profile of the configuration with its plugins; immutable, a reload creates a new one.
 
     `placement` lists the plugins that take part in placing a pod (pre_filter, filter, pre_score, score) in order; a
     Signature holds one value for each.
@@ -85,7 +85,7 @@ class Profile:
         self._twins: Mapping[AnyStep, AnyStep] = {}
         #: The profile that this one is the timed form of, else itself.
         self.original: Profile = self
-        #: Told of every fault of a hook, as it happens: a debugger.
+        #: Called with every exception of a hook as it happens, for a debugger.
         self.on_fault: Callable[[BaseException], None] = lambda error: None
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.distributions: Mapping[str, str | None] = distributions or {}
@@ -122,7 +122,7 @@ class Profile:
             self.pre_filter = guarded(self.pre_filter, plugins, self.sources, admit)
             self.pre_score = guarded(self.pre_score, plugins, self.sources, score)
 
-        # Only these can hold a pod back, so only their events can set it free.
+        # Only these can hold a pod back, so only their events can wake it.
         holding = {name for point in _HOLDING for name in self.points.get(point, ())}.union(self.sources)
         self.events: dict[str, tuple[ClusterEvent, ...]] = {
             name: (*self._events(self.plugins[name]), *map(_event_of, self.sources.get(name, ())))
@@ -133,16 +133,16 @@ class Profile:
         )
         self.index: dict[str, int] = {plugin.name: index for index, plugin in enumerate(self.placement)}
         self._signers = tuple(_signer(plugin) for plugin in self.placement)
-        #: The places of those whose answers may differ between pods of one kind.
+        #: The places of signers whose answers may differ between pods of one kind.
         self._signers_of_each = tuple(
             place
             for place, plugin in enumerate(self.placement)
             if plugin.sign_reads is None and self._signers[place] is not _never
         )
         later = (self.reserve, self.unreserve, self.permit, self.pre_bind, self.pre_flight.values(), self.post_bind)
-        #: The plugins that are asked about a pod once it has a node.
+        #: The plugins that run for a pod once it has a node.
         self._later = frozenset(step.name for steps in later for step in steps)
-        #: This profile without those that have nothing to say about some pods, by their names.
+        #: This profile without plugins that skip some pods, by their names.
         self._narrowed: dict[frozenset[str], Profile] = {}
         self._silent: frozenset[str] = frozenset()
         self._signatures: WeakValueDictionary[tuple[Hashable | None, ...], Signature] = WeakValueDictionary()
@@ -151,13 +151,13 @@ class Profile:
 
     @property
     def sign_reads(self) -> tuple[type[ApiObject], ...]:
-        """The kinds whose objects `sign` hooks look at."""
+        """The kinds whose objects `sign` hooks read."""
         return tuple(kind for plugin in self.placement for kind in plugin.sign_reads or ())
 
     def sign(self, pod: PendingPod, epoch: int | None = None) -> Signature:
-        """Return the pod's signature; PluginError if a `sign` hook raises or answers something unhashable.
+        """Return the pod's signature; PluginError if a `sign` hook raises or returns something unhashable.
 
-        While `epoch` (`ClusterState.epoch`) stays, plugins that say what their `sign` reads are asked once for a kind.
+        While `epoch` (`ClusterState.epoch`) is unchanged, plugins that declare what `sign` reads run once per kind.
         """
         kind = pod.kind
         if epoch is None or kind.signed_at != epoch or kind.signed_by is not self:
@@ -196,9 +196,9 @@ class Profile:
         return signature
 
     def without(self, silent: frozenset[str]) -> Profile:
-        """Return the profile without these plugins from Reserve on: they have nothing to say about some pods.
+        """Return the profile without these plugins from Reserve on, because they skip some pods.
 
-        Before that their answers are asked once for all pods of a signature.
+        Before Reserve their answers are computed once for all pods of a signature.
         """
         silent &= self._later
         if not silent:
@@ -208,7 +208,7 @@ class Profile:
         return self._narrowed[silent]
 
     def _without(self, silent: frozenset[str]) -> Profile:
-        """Return a copy that does not ask these plugins from Reserve on."""
+        """Return a copy that does not call these plugins from Reserve on."""
         narrowed = copy.copy(self)
         vars(narrowed).pop("timed", None)
         narrowed._silent = silent
@@ -221,7 +221,7 @@ class Profile:
         return narrowed
 
     def remembers(self, plugin: str) -> bool:
-        """Return whether answers of this plugin may be remembered: it signs pods, or may do so."""
+        """Return whether answers of this plugin may be cached: it has a `sign` hook."""
         return plugin in self.index and self._signers[self.index[plugin]] is not _never
 
     # -- timing ----------------------------------------------------------------------------------------------------
@@ -266,9 +266,9 @@ class Profile:
         return PluginError(text, plugin=plugin, hook=hook, distribution=self.distributions.get(plugin))
 
     def faulty(self, plugin: str, hook: str, error: BaseException | str) -> Status:
-        """Turn an exception or a wrong answer of a hook into a Status that names the culprit.
+        """Convert an exception or an invalid answer of a hook into a Status that names the plugin.
 
-        The log has the place in its code, which nobody who may only read pods need know, and the traceback.
+        The log has the traceback and the place in the code, which readers of pods need not see.
         """
         problem = self.fault(plugin, hook, error)
         place = code_place(type(self.plugins[plugin]), hook, error) if plugin in self.plugins else ""
@@ -281,7 +281,7 @@ class Profile:
         return Status(Code.ERROR, (str(problem),), plugin)
 
     def _writers(self, module: str, reader: str, hook: str) -> str:
-        """Say which hooks may have stored what a hook misses: those of the plugins in the module that made the key."""
+        """Return which hooks may store a missing key: those of the plugins in the module that made it."""
         names = [name for name, plugin in self.plugins.items() if type(plugin).__module__ == module]
         written = ""
         for name in [reader] if reader in names else names:
@@ -300,10 +300,10 @@ class Profile:
         return point in self._wrappers
 
     def wrapped(self, point: str, run: Callable[[], R], failed: Callable[[Status], R], *args: object) -> R:
-        """Run a whole point inside the wrappers that plugins put around it, the first plugin's outermost.
+        """Run a whole point inside the plugins' wrappers, the first plugin's outermost.
 
-        They are called with the arguments of the hook. Where one of them fails, or does not yield exactly once, the
-        error becomes the answer, made by `failed`.
+        They are called with the arguments of the hook. If one of them fails, or does not yield exactly once, `failed`
+        makes the answer from the error.
         """
         wrappers = self._wrappers.get(point)
         if wrappers is None:
@@ -343,12 +343,12 @@ class Profile:
         return tuple(Step(plugin, call) for plugin, call in found if call is not None)
 
     def _status_steps(self, point: str, title: str, allowed: Container[Code] = REJECTIONS) -> tuple[StatusStep, ...]:
-        """Compile the steps of a point whose hooks answer a Status."""
+        """Compile the steps of a point whose hooks return a Status."""
         hook = functools.partial(Hook, name=point, fault=self.faulty)
         return tuple(status_step(step, hook(step.name), title, allowed) for step in self._steps(point))
 
     def _events(self, plugin: Plugin) -> tuple[ClusterEvent, ...]:
-        """Return what wakes a pod that the plugin rejected, with kube-scheduler's implicit taint registration."""
+        """Return the events that wake a pod rejected by the plugin, with kube-scheduler's taint registration."""
         register = method_of(plugin, "events_to_register")
         if register is None:
             return DEFAULT_EVENTS
@@ -360,7 +360,7 @@ class Profile:
             raise self.fault(plugin.name, "events_to_register", f"must list ClusterEvents, not {shown(events)}")
         node = [event.action for event in events if event.resource == EventResource.NODE]
         if any(a & ActionType.ADD for a in node) and not any(a & ActionType.UPDATE_NODE_TAINT for a in node):
-            # A taint change can make any node newly usable, whatever the plugin itself looks at (kube-scheduler 1.36).
+            # A taint change can make any node usable, whatever the plugin itself reads (kube-scheduler 1.36).
             events += (ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT),)
         return events
 
@@ -373,7 +373,7 @@ class Profile:
 
 
 def _event_of(source: Source[object]) -> ClusterEvent:
-    """Return the event that a change of a source is, which nobody but its own plugin registers."""
+    """Return the event of a source's changes, which only its own plugin registers."""
 
     def hint(pod: PendingPod, old: None, change: SourceChange[object] | None) -> QueueingHint:
         return queue_if(source.wakes(pod, change))
@@ -405,14 +405,14 @@ def guarded(
     sources: PluginSources,
     guard: Callable[[Sequence[Source[object]], _Ask[A]], _Ask[A]],
 ) -> tuple[Step[_Ask[A]], ...]:
-    """Return the steps of a point with those of plugins that have sources guarded, theirs added where they had none."""
+    """Wrap the steps of plugins that have sources with `guard`, adding steps for those without one."""
     own = {step.name: step.call for step in steps}
     mine = {name: Step(plugins[name], guard(sources[name], own.get(name, lambda *asked: None))) for name in sources}
     return (*(mine.pop(step.name, step) for step in steps), *mine.values())
 
 
 def gate(sources: Sequence[Source[object]], ask: _Ask[Status]) -> _Ask[Status]:
-    """Gate all pods in PreEnqueue while a source lacks that holds them."""
+    """Gate all pods in PreEnqueue while a source with `hold` is stale."""
 
     def asked(*arguments: object) -> Status | None:
         return ask(*arguments) or _lacking(sources, "hold")
@@ -421,7 +421,7 @@ def gate(sources: Sequence[Source[object]], ask: _Ask[Status]) -> _Ask[Status]:
 
 
 def admit(sources: Sequence[Source[object]], ask: _Ask[Status | NodeNames]) -> _Ask[Status | NodeNames]:
-    """Skip the plugin in PreFilter while a source lacks that may; reject pods for whose lack it must."""
+    """Skip the plugin in PreFilter or reject pods while a source is stale, depending on its setting."""
 
     def asked(*arguments: object) -> PreFilterAnswer:
         if _lacking(sources, "ignore") is not None:
@@ -444,7 +444,7 @@ def score(sources: Sequence[Source[object]], ask: _Ask[Status]) -> _Ask[Status]:
 
 
 def _lacking(sources: Sequence[Source[object]], when_stale: WhenStale) -> Status | None:
-    """Say which source of those that declare this lacks; None if none does."""
+    """Return the Status for the first stale source with this setting, None if there is none."""
     for source in sources:
         if source.settings.when_stale == when_stale and not source.fresh:
             since = "yet" if source.updated_at is None else f"since {rfc3339(source.updated_at)}"

@@ -1,4 +1,4 @@
-"""The profiles of a configuration, made of its plugins; and what the queue and the scheduler must know of them."""
+"""The profiles of a configuration with their plugins, and what the queue and the scheduler need from them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from kframework.verbosity import V5
 
 _log = logging.getLogger(__name__)
 
-#: The name under which extenders stand among the plugins that reject a pod.
+#: The name of extenders among the plugins that reject a pod.
 EXTENDER = "Extender"
 
 _VERBS = get_args(Verb)
@@ -51,14 +51,14 @@ _VERBS = get_args(Verb)
 class Profiles(dict[str, Profile]):
     """The profiles by scheduler name, in the order of the configuration.
 
-    `notices` are lines for the user: what is odd about the plugins of the configuration.
+    `notices` are lines for the user about oddities in the configured plugins.
     """
 
     def __init__(self, profiles: Mapping[str, Profile], notices: tuple[str, ...] = ()) -> None:
         super().__init__(profiles)
         self._first = next(iter(self.values()))
-        #: Who registered an event, and the hints (None for none), by the event's resource and action: worked out when
-        #: such an event first happens.
+        #: The registrations of an event with their hints (None for none), by the event's resource and action: computed
+        #: when such an event first happens.
         self._registered: dict[tuple[str, ActionType], _Registered] = {}
         self.notices = notices
 
@@ -77,7 +77,7 @@ class Profiles(dict[str, Profile]):
         self._first.faulty(self._first.points["queue_sort"][0], "queue_sort", error)
 
     def gate(self, pod: PendingPod) -> Status | None:
-        """Ask the PreEnqueue plugins of the pod's profile."""
+        """Run the PreEnqueue plugins of the pod's profile."""
         return run_pre_enqueue(self[pod.scheduler_name], pod)
 
     def interested(self, event: Occurrence) -> Mapping[PluginKey, Collection[str] | None]:
@@ -90,7 +90,7 @@ class Profiles(dict[str, Profile]):
     def _concerned(
         self, holder: PluginKey, registrations: Iterable[ClusterEvent], event: Occurrence
     ) -> Collection[str] | None:
-        """Return the uids of the pods that one of these is about; None for any, as where one fails to say."""
+        """Return the uids of the pods that the registrations name; None for any, also if one of them fails."""
         named = set[str]()
         for each in registrations:
             try:
@@ -118,9 +118,9 @@ class Profiles(dict[str, Profile]):
         return found
 
     def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
-        """Ask the hints that this plugin of the pod's profile registered for the event; one Queue is enough.
+        """Run the hints that this plugin of the pod's profile registered for the event; one Queue is enough.
 
-        No hint means Queue, and so does one that fails: better an attempt in vain than a pod that sleeps.
+        A missing or failing hint counts as Queue: a useless attempt is better than a pod that sleeps.
         """
         profile = self[pod.scheduler_name]
         registered = self._registrations(event).by_holder.get((profile.name, plugin), ())
@@ -132,7 +132,7 @@ class Profiles(dict[str, Profile]):
         return wakes
 
     def sources(self) -> Iterator[Source[object]]:
-        """List what the plugins of all profiles have declared."""
+        """Yield the sources that plugins of all profiles have declared."""
         for profile in self.values():
             yield from chain.from_iterable(profile.sources.values())
 
@@ -144,7 +144,7 @@ class Profiles(dict[str, Profile]):
 
 
 class _Registered:
-    """Who registered what matches an event of some kind."""
+    """The registrations that match one kind of event."""
 
     def __init__(self, by_holder: Mapping[PluginKey, tuple[ClusterEvent, ...]]) -> None:
         self.by_holder = by_holder
@@ -167,13 +167,13 @@ def _says_queue(profile: Profile, plugin: str, hint: Hint, event: Occurrence, po
 def compile_profiles(
     configuration: Configuration, registry: Registry, handle: Callable[[str, str], Handle]
 ) -> Profiles:
-    """Import the plugins that the configuration names, make one instance per profile, and compile the profiles.
+    """Import the configured plugins, create one instance per profile, and compile the profiles.
 
-    `handle(profile, plugin)` gives each instance its door back. Raises ConfigError for what is wrong, with its place:
-    an unknown name, two distributions that claim one, a plugin that cannot be imported, made or used.
+    `handle(profile, plugin)` returns each instance's handle. Raises ConfigError with its place: for an unknown name,
+    two distributions that claim one, or a plugin that cannot be imported, created or used.
     """
     expansions = _expansions(configuration, registry)
-    # The Args of the enabled plugins, and of kube-scheduler's own that are given args.
+    # The Args of the enabled plugins, and of kube-scheduler's plugins that have args in the configuration.
     enabled = (name for profile in configuration.profiles for name in profile.plugins.enabled_names())
     written = (name for profile in configuration.profiles for name in profile.args if name in IN_TREE_PLUGINS)
     models = {name: registry.load(name).Args for name in {*enabled, *written} if name in registry}
@@ -186,7 +186,7 @@ def compile_profiles(
 
 
 def load_plugins(configuration: Configuration, registry: Registry) -> None:
-    """Import the plugins that the configuration names, so that the kinds they declare are known; raises ConfigError."""
+    """Import the configured plugins so that the kinds they declare are known; raises ConfigError."""
     _expansions(configuration, registry)
 
 
@@ -229,7 +229,7 @@ def _compile(
             points.weights,
             percentage_of_nodes_to_score=percentage,
             distributions={plugin: registry.distribution(plugin) for plugin in plugins},
-            # What an extender holds back it cannot say how to set free: anything may.
+            # An extender registers no events, so any event may wake a pod that it rejected.
             other_events={EXTENDER: DEFAULT_EVENTS} if configuration.settings.extenders else {},
             sources={name: tuple(mine.sources.values()) for name, mine in handles.items() if mine.sources},
         )
@@ -246,7 +246,7 @@ def _instance(name: str, args: PluginArgs, registry: Registry, handle: Handle) -
 
 
 def _placed(profiles: Sequence[ProfileConfiguration], error: PluginError) -> ConfigError:
-    """Say where the file names the plugin that is at fault."""
+    """Return the error with the place in the file that names the plugin."""
     keys = (*POINTS, "multi_point")
     places = (named_at(profile, key, "enabled", error.plugin) for profile in profiles for key in keys)
     place = next(chain(*places), profiles[0].place)
@@ -257,17 +257,17 @@ def _placed(profiles: Sequence[ProfileConfiguration], error: PluginError) -> Con
 
 
 def watched_kinds(profiles: Profiles) -> list[type[ApiObject]]:
-    """Return the kinds to follow: pods, nodes, and what the plugins watch.
+    """Return the kinds to watch: pods, nodes, and those of the plugins.
 
-    Raises ConfigError for a watch on what is no kind or with what is no verb, and for registered events of a kind that
-    nobody watches.
+    Raises ConfigError for a watch with an invalid kind or verb, and for registered events of a kind that is not
+    watched.
     """
     found: dict[type[ApiObject], None] = {Node: None, Pod: None}
     for _, plugin in profiles.plugins():
         for watch in plugin.watches:
             _check_watch(plugin, watch)
             found[watch.kind] = None
-    # A registration that no event could ever match would let its pods sleep on.
+    # A registration that matches no event would leave its pods asleep.
     sources = (source.key for source in profiles.sources())
     resources = {*EventResource, *(event_resource(kind_of(kind)) for kind in found), *sources}
     for profile in profiles.values():
@@ -293,12 +293,12 @@ def _check_watch(plugin: Plugin, watch: Watch) -> None:
             raise ConfigError(message, nearest=nearest(verb, _VERBS))
 
 
-#: What is prepared for the hooks of a point, and where.
+#: The points that prepare for a point's hooks.
 _PREPARED = {"filter": "pre_filter", "score": "pre_score"}
 
 
 def notices(configuration: Configuration, expansions: Collection[ExtensionPoints], registry: Registry) -> Iterator[str]:
-    """List what is odd about the plugins of each profile."""
+    """Yield oddities in the plugins of each profile."""
     enabled = dict.fromkeys(name for points in expansions for name in chain(*points.order.values()))
     idle = [name for name in enabled if name not in registry]
     if idle:
@@ -319,7 +319,7 @@ def notices(configuration: Configuration, expansions: Collection[ExtensionPoints
 
 
 def _unprepared(profile: ProfileConfiguration, points: ExtensionPoints, registry: Registry) -> Iterator[str]:
-    """Name plugins that run at a point and not at the one where they prepare for it."""
+    """Yield a notice for plugins that run at a point without the point that prepares for it."""
     for point, before in _PREPARED.items():
         for name in points[point]:
             if name in registry and name not in points[before] and before in registry.points(name):

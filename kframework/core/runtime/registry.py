@@ -1,4 +1,4 @@
-"""The plugins on offer: found by entry point, imported only when an enabled profile names them."""
+"""The available plugins: discovered by entry point, imported only when an enabled profile names them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GROUP = "kframework.plugins"
 
 
 class Named(Protocol):
-    """What is offered: a class that says its name."""
+    """A class with a name."""
 
     name: ClassVar[str]
 
@@ -45,12 +45,12 @@ class Offer(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> str | None:
-        """Who is to blame: the distribution, or where a class comes from that none offers."""
+        """The distribution to name in errors, or the module of a class that belongs to none."""
         return self.distribution or self.target or None
 
 
 class Offers(Generic[N]):
-    """What is on offer of one sort, by name: classes in which `problem` finds nothing wrong."""
+    """The available classes of one sort, by name, checked by `problem`."""
 
     def __init__(self, offers: Iterable[Offer], problem: Callable[[Offer, object], str]) -> None:
         self._problem = problem
@@ -68,11 +68,11 @@ class Offers(Generic[N]):
         return name in self._offers
 
     def offers(self, name: str) -> list[Offer]:
-        """Return who offers a name; more than one is an error as soon as the name is used."""
+        """Return the offers of a name; more than one is an error as soon as the name is used."""
         return self._offers.get(name, [])
 
     def load(self, name: str) -> type[N]:
-        """Import the class of this name; PluginError if nobody offers it, several do, or it cannot be used."""
+        """Import the class of this name; PluginError if there is none, more than one, or it cannot be used."""
         if name not in self._loaded:
             offers = self.offers(name)
             if not offers:
@@ -102,9 +102,9 @@ class Offers(Generic[N]):
 
 
 class Registry(Offers[Plugin]):
-    """What can be named in a configuration.
+    """The plugins that a configuration can name.
 
-    `Registry.installed()` finds what is installed; `Registry.of(...)` takes plugin classes, for tests and embedding.
+    `Registry.installed()` finds installed plugins; `Registry.of(...)` takes classes, for tests and embedding.
     """
 
     def __init__(self, offers: Iterable[Offer]) -> None:
@@ -122,7 +122,7 @@ class Registry(Offers[Plugin]):
 
     @classmethod
     def of(cls, *plugins: type[Plugin]) -> Registry:
-        """Offer these classes, each under its name, beside the installed ones, which they replace."""
+        """Return the installed plugins plus these classes, which replace installed ones of the same name."""
         return cls(beside_installed(GROUP, plugins))
 
     def points(self, name: str) -> frozenset[str]:
@@ -130,7 +130,7 @@ class Registry(Offers[Plugin]):
         return points_of(self.load(name))
 
     def load_all(self) -> list[PluginError]:
-        """Import every plugin on offer, so that all kinds they declare are known; return what went wrong."""
+        """Import every available plugin, so that all kinds they declare are known; return the errors."""
         problems = []
         for name in self:
             try:
@@ -141,21 +141,21 @@ class Registry(Offers[Plugin]):
 
 
 def built_in_args(configuration: Configuration) -> Mapping[str, type[ApiArgs]]:
-    """Import kube-scheduler's plugins that a configuration names; return the Args of those that have any, by plugin."""
+    """Import the configured plugins of kube-scheduler; return their Args models, by plugin."""
     registry = Registry.installed()
     named = {name for each in configuration.profiles for name in (*each.plugins.enabled_names(), *each.args)}
     models = {name: registry.load(name).Args for name in named & IN_TREE_PLUGINS if name in registry}
     return {name: model for name, model in models.items() if issubclass(model, ApiArgs)}
 
 
-@functools.cache  # reading the metadata of all distributions takes long, and they stay as they are
+@functools.cache  # reading the metadata of all distributions is slow, and it does not change
 def installed(group: str) -> tuple[Offer, ...]:
-    """List what all distributions offer by entry points of a group."""
+    """List the entry points of a group in all distributions."""
     return tuple(_offer(entry_point) for entry_point in entry_points(group=group))
 
 
 def beside_installed(group: str, classes: Iterable[type[Named]]) -> list[Offer]:
-    """List these classes, each under its name, beside the installed ones of a group, which they replace."""
+    """List these classes and the installed ones of a group, except those they replace by name."""
     mine = {each.name: each for each in classes}
     others = (offer for offer in installed(group) if offer.name not in mine)
     return [*others, *(_given(each) for each in mine.values())]
@@ -172,7 +172,7 @@ def _given(offered: type[Named]) -> Offer:
 
 
 def _remedy(offer: Offer, error: Exception) -> str:
-    """Say what to do where an entry point names what is not there; other faults are the module's own."""
+    """Return a hint if an entry point names a missing target; "" for errors of the module itself."""
     module, _, attribute = offer.target.partition(":")
     wrong = f"; its entry point says {offer.target}: correct it"
     if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
@@ -201,7 +201,7 @@ def _problem(offer: Offer, loaded: object) -> str:
 
 
 def stale_install(group: str, name: str) -> str:
-    """Return how to get a plugin that the project of an editable install offers since it was installed; else ""."""
+    """Return how to get a plugin that an editable install's project added after the installation; else ""."""
     for distribution in distributions():
         direct = json.loads(distribution.read_text("direct_url.json") or "{}")
         if not direct.get("dir_info", {}).get("editable"):
@@ -214,7 +214,7 @@ def stale_install(group: str, name: str) -> str:
 
 
 def _offered_by(project: Path, group: str) -> dict[str, Any]:
-    """Return the entry points of a group as a project names them; none of a file that cannot be read."""
+    """Return the entry points of a group from a project file; empty if it cannot be read."""
     try:
         groups = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["entry-points"]
         offered: dict[str, Any] = dict(groups[group])

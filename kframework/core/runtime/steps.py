@@ -1,7 +1,7 @@
-"""The parts that plugins have in the extension points of a profile, compiled once: hooks that raise nothing.
+"""The steps of a profile's extension points: plugin hooks, compiled once, that never raise.
 
-What a hook answers is checked where it is called. An exception, or an answer that the contract does not know, becomes
-a Status with code Error that names the plugin, its hook and its distribution; the traceback goes to the log.
+The answer of a hook is checked at the call. An exception or an invalid answer becomes a Status with code Error that
+names the plugin, its hook and its distribution; the traceback goes to the log.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ ScoreNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores | int]
 Normalize = Callable[[CycleState, PendingPod, Scores], Scores | int]
 AddRemove = Callable[[CycleState, PendingPod, PodInfo, NodeInfo], Status | None]
 
-#: Turns an exception, or what is wrong with an answer, of a plugin's hook into a Status that names both.
+#: Converts an exception or the problem of an answer into a Status that names the plugin and its hook.
 Fault = Callable[[str, str, BaseException | str], Status]
 
-#: What one plugin's `pre_filter` said: None, a Status, or the names of the nodes worth looking at.
+#: The answer of one plugin's `pre_filter`: None, a Status, or the names of the nodes to filter.
 PreFilterAnswer = Status | NodeNames | None
 
-#: A hook of which nothing more is known.
+#: A hook with any signature.
 Anything = Callable[..., object]
 
 T = TypeVar("T")
 _C = TypeVar("_C", bound=Anything, default=Anything, covariant=True)
 
-#: Looked up once: an enumeration takes a tenth of a microsecond to find a member.
+#: Looked up once: finding an enum member takes a tenth of a microsecond.
 _SUCCESS = Code.SUCCESS
 
 
 class Hook:
-    """One hook of one plugin: the words for what goes wrong in it."""
+    """One hook of one plugin, as named in error messages."""
 
     def __init__(self, plugin: str, name: str, fault: Fault) -> None:
         self.plugin = plugin
@@ -57,11 +57,11 @@ class Hook:
         self._fault = fault
 
     def fault(self, error: BaseException | str) -> Status:
-        """Return the error that an exception or a wrong answer comes to."""
+        """Return the Status for an exception or an invalid answer."""
         return self._fault(self.plugin, self.name, error)
 
     def checked(self, answer: object, running: str, allowed: Container[Code] = REJECTIONS) -> Status | None:
-        """Return what was answered: None = consent, an allowed code as it is, another one an error of `running` it."""
+        """Return the checked answer: None = success, an allowed code unchanged, others as an error of `running`."""
         if answer is None:
             return None
         if not isinstance(answer, Status):
@@ -76,9 +76,9 @@ class Hook:
     def answering(
         self, call: Callable[..., object], check: Callable[[object], T], sound: Status | None = None
     ) -> Callable[..., T | Status | None]:
-        """Return the hook as one that answers None or what was checked, and raises nothing.
+        """Return the hook as a function that returns None or the checked answer, and never raises.
 
-        `sound` is an answer that needs no check, beside None.
+        `sound` is an answer that needs no check, in addition to None.
         """
 
         def ask(*arguments: object) -> T | Status | None:
@@ -106,11 +106,11 @@ class Step(Generic[_C]):
         return Step(self.plugin, timed_hook(hook, self.name, self.call))
 
     def saying(self, answer: object) -> Step[_C]:
-        """Return the same step, which says this without asking the plugin."""
+        """Return a step that returns this answer without calling the plugin."""
         return Step(self.plugin, cast("_C", lambda *arguments: answer))
 
 
-#: A step whose hook answers None or a checked Status, and one of `pre_filter`; both raise nothing.
+#: Steps that return None or a checked Status, or an answer of `pre_filter`; neither raises.
 StatusStep = Step[Callable[..., Status | None]]
 PreFilterStep = Step[Callable[..., PreFilterAnswer]]
 
@@ -123,12 +123,12 @@ def status_step(step: Step, hook: Hook, title: str, allowed: Container[Code] = R
 
 
 def pre_filter_step(step: Step, hook: Hook) -> PreFilterStep:
-    """Return a step that answers what `pre_filter` may."""
+    """Return a step that accepts the answers of `pre_filter`."""
     allowed = (Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
     running = f'PreFilter plugin "{hook.plugin}"'
 
     def check(answer: object) -> PreFilterAnswer:
-        if isinstance(answer, (frozenset, set)):  # made anew at each call, a union costs 0.2 us
+        if isinstance(answer, (frozenset, set)):  # a union type built at each call costs 0.2 us
             return frozenset(answer)
         return hook.checked(answer, running, allowed)
 
@@ -150,12 +150,12 @@ def as_column(answer: object, length: int) -> Scores:
 
 
 class FilterStep:
-    """A Filter plugin: its place in the configured order and both forms of its question.
+    """A Filter plugin: its position in the configured order and both forms of its hook.
 
-    `ask` always works, in the scalar form if the plugin has one (`scalar`), else through the columnar one, and raises
-    nothing; `call` is the same unchecked, for loops that cannot afford the call in between. `ask_rows` is None for a
-    plugin without the columnar form, and may raise. `add_pod` and `remove_pod` are None where `pre_filter` stores
-    nothing that a what-if changes.
+    `ask` always works, in the scalar form if the plugin has one (`scalar`), else through the columnar one, and never
+    raises; `call` is the same unchecked, for loops that cannot afford the extra call. `ask_rows` is None for a plugin
+    without the columnar form, and may raise. `add_pod` and `remove_pod` are None if `pre_filter` stores nothing that a
+    what-if changes.
     """
 
     __slots__ = (
@@ -189,7 +189,7 @@ class FilterStep:
         return ask
 
     def checked(self, answer: object) -> Status | None:
-        """Return what `call` answered, None for consent; what is no rejection is an error."""
+        """Return the answer of `call`, None for success; anything but a rejection is an error."""
         return Hook(self.name, "filter", self.fault).checked(answer, f'"{self.name}" filter plugin')
 
     def _extension(self, hook: str, title: str) -> AddRemove | None:
@@ -200,13 +200,13 @@ class FilterStep:
         return words.answering(call, lambda answer: words.checked(answer, running, ()))
 
     def ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
-        """Ask the columnar form about one node; it may raise."""
+        """Run the columnar form on one node; it may raise."""
         assert self.ask_rows is not None
         bits = int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
         return self._explain(pod, bits) if bits else None
 
     def explain(self, pod: PendingPod, bits: int) -> Status:
-        """Put reason bits of the columnar form into words; what the plugin does wrong there is a fault."""
+        """Return the Status for reason bits of the columnar form; an error in the plugin is a fault."""
         try:
             status = self._explain(pod, bits)
         except FAULTS as error:
@@ -227,8 +227,8 @@ class FilterStep:
 class ScoreStep:
     """A Score plugin with its weight.
 
-    `ask` answers an integer, or what was wrong, and raises nothing; `call` and `ask_rows` are unchecked and may raise.
-    `normalize` is None where raw scores are final and so must lie within `lowest` and `highest`.
+    `ask` returns an integer or an error Status, and never raises; `call` and `ask_rows` are unchecked and may raise.
+    `normalize` is None if raw scores are final and so must lie within `lowest` and `highest`.
     """
 
     __slots__ = (
@@ -263,12 +263,12 @@ class ScoreStep:
         return ask
 
     def ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        """Ask the columnar form about one node; it may raise."""
+        """Run the columnar form on one node; it may raise."""
         assert self.ask_rows is not None
         return int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
 
     def bad(self, score: object) -> Status:
-        """Return the error of a score that is no integer or out of range, the latter in kube-scheduler's words."""
+        """Return the error for a score that is no integer or out of range, the latter in kube-scheduler's words."""
         if type(score) is not int:
             remedy = "return one, from 0 to 100"
             return self.fault(self.name, "score", f"answered {shown(score)}, which is no integer; {remedy}")
@@ -279,14 +279,14 @@ class ScoreStep:
         return Status(Code.ERROR, (text,), self.name)
 
     def normalized(self, state: CycleState, pod: PendingPod, raw: Scores) -> Scores | int | Status:
-        """Let the plugin normalise its scores of the candidates: one for each, one for all, or what went wrong."""
+        """Normalise the candidates' scores: returns one score each, one for all, or the error."""
         assert self.normalize is not None
         try:
             answer = self.normalize(state, pod, raw)
             scores = answer if type(answer) is int else as_column(answer, len(raw))
             if isinstance(scores, int):
                 return scores if 0 <= scores <= MAX_SCORE else self.bad(scores)
-            # Without a sign the negative ones are the largest.
+            # Read as unsigned, negative scores are the largest.
             if np.maximum.reduce(scores.view(np.uint64)) <= MAX_SCORE:
                 return scores
         except FAULTS as error:

@@ -1,4 +1,4 @@
-"""The `AttemptTrace` of one scheduling attempt: what is measured of it, from its cycle to the end of its binding.
+"""The `AttemptTrace` of one scheduling attempt: its timings, from its cycle to the end of its binding.
 
 The phases of every attempt are measured. In a sample of the attempts the hooks of plugins are timed too: such a
 scheduling cycle calls an instrumented copy of the profile (`Profile.timed`), so that the others pay nothing.
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 _C = TypeVar("_C", bound=Callable[..., object])
 _R = TypeVar("_R")
 
-#: The calls of a hook that may have to be awaited.
+#: A hook's generator, which may yield awaitables.
 _Steps = Generator[Awaitable[object], object, Status | None]
 
-#: An extension point, how many nanoseconds it took, and how it ended.
+#: An extension point, its duration in nanoseconds, and its outcome.
 PointTiming = tuple[str, int, Code]
 
-#: A hook, the plugin, how many nanoseconds its calls took together, and what was wrong if something was: Success also
-#: where a plugin rejected some of the nodes.
+#: A hook, the plugin, the total duration of its calls in nanoseconds, and the error code: Success also if a plugin
+#: rejected some of the nodes.
 PluginTiming = tuple[str, str, int, Code]
 
 #: Returns the context manager that a hook of this name is called in: spans that the plugin begins there join the trace.
@@ -40,21 +40,21 @@ _SUCCESS = Code.SUCCESS
 
 _NO_CONTEXT = nullcontext()
 
-#: What these hooks answer is about nodes, not about the pod.
+#: Hooks whose answers concern nodes, not the pod.
 _ABOUT_NODES = frozenset({"filter", "score", "normalize_score"})
 
 
 class AttemptTrace(msgspec.Struct, eq=False):
-    """What is measured of one attempt: of its scheduling cycle, and from `restart` on of its binding cycle.
+    """The measurements of one attempt: of its scheduling cycle, and after `restart` of its binding cycle.
 
     Attributes:
-        pod: the pod that is scheduled.
+        pod: the scheduled pod.
         attempt: the number of the attempt among all of the scheduler.
-        sample_value: in [0, 1); an observer that samples a share of the attempts takes those below it.
+        sample_value: in [0, 1); an observer that samples a share of the attempts takes smaller values.
         is_timed: whether hooks of plugins are timed.
-        hook_context: what timed hooks are called in; None unless the attempt is traced.
+        hook_context: the context manager around timed hooks; None unless the attempt is traced.
         started: when the cycle began, in nanoseconds of the monotonic clock.
-        phases: how long each phase took and how it ended; they follow each other without a gap.
+        phases: the duration and outcome of each phase, without gaps.
     """
 
     pod: PodInfo
@@ -67,14 +67,14 @@ class AttemptTrace(msgspec.Struct, eq=False):
     _phase_started: int = 0
     #: The nanoseconds and the code of each hook of each plugin.
     _hooks: dict[tuple[str, str], tuple[int, Code]] = {}
-    #: Whether a timed hook of the scheduling cycle is being called.
+    #: Whether a timed hook of the scheduling cycle is running.
     _in_hook: bool = False
 
     def __post_init__(self) -> None:
         self.started = self._phase_started = perf_counter_ns()
 
     def restart(self) -> None:
-        """Forget what was measured, and begin the first phase of the next cycle."""
+        """Reset the measurements and begin the first phase of the next cycle."""
         self.phases, self._hooks = [], {}
         self.started = self._phase_started = perf_counter_ns()
 
@@ -86,7 +86,7 @@ class AttemptTrace(msgspec.Struct, eq=False):
 
     @property
     def plugins(self) -> tuple[PluginTiming, ...]:
-        """How long the hooks of each plugin took, in the order in which they were first called."""
+        """The time spent in the hooks of each plugin, in the order in which they were first called."""
         return tuple([(*hook, spent, code) for hook, (spent, code) in self._hooks.items()]) if self._hooks else ()
 
     # -- hooks -----------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class AttemptTrace(msgspec.Struct, eq=False):
     def call_hook(self, hook: str, plugin: str, call: Callable[..., _R], *arguments: object) -> _R:
         """Call a hook, timed if hooks of the attempt are.
 
-        What a plugin has others do is its own time: a preemption filters nodes without their victims.
+        Nested hooks count towards the outer plugin: a preemption filters nodes without their victims.
         """
         if not self.is_timed or self._in_hook:
             return call(*arguments)
@@ -113,7 +113,7 @@ class AttemptTrace(msgspec.Struct, eq=False):
             self._in_hook = False
 
     def time_steps(self, hook: str, plugin: str, steps: _Steps) -> _Steps:
-        """Return the steps of a hook that may have to be awaited, timed if hooks of the attempt are."""
+        """Return the generator of a hook, timed if hooks of the attempt are."""
         return self._timed_steps(hook, plugin, steps) if self.is_timed else steps
 
     def _timed_steps(self, hook: str, plugin: str, steps: _Steps) -> _Steps:
@@ -129,13 +129,13 @@ class AttemptTrace(msgspec.Struct, eq=False):
         self._hooks[hook, plugin] = before + spent, first or code
 
 
-#: The trace of the attempt that work belongs to: that of the cycle and of what the cycle started, such as its binding.
-#: None between two attempts.
+#: The trace of the current attempt, in its cycle and in what the cycle started, such as its binding. None between two
+#: attempts.
 current_attempt: Final[ContextVar[AttemptTrace | None]] = ContextVar("kframework attempt", default=None)
 
 
 def timed_hook(hook: str, plugin: str, call: _C) -> _C:
-    """Return a form of a hook whose calls are timed in the trace of the current attempt."""
+    """Return a hook whose calls are timed in the trace of the current attempt."""
 
     def timed(*arguments: object) -> object:
         trace = current_attempt.get()
@@ -148,6 +148,6 @@ def _code_of(answer: object) -> Code:
     """Return the code of an answer about the pod; Success for one that the contract does not know."""
     if isinstance(answer, Wait):
         return Code.WAIT
-    # What `post_filter` proposes has a Status; its types would import NumPy, which no log line needs.
+    # Results of `post_filter` have a Status; checking their types would import NumPy, which log lines do not need.
     status = getattr(answer, "status", answer)
     return status.code if isinstance(status, Status) else _SUCCESS

@@ -1,1 +1,1 @@
-"""What would help a pod that fits nowhere, tried in what-ifs."""
+"""Remedies for a pod that fits nowhere, tried in what-ifs."""

@@ -1,8 +1,8 @@
-"""What would help: the smallest changes of the cluster, or of the pod, that would make a pending pod schedulable.
+"""Remedies: the smallest changes of the cluster, or of the pod, that would make a pending pod schedulable.
 
-Promising nodes are found in columns (`Prospects`). On each, the plugins' rejections are answered one after the other
-until none is left, every step in a what-if in which PreFilter is asked again (`Trials`). What is not needed of that is
-left out, down to the last unit.
+Promising nodes are found in columns (`Prospects`). On each, the plugins' rejections are resolved one after another
+until none is left, every step in a what-if in which PreFilter runs again (`Trials`). Unneeded changes are left out,
+down to the last unit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kframework.state.pods import PendingPod
 from kframework.values.scores import Scores
 from kframework.values.status import Status
 
-#: The kinds of change in the order in which they are shown; others come last.
+#: The kinds of change in display order; others come last.
 _KINDS = (
     *("removeGate", "uncordon", "removeTaint", "setLabel", "removeLabel", "freeResource", "deletePod"),
     *("tolerate", "lowerRequest", "dropHostPort", "dropNodeSelector", "dropNodeRequirement", "dropPodTerm"),
@@ -41,13 +41,13 @@ _KINDS = (
     *("tolerateDevices", "lowerCount", "dropClause", "dropConstraint", "dropClaim"),
 )
 
-#: At most so many remedies are found.
+#: The maximum number of remedies.
 _SHOWN = 5
-#: So many nodes are tried for each pattern of rejections to them, and so many in all.
+#: The number of nodes tried for each pattern of rejections, and in all.
 _EACH, _TRIED = 3, 12
-#: So many plugins' rejections to a node are answered at most.
+#: The maximum number of rejections to resolve on a node.
 _STEPS = 8
-#: Nodes may come and go while a remedy is sought; after so many new beginnings it is given up.
+#: The number of restarts of the search, after nodes were added or deleted, before it is aborted.
 _BEGINNINGS = 3
 
 _Work = Generator[None, None, Proposal | None]
@@ -56,7 +56,7 @@ _Work = Generator[None, None, Proposal | None]
 class Remedy(msgspec.Struct, frozen=True):
     """Changes that, all made, let the pod be scheduled without preemption; with one unit less of any it is not.
 
-    Extenders are not asked. `text` says the changes in one line.
+    Extenders are not called. `text` describes the changes in one line.
     """
 
     text: str
@@ -69,9 +69,9 @@ class Remedy(msgspec.Struct, frozen=True):
 
 
 def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, list[Proposal]]:
-    """Find what would help a pending pod, in slices: single changes, or else the fewest on one node.
+    """Find remedies for a pending pod, in slices: single changes, or else the fewest on one node.
 
-    The kinds of change take turns. Nothing is found for a pod that is schedulable as it is.
+    The kinds of change alternate. None is returned for a pod that is schedulable as it is.
     """
     search = _Search(engine, pod)
     yield from in_slices(search.work(), FullEvaluation(engine, pod).aside)
@@ -87,7 +87,7 @@ class _Search:
         self.proved: list[Proposal] = []
 
     def work(self) -> Iterator[None]:
-        """Search; yields wherever it may pause, and starts over if nodes come or go meanwhile."""
+        """Search; yields where it may pause, and starts over if nodes are added or deleted meanwhile."""
         nodes = self._engine.cluster.nodes
         for _ in range(_BEGINNINGS):
             generation = nodes.generation
@@ -112,18 +112,18 @@ class _Search:
         else:
             prospects = Prospects(evaluation, self._suggestions)
             yield from prospects.work()
-            # Change the cluster where that is promising; or the pod, for each plugin where nothing else is in its way.
+            # Change the cluster where that is promising; or the pod, for each plugin that alone rejects a node.
             found = yield from self._all_mended(prospects.promising(_EACH)[:_TRIED], base, (False,))
             alone = [row for plugin in prospects.rejecting if (row := prospects.alone(plugin)) is not None]
             found += yield from self._all_mended(alone, base, (True,))
             found += yield from self._other_requests(alone, base)
             if not any(len(changes) == len(base) + 1 for changes in found):
-                # Change the cluster and, where that is not enough, the pod as well.
+                # Change the cluster and, if that is not enough, the pod as well.
                 found += yield from self._all_mended(prospects.easiest(2)[:_TRIED], base, (False, True))
         yield from self._prove(found, len(base))
 
     def _accepted(self) -> _Work:
-        """Find the changes of the pod without which it is rejected before any node is looked at; None if none help."""
+        """Find the changes of the pod without which it is rejected as a whole; None if none help."""
         changes: Proposal = ()
         for _ in range(_STEPS):
             with self._trials.made(changes) as trial:
@@ -147,9 +147,9 @@ class _Search:
         return found
 
     def _mended(self, row: int, changes: Proposal, sides: Sequence[bool]) -> Generator[None, None, list[Proposal]]:
-        """Answer what stands against a node, one plugin after the other; return the changes if that succeeds.
+        """Resolve the rejections of a node, one plugin after another; return the changes if that succeeds.
 
-        `sides` says whether they may be `of_pod`: those of the cluster alone come first.
+        `sides` lists whether they may be `of_pod`: those of the cluster alone come first.
         """
         name = self._engine.cluster.nodes[row].name
         for _ in range(_STEPS):
@@ -157,7 +157,7 @@ class _Search:
                 said = trial.rejections(name)
                 if not said:
                     return [changes]
-                # Room comes last: pods that go for other reasons leave some.
+                # Resources come last: pods deleted for other reasons free some.
                 status = next((each for each in said if each.plugin != "NodeResourcesFit"), said[0])
                 suggested = self._suggestions.of(trial, trial.nodes[row], status)
                 proposals = [each for side in sides for each in suggested if of_pod(each) == side]
@@ -169,7 +169,7 @@ class _Search:
         return []
 
     def _other_requests(self, rows: Iterable[int], base: Proposal) -> Generator[None, None, list[Proposal]]:
-        """Find the single changes of claims that would do on these nodes: none of them is better than the others."""
+        """Find the single changes of claims that suffice on these nodes, as none of them is better than the others."""
         found: list[Proposal] = []
         for row in rows:
             name = self._engine.cluster.nodes[row].name
@@ -194,12 +194,12 @@ class _Search:
         return None
 
     def _prove(self, found: list[Proposal], base: int) -> Iterator[None]:
-        """Keep what is needed of what was found, the shortest first, until there is enough of it."""
+        """Minimise the changes found, the shortest first, until there are enough remedies."""
         by_kind: dict[tuple[int, str], list[Proposal]] = {}
         for changes in found:
             if len(changes) <= base + 1:
                 by_kind.setdefault(_order(changes[min(base, len(changes) - 1)]), []).append(changes)
-        # The kinds of change take turns.
+        # The kinds of change alternate.
         turns = chain.from_iterable(zip_longest(*(by_kind[order] for order in sorted(by_kind))))
         several = sorted((changes for changes in found if len(changes) > base + 1), key=len)
         for changes in chain(filter(None, turns), several):
@@ -224,7 +224,7 @@ class _Search:
         return tuple(sorted(changes, key=lambda change: (_order(change), change.text)))
 
     def _least(self, before: Proposal, change: Amount, behind: Proposal) -> Generator[None, None, int]:
-        """Find the least amount of a change that will do: mostly it is as it should be."""
+        """Find the smallest amount of a change that suffices; mostly it is the given one."""
         too_little, enough = 0, change.amount
         tried = enough - 1
         while too_little < tried:
@@ -236,7 +236,7 @@ class _Search:
         return enough
 
     def _illustrated(self, changes: Proposal) -> Proposal:
-        """Keep the examples of pods to delete only where that would really do."""
+        """Keep the examples of pods to delete only if deleting them suffices."""
         freed = [change for change in changes if change.examples]
         with self._trials.made([each for change in changes for each in change.examples or (change,)]) as trial:
             if not freed or not trial.rejections(freed[0].target.node):
@@ -245,7 +245,7 @@ class _Search:
 
 
 def format_proposal(changes: Iterable[Suggestion]) -> str:
-    """Format changes, all of which it takes, in one line."""
+    """Format changes that belong together in one line."""
     parts = [
         f"{change.text} (e.g. delete {_pods(change.examples)})" if change.examples else change.text
         for change in changes
@@ -271,17 +271,17 @@ _Floats = NDArray[np.float64]
 
 
 class Prospects:
-    """What stands in the pod's way on the nodes that PreFilter leaves."""
+    """The rejections of the nodes that PreFilter leaves, with estimates of the changes needed."""
 
     def __init__(self, evaluation: FullEvaluation, suggestions: SuggestHooks) -> None:
         self.evaluation = evaluation
         self._suggestions = suggestions
         #: The rows that are looked at; all else is aligned to them.
         self.rows: NDArray[np.int64] = evaluation.within
-        #: The plugins that reject nodes, and what it takes on each row: how many changes, and how large they are.
+        #: The plugins that reject nodes, with the number and size of the changes needed on each row.
         self.rejecting: dict[str, tuple[_Floats, _Floats]] = {}
-        #: How many changes of the cluster it takes, how many where the pod is changed if nothing else can be done, and
-        #: how large the changes are.
+        #: The number of cluster changes needed, the number if the pod is changed as a last resort, and the size of the
+        #: changes.
         self.changes: NDArray[np.float64] = np.zeros(len(self.rows))
         self.effort: NDArray[np.float64] = np.zeros(len(self.rows))
         self.size: NDArray[np.float64] = np.zeros(len(self.rows))
@@ -304,17 +304,17 @@ class Prospects:
             if self.evaluation.profile.plugins[name].reads == "node":
                 self.changes += changes
             else:
-                deletions = np.maximum(deletions, changes)  # whoever is in the way of one may be in that of another
+                deletions = np.maximum(deletions, changes)  # one pod may block several plugins
             self.size += size
             yield
         self.changes += deletions
 
     def promising(self, each: int) -> list[int]:
-        """List the rows where changes of the cluster may help: so many for each pattern of rejections, best first."""
+        """List the rows where changes of the cluster may help: `each` per pattern of rejections, best first."""
         return self._best(np.flatnonzero(self.changes <= MAX_SUGGESTIONS), self.changes, each)
 
     def easiest(self, each: int) -> list[int]:
-        """List the rows with the least to do, be it to the pod itself: so many for each pattern, best first."""
+        """List the rows with the least to change, including the pod: `each` per pattern, best first."""
         return self._best(np.arange(len(self.rows)), self.effort, each)
 
     def alone(self, plugin: str) -> int | None:

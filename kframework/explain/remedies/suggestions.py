@@ -1,4 +1,4 @@
-"""What the plugins suggest about their rejections, asked of their hooks `suggest` and `suggest_nodes`."""
+"""The plugins' suggestions about their rejections, from their hooks `suggest` and `suggest_nodes`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from kframework.state.pods import PendingPod
 from kframework.state.statement import Statement
 from kframework.values.status import Code, Status, unresolvable
 
-#: So many of the nodes with the same rejection are looked at to find out whether anything is suggested there.
+#: The number of nodes with the same rejection that are checked for suggestions.
 _FEW = 8
 
-#: So many nodes are estimated at a time: of devices that takes 1.3 ms.
+#: The number of nodes estimated at a time: for devices that takes 1.3 ms.
 _MANY = 200
 
 
@@ -41,7 +41,7 @@ class SuggestHooks:
         self._hooks = OptionalHooks(profile)
 
     def of(self, asked: Trial | FullEvaluation, node: NodeInfo | None, status: Status) -> list[Proposal]:
-        """List what may answer this rejection of a pod on a node, or as a whole (None)."""
+        """List changes that may resolve this rejection of a pod on a node, or as a whole (None)."""
         suggest = self._hooks.of(status.plugin, "suggest")
         if suggest is not None:
             suggested = partial(suggest, asked.state, asked.pod, node, status)
@@ -53,9 +53,9 @@ class SuggestHooks:
     def efforts(
         self, asked: FullEvaluation, plugin: str, rows: NDArray[np.int64]
     ) -> Generator[None, None, NDArray[np.float64]]:
-        """Estimate how many changes of the cluster it takes on each of these rows, all of which the plugin rejects.
+        """Estimate the number of cluster changes on each of these rows, all of which the plugin rejects.
 
-        Yields wherever it may pause; nothing is known of the rest if nodes come or go meanwhile.
+        Yields where it may pause; the rest stays unknown if nodes are added or deleted meanwhile.
         """
         efforts = np.full(len(rows), UNFIXABLE)
         estimate = self._hooks.of(plugin, "suggest_nodes")
@@ -83,12 +83,12 @@ class SuggestHooks:
 
 
 def of_pod(proposal: Proposal) -> bool:
-    """Return whether a proposal changes the pod itself or what its claims ask for, be it beside others."""
+    """Return whether a proposal changes the pod itself or its claims, possibly among other changes."""
     return any(not change.target.node for change in proposal)
 
 
 def _proposals(suggestions: object, pod: PendingPod, node: NodeInfo | None) -> list[Proposal]:
-    """Check what `suggest` answered, as a fault in a patch is the plugin's; what comes to no change is left out."""
+    """Check the answer of `suggest`, so that a fault in a patch is the plugin's; patches without effect are dropped."""
     objects: dict[Target, Pod | Node] = {PENDING_POD: pod.object}
     if node is not None:
         objects[Target(node=node.name)] = node.object
@@ -110,12 +110,12 @@ def _column(ask: Callable[[], object], length: int) -> NDArray[np.float64]:
     return np.broadcast_to(np.asarray(ask(), dtype=np.float64), (length,))
 
 
-#: So many nodes are asked about one by one in one piece of work.
+#: The number of nodes filtered one by one in one piece of work.
 _PIECE = 128
 
 
 class Trial:
-    """A pod in a what-if, after PreFilter; implements `Question`."""
+    """A pod in a what-if, after PreFilter; implements `FilterTarget`."""
 
     def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
         self.cluster = cluster
@@ -130,14 +130,14 @@ class Trial:
 
     @cached_property
     def rejection(self) -> Status | None:
-        """What stands against the pod before any node is looked at."""
+        """The rejection of the pod before any node is filtered."""
         rejected, among = run_pre_enqueue(self.profile, self.pod) or self._result.status, self._result.nodes
         if rejected is None and among is not None and not any(name in self.nodes for name in among):
             return self._left_out
         return rejected
 
     def rejections(self, node_name: str) -> list[Status]:
-        """List what stands against the pod as a whole or else against a node: all that the plugins say, in order."""
+        """List the rejections of the pod as a whole, or else of a node by all plugins, in order."""
         node = self.nodes.named(node_name)
         if self.rejection is not None:
             return [self.rejection]
@@ -147,17 +147,17 @@ class Trial:
         found = [status for status in said if status is not None]
         if found:
             return found
-        # All is well with the node as it is; there may be pods nominated to it that have not arrived.
+        # The node fits as it is; pods nominated to it may still conflict.
         beside = filter_assuming_nominated_pods(self, self.filters, self.state, node)
         return [] if beside is None else [beside]
 
     @property
     def _left_out(self) -> Status:
-        """Who leaves nodes out of the question."""
+        """The rejection of nodes excluded by PreFilter."""
         return (self._result.excluded or unresolvable()).with_plugin(next(iter(self._result.narrowed_by), ""))
 
     def passing(self) -> list[str]:
-        """Name the nodes that pass the plugins with a columnar form; the others are not asked."""
+        """Return the names of nodes that pass the plugins with a columnar form, without calling the others."""
         if self._result.status is not None:
             return []
         among, rows = self._result.nodes, self.nodes.order
@@ -170,7 +170,7 @@ class Trial:
         return [self.nodes[row].name for row in rows[rejections == PASS].tolist()]
 
     def fits(self, node_name: str) -> bool:
-        """Return whether the pod fits on a node that is `passing`; the plugins without a columnar form are first."""
+        """Return whether the pod fits on a `passing` node; runs the plugins without a columnar form first."""
         node = self.nodes.named(node_name)
         scalar = [step for step in self.filters if step.ask_rows is None]
         if node is None or first_rejection(scalar, self.state, self.pod, node) is not None:
@@ -179,7 +179,7 @@ class Trial:
 
 
 class Trials:
-    """Tries changes for one pod of one profile; the cluster is left as it was."""
+    """A runner of trial changes for one pod of one profile; the cluster is left unchanged."""
 
     def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
         self.cluster = cluster
@@ -190,7 +190,7 @@ class Trials:
 
     @contextmanager
     def made(self, changes: Sequence[Suggestion]) -> Iterator[Trial]:
-        """Open a what-if in which the changes are made and PreFilter was asked; one that cannot be made is left out."""
+        """Open a what-if with the changes made and PreFilter run; an impossible change is skipped."""
         pod = self.changed(changes)
         with self.cluster.statement() as statement:
             for change in changes:
@@ -199,7 +199,7 @@ class Trials:
                     statement.remove(gone)
             for claim in self._claims(changes):
                 self._assume(statement, claim)
-            # In a what-if a port is free once one of its holders leaves; here they are gone for good, and all count.
+            # In a what-if a port is free once one of its users leaves; here the removal is final, and all users count.
             self.cluster.nodes.host_ports.let_go = frozenset()
             nodes: dict[str, Node] = {}
             for change in changes:
@@ -233,7 +233,7 @@ class Trials:
         return claims.values()
 
     def _assume(self, statement: Statement, claim: ResourceClaim) -> None:
-        """Believe in this version of a claim for as long as the statement is open."""
+        """Assume this version of a claim as long as the statement is open."""
         store, metadata = self._claim_store, claim.metadata
         before = store.get(metadata.name, metadata.namespace)
         store.assume(metadata, claim)
@@ -243,7 +243,7 @@ class Trials:
             statement.record(lambda: store.assume(before.metadata, before))
 
     def anywhere(self, changes: Sequence[Suggestion]) -> Generator[None, None, bool]:
-        """Return whether the pod can be scheduled at all once the changes are made; in pieces."""
+        """Return whether the pod is schedulable on any node with the changes made; in pieces."""
         with self.made(changes) as trial:
             passing = trial.passing()
         yield

@@ -1,4 +1,4 @@
-"""Which devices claims have, as the cluster says and as is about to be written."""
+"""The devices allocated to claims, in the cluster and in pending writes."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ Results = tuple[DeviceRequestAllocationResult, ...]
 #: Namespace, name and uid of a claim.
 ClaimId = tuple[str, str, str]
 
-#: The uid of a claim that is still to be made, by this name.
+#: The uid of a claim that is not created yet, identified by its name.
 _NOT_MADE_YET = ""
 
-#: How many changes are kept.
+#: The number of logged changes.
 _CHANGES = 4096
 
 
 class AllocatedDevices(Allocated):
-    """The devices of all claims, kept current; whoever only administers a device does not have it.
+    """The devices of all claims, kept current; admin access does not count.
 
-    What the cluster does not say yet is pending (kube-scheduler's allocations in flight). That ends by what the engine
-    is told, and by nothing that is heard beside it: a replay has no more. `log` names the devices that come and go.
+    Allocations that the watch has not shown yet are pending (kube-scheduler's allocations in flight). They end only by
+    messages to the engine, because a replay has nothing else. `log` lists the devices allocated or released.
     """
 
     def __init__(self, claims: ObjectStore[ResourceClaim]) -> None:
         self.log: Log[DeviceId] = Log(_CHANGES)
         self._pending: dict[ClaimId, Results] = {}
-        #: What the claims have, as far as it is counted.
+        #: The counted devices of the claims.
         self._held: dict[ClaimId, Results] = {}
         self._counts = _Counts()
         claims.follow(self._changed)
@@ -48,14 +48,14 @@ class AllocatedDevices(Allocated):
         return self._counts.capacity.get(device, _NOTHING)
 
     def without(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocated:
-        """Return who would have what if these were given back."""
+        """Return the allocations as if these devices were released."""
         freed = _Counts()
         for result in results:
             freed.add(result, 1)
         return _Without(self._counts, freed)
 
     def is_pending(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim is about to get devices."""
+        """Return whether a claim has a pending allocation."""
         return _id(claim) in self._pending
 
     def about_to_get(self, device: DeviceId) -> Iterator[str]:
@@ -65,16 +65,16 @@ class AllocatedDevices(Allocated):
                 yield f"{namespace}/{name}"
 
     def reserve(self, claim: ResourceClaim) -> None:
-        """Let a claim have its devices, of which the cluster has still to tell; one without a uid is yet to be made."""
+        """Record a claim's devices until the watch shows them; a claim without a uid is not created yet."""
         self._pending[_id(claim)] = results_of(claim)
         self._hold(_id(claim), results_of(claim))
 
     def awaits(self, claim: ResourceClaim) -> bool:
-        """Return whether the cluster has not told yet of what was reserved so."""
+        """Return whether the watch has not shown this reservation yet."""
         return self._pending.get(_id(claim)) is results_of(claim)
 
     def release(self, claim: ResourceClaim) -> None:
-        """Take back what was reserved so; nothing if the cluster has told of it, or somebody else has reserved it."""
+        """Undo this reservation; no effect if the watch has shown it, or another one replaced it."""
         if self.awaits(claim):
             self._forget(_id(claim))
 
@@ -111,9 +111,9 @@ class AllocatedDevices(Allocated):
 
 
 class _Counts:
-    """How often each device is allocated as a whole and in shares, and how much of its capacity, in nanos.
+    """The allocations of each device, exclusive and shared, and its consumed capacity, in nanos.
 
-    More than once as a whole only by mistake of others, but each must be given back.
+    More than one exclusive allocation is an error of another component, but each must be released.
     """
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ _NOTHING: Mapping[str, int] = {}
 
 def _add(counts: dict[DeviceId, int] | dict[str, int], key: object, amount: int) -> None:
     """Add to a count; one of nothing is not kept."""
-    known: dict[object, int] = counts  # type: ignore[assignment]  # whatever the keys are
+    known: dict[object, int] = counts  # type: ignore[assignment]  # the key types differ
     left = known.get(key, 0) + amount
     if left:
         known[key] = left

@@ -1,8 +1,8 @@
-"""The allocator: which devices a pod's claims get on a node (kube-scheduler's `incubating` one, its default).
+"""The allocator: it chooses a node's devices for a pod's claims (kube-scheduler's `incubating` one, its default).
 
-The search goes depth first through claims, requests and devices in their order, and the first solution is taken; there
-is no scoring. It is a stack of generators: each yields where to go on once it has made its choice, is resumed when that
-led nowhere, and then undoes the choice. So it is as deep as it likes, and can be stopped after any number of steps.
+The search goes depth first through claims, requests and devices in their order, and takes the first solution; there is
+no scoring. It is a stack of generators: each makes a choice and yields the next generator, is resumed if that failed,
+and then undoes the choice. So its depth is not limited, and it can be stopped after any number of steps.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Allocated(Protocol):
     """Which devices are allocated already, or about to be."""
 
     def is_dedicated(self, device: DeviceId) -> bool:
-        """Return whether somebody has the device for himself."""
+        """Return whether the device is allocated exclusively."""
         ...
 
     def is_in_use(self, device: DeviceId) -> bool:
-        """Return whether anybody has the device or a share of it."""
+        """Return whether the device or a share of it is allocated."""
         ...
 
     def taken(self, device: DeviceId) -> Mapping[str, int]:
@@ -36,12 +36,12 @@ class Allocated(Protocol):
         ...
 
 
-#: Says whether selectors of a class or a claim choose a device; raises AllocationError.
+#: Returns whether the selectors of a class and a claim match a device; raises AllocationError.
 Selects = Callable[[Asked, PoolDevice], bool]
 
 
 class Chosen(NamedTuple):
-    """A device for a request; `amounts` are what it consumes of one that is shared."""
+    """A device for a request; `amounts` are what it consumes of a shared device."""
 
     asked: Asked
     device: PoolDevice
@@ -49,18 +49,18 @@ class Chosen(NamedTuple):
 
 
 class BudgetExceeded(AllocationError):
-    """Raised when the search has taken as many steps as it may."""
+    """Raised when the search has used up its steps."""
 
     def __init__(self) -> None:
         super().__init__("timed out trying to allocate devices")
 
 
 class _TooMany(Exception):
-    """Raised when a request would make it more devices than a claim can have."""
+    """Raised when a request would exceed the number of devices of a claim."""
 
 
 class _Next(NamedTuple):
-    """Where to go on: generators wrapped, so that None can mean that all is done."""
+    """A wrapper of the next generator, so that None can mean that the search is complete."""
 
     choices: Iterator[_Next | None]
 
@@ -86,12 +86,12 @@ class Search:
         self._selects = selects
         self._chosen: list[list[Chosen]] = [[] for _ in claims]
         self._constraints = [self._constraints_of(claim) for claim in claims]
-        #: The claims that are about to get a device, which is not shared; and what they consume of shared ones.
+        #: The claims that get an exclusive device in this search, and what they consume of shared ones.
         self._users: dict[DeviceId, set[int]] = {}
         self._shares: dict[DeviceId, list[Amounts]] = {}
         self._consumed: dict[PoolId, dict[tuple[str, str], int]] = {}
         self._available: dict[PoolId, dict[tuple[str, str], int]] = {}
-        #: What those get who want all devices.
+        #: The devices of requests for all devices.
         self._all: dict[Asked, Sequence[PoolDevice]] = {}
         self.steps: int = 0
         for requests in asked:
@@ -120,10 +120,10 @@ class Search:
     # -- the search ------------------------------------------------------------------------------------------------
 
     def run(self, budget: int | None) -> list[list[Chosen]] | None:
-        """Return what each claim gets, None if there is no solution.
+        """Return the devices of each claim, None if there is no solution.
 
-        Raises AllocationError, InvalidPools where a pool that cannot be used might have helped, and BudgetExceeded
-        after so many steps, None for never.
+        Raises AllocationError, InvalidPools if an invalid pool might have helped, and BudgetExceeded after this many
+        steps, None for no limit.
         """
         found = self._first_ones(self._asked[0][0][0]) if self._is_simple else self._searched(budget)
         if found is None and any(pool.wrong for pool in self._pools.values()):
@@ -132,14 +132,14 @@ class Search:
 
     @property
     def _is_simple(self) -> bool:
-        """Whether the first devices that will do are the answer: no choice among them rules another one out."""
+        """Whether the first matching devices are the answer, because no choice among them excludes another."""
         if len(self._asked) != 1 or len(self._asked[0]) != 1 or len(self._asked[0][0]) != 1:
             return False
         counted = self._asked[0][0][0].all or any(pool.consumers for pool in self._pools.values())
         return not counted and not self._constraints[0]
 
     def _first_ones(self, asked: Asked) -> list[list[Chosen]] | None:
-        """Return the first devices that will do; each is asked about once, so none is taken by this search itself."""
+        """Return the first matching devices; each is checked once, so none is taken twice by this search."""
         chosen = list[Chosen]()
         is_dedicated = self._allocated.is_dedicated
         for device in self._devices:
@@ -180,7 +180,7 @@ class Search:
         try:
             yield _Next(self._of_request(claim, 0))
         except _TooMany:
-            # With other devices for the claims before, other ways may be chosen here.
+            # With other devices for the earlier claims, other ways may be chosen here.
             if claim == 0:
                 raise
 
@@ -202,7 +202,7 @@ class Search:
             raise too_many
 
     def _of_device(self, claim: int, request: int, asked: Asked, taken: int, begin: int) -> Choices:
-        """Choose one more device, of those that come behind the last one: so each set of devices is tried once."""
+        """Choose one more device behind the last one, so that each set of devices is tried once."""
         devices, count = self._devices, self._count_of(asked)
         if asked.all:
             devices, begin = self._all[asked], taken
@@ -225,9 +225,9 @@ class Search:
     # -- one device ------------------------------------------------------------------------------------------------
 
     def _take(self, claim: int, asked: Asked, device: PoolDevice) -> bool:
-        """Let a claim have a device if it can; AllocationError for a constraint that keeps it from having all."""
+        """Allocate a device to a claim if possible; AllocationError if a constraint excludes one of all devices."""
         users = self._users.get(device.id, ())
-        # Who administers a device only asks whether its own claim has it already.
+        # Admin access only requires that its own claim does not have the device already.
         in_use = claim in users if asked.admin else users or self._allocated.is_dedicated(device.id)
         if in_use or not self._selects(asked, device):
             return False
@@ -260,7 +260,7 @@ class Search:
         self._count(device, -1)
 
     def _amounts(self, asked: Asked, device: PoolDevice) -> Amounts | None:
-        """Return what the device's capacities would lose; None if they have not so much left."""
+        """Return what the device's capacities would lose; None if they have less left."""
         if not asked.capacity and not device.object.capacity:
             return {}
         amounts = consumed(device.object.capacity, asked.capacity) if asked.capacity else device.default_amounts
@@ -294,7 +294,7 @@ class Search:
     # -- counters --------------------------------------------------------------------------------------------------
 
     def _counters_suffice(self, device: PoolDevice) -> bool:
-        """Whether enough is left of what the pool's devices share; whoever shares a device takes no more of that."""
+        """Whether the pool's shared counters suffice; further shares of a device consume nothing more."""
         if not device.consumes or self._takes_nothing_more(device):
             return True
         pool = device.slice.pool
@@ -306,11 +306,11 @@ class Search:
         return device.shared and bool(self._allocated.taken(device.id) or self._shares.get(device.id))
 
     def _taken(self, pool: PoolId) -> dict[tuple[str, str], int]:
-        """Return what the devices that are about to be allocated take of the pool's counters."""
+        """Return what devices allocated in this search consume of the pool's counters."""
         return self._consumed.setdefault(pool, {})
 
     def _left(self, id: PoolId) -> dict[tuple[str, str], int]:
-        """Return what devices that are allocated leave of the pool's counters; it may be less than nothing."""
+        """Return what allocated devices leave of the pool's counters; it may be negative."""
         left = self._available.get(id)
         if left is None:
             pool = self._pools[id]
@@ -322,7 +322,7 @@ class Search:
         return left
 
     def _count(self, device: PoolDevice, sign: int) -> None:
-        """Count what a device takes of counters that gets its first user, or loses its last."""
+        """Count the counters of a device that gets its first user, or loses its last."""
         if device.consumes and not self._takes_nothing_more(device):
             taken = self._taken(device.slice.pool)
             for counter, amount in device.consumes.items():

@@ -10,7 +10,7 @@ from kframework.objects.problem import Problem, invalid
 
 
 class DynamicResourcesArgs(ApiArgs):
-    """How long Filter may work on one node (0 = without limit) and PreBind may wait for devices."""
+    """The time limits of Filter on one node (0 = without limit) and of PreBind for devices."""
 
     filter_timeout: Duration = Duration(10)
     """How long Filter may work on one node; `0s` is without limit."""

@@ -1,4 +1,4 @@
-"""Whether the devices of a claim have been made ready for it, as their drivers tell in its status (KEP-5007)."""
+"""Binding conditions: the readiness of a claim's devices, as drivers report it in the claim's status (KEP-5007)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ WAITED_TOO_LONG = "device binding timeout: context deadline exceeded"
 
 
 def awaited(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
-    """Return the devices of a claim that have to be made ready."""
+    """Return the devices of a claim with binding conditions."""
     return [result for result in results_of(claim) if result.binding_conditions]
 
 
 def is_ready(claim: ResourceClaim) -> bool:
-    """Return whether all devices of a claim are ready for it."""
+    """Return whether all devices of a claim are ready."""
     return claim.status.allocation is not None and all(_is_ready(claim, result) for result in awaited(claim))
 
 
 def failure(claim: ResourceClaim) -> str:
-    """Say which device cannot be made ready, "" if none says so; behind one that is not ready nobody is asked."""
+    """Return the failure of the first device that reports one, up to the first unready one; "" if none."""
     for result in awaited(claim):
         told = _told(claim, result)
         for condition in told.conditions if told is not None else ():
@@ -37,7 +37,7 @@ def failure(claim: ResourceClaim) -> str:
 
 
 def has_timed_out(claim: ResourceClaim, now: float, timeout: float) -> bool:
-    """Return whether the devices of a claim have not been made ready so many seconds after they were allocated."""
+    """Return whether the devices of a claim are not ready this many seconds after allocation."""
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None or not awaited(claim):
         return False
@@ -53,6 +53,6 @@ def _is_ready(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> bo
 
 
 def _told(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> AllocatedDeviceStatus | None:
-    """Return what its driver tells of a device; of two shares of one, of either."""
+    """Return the status that the driver reports for a device; of two shares of one, of either."""
     device = (result.driver, result.pool, result.device)
     return next((each for each in claim.status.devices if (each.driver, each.pool, each.device) == device), None)

@@ -1,4 +1,4 @@
-"""How much of a device's capacity an allocation consumes (KEP-5075)."""
+"""Consumption of a device's capacity by allocations (KEP-5075)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Amounts = Mapping[str, Quantity]
 
 
 def consumed(capacities: Mapping[str, DeviceCapacity], requested: Mapping[str, RawQuantity]) -> Amounts | None:
-    """Return what a request consumes of each capacity; None if the device has not what is asked for, or not so much.
+    """Return what a request consumes of each capacity; None if the device lacks it or has too little.
 
-    What is not asked for is consumed as the device's policy has it by default, without one as a whole.
+    A capacity that is not requested is consumed by the default of the device's policy, without one completely.
     """
     if not requested.keys() <= capacities.keys():
         return None
@@ -30,7 +30,7 @@ def consumed(capacities: Mapping[str, DeviceCapacity], requested: Mapping[str, R
 
 
 def fits(capacities: Mapping[str, int], in_use: Mapping[str, int], amounts: Amounts) -> bool:
-    """Return whether so much is left of each capacity beside what is in use; all in nanos."""
+    """Return whether the amounts fit into each capacity in addition to what is in use; all in nanos."""
     return all(in_use.get(name, 0) + amount.nano <= capacities[name] for name, amount in amounts.items())
 
 

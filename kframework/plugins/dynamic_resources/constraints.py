@@ -1,4 +1,4 @@
-"""What the devices of a claim must have in common, or may not."""
+"""Constraints on attributes that the devices of a claim must share, or must not share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Constraint:
         self._values: list[DeviceAttribute] = []
 
     def concerns(self, request: str, subrequest: str) -> bool:
-        """Return whether it is about a request, or one of several ways to satisfy it."""
+        """Return whether it applies to a request, or to one of its alternatives."""
         named = self._requests
         return not named or request in named or bool(subrequest and f"{request}/{subrequest}" in named)
 
@@ -24,13 +24,13 @@ class Constraint:
         raise NotImplementedError
 
     def remove(self, request: str, subrequest: str) -> None:
-        """Take out the device that was taken in last."""
+        """Remove the device that was added last."""
         if self.concerns(request, subrequest):
             self._values.pop()
 
 
 class MatchAttribute(Constraint):
-    """All devices have the attribute, of one type and value."""
+    """A constraint that all devices have the attribute, with the same type and value."""
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
         if not self.concerns(request, subrequest):
@@ -43,7 +43,7 @@ class MatchAttribute(Constraint):
 
 
 class DistinctAttribute(Constraint):
-    """All devices have the attribute, and no two the same value of it."""
+    """A constraint that all devices have the attribute, each with a different value."""
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
         if not self.concerns(request, subrequest):

@@ -1,4 +1,4 @@
-"""The claims of one pod in one scheduling cycle: on which nodes they can be used, and what they would get there."""
+"""The claims of one pod in one scheduling cycle: the nodes where they can be used, and their devices there."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.selection import matched
 from kframework.values.scores import Rows, Scores
 
-# What stands against a node beside what its search comes to.
+# Reasons to reject a node besides the results of its search.
 UNAVAILABLE, CANNOT_FIT, LEFT_OVER = range(8, 11)
 
 Ints = NDArray[np.int64]
 
-#: What the claim for extended resources is called while it is only thought of.
+#: The name of the claim for extended resources before it is created.
 NOT_MADE_YET = "<extended-resources>"
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A claim, and what it is to get; None if it has that already."""
+    """A claim, and its new allocation; None if it is allocated already."""
 
     claim: ResourceClaim
     allocation: AllocationResult | None
@@ -74,7 +74,7 @@ class Placed(msgspec.Struct, frozen=True):
 
 
 class ExtendedResources(NamedTuple):
-    """The extended resources that a pod asks for: those that classes back, and others."""
+    """The extended resources that a pod requests: those backed by classes, and others."""
 
     backed: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ _NO_DEVICES = ExtendedResources()
 
 
 def extended_resources(pod: PodInfo, classes: BackedResources) -> ExtendedResources:
-    """Tell which of a pod's extended resources may be devices; nothing if none may."""
+    """Return which of a pod's extended resources may be devices; empty if none may."""
     template = pod.template
     asked = template.once(extended_resources, lambda spec: [name for name, n in template.fit if n and is_scalar(name)])
     backed = tuple([name for name in asked if classes.behind(name) is not None]) if asked else ()
@@ -94,8 +94,8 @@ def extended_resources(pod: PodInfo, classes: BackedResources) -> ExtendedResour
 class ClaimsInCycle:
     """The claims of a pod, in one cycle.
 
-    `left_over` is the claim that an earlier attempt made for extended resources. `unready` are those among the claims
-    whose devices were not made ready for them in time.
+    `left_over` is the claim that an earlier attempt created for extended resources. `unready` are the claims whose
+    devices were not ready in time.
     """
 
     def __init__(
@@ -120,15 +120,15 @@ class ClaimsInCycle:
         self._feasibility: Feasibility | None = None  # of those that are not allocated
         self._extended = extended_resources(pod, classes)
         self._patience = Patience(feasibilities.budget)
-        #: The claims for extended resources, by those that would be devices.
+        #: The claims for extended resources, by the resources that would be devices.
         self._made: dict[tuple[str, ...], ResourceClaim] = {}
-        #: The claims of pods that a what-if has taken away, by their uids.
+        #: The claims of pods that a what-if has removed, by the pods' uids.
         self._removed: dict[str, Sequence[ResourceClaim]] = {}
 
     # -- which nodes -----------------------------------------------------------------------------------------------
 
     def answers(self, nodes: NodeTable, rows: Rows) -> Scores:
-        """Say of each row what stands against its node, FITS for nothing; AllocationError for what makes no sense."""
+        """Return the rejection of each row, FITS for none; AllocationError for an invalid claim."""
         listed = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
         if self.left_over is not None:
             return np.full(len(listed), LEFT_OVER)
@@ -146,13 +146,13 @@ class ClaimsInCycle:
         return answers
 
     def _by_resources(self, nodes: NodeTable, rows: Ints) -> Iterator[tuple[tuple[str, ...], Ints]]:
-        """Group the places of rows by the extended resources that have to be devices there: those not offered."""
+        """Group the places of rows by the extended resources that must be devices there: those not offered."""
         backed = self._extended.backed
         if not backed:
             yield (), np.arange(len(rows))
             return
         missing = np.array([nodes.allocatable(resource)[rows] == 0 for resource in backed]).reshape(-1, len(rows))
-        # One row is asked for by each scalar filter, and the sorting of it would take twice as long as the answer.
+        # A scalar filter passes one row, for which sorting would take twice as long as the answer.
         for kind in missing.T if len(rows) == 1 else np.unique(missing, axis=1).T:
             places = np.flatnonzero((missing.T == kind).all(axis=1))
             yield tuple(name for name, is_missing in zip(backed, kind.tolist(), strict=True) if is_missing), places
@@ -167,7 +167,7 @@ class ClaimsInCycle:
         return np.array([self._searched_without(claims, nodes[row], allocated) for row in rows.tolist()], np.int64)
 
     def _feasibility_of(self, claims: Sequence[ResourceClaim]) -> Feasibility:
-        """Return what is known of claims: of the pod's own it is looked up once."""
+        """Return the cached search results of claims; those of the pod's own are looked up once."""
         if claims is not self._unallocated:
             return self._feasibilities.of(claims)
         if self._feasibility is None:
@@ -175,7 +175,7 @@ class ClaimsInCycle:
         return self._feasibility
 
     def _freed(self) -> list[DeviceRequestAllocationResult]:
-        """Return what pods that a what-if has taken away give back: the devices of claims that nobody else uses."""
+        """Return the devices released by pods that a what-if has removed: those of claims without other users."""
         claims = {claim.metadata.uid: claim for claim in chain.from_iterable(self._removed.values())}
         return [
             result
@@ -196,7 +196,7 @@ class ClaimsInCycle:
             return INVALID_POOLS
 
     def _usable(self, claim: ResourceClaim, nodes: NodeTable, rows: Ints) -> NDArray[np.bool_]:
-        """Tell on which rows a claim can be used that has its devices; on all if it has none yet."""
+        """Return a mask of the rows where an allocated claim can be used; all if it is not allocated."""
         allocation = claim.status.allocation
         if any(claim is each for each in self._unready):
             return np.zeros(len(rows), dtype=np.bool_)
@@ -212,12 +212,12 @@ class ClaimsInCycle:
         return [place for place in places if not others <= nodes[int(rows[place])].object.status.allocatable.keys()]
 
     def unusable(self, nodes: NodeTable, rows: Ints) -> list[ResourceClaim]:
-        """Return the claims that have devices which cannot be used on some of these rows."""
+        """Return the allocated claims that cannot be used on some of these rows."""
         return [claim for claim in self.claims if not self._usable(claim, nodes, rows).all()]
 
     @property
     def has_alternatives(self) -> bool:
-        """Whether any request lists several ways to satisfy it."""
+        """Whether any request has alternatives."""
         return any(request.first_available for claim in self.claims for request in claim.spec.devices.requests)
 
     @property
@@ -226,11 +226,11 @@ class ClaimsInCycle:
         return bool(self._unallocated or self._extended.backed)
 
     def ranks(self, nodes: NodeTable, rows: Rows) -> Scores:
-        """Say of each row how high the alternatives rank that the claims have, or would get on its node."""
+        """Return for each row the rank of the alternatives that the claims have, or would get there."""
         return self.measured(rank, nodes, rows, sum(map(_rank, self.claims)))
 
     def measured(self, measure: Measure, nodes: NodeTable, rows: Rows, more: int = 0) -> Scores:
-        """Say of each row what a measure says of the devices that would be allocated, and `more`; 0 if none need be."""
+        """Return for each row the measure of the devices that would be allocated, plus `more`; 0 if none."""
         listed = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
         found = np.zeros(len(listed), dtype=np.int64)
         for resources, places in self._by_resources(nodes, listed):
@@ -243,14 +243,14 @@ class ClaimsInCycle:
     # -- one node --------------------------------------------------------------------------------------------------
 
     def placed(self, node: NodeInfo, share_id: Callable[[], str]) -> list[Placed] | None:
-        """Return what the claims get on a node, those included that have it already; None if there is no way.
+        """Return the allocations of the claims on a node, including existing ones; None if it is impossible.
 
-        AllocationError for what makes no sense, and if the search took too many steps.
+        AllocationError for an invalid claim, and if the search took too many steps.
         """
         claims = self.to_allocate(node)
         found = self._feasibility_of(claims).chosen(node) if claims else []
         if found is None:
-            # There is none, or else this says what is wrong.
+            # There is no allocation, or else this raises the error.
             found = self.found(node)
         if found is None:
             return None
@@ -285,7 +285,7 @@ class ClaimsInCycle:
         return tuple(name for name in self._extended.backed if node.allocatable(name) == 0)
 
     def _to_allocate(self, resources: tuple[str, ...]) -> list[ResourceClaim]:
-        """Return the claims that are to get devices where these extended resources have to be some."""
+        """Return the claims to allocate if these extended resources must be devices."""
         if not resources:
             return self._unallocated
         made = self._made.get(resources)
@@ -313,21 +313,21 @@ class ClaimsInCycle:
         return wanted(self.pod.spec, resources, self._classes)
 
     def clone(self) -> ClaimsInCycle:
-        """Return the same for a what-if."""
+        """Return a copy for a what-if."""
         twin = copy(self)
         twin._removed = dict(self._removed)
         return twin
 
     def remove_pod(self, pod: PodInfo, claims: Sequence[ResourceClaim]) -> None:
-        """Let a pod use no more the claims that are reserved for it."""
+        """Ignore a removed pod as a user of its reserved claims."""
         self._removed[pod.uid] = claims
 
     def add_pod(self, pod: PodInfo) -> None:
-        """Let a pod that was removed use its claims again."""
+        """Count a removed pod as a user of its claims again."""
         self._removed.pop(pod.uid, None)
 
 
-#: The claims of the pod; None when it has none, or one of them cannot be used.
+#: The claims of the pod; None if it has none, or one of them cannot be used.
 CLAIMS = StateKey[ClaimsInCycle | None]("DynamicResources")
 
 

@@ -1,4 +1,4 @@
-"""Extended resources as columns of the node table, the devices that may stand behind them included: for scores."""
+"""Extended resources as columns of the node table, including backing devices, for scoring."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kframework.state.columns import Column
 from kframework.state.nodes import NodeTable
 from kframework.state.objects import Stores
 
-#: What a plugin has to watch that counts devices.
+#: The watches of a plugin that counts devices.
 DEVICES: tuple[Watch, ...] = (Watch(DeviceClass), Watch(ResourceClaim), Watch(ResourceSlice))
 
 #: One node, or several.
@@ -30,13 +30,13 @@ _Reached = tuple[str, NodeSelector | None]
 
 _NOWHERE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
-#: What is counted: devices, those that are allocated, and those on which a selector fails.
+#: The kinds of counts: devices, allocated ones, and those on which a selector fails.
 _DEVICES, _IN_USE, _FAILING = range(3)
 _KINDS = 3
 
 
 class DeviceColumns:
-    """What nodes offer and what is taken of extended resources: of devices where no device plugin has any."""
+    """The offered and used amounts of extended resources on nodes: of devices where no device plugin offers any."""
 
     def __init__(self, stores: Stores) -> None:
         self._backed = stores.objects(DeviceClass).index(BackedResources)
@@ -46,7 +46,7 @@ class DeviceColumns:
         self._counts: dict[str, DeviceCounts] = {}
 
     def of(self, resource: str, nodes: NodeTable) -> tuple[Column, Column]:
-        """Return what the nodes offer of a resource and what is taken, as it is now if devices stand behind it."""
+        """Return the offered and used amounts of a resource, including devices if a class backs it."""
         nodes.allocatable(resource)  # makes the columns if no node has offered any yet
         offered, requested = nodes.allocatables[resource], nodes.requesteds[resource]
         backing = self._backed.behind(resource)
@@ -65,10 +65,10 @@ class DeviceColumns:
 
 
 class DeviceCounts:
-    """How many devices of a class each node reaches, and how many of them are allocated (`taken`), both by row.
+    """The number of devices of a class that each node can access, and of allocated ones (`taken`), both by row.
 
-    Devices of all slices count, whatever the generation of their pool, and with taints. A node that reaches a device on
-    which a selector of the class fails has none.
+    Devices of all slices count, whatever the generation of their pool, and with taints. A node with a device on which a
+    selector of the class fails has none.
     """
 
     def __init__(
@@ -89,27 +89,27 @@ class DeviceCounts:
         self._allocated_log = allocated.log.reader()
         #: The slices that are counted, by name.
         self._slices: Mapping[str, SliceView] = {}
-        #: By what each device is reached, once for each slice that has it, and which devices are allocated.
+        #: The reach of each device, once for each slice that has it, and the allocated devices.
         self._places: dict[DeviceId, list[_Reached]] = {}
         self._in_use: set[DeviceId] = set()
-        #: What is counted, by what reaches it and by row, and the rows of the former.
+        #: The counts by reach and by row, and the rows of each reach.
         self._tallies: dict[_Reached, list[int]] = {}
         self._columns: NDArray[np.int64] = np.zeros((_KINDS, 0), dtype=np.int64)
         self._rows: dict[_Reached, _Rows] = {}
 
     @property
     def offered(self) -> NDArray[np.int64]:
-        """How many devices each node reaches."""
+        """The number of devices that each node can access."""
         return np.where(self._columns[_FAILING], 0, self._columns[_DEVICES])
 
     @property
     def taken(self) -> NDArray[np.int64]:
-        """How many of them are allocated."""
+        """The number of those that are allocated."""
         taken: NDArray[np.int64] = self._columns[_IN_USE]
         return taken
 
     def catch_up(self) -> None:
-        """Take in what has changed of nodes, slices and allocations since the last time."""
+        """Apply the changes of nodes, slices and allocations since the last call."""
         relabelled = self._node_log.changed() != []
         if self._generation != self._nodes.generation or (relabelled and self._selects):
             self._generation = self._nodes.generation
@@ -131,11 +131,11 @@ class DeviceCounts:
 
     @property
     def _selects(self) -> bool:
-        """Whether some devices are reached by labels of nodes."""
+        """Whether the reach of some devices depends on node labels."""
         return any(selector is not None for _, selector in self._tallies)
 
     def _spread(self) -> None:
-        """Count by row what is counted by what reaches it."""
+        """Recompute the counts by row from those by reach."""
         self._rows.clear()
         self._columns = np.zeros((_KINDS, self._nodes.capacity), dtype=np.int64)
         for reached, tally in self._tallies.items():
@@ -168,7 +168,7 @@ class DeviceCounts:
             self._in_use.discard(device)
 
     def _recount(self, device: DeviceId) -> None:
-        """Count a device as allocated if it is, by whatever it is reached."""
+        """Update whether a device counts as allocated, for every reach."""
         now = self._allocated.is_in_use(device)
         if now != (device in self._in_use):
             (self._in_use.add if now else self._in_use.discard)(device)
@@ -195,7 +195,7 @@ def _reached(reach: Reach) -> _Reached:
 
 
 def _rows_of(reached: _Reached, nodes: NodeTable) -> _Rows:
-    """Return the rows of the nodes; of a selector that cannot be read none."""
+    """Return the rows of the nodes; none for an invalid selector."""
     name, selector = reached
     if name:
         row = nodes.row(name)

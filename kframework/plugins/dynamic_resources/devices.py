@@ -1,4 +1,4 @@
-"""The devices of the cluster as a plugin sees them: who reaches them, who has them, and what selectors say of them."""
+"""The devices of the cluster for a plugin: their reach, their holders, and the answers of selectors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kframework.state.objects import ObjectStore, Stores
 class NodePools:
     """The pools by the rows of nodes.
 
-    `log` names the rows that reach other pools than before; of all rows that is said by `epoch`, which grows then.
+    `log` lists the rows whose pools changed; if all may have changed, `epoch` grows instead.
     """
 
     def __init__(self, nodes: NodeTable, inventory: Inventory) -> None:
@@ -42,14 +42,14 @@ class NodePools:
         self._known: dict[int, Sequence[Pool]] = {}
 
     def of(self, node: NodeInfo) -> Sequence[Pool]:
-        """Return the pools that a node reaches, in order; AllocationError for a selector that cannot be read."""
+        """Return the pools that a node can access, in order; AllocationError for an invalid selector."""
         known = self._known.get(node.row)
         if known is None:
             known = self._known[node.row] = self._inventory.pools(node)
         return known
 
     def catch_up(self) -> None:
-        """Forget what nodes reached whose slices have changed, or whose labels have where those matter."""
+        """Drop the pools of nodes whose slices changed, or whose labels did if those matter."""
         names, rows = self._slices.changed(), self._rows.changed()
         if names is None or rows is None or "" in names or self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
@@ -60,13 +60,13 @@ class NodePools:
         found = [row for name in names if (row := self._nodes.row(name)) is not None]
         for row in found if self._inventory.all_local else (*rows, *found):
             self._known.pop(row, None)
-            self.log.append(row)  # of a row that is not known it may be remembered that its pools cannot be gathered
+            self.log.append(row)  # a row without pools may be cached as failed
 
 
 class Devices:
-    """What there is, and what is in use of it."""
+    """The devices and their allocations."""
 
-    #: Searches for devices; replays of recorded answers have one with the faults of those.
+    #: The search class; replays of recorded answers substitute one with the same faults.
     search_with: ClassVar[type[Search]] = Search
 
     def __init__(self, handle: Handle) -> None:
@@ -80,16 +80,16 @@ class Devices:
 
     @cached_property
     def holders(self) -> DeviceHolders:
-        """Who has them; from the first question on it costs something to know that."""
+        """The holders of devices; indexed from the first use on."""
         return self._claims.index(DeviceHolders)
 
     def pools_of(self, node: NodeInfo) -> Sequence[Pool]:
-        """Return the pools that a node reaches, in order; AllocationError for a selector that cannot be read."""
+        """Return the pools that a node can access, in order; AllocationError for an invalid selector."""
         self.pools.catch_up()
         return self.pools.of(node)
 
     def without(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocated:
-        """Return what would be in use if these devices were given back."""
+        """Return the allocations as if these devices were released."""
         return self.allocated.without(results)
 
     def search(
@@ -100,7 +100,7 @@ class Devices:
         pools: Sequence[Pool],
         allocated: Allocated | None = None,
     ) -> Search:
-        """Open a search for what claims ask for on a node; AllocationError if they ask for too much."""
+        """Create a search for the devices of claims on a node; AllocationError if they request too much."""
 
         def selects(asked: Asked, device: PoolDevice) -> bool:
             return self.selection.selects(asked, device, node)
@@ -109,9 +109,9 @@ class Devices:
 
 
 class NodeDevice(msgspec.Struct, frozen=True):
-    """A device by the names of its driver and pool, those who have it or shares of it, and its taints as text.
+    """A device with its driver and pool, the holders of it or its shares, and its taints as text.
 
-    `wrong` is what is wrong with its pool: nothing is allocated from that.
+    `wrong` is the error of its pool: nothing is allocated from that.
     """
 
     driver: str
@@ -131,7 +131,7 @@ def node_devices(stores: Stores, node: NodeInfo) -> list[NodeDevice]:
     try:
         pools = slices.index(Inventory).pools(node)
     except AllocationError:
-        return []  # the node is rejected for a selector that cannot be read
+        return []  # the node is rejected for an invalid selector
     return [
         NodeDevice(*device.id, tuple(holders.of(device.id)), tuple(map(format_taint, device.taints)), pool.wrong)
         for pool in pools

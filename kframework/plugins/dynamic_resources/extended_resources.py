@@ -1,4 +1,4 @@
-"""Extended resources that are backed by classes of devices: the requests that stand for them (KEP-5004)."""
+"""Extended resources that are backed by device classes: the requests that replace them (KEP-5004)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kframework.objects import (
 from kframework.objects.quantity import nano
 from kframework.state.objects import ObjectStore
 
-#: What every class is called as an extended resource, before its own name.
+#: The prefix of a class name as an extended resource.
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 _NANO = 10**9
 
 
 class BackedResources:
-    """The classes behind extended resources, kept current.
+    """The classes that back extended resources, kept current.
 
-    Of two classes that say to back the same resource the newer one does, of two of one age the one whose name comes
-    first. (kube-scheduler 1.36 keeps what it knew of a class that changes without another name, and forgets more than
-    goes: `docs/differences.md`.)
+    Of two classes that back the same resource the newer one wins, of two with the same age the first by name.
+    (kube-scheduler 1.36 keeps stale data of a class that changes without another name, and drops more than was removed:
+    `docs/differences.md`.)
     """
 
     def __init__(self, classes: ObjectStore[DeviceClass]) -> None:
@@ -65,25 +65,25 @@ def _names(device_class: DeviceClass) -> list[str]:
 
 
 class Wanted(NamedTuple):
-    """Requests that stand for extended resources, and which of them each container uses."""
+    """Requests that replace extended resources, and the containers that use each."""
 
     requests: tuple[DeviceRequest, ...]
     mappings: tuple[ContainerExtendedResourceRequest, ...]
 
 
 class _Place(NamedTuple):
-    """A container, and how many init containers and containers stand before it."""
+    """A container, and the number of init containers and containers before it."""
 
     number: int
     container: Container
 
 
 def wanted(spec: PodSpec, resources: Iterable[str], backed: BackedResources) -> Wanted:
-    """Write requests for the extended resources of a pod that are to be devices.
+    """Return device requests for the extended resources of a pod that must be devices.
 
-    Containers and sidecars have devices of their own. An init container, which ends before those behind it begin, uses
-    theirs and asks for what is still missing; so do other init containers, and the most that any of them misses is
-    enough for all.
+    Containers and sidecars have their own devices. An init container, which ends before later ones begin, uses theirs
+    and requests what is still missing; so do other init containers, and the maximum that any of them misses is enough
+    for all.
     """
     places = [_Place(index, each) for index, each in enumerate((*spec.init_containers, *spec.containers))]
     short = [each for each in places[: len(spec.init_containers)] if each.container.restart_policy != "Always"]
@@ -115,7 +115,7 @@ def _for_resource(places: Sequence[_Place], short: Sequence[_Place], resource: s
 
 
 def _request(place: _Place, resource: str, class_name: str, behind: Sequence[DeviceRequest]) -> DeviceRequest | None:
-    """Ask for the devices that a container needs beside those that it may use; None if it needs no more."""
+    """Return a request for the devices that a container needs beyond those it may use; None if none."""
     missing = _amount(place.container, resource) - sum(map(_count, behind))
     if missing <= 0:
         return None
@@ -136,7 +136,7 @@ def _used(place: _Place, resource: str, behind: Sequence[DeviceRequest]) -> list
 
 
 def _amount(container: Container, resource: str) -> int:
-    """Return how many a container asks for; none if that is no whole number."""
+    """Return the amount that a container requests; 0 if that is no integer."""
     amount = nano(container.resources.requests.get(resource, 0))
     return 0 if amount % _NANO else amount // _NANO
 

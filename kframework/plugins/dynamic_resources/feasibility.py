@@ -1,4 +1,4 @@
-"""On which nodes some claims can be allocated: searched once for each, and again where devices have changed."""
+"""Cached searches: on which nodes some claims can be allocated, recomputed where devices have changed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kframework.plugins.dynamic_resources.requests import AskedOfAll, asked_of_a
 from kframework.state.nodes import NodeInfo
 from kframework.values.scores import Rows, Scores
 
-# What is known of a scope.
+# The cached answers of a scope.
 FITS, TOO_FEW, INVALID_POOLS = range(3)
-#: What is no rejection but an error is larger than all that is one.
+#: Errors, which are larger than all rejections.
 FAULTY, TIMED_OUT = 14, 15
 _UNKNOWN = -1
 
-#: The scope of the nodes whose pools cannot be gathered.
+#: The scope of nodes whose pools are invalid.
 _NO_SCOPE = 0
 
 _NO_SCOPES: list[int] = []
@@ -34,17 +34,17 @@ _NO_SCOPES: list[int] = []
 #: The highest rank of an alternative is that of the first (kube-scheduler's FirstAvailableDeviceRequestMaxSize).
 RANKS = 8
 
-#: How many steps all searches of a pod's cycle may take, in those that one may.
+#: The step limit of all searches of a pod's cycle, as a multiple of that of one search.
 _TOGETHER = 10
 
-#: For how many kinds of claims it is remembered: those asked about last.
+#: The number of cached kinds of claims, most recently used.
 _MOST = 256
 
 
 class Feasibilities:
-    """What is remembered of claims, by what they ask for; nothing once a class has changed.
+    """Cached results by the requests of claims; dropped when a class changes.
 
-    `budget` is how many steps a search may take on a node.
+    `budget` is the step limit of a search on a node.
     """
 
     def __init__(self, devices: Devices, budget: int | None) -> None:
@@ -54,7 +54,7 @@ class Feasibilities:
         devices.classes.on_change(lambda old, new: self._known.clear())
 
     def of(self, claims: Sequence[ResourceClaim]) -> Feasibility:
-        """Return what is known of claims; AllocationError if what they ask for makes no sense."""
+        """Return the cached results for claims; AllocationError for invalid requests."""
         key = tuple(msgspec.json.encode(claim.spec.devices, order="deterministic") for claim in claims)
         known = self._known.get(key)
         if known is None:
@@ -71,10 +71,10 @@ class Feasibilities:
 
 
 class Patience:
-    """How long is searched for one pod: no search is begun once one has taken too many steps, or all many times more.
+    """A limit on the searches for one pod: none starts after one exceeded its steps, or all of them a multiple.
 
-    So a pod's cycle comes to its end, however many nodes there are. What is known by then is remembered: the next
-    attempt goes on from there.
+    So a pod's cycle ends, however many nodes there are. Results so far are cached: the next attempt continues from
+    there.
     """
 
     def __init__(self, budget: int | None) -> None:
@@ -82,28 +82,28 @@ class Patience:
         self._left: float = math.inf if budget is None else _TOGETHER * budget
 
     def spend(self, steps: int) -> None:
-        """Take notice of a search."""
+        """Count the steps of a search."""
         self._left -= steps
         self.is_over = self.is_over or self._left < 0
 
 
 class Placement(NamedTuple):
-    """What a search found: the devices `chosen` for each claim, among `pools` of which some are `allocated` already."""
+    """The result of a search: the devices `chosen` for each claim, among `pools` with `allocated` devices."""
 
     chosen: Sequence[Sequence[Chosen]]
     pools: Sequence[Pool]
     allocated: Allocated
 
 
-#: Says how good or bad a placement is; the same as long as no device of its pools comes or goes.
+#: Returns the quality of a placement; constant as long as no device of its pools is allocated or released.
 Measure = Callable[[Placement], int]
 
 
 class Feasibility:
-    """What the search says of claims on each node, kept current; claims that ask for the same share one.
+    """The search results for claims on each node, kept current; claims with the same requests share one.
 
-    Nodes that reach the same pools, as far as any device there is of use, are one scope. The columns are by scope:
-    `_answers`, and what was `_measured` of what is found.
+    Nodes with the same pools, counting only useful devices, share a scope. The columns are by scope: `_answers`, and
+    the values `_measured` for results.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Feasibility:
         self._claims = claims
         self._asked = asked
         self._budget = budget
-        #: How many steps all searches have taken.
+        #: The steps of all searches so far.
         self._steps = 0
         self._pools = devices.pools.log.reader()
         self._taken = devices.allocated.log.reader()
@@ -137,7 +137,7 @@ class Feasibility:
     # -- what is asked ---------------------------------------------------------------------------------------------
 
     def answers(self, rows: Rows, patience: Patience) -> Scores:
-        """Say of each row whether the claims can be allocated on its node."""
+        """Return for each row whether the claims can be allocated on its node."""
         scopes = self._scopes_of(rows)
         answers = self._answers[scopes]
         unknown = (answers == _UNKNOWN).nonzero()[0]
@@ -147,7 +147,7 @@ class Feasibility:
         return answers
 
     def _found(self, scopes: list[int], patience: Patience) -> list[int]:
-        """Search where nothing is known yet, as long as there is patience."""
+        """Search the unknown scopes until the limit is reached."""
         found = dict.fromkeys(scopes, TIMED_OUT)
         for scope in found:
             if patience.is_over:
@@ -159,7 +159,7 @@ class Feasibility:
         return [found[scope] for scope in scopes]
 
     def measured(self, measure: Measure, rows: Rows, patience: Patience) -> Scores:
-        """Say of each row on whose node they can be what a measure says of the devices that they would get there."""
+        """Return the measure of the devices for each row where the claims can be allocated."""
         if measure not in self._measured:
             self._measured[measure] = np.zeros(len(self._answers), dtype=np.int64)
             self._answers[_NO_SCOPE + 1 :] = _UNKNOWN
@@ -167,9 +167,9 @@ class Feasibility:
         return self._measured[measure][self._scopes_of(rows)]
 
     def chosen(self, node: NodeInfo) -> Sequence[Sequence[Chosen]] | None:
-        """Return the devices that each of the claims would get on a node; None where they cannot be allocated.
+        """Return the devices of each claim on a node; None if they cannot be allocated.
 
-        They are those that the search found of which `answers` tells.
+        They are those of the search behind `answers`.
         """
         self._catch_up()
         scope = self._scope_of.item(node.row)
@@ -234,7 +234,7 @@ class Feasibility:
         return scope
 
     def _may_help(self, pool: Pool, node: NodeInfo) -> bool:
-        """Whether a pool that many nodes reach has a device that is asked for, or something is wrong with it."""
+        """Whether a pool that many nodes access has a requested device, or is invalid."""
         if not pool.usable:
             return True
         ways = [asked for requests in self._asked for ways in requests for asked in ways]
@@ -275,6 +275,6 @@ class Feasibility:
 
 
 def rank(placement: Placement) -> int:
-    """Add up how high the alternatives rank that were chosen for the requests that list some."""
+    """Return the sum of the ranks of the alternatives chosen for requests that have some."""
     ways = {(number, each.asked) for number, of_claim in enumerate(placement.chosen) for each in of_claim}
     return sum(RANKS - asked.place for _, asked in ways if asked.subrequest)

@@ -1,4 +1,4 @@
-"""Who has which devices, for those who ask: the claims, and the pods that these are reserved for."""
+"""The holders of devices: the claims, and the pods that these are reserved for."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Holder(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Whoever can be asked to give the device back."""
+        """The pods, or else the claim, that hold the device."""
         return ", ".join(self.pods) or f"claim {self.claim}"
 
 
 class DeviceHolders:
-    """The claims that have devices by these and by the pods that use them, kept current from the first question on."""
+    """The claims with devices, by device and by the pods that use them, kept current from the first use on."""
 
     def __init__(self, claims: ObjectStore[ResourceClaim]) -> None:
         self._allocated = claims.index(AllocatedDevices)
@@ -39,19 +39,19 @@ class DeviceHolders:
         claims.follow(self._changed)
 
     def claims_with(self, device: DeviceId) -> Collection[ResourceClaim]:
-        """Return the claims that the cluster says have a device or a share of it; not those that administer it."""
+        """Return the claims that have a device or a share of it in the cluster; without admin access."""
         return self._of.get(device, {}).values()
 
     def of(self, device: DeviceId) -> list[Holder]:
-        """Return who has a device, or is about to get it."""
+        """Return the holders of a device, including pending ones."""
         known = self._of.get(device, {})
         holders = [holder(claim) for claim in known.values()]
         return holders + [Holder(key) for key in self._allocated.about_to_get(device) if key not in known]
 
     def freed(self, gone: Collection[str]) -> list[ResourceClaim]:
-        """Return the claims that change when pods of these uids go, as they are then: without users, without devices.
+        """Return the claims that lose pods with these uids, in their state afterwards: without users, without devices.
 
-        So the ResourceClaim controller leaves them.
+        This is what the ResourceClaim controller does to them.
         """
         concerned = {key_of(claim): claim for uid in gone for claim in self._used_by.get(uid, {}).values()}
         return [_without(claim, gone) for claim in concerned.values()]
@@ -89,7 +89,7 @@ def _without(claim: ResourceClaim, gone: Collection[str]) -> ResourceClaim:
 
 
 def _drop(of: dict[K, dict[str, ResourceClaim]], what: K, key: str) -> None:
-    """Forget a claim; it may have had several shares of a device."""
+    """Remove a claim; it may have had several shares of a device."""
     claims = of.get(what, {})
     claims.pop(key, None)
     if not claims:

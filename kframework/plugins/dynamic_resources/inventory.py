@@ -12,12 +12,12 @@ from kframework.state.log import Log
 from kframework.state.nodes import NodeInfo
 from kframework.state.objects import ObjectStore
 
-#: How many changes are kept in any case.
+#: The minimum number of logged changes.
 _FEWEST = 64
 
 
 class Inventory:
-    """The slices, kept current; `log` names the nodes whose slices change, "" where it may be any node's."""
+    """The slices, kept current; `log` lists the nodes whose slices change, "" if it may be any node."""
 
     def __init__(self, slices: ObjectStore[ResourceSlice]) -> None:
         self.log: Log[str] = Log(_FEWEST)
@@ -30,11 +30,11 @@ class Inventory:
 
     @property
     def all_local(self) -> bool:
-        """Whether every slice is reached from one node only, which it names."""
+        """Whether every slice belongs to one named node."""
         return "" not in self._by_node
 
     def pools(self, node: NodeInfo) -> list[Pool]:
-        """Gather the pools that a node can reach, in order; AllocationError for a selector that cannot be read."""
+        """Return the pools that a node can access, in order; AllocationError for an invalid selector."""
         candidates = chain(self._by_node.get(node.name, {}).values(), self._by_node.get("", {}).values())
         return gather(node, candidates, self.of_pool, self._pool)
 
@@ -44,7 +44,7 @@ class Inventory:
         return (each for each in self._by_node.get("", {}).values() if not each.reach.node_name)
 
     def of_pool(self, pool: PoolId) -> Sequence[SliceView]:
-        """Return all slices of a pool, of whatever generation."""
+        """Return all slices of a pool, of any generation."""
         return tuple(self._by_pool.get(pool, {}).values())
 
     def __iter__(self) -> Iterator[SliceView]:
@@ -74,7 +74,7 @@ class Inventory:
             self._note(view)
 
     def _note(self, view: SliceView) -> None:
-        """Note who is concerned: a slice of one node may complete, or replace, what others reach of its pool."""
+        """Log the affected nodes: a slice of one node may complete or replace the pool of others."""
         self._made.pop(view.pool, None)
         self.log.limit = max(_FEWEST, len(self._by_node))
         alone = all(each.node_name == view.node_name for each in self.of_pool(view.pool))

@@ -1,4 +1,4 @@
-"""What DynamicResources reports of claims that it creates and waits for."""
+"""The observer of claims that DynamicResources creates and waits for."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Literal
 
 from kframework.objects import ResourceClaim
 
-#: How it can end to ask for a claim to be made.
+#: The outcomes of creating a claim.
 CreationResult = Literal["success", "failure"]
 
-#: How the wait for devices to be made ready can end; an error is that they are waited for no more.
+#: The outcomes of waiting for devices to be ready; an error means that the wait was aborted.
 WaitResult = Literal["success", "failure", "timeout", "error"]
 
 
 class DeviceObserver:
-    """Is told what becomes of claims; this one takes no notice."""
+    """The base of observers of claims; it does nothing."""
 
     def created(self, result: CreationResult) -> None:
-        """Take notice that a claim for extended resources was made, or could not be."""
+        """Receive the outcome of creating a claim for extended resources."""
 
     def waited(self, claims: Sequence[ResourceClaim], result: WaitResult, seconds: float) -> None:
-        """Take notice that the claims of a pod were waited for, some of whose devices had to be made ready."""
+        """Receive the outcome of waiting for a pod's claims that have binding conditions."""

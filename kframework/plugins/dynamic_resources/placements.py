@@ -1,10 +1,10 @@
-"""The door for plugins that score nodes by the devices that a pod's claims would get there.
+"""The interface for plugins that score nodes by the devices that a pod's claims would get there.
 
-DynamicResources looks these up before any plugin scores, and remembers them by node until devices there come or go.
-Whoever comes in here has them measured when they are found: nothing is searched for twice, and no node is measured
-again on which nothing has changed. Nothing can be chosen otherwise: a node's devices are those that were found first.
+DynamicResources finds these before scoring, and caches them by node until devices there are allocated or released. A
+measure is computed when they are found: nothing is searched twice, and unchanged nodes are not measured again. The
+choice itself cannot be changed: a node's devices are those that were found first.
 
-What stands here is public, but moves with the API of devices.
+This module is public, but changes with the API of devices.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = [
 
 
 def asks_for_devices(state: CycleState) -> bool:
-    """Return whether devices are to be allocated for the pod of this cycle; never without DynamicResources."""
+    """Return whether devices must be allocated for the pod of this cycle; False without DynamicResources."""
     claims = state.get(CLAIMS)
     return claims is not None and claims.asks_for_devices
 
 
 def measured(measure: Measure, state: CycleState, nodes: NodeTable, rows: Rows) -> Scores:
-    """Say of each row, of nodes that passed Filter, what a measure says of the devices that the pod would get there.
+    """Return for each row that passed Filter the measure of the devices that the pod would get there.
 
-    It is 0 where it needs none. Give the same measure each time, one that depends on its argument alone.
+    It is 0 if it needs none. Pass the same measure each time, one that depends on its argument alone.
     """
     claims = state[CLAIMS]
     assert claims is not None, "whoever asks this has asked whether the pod asks for devices"

@@ -1,6 +1,6 @@
 """DynamicResources: a pod goes where the devices of its claims are or can be allocated, and waits until they are ready.
 
-Which devices those are stands in `cycle`, `feasibility` and `allocator`, what is written into claims in `writes`.
+`cycle`, `feasibility` and `allocator` choose the devices, `writes` updates the claims.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 CLAIM_DELETED = "deletion of ResourceClaim completed"
 STILL_NOT = "still not schedulable"
-#: What stands against a node, by what is answered about it.
+#: The reasons to reject a node, by the answer about it.
 REASONS: dict[int, str] = {
     TOO_FEW: "cannot allocate all claims",
     INVALID_POOLS: "invalid resource pools were encountered",
@@ -85,18 +85,18 @@ REASONS: dict[int, str] = {
     LEFT_OVER: "cannot schedule extended resource claim",
 }
 
-#: What is reserved for the pod.
+#: The pod's reservation.
 RESERVED = StateKey[Reservation]("DynamicResources.reserved")
 
-#: How many steps of a search `filterTimeout` allows for each second: 200,000 by default, which take half a second. All
-#: else stands still meanwhile, so it is not as many as could be taken in that time.
+#: The search steps that `filterTimeout` allows per second: 200,000 by default, which take half a second. The scheduler
+#: is blocked meanwhile, so it is fewer than possible in that time.
 STEPS_PER_SECOND = 20_000
-#: How often claims are looked at while devices are made ready, in seconds.
+#: The interval of checking claims while devices become ready, in seconds.
 _INTERVAL = 5.0
 
 
 class DynamicResources(Plugin[DynamicResourcesArgs]):
-    """Reject nodes without the devices that the pod's claims ask for, allocate these, and wait until they are ready."""
+    """Reject nodes without the devices that the pod's claims request, allocate these, and wait until they are ready."""
 
     name = "DynamicResources"
     reads: ClassVar[Reads] = "pods"
@@ -108,7 +108,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         Watch(Pod, verbs=("patch_status",)),
     )
     parallel_pre_bind: ClassVar[bool] = True
-    #: It waits for `bindingTimeout`, and for the answer to what it writes.
+    #: It waits for `bindingTimeout`, and for the answers to its writes.
     keeps_time: ClassVar[frozenset[str]] = frozenset({"pre_bind"})
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
@@ -118,12 +118,12 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._backed = self._classes.index(BackedResources)
         self._made = self._claims.index(ExtendedResourceClaims)
         self._users = ClaimUsers(handle)
-        #: The uid of the pod that gave back last what was reserved for it.
+        #: The uid of the last pod whose reservation was undone.
         self._unreserved = ""
         self._writes = ClaimWrites(handle)
 
     def observed_by(self, observer: DeviceObserver) -> None:
-        """Tell an observer from now on what becomes of claims."""
+        """Set the observer of claims."""
         self._writes.observer = observer
 
     @cached_property
@@ -179,7 +179,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return None
 
     def _unusable(self, claim: ResourceClaim) -> Status | None:
-        """Say what keeps a claim from being used, or from being allocated, anywhere."""
+        """Return why a claim cannot be used, or allocated, anywhere."""
         if claim.status.allocation is not None:
             selector = claim.status.allocation.node_selector
             errors = () if selector is None else NodeSelectorTerms(selector.node_selector_terms).errors
@@ -200,7 +200,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return None
 
     def _is_unready(self, claim: ResourceClaim) -> bool:
-        """Whether the devices of a claim cannot be made ready for it, or were not in time."""
+        """Whether the devices of a claim failed to become ready, or not in time."""
         if not binding_conditions.awaited(claim):
             return False
         timeout, now = self.args.binding_timeout, self.handle.clock.now()
@@ -291,7 +291,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     @hookimpl
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         claims = state[CLAIMS]
-        assert claims is not None  # only where there are claims are nodes rejected
+        assert claims is not None  # nodes are only rejected if there are claims
         return suggestions.estimated(self.devices, claims, nodes, rows)
 
     # -- where there is none ---------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return unschedulable(STILL_NOT)
 
     def _unusable_claims(self, claims: ClaimsInCycle, diagnosis: Diagnosis) -> list[ResourceClaim]:
-        """Return the claims whose devices kept the pod from some node where all others could be allocated."""
+        """Return the allocated claims whose devices excluded a node where all others could be allocated."""
         if all(claim.status.allocation is None for claim in claims.claims):
             return []
         said = (self.name, (REASONS[UNAVAILABLE],))
@@ -382,7 +382,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return None
 
     async def _until_ready(self, reservation: Reservation) -> None:
-        """Look again and again until all devices are ready; DevicesNotReady when they will not be, or not in time."""
+        """Poll until all devices are ready; DevicesNotReady if they fail, or are not ready in time."""
         clock = self.handle.clock
         began = clock.now()
         result: WaitResult = "error"
@@ -428,14 +428,14 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         ]
 
     def helped_by(self, old: PodInfo, new: None) -> Collection[str] | None:
-        """Return the pods that may be helped by the end of a pod: any if it was not bound and gave back what it had.
+        """Return the pods that the end of a pod may help: any if it was not bound and its reservation was undone.
 
-        The devices of others are given back later, by their claims. (kube-scheduler lets pods sleep in this case.)
+        The devices of others are released later, by their claims. (kube-scheduler lets pods sleep in this case.)
         """
         return None if old.uid == self._unreserved else ()
 
     def users_of(self, old: ResourceClaim | None, new: ResourceClaim | None) -> Collection[str] | None:
-        """Return the pods that use a claim; None, for any, where devices are given back."""
+        """Return the pods that use a claim; None, for any, if it releases devices."""
         claim = new or old
         if claim is None or _gives_back(old, new):
             return None
@@ -470,7 +470,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
 
 async def _logged(write: Callable[[], Awaitable[object]]) -> None:
-    """Write what nobody waits for; what cannot be written is seen, and done, when the pod is tried again."""
+    """Run a write that is not awaited; a failure is logged, and repaired when the pod is retried."""
     try:
         await write()
     except (ClaimWriteError, ClusterError) as problem:

@@ -1,4 +1,4 @@
-"""The claims of a pod: which they are, and why one cannot be used."""
+"""Lookup of a pod's claims, and the reasons why one cannot be used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MISSING = 'could not find ResourceClaim "{}/{}"'
 DELETED = 'resourceclaim "{}" is being deleted'
 FOREIGN = "ResourceClaim {} was not created for Pod {} (Pod is not owner)"
 
-#: How many pods are noted in any case.
+#: The number of pods recorded before the first cleanup.
 _FEW = 64
 
 
@@ -28,7 +28,7 @@ class ClaimProblem(KFrameworkError):
 
 
 def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim]) -> list[ResourceClaim]:
-    """Look up the claims that a pod names, one by one until one cannot be used: ClaimProblem."""
+    """Return the claims that a pod names; ClaimProblem for the first that cannot be used."""
     told = {each.name: each.resource_claim_name for each in pod.claim_statuses}
     found = []
     for named in pod.spec.resource_claims:
@@ -53,7 +53,7 @@ def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim]) -> list[Resource
 
 
 class ClaimUsers:
-    """The waiting pods that name claims themselves, by these; what templates make has its pod for its owner."""
+    """The waiting pods by the claims that they name; claims from templates are owned by their pod."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -61,7 +61,7 @@ class ClaimUsers:
         self._noted = 0
 
     def note(self, pod: PendingPod) -> None:
-        """Take note of a pod that waits."""
+        """Record a waiting pod."""
         names = [each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name is not None]
         if not names:
             return
@@ -74,7 +74,7 @@ class ClaimUsers:
                 self.note(each)
 
     def of(self, claim: ResourceClaim) -> Collection[str]:
-        """Return the uids of the pods that name a claim, some of which may wait no more."""
+        """Return the uids of the pods that name a claim, some of which may not wait any more."""
         return self._of.get((claim.metadata.namespace, claim.metadata.name), ())
 
 

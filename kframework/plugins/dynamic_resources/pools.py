@@ -11,7 +11,7 @@ from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.slices import Counters, PoolDevice, PoolId, SliceView
 from kframework.state.nodes import NodeInfo
 
-#: All slices of a pool, of whatever generation.
+#: All slices of a pool, of any generation.
 SlicesOf = Callable[[PoolId], Sequence[SliceView]]
 Slices = tuple[SliceView, ...]
 #: Makes a pool of the slices that a node reaches and of those that only others do.
@@ -19,11 +19,11 @@ MakePool = Callable[..., "Pool"]
 
 
 class Pool:
-    """What a node can reach of a pool.
+    """The part of a pool that a node can access.
 
-    `devices` are those that may be allocated, in order; `counters` are what all of the pool share, in nanos, and
-    `consumers` the devices that take of them, wherever they are. Nothing is allocated from a pool that is `incomplete`,
-    as its driver is still publishing it, or of which something is `wrong`.
+    `devices` are those that may be allocated, in order; `counters` are shared by the whole pool, in nanos, and
+    `consumers` are the devices that consume them, on any node. Nothing is allocated from a pool that is `incomplete`,
+    because its driver is still publishing it, or has an error (`wrong`).
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Pool:
     ) -> None:
         self.id: PoolId = id
         self.incomplete: bool = incomplete
-        #: Whether only one node reaches it, and whether nodes that do reach different devices of it.
+        #: Whether only one node can access it, and whether access differs by device.
         self.local: bool = all(each.node_name for each in slices)
         self.per_device: bool = any(each.per_device for each in slices)
         ordered = sorted(slices, key=lambda each: each.name)
@@ -51,7 +51,7 @@ class Pool:
             for shared in each.counter_sets
             for name, counter in shared.counters.items()
         }
-        #: Whether some device has to be made ready after it was allocated: such pools are tried last.
+        #: Whether some device has binding conditions: such pools are tried last.
         self.waits: bool = any(device.object.binding_conditions for device in self.devices)
         self.wrong: str = "" if incomplete else _wrong(self, ordered)
 
@@ -64,10 +64,10 @@ class Pool:
 def gather(
     node: NodeInfo, candidates: Iterable[SliceView], slices_of: SlicesOf, make_pool: MakePool | None = None
 ) -> list[Pool]:
-    """Gather the pools of these slices that a node can reach; AllocationError for a selector that cannot be read.
+    """Return the pools of these slices that a node can access; AllocationError for an invalid selector.
 
-    Only the latest generation of a pool counts. One that is being replaced is left out; one of which slices are missing
-    is incomplete.
+    Only the latest generation of a pool counts. One that is being replaced is omitted; one with missing slices is
+    incomplete.
     """
     reached: dict[PoolId, list[SliceView]] = {}
     for each in candidates:
@@ -92,7 +92,7 @@ def _is_reached(each: SliceView, node: NodeInfo) -> bool:
 
 
 def _pool(id: PoolId, slices: Slices, slices_of: SlicesOf, make: MakePool) -> Pool | None:
-    """Return a pool as far as a node can reach it; None for one whose driver is replacing it."""
+    """Return the part of a pool that a node can access; None for one whose driver is replacing it."""
     expected, generation = slices[0].slices_in_pool, slices[0].generation
     if len(slices) == expected:
         return make(id, slices)

@@ -1,4 +1,4 @@
-"""What claims ask for, one entry for each way to satisfy a request."""
+"""The requests of claims, one entry for each way to satisfy a request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kframework.objects import (
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 
-#: How many devices one claim can have.
+#: The maximum number of devices of a claim.
 MAX_RESULTS = 32
 
 
@@ -32,9 +32,9 @@ class Classes(Protocol):
 
 
 class Asked:
-    """One way to satisfy a request of a claim: the request itself, or one of several that it lists.
+    """One way to satisfy a request of a claim: the request itself, or one of its alternatives.
 
-    `name` is what results call it, `parent/sub` for one of several; `count` is nothing where it asks for `all`.
+    `name` is its name in results, `parent/sub` for an alternative; `count` is unused if it requests `all`.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Asked:
         place: int,
     ) -> None:
         self.claim: ResourceClaim = claim
-        #: How many ways to satisfy the request are preferred to this one.
+        #: The number of ways preferred to this one.
         self.place: int = place
         self.device_class: DeviceClass = within
         self.request: str = request.name
@@ -60,19 +60,19 @@ class Asked:
         self.count: int = said.count
 
     def tolerates(self, device: PoolDevice) -> bool:
-        """Return whether it puts up with all taints that keep claims from the device."""
+        """Return whether it tolerates all taints of the device."""
         return all(any(_tolerates(each, taint) for each in self.tolerations) for taint in device.taints)
 
     def untolerated(self, device: PoolDevice) -> list[DeviceTaint]:
-        """Return the taints with which it does not put up."""
+        """Return the device's taints that it does not tolerate."""
         return [taint for taint in device.taints if not any(_tolerates(each, taint) for each in self.tolerations)]
 
     def problem(self, text: str) -> AllocationError:
-        """Say what is wrong with the request."""
+        """Return an error about the request."""
         return AllocationError(f"claim {key_of(self.claim)}, request {self.subrequest or self.request}: {text}")
 
 
-#: What some claims ask for, by claim and request: the ways to satisfy it, the preferred one first.
+#: The ways to satisfy each request, by claim and request, the preferred one first.
 AskedOfAll = Sequence[Sequence[tuple[Asked, ...]]]
 
 
@@ -82,12 +82,12 @@ def key_of(claim: ResourceClaim) -> str:
 
 
 def asked_of_all(claims: Iterable[ResourceClaim], classes: Classes) -> AskedOfAll:
-    """Return what claims ask for, by claim, request and way; AllocationError where something makes no sense."""
+    """Return the requests by claim, request and way; AllocationError for an invalid one."""
     return [[asked_of(claim, request, classes) for request in claim.spec.devices.requests] for claim in claims]
 
 
 def asked_of(claim: ResourceClaim, request: DeviceRequest, classes: Classes) -> tuple[Asked, ...]:
-    """Return the ways to satisfy a request, the preferred one first; AllocationError where one makes no sense."""
+    """Return the ways to satisfy a request, the preferred one first; AllocationError for an invalid one."""
     said: Sequence[ExactDeviceRequest | DeviceSubRequest] = request.first_available
     if not said and request.exactly is not None:
         said = (request.exactly,)

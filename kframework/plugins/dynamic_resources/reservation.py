@@ -1,4 +1,4 @@
-"""What is reserved for a pod, from Reserve until its claims are written, or until it is given back."""
+"""The claims reserved for a pod, from Reserve until they are written or the reservation is undone."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kframework.plugins.dynamic_resources.requests import key_of
 from kframework.plugins.dynamic_resources.writes import DEALLOCATED, ClaimWrites
 from kframework.state.pods import PodInfo
 
-#: How much of what a made claim's name begins with stands in it (the API's limit for names that it makes).
+#: The maximum length of a generated name's prefix (the API's limit).
 _BEGINNING = 53
 
 
 class Reservation:
-    """The claims of a pod and what they are to get; `claims` are these as they were read or written last.
+    """The claims of a pod and their new allocations; `claims` are as last read or written.
 
-    A claim that is still to be made has its name already, which ends in `suffix`: by it the scheduler recognizes the
-    claim when the cluster tells of it, before or after the answer.
+    A claim that is not created yet already has its name, which ends in `suffix`: by it the scheduler recognizes the
+    claim in the watch, before or after the API's answer.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Reservation:
         self.placed: Sequence[Placed] = placed
         self.mappings: tuple[ContainerExtendedResourceRequest, ...] = mappings
         self.claims: list[ResourceClaim] = [_named(each.claim, suffix) for each in placed]
-        #: The claims that have got devices, as they were written.
+        #: The newly allocated claims, as written.
         self._written: list[ResourceClaim] = []
         self._allocated = allocated
         self._reserved = [
@@ -47,9 +47,9 @@ class Reservation:
             allocated.reserve(each)
 
     async def write(self, writes: ClaimWrites, pod: PodInfo) -> None:
-        """Have the claims reserved for the pod, with what they get; ClaimWriteError at the first that cannot be.
+        """Reserve the claims for the pod in the API, with their allocations; ClaimWriteError for the first failure.
 
-        The cluster has told then of all that is written, so that in Unreserve, here and in a replay, the rest is not.
+        It returns after the watch has shown all writes, so that Unreserve, here and in a replay, undoes only the rest.
         """
         refused: ClaimWriteError | None = None
         try:
@@ -77,9 +77,9 @@ class Reservation:
                 await writes.tell(pod, claims[place], self.mappings)
 
     def undo(self) -> list[ResourceClaim]:
-        """Take back what the cluster has not told of, and return the claims that there are.
+        """Undo what the watch has not shown yet, and return the existing claims.
 
-        A claim that has lost its devices meanwhile may have been reserved for another pod: that is not ours to release.
+        A claim that has lost its devices meanwhile may be reserved for another pod: that is not ours to release.
         """
         for claim in self._reserved:
             self._allocated.release(claim)
@@ -88,7 +88,7 @@ class Reservation:
 
 
 def _named(claim: ResourceClaim, suffix: str) -> ResourceClaim:
-    """Return a claim that is still to be made by the name that it will have; others as they are."""
+    """Return a claim to be created with its final name; others unchanged."""
     metadata = claim.metadata
     if metadata.name != NOT_MADE_YET:
         return claim

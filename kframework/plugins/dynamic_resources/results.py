@@ -1,4 +1,4 @@
-"""What is written into a claim that has got its devices."""
+"""The allocation results that are written into claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kframework.plugins.dynamic_resources.errors import AllocationError
 def allocation(
     claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str, share_id: Callable[[], str]
 ) -> AllocationResult:
-    """Write down what a claim gets on a node; AllocationError where it cannot be said which nodes reach that."""
+    """Return the allocation of a claim on a node; AllocationError if the reachable nodes cannot be expressed."""
     devices = DeviceAllocationResult(
         results=tuple(_result(each, share_id) for each in chosen), config=tuple(_configuration(claim, chosen))
     )
@@ -46,9 +46,9 @@ def _result(chosen: Chosen, share_id: Callable[[], str]) -> DeviceRequestAllocat
 
 
 def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> Iterator[DeviceAllocationConfiguration]:
-    """Yield what drivers are told: once what a class says, for all requests of it, then what the claim says.
+    """Yield the configuration for drivers: that of each class once, for all its requests, then that of the claim.
 
-    What the claim says for two requests is told twice, as kube-scheduler 1.36 does.
+    Configuration of the claim for two requests is repeated, as in kube-scheduler 1.36.
     """
     ways = list(dict.fromkeys(each.asked for each in chosen))
     for name in dict.fromkeys(asked.device_class.metadata.name for asked in ways):
@@ -63,7 +63,7 @@ def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> Iterator[D
 
 
 def _node_selector(claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str) -> NodeSelector | None:
-    """Say which nodes reach all devices: this one alone if some is local to it, None for all nodes."""
+    """Return the nodes that can access all devices: this one alone if some is local to it, None for all."""
     if any(each.device.local for each in chosen):
         return _alone(node_name)
     fields, expressions = dict[NodeSelectorRequirement, None](), dict[NodeSelectorRequirement, None]()

@@ -17,20 +17,20 @@ from kframework.state.nodes import NodeInfo
 if TYPE_CHECKING:
     from kframework.plugins.dynamic_resources.selectors.selector import Device, Selector
 
-#: How many expressions are kept compiled, with what they say of the devices that there are: those asked for last.
+#: The number of compiled expressions kept with their answers about existing devices, most recently used.
 MOST_EXPRESSIONS = 1024
 
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 class Selection:
-    """Asks selectors about devices; what one says of devices that are alike is remembered while both are there."""
+    """An evaluator of selectors on devices; answers about identical devices are cached while both exist."""
 
     def __init__(self) -> None:
         self._expression = lru_cache(maxsize=MOST_EXPRESSIONS)(_Expression)
 
     def selects(self, asked: Asked, device: PoolDevice, node: NodeInfo) -> bool:
-        """Return whether class and request choose a device that the node can reach.
+        """Return whether class and request match a device that the node can access.
 
         AllocationError for an expression that does not compile, or fails on the device.
         """
@@ -41,13 +41,13 @@ class Selection:
         )
 
     def belongs(self, device: PoolDevice, within: DeviceClass) -> bool:
-        """Return whether a class has a device; AllocationError as above."""
+        """Return whether a class matches a device; AllocationError as above."""
         return self._match(within.spec.selectors, device, within)
 
     def clause_against(self, selectors: Sequence[DeviceSelector], device: PoolDevice) -> str:
-        """Return the first clause of selectors by which they leave a device out, "" if they choose it.
+        """Return the first clause of the selectors that rejects a device, "" if they match.
 
-        One that fails is returned as a whole, with what is wrong.
+        A failing expression is returned as a whole, with its error.
         """
         for selector in selectors:
             expression = selector.cel.expression if selector.cel is not None else ""
@@ -88,7 +88,7 @@ class _Expression:
         self._answers: WeakKeyDictionary[Device, bool | AllocationError] = WeakKeyDictionary()
 
     def answer(self, subject: Device) -> bool | AllocationError:
-        """Return whether it chooses a device, or what is wrong."""
+        """Return whether it matches a device, or the error."""
         if isinstance(self._compiled, AllocationError):
             return self._compiled
         answer = self._answers.get(subject)
@@ -114,7 +114,7 @@ def _reaches(node: NodeInfo, device: PoolDevice) -> bool:
 
 
 def clauses(expression: str) -> list[str]:
-    """Return the clauses of an expression as they are written; it alone where it is no row of `&&`."""
+    """Return the clauses of an expression as written; a single one unless it is a conjunction of `&&`."""
     from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
 
     try:
@@ -127,7 +127,7 @@ def clauses(expression: str) -> list[str]:
 
 
 def _ends(expression: str) -> Iterator[int]:
-    """Yield where the outermost `&&` stand; none where something that binds less stands beside them."""
+    """Yield the positions of the outermost `&&`; none if an operator with lower precedence is at that level."""
     from kframework.cel.lexer import tokenize
 
     found, depth, before = list[int](), 0, ""

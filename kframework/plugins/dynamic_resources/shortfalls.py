@@ -1,7 +1,7 @@
-"""What keeps a node's devices from the requests of some claims: each device counted once for each way to satisfy one.
+"""Explanations of missing devices: why a node's devices do not satisfy some claims, per way to satisfy a request.
 
-Unlike the search, which asks first what is cheap to ask, this asks first what will not change: a device that would not
-be selected is not lost to whoever uses it.
+The search checks cheap conditions first; this checks lasting ones first: a device that would not be selected is not
+reported as in use.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from kframework.plugins.dynamic_resources.requests import Asked, AskedOfAll, ask
 from kframework.plugins.dynamic_resources.slices import PoolDevice, PoolId
 from kframework.state.nodes import NodeInfo
 
-#: So many steps may be searched for the request for which too little is left.
+#: The step limit of the search for the request that has too little left.
 _STEPS = 20_000
 
 
 class Why(Enum):
-    """What a device is lost to, in the order in which it is asked; the words go before what it is exactly."""
+    """The reason a device is excluded, in the order of the checks; the words precede the details."""
 
     POOL = "in a pool of which something is wrong:"
     CLASS = "not of class"
@@ -49,16 +49,16 @@ class Why(Enum):
 
 
 class Loss(NamedTuple):
-    """Why a request cannot have a device."""
+    """The reason why a request cannot have a device."""
 
     why: Why
     what: str = ""
 
 
 class Shortfall(NamedTuple):
-    """One way to satisfy a request, and what became of each device that was looked at: None if it could be had.
+    """One way to satisfy a request, and the loss of each device examined: None if it is available.
 
-    `wanted` is how many it takes, at least one.
+    `wanted` is the number of devices needed, at least one.
     """
 
     asked: Asked
@@ -67,12 +67,12 @@ class Shortfall(NamedTuple):
 
     @property
     def left(self) -> list[PoolDevice]:
-        """The devices that it could have, if nobody else asked."""
+        """The devices available without competing requests."""
         return [device for device, loss in self.verdicts.items() if loss is None]
 
     @property
     def short(self) -> int:
-        """How many devices are missing."""
+        """The number of missing devices."""
         return max(self.wanted - len(self.left), 0)
 
     def lost_to(self, why: Why) -> list[PoolDevice]:
@@ -81,13 +81,13 @@ class Shortfall(NamedTuple):
 
     @property
     def losses(self) -> Mapping[Loss, int]:
-        """How many devices are lost to what, in the order in which it is asked."""
+        """The number of devices for each loss, in the order of the checks."""
         counts = Counter(loss for loss in self.verdicts.values() if loss is not None)
         return dict(sorted(counts.items(), key=lambda item: list(Why).index(item[0].why)))
 
 
 class Shortfalls:
-    """What some claims lack on a node; AllocationError for claims that make no sense, or pools that cannot be read."""
+    """The missing devices of some claims on a node; AllocationError for invalid claims or pools."""
 
     def __init__(self, devices: Devices, claims: Sequence[ResourceClaim], node: NodeInfo) -> None:
         self.claims = claims
@@ -104,12 +104,12 @@ class Shortfalls:
 
     @property
     def every(self) -> Iterator[Shortfall]:
-        """What every way lacks, by itself."""
+        """The shortfall of every way, by itself."""
         return chain.from_iterable(self.by_request)
 
     @property
     def by_request(self) -> Iterator[list[Shortfall]]:
-        """What the ways of each request lack."""
+        """The shortfalls of the ways of each request."""
         return chain.from_iterable(self.of_claims)
 
     def consumers(self, device: PoolDevice) -> list[PoolDevice]:
@@ -124,11 +124,11 @@ class Shortfalls:
 
     @property
     def are_met(self) -> bool:
-        """Whether each request could be satisfied if it were the only one."""
+        """Whether each request could be satisfied on its own."""
         return all(any(not each.short for each in ways) for ways in self.by_request)
 
     def first_unmet(self) -> str:
-        """Name the first request for which those before it leave too little, "" if that cannot be said."""
+        """Return the first request that has too few devices after earlier requests, "" if unknown."""
         for number, requests in enumerate(self._asked):
             for count in range(1, len(requests) + 1):
                 asked = [*self._asked[:number], requests[:count]]
@@ -149,7 +149,7 @@ class Shortfalls:
         return Shortfall(asked, _wanted(asked, verdicts.values()), verdicts)
 
     def _loss(self, asked: Asked, device: PoolDevice, pool: Pool) -> Loss | None:
-        """Say what keeps a device from a request if nobody else asked for it."""
+        """Return why a device is not available to a request, without competing requests."""
         if pool.wrong:
             return Loss(Why.POOL, pool.wrong)
         if of_class := self._class_loss(asked, device):
@@ -186,7 +186,7 @@ class Shortfalls:
         return Loss(Why.CAPACITY, ", ".join(sorted(lacking))) if lacking else None
 
     def _counter_loss(self, device: PoolDevice) -> Loss | None:
-        """Say which counters of its pool do not suffice; none may be overdrawn, even if it takes nothing of it."""
+        """Return the pool's insufficient counters; none may be negative, even if the device consumes nothing of it."""
         if not device.consumes or (device.shared and self._devices.allocated.taken(device.id)):
             return None
         left = self._available[device.slice.pool]
@@ -204,7 +204,7 @@ def _counters_left(pool: Pool, devices: Devices) -> dict[tuple[str, str], int]:
 
 
 def _wanted(asked: Asked, losses: Iterable[Loss | None]) -> int:
-    """Return how many devices it takes: where all are asked for, all that are chosen, whoever has them."""
+    """Return the number of devices needed: for a request of all, all that match, even if in use."""
     if not asked.all:
         return asked.count
     unasked = (Why.POOL, Why.CLASS, Why.REACH, Why.SELECTOR, Why.CAPACITY)
@@ -215,7 +215,7 @@ def _wanted(asked: Asked, losses: Iterable[Loss | None]) -> int:
 
 
 def _constrained(claim: ResourceClaim, found: list[list[Shortfall]]) -> list[list[Shortfall]]:
-    """Count out what the constraints of a claim leave too, one after the other."""
+    """Exclude devices by the constraints of a claim, one after another."""
     for constraint in claim.spec.devices.constraints:
         about = made(constraint)
         if not isinstance(about, MatchAttribute | DistinctAttribute):
@@ -234,7 +234,7 @@ def _constrained(claim: ResourceClaim, found: list[list[Shortfall]]) -> list[lis
 def _kept(
     about: MatchAttribute | DistinctAttribute, shortfall: Shortfall, concerned: Sequence[Shortfall]
 ) -> Iterator[PoolDevice]:
-    """Yield the devices with which a constraint can be kept: those of the best value, or one of each."""
+    """Yield the devices that satisfy a constraint: those of the best value, or one of each value."""
     if isinstance(about, MatchAttribute):
         value = _best_value(about.attribute, concerned)
         if value is not None:
@@ -249,7 +249,7 @@ def _kept(
 
 
 def _best_value(attribute: str, concerned: Sequence[Shortfall]) -> DeviceAttribute | None:
-    """Return the value with which most requests get what they want, or else the most of it."""
+    """Return the value that satisfies the most requests, or else the most devices."""
 
     def got(value: DeviceAttribute) -> tuple[int, int]:
         counts = [sum(device.attribute(attribute) == value for device in each.left) for each in concerned]
@@ -279,12 +279,12 @@ def format_constraint(constraint: DeviceConstraint) -> str:
     return f"distinctAttribute {constraint.distinct_attribute}"
 
 
-#: So many who have devices, and so many different losses of one kind, are named.
+#: The maximum number of holders, and of different losses of one kind, that are named.
 _NAMED = 4
 
 
 def explained(devices: Devices, claims: ClaimsInCycle, node: NodeInfo) -> list[str]:
-    """Say what is behind the rejection of a node."""
+    """Return the reasons behind the rejection of a node."""
     row = np.array([node.row])
     answer = int(claims.answers(node.table, row)[0])
     if answer == UNAVAILABLE:
@@ -303,7 +303,7 @@ def _elsewhere(claim: ResourceClaim) -> str:
 
 
 def in_words(shortfalls: Shortfalls) -> Iterator[str]:
-    """Yield the lines; what belongs to the one before is indented."""
+    """Yield the lines; continuation lines are indented."""
     for shortfall in shortfalls.every:
         asked, left, total = shortfall.asked, len(shortfall.left), len(shortfall.verdicts)
         wanted = f"{'all of ' if asked.all else ''}{shortfall.wanted}"
@@ -318,7 +318,7 @@ def in_words(shortfalls: Shortfalls) -> Iterator[str]:
 
 
 def claim_in_words(claim: ResourceClaim) -> str:
-    """Name a claim, or say what for it would be made."""
+    """Return the name of a claim, or what it would be created for."""
     made_up = claim.metadata.name == NOT_MADE_YET
     return "the pod's extended resources" if made_up else f"claim {key_of(claim)}"
 

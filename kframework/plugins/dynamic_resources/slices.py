@@ -1,4 +1,4 @@
-"""Slices and their devices as the allocator reads them: every quantity and selector is understood once."""
+"""Slices and their devices in the form that the allocator needs: every quantity and selector is parsed once."""
 
 from __future__ import annotations
 
@@ -40,19 +40,18 @@ class DeviceId(NamedTuple):
         return f"{self.driver}/{self.pool}/{self.device}"
 
 
-#: Devices as selectors see them, as long as some slice has such a one.
+#: Devices as selectors see them, as long as some slice has an identical one.
 _subjects: WeakValueDictionary[bytes, Subject] = WeakValueDictionary()
 
-#: What of each counter of each counter set, in nanos: by the names of both.
+#: Amounts of counters in nanos, by the names of counter set and counter.
 Counters = Mapping[tuple[str, str], int]
 
 
 class PoolDevice:
     """One device of a slice.
 
-    `shared` devices may be allocated several times, as far as their capacity goes. `local` is whether an allocation
-    ties its users to the node. `consumes` is what it takes of the counters of its pool, `reach` from which nodes it can
-    be reached.
+    `shared` devices may be allocated several times, within their capacity. `local` is whether an allocation ties its
+    users to the node. `consumes` are amounts of the pool's counters, `reach` the nodes that can access it.
     """
 
     def __init__(self, device: Device, within: SliceView) -> None:
@@ -79,7 +78,7 @@ class PoolDevice:
         key = msgspec.json.encode((driver, self.shared, said.attributes, said.capacity))
         known = _subjects.get(key)
         if known is None:
-            from kframework.plugins.dynamic_resources.selectors.selector import Device as Subject  # it stands on CEL
+            from kframework.plugins.dynamic_resources.selectors.selector import Device as Subject  # it imports CEL
 
             attributes = {name: msgspec.to_builtins(attribute) for name, attribute in said.attributes.items()}
             capacity = {name: str(amount.value) for name, amount in said.capacity.items()}
@@ -88,16 +87,16 @@ class PoolDevice:
 
     @cached_property
     def capacity(self) -> Mapping[str, int]:
-        """How much it has of each capacity, in nanos."""
+        """The amount of each capacity, in nanos."""
         return {name: nano(capacity.value) for name, capacity in self.object.capacity.items()}
 
     @cached_property
     def default_amounts(self) -> Amounts | None:
-        """What who asks for no capacity consumes of each; None if its policy allows no such amount."""
+        """The consumption of a request without capacities; None if the policy does not allow it."""
         return consumed(self.object.capacity, {})
 
     def attribute(self, name: str) -> DeviceAttribute | None:
-        """Look an attribute up by its qualified name; one of the driver may stand there without the domain."""
+        """Return an attribute by its qualified name; the driver's own may be stored without the domain."""
         attributes = self.object.attributes
         found = attributes.get(name)
         domain, slash, identifier = name.partition("/")
@@ -107,12 +106,12 @@ class PoolDevice:
 
     @property
     def local(self) -> bool:
-        """Whether whoever gets it is tied to the node on which it gets it."""
+        """Whether its users are tied to the node where it is allocated."""
         return self.reach.node_name is not None or bool(self.object.binds_to_node)
 
 
 class Reach:
-    """From which nodes something can be reached: one by its name, all, or those that a selector chooses."""
+    """The nodes that can access something: one by name, all, or those that match a selector."""
 
     def __init__(self, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> None:
         self.node_name = node_name
@@ -121,7 +120,7 @@ class Reach:
 
     @property
     def is_said(self) -> bool:
-        """Whether anything is said at all."""
+        """Whether any of them is specified."""
         return bool(self.node_name) or self.all_nodes or self.selector is not None
 
     @cached_property
@@ -129,7 +128,7 @@ class Reach:
         return NodeSelectorTerms(() if self.selector is None else self.selector.node_selector_terms)
 
     def matches(self, node: NodeInfo) -> bool:
-        """Return whether it can be reached from a node; raises SelectorError where the selector cannot be read."""
+        """Return whether a node has access; raises SelectorError for an invalid selector."""
         if self.node_name:
             return node.name == self.node_name
         if self.all_nodes:
@@ -140,7 +139,7 @@ class Reach:
 
 
 class SliceView:
-    """A slice, understood."""
+    """A parsed slice."""
 
     def __init__(self, subject: ResourceSlice) -> None:
         spec = subject.spec
@@ -155,13 +154,13 @@ class SliceView:
 
     @property
     def node_name(self) -> str:
-        """The only node from which its devices can be reached, "" if there may be others, or if it has counters."""
+        """The only node that can access its devices, "" if there may be others, or if it has counters."""
         return "" if self.counter_sets else self.reach.node_name or ""
 
     def is_reached_from(self, node: NodeInfo) -> bool:
-        """Return whether a node can reach any of it; SelectorError where a selector cannot be read.
+        """Return whether a node can access any of it; SelectorError for an invalid selector.
 
-        Counters are of use from wherever a device can be reached.
+        Counters are needed on every node that can access a device.
         """
         if self.counter_sets:
             return True

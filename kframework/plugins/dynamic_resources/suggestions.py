@@ -1,4 +1,4 @@
-"""What would give a pod the devices that it lacks: that others give theirs back, or that its claims ask for less."""
+"""Suggestions to give a pod its missing devices: others release theirs, or its claims request less."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PodInfo
 from kframework.values.scores import Rows
 
-#: So many claims are suggested to be given up one by one, so many ways to have several requests ask for less.
+#: The maximum number of single claims suggested for release, and of ways to reduce several requests.
 _FEW = 16
 
-#: How far away the farthest node is from having enough devices, in devices.
+#: The maximum distance of a node from having enough devices, in devices.
 _FAR = 900
 
 #: One way to satisfy a request, or the only one.
@@ -62,7 +62,7 @@ Pods = Mapping[str, PodInfo]
 
 
 def suggested(devices: Devices, claims: ClaimsInCycle, pod: PodInfo, node: NodeInfo, pods: Pods) -> Suggestions:
-    """Suggest what may give a pod its devices on a node, best first: to do without only where nothing else is known."""
+    """Suggest how a pod gets its devices on a node, best first; dropping requests only as a last resort."""
     held = claims.unusable(node.table, np.array([node.row]))
     proposals = list(_given_up(held, pods, pod))
     try:
@@ -82,7 +82,7 @@ def suggested(devices: Devices, claims: ClaimsInCycle, pod: PodInfo, node: NodeI
 
 
 def _taken(devices: Devices, shortfalls: Shortfalls, shortfall: Shortfall) -> Iterator[PoolDevice]:
-    """Yield the devices in use that would help a request if they were not."""
+    """Yield the devices in use that would help a request if released."""
     for device, loss in shortfall.verdicts.items():
         if loss is not None and loss.why in (Why.IN_USE, Why.CAPACITY):
             yield device
@@ -110,7 +110,7 @@ def _given_up(claims: Iterable[ResourceClaim], pods: Pods, pod: PodInfo) -> Iter
 def _asking_for_less(
     claims: ClaimsInCycle, shortfalls: Shortfalls, pod: PodInfo, freed: Sequence[Proposal]
 ) -> Iterator[Proposal]:
-    """Suggest changes of each request that cannot be satisfied; or all that are known, and all that others free."""
+    """Suggest changes of each unsatisfied request; or all known changes, combined with all released devices."""
     resources = {each.request_name: each.resource_name for each in claims.mappings(shortfalls.node)}
     unmet = [ways for ways in shortfalls.by_request if shortfalls.are_met or all(each.short for each in ways)]
     fixes = [[fix for each in ways for fix in _fixes_of(each, resources, pod) if fix] for ways in unmet]
@@ -156,7 +156,7 @@ def tolerate_devices(claim: str, request: str, taint: DeviceTaint) -> Suggestion
 
 
 def lower_count(claim: str, request: str, amount: int, to: int) -> Amount:
-    """Suggest that a request ask for fewer devices."""
+    """Suggest that a request use fewer devices."""
     return Amount(
         f"lower the count in request {request} of claim {claim} from {to + amount} to {to}",
         Target(claim=claim),
@@ -213,9 +213,9 @@ def drop_claims(pod: PodInfo) -> Suggestions:
 
 
 def estimated(devices: Devices, claims: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
-    """Estimate the effort on each row: one change where enough devices are in reach, and some of them in use.
+    """Estimate the effort on each row: one change if enough devices are in reach, and some of them in use.
 
-    It counts devices whatever they are, so it is quick.
+    It counts devices of any kind, so it is fast.
     """
     devices.pools.catch_up()
     listed = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]

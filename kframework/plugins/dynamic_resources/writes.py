@@ -1,4 +1,4 @@
-"""What the scheduler writes into claims: what they get, whom they are reserved for, and that they give it back."""
+"""The scheduler's writes to claims: allocations, reservations, and their removal."""
 
 from __future__ import annotations
 
@@ -34,58 +34,58 @@ T = TypeVar("T")
 DELETED = "claim {} got deleted in the meantime"
 DEALLOCATED = "claim {} got deallocated elsewhere in the meantime"
 
-#: How often something is tried where others write at the same time, and the pause before the next try, in seconds.
+#: The number of tries on conflicts, the pause before the next try in seconds, and its jitter.
 _TRIES, _PAUSE, _JITTER = 5, 0.01, 0.1
-#: What got no answer is asked again until there is one: each pause is five times the one before, up to the last.
+#: A request without an answer is repeated until there is one: each pause is five times the previous, up to the last.
 _FIRST_PAUSE, _LAST_PAUSE = 0.01, 10.0
 
-#: How long it takes at most until it is looked again whether the cluster has told of a write, in seconds.
+#: The maximum interval between checks whether the watch has shown a write, in seconds.
 _LAST_LOOK = 1.0
 
 _NOT_FOUND, _CONFLICT, _TOO_MANY_REQUESTS = 404, 409, 429
 
 
 class ClaimWrites:
-    """Writes claims through the API, each as it was read, so that nothing is undone that others have written.
+    """A writer of claims through the API, each at the version it was read, so that no other write is lost.
 
-    A write that gets no answer may have been done, or be done later. Were its devices given to others meanwhile, two
-    claims would have them; so it is made again until there is an answer. It names the version that it is about, and is
-    done once at most.
+    A write without an answer may have been done, or be done later. If its devices were given to other claims meanwhile,
+    two claims would have them; so it is repeated until there is an answer. It names the resource version, and is done
+    at most once.
 
-    Reservations of a claim are written in turn: one that is still being taken back, with the devices or without, must
-    not be that of a later attempt.
+    Reservations of a claim are written one after another: a pending removal, with or without deallocation, must not
+    affect the reservation of a later attempt.
     """
 
     def __init__(self, handle: Handle) -> None:
-        #: Is told of claims that are made.
+        #: The observer of created claims.
         self.observer: DeviceObserver = DeviceObserver()
         self._handle = handle
         self._claims = handle.objects(ResourceClaim)
-        #: Its own: what is drawn between two cycles is not drawn in a replay.
+        #: A separate generator: draws between two cycles do not happen in a replay.
         self._random = Random(handle.random.getrandbits(64))
-        #: Whose turn it is, by the uids of claims; kept while somebody writes, or waits to.
+        #: Locks by the uids of claims; kept while a write runs or waits.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> ResourceClaim:
-        """Reserve a claim for a pod, with what it is to get unless it has that, and return it as written.
+        """Reserve a claim for a pod, allocating it if necessary, and return it as written.
 
-        ClaimWriteError if that cannot be done; then it is not done later either.
+        ClaimWriteError if that is impossible; then it is not done later either.
         """
         had = results_of(claim)
 
         async def write(current: ResourceClaim) -> ResourceClaim:
             if allocation is None and current.status.allocation is not None and results_of(current) != had:
-                # kube-scheduler reserves what it is then, on nodes perhaps that do not reach it.
+                # kube-scheduler reserves the new allocation, possibly on nodes that cannot access it.
                 raise ClaimWriteError(f"claim {key_of(current)} got allocated elsewhere in the meantime")
             if is_reserved_for(current, pod) and allocation in (None, _untimed(current.status.allocation)):
-                return current  # a write that got no answer was done
+                return current  # a write without an answer was done
             _check(current, allocation)
             if allocation is not None:
                 current = await self._protected(current)
             return await self._reserved(current, allocation, pod)
 
         async with self._turn(claim):
-            if is_reserved_for(claim, pod):  # or was: what took that back may have been answered before it was seen
+            if is_reserved_for(claim, pod):  # or was: its removal may have been answered before it was seen
                 claim = await self._get(f"get claim {key_of(claim)}", claim)
             return await self._retried(claim, write)
 
@@ -93,7 +93,7 @@ class ClaimWrites:
         return self._turns.setdefault(claim.metadata.uid, asyncio.Lock())
 
     async def unreserve(self, claim: ResourceClaim, pod: PodInfo) -> None:
-        """Take a pod out of those whom a claim is reserved for; what it has it keeps."""
+        """Remove a pod from the users of a claim; its allocation is kept."""
 
         async def write(current: ResourceClaim) -> ResourceClaim:
             users = [each for each in current.status.reserved_for if each.uid != pod.uid]
@@ -105,9 +105,9 @@ class ClaimWrites:
             await self._retried(claim, write)
 
     async def deallocate(self, claim: ResourceClaim) -> None:
-        """Take from a claim what it has got, as nobody else uses it; ClaimWriteError if it has changed meanwhile."""
+        """Deallocate a claim without other users; ClaimWriteError if it has changed meanwhile."""
         nothing = {"allocation": None, "reservedFor": None, "devices": None}
-        async with self._turn(claim):  # who finds the claim reserved writes nothing, and would not see it go
+        async with self._turn(claim):  # `bind` writes nothing if it finds the claim reserved
             await self._status(claim, nothing, f"deallocate claim {key_of(claim)}")
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
@@ -124,7 +124,7 @@ class ClaimWrites:
     async def tell(
         self, pod: PodInfo, claim: ResourceClaim, mappings: Sequence[ContainerExtendedResourceRequest]
     ) -> None:
-        """Tell in a pod's status which claim was made for its extended resources, and who uses which request."""
+        """Write into a pod's status the claim created for its extended resources, and the containers' requests."""
         if not mappings:
             what = f"nil or empty request mappings, no update of pod {pod.key} ExtendedResourceClaimStatus"
             raise ClaimWriteError(what)
@@ -134,7 +134,7 @@ class ClaimWrites:
         await self._answered(what, lambda: api.patch_status(Pod, pod.name, patch, pod.namespace, uid=pod.uid))
 
     async def delete(self, claim: ResourceClaim) -> None:
-        """Delete a claim, whatever it has got."""
+        """Delete a claim, even if allocated."""
 
         async def write(current: ResourceClaim) -> ResourceClaim:
             rest = [each for each in current.metadata.finalizers if each != DELETE_PROTECTION]
@@ -148,9 +148,9 @@ class ClaimWrites:
     # -- until it is known what is written -------------------------------------------------------------------------
 
     async def until_told(self, written: ResourceClaim) -> None:
-        """Wait until the cluster tells of a claim as it was written or as it is later, or that it is gone.
+        """Wait until the watch shows a claim at this or a later version, or its deletion.
 
-        Nobody tells of a claim that was made and is gone before it was seen, so the API is asked.
+        A claim that was created and deleted before the watch saw it never appears, so the API is read too.
         """
         pause = 0.0
         metadata = written.metadata
@@ -166,7 +166,7 @@ class ClaimWrites:
     async def _is_gone(self, written: ResourceClaim) -> bool:
         metadata = written.metadata
         if self._claims.get(metadata.name, metadata.namespace) is not None:
-            return False  # that it goes is told
+            return False  # its deletion will be shown
         try:
             now = await self._get(f"get claim {key_of(written)}", written)
         except ClaimWriteError as error:
@@ -219,9 +219,9 @@ class ClaimWrites:
     async def _retried(
         self, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[ResourceClaim]]
     ) -> ResourceClaim:
-        """Write a claim, and again as it has become where others wrote it at the same time.
+        """Write a claim; after a conflict, write it again at its new version.
 
-        A conflict may be with the write itself, made before and not answered: what the claim has become tells.
+        A conflict may be with an earlier try of the same write that got no answer: the claim's new state shows that.
         """
         tries = 0
         while True:
@@ -254,7 +254,7 @@ class ClaimWrites:
 
     @staticmethod
     async def _said(what: str, call: Awaitable[T]) -> T:
-        """Say what could not be done where the API refuses it."""
+        """Convert an API error into a ClaimWriteError with this description."""
         try:
             return await call
         except ClusterError as error:
@@ -262,7 +262,7 @@ class ClaimWrites:
 
 
 def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
-    """Raise ClaimWriteError for a claim that has become what it cannot be reserved as."""
+    """Raise ClaimWriteError for a claim that cannot be reserved in its current state."""
     if claim.metadata.deletion_timestamp is not None:
         raise ClaimWriteError(DELETED.format(key_of(claim)))
     if allocation is not None and claim.status.allocation is not None:

@@ -1,4 +1,4 @@
-"""Inter-pod affinity as it concerns a pod to be scheduled: its own terms, and those of existing pods about it."""
+"""Inter-pod affinity of a pod to be scheduled: its own terms, and those of existing pods that match it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kframework.state.pod_counts import Jointly, LabelClass, Selection, Weighed
 from kframework.state.pods import PodInfo, PodTemplate
 from kframework.state.selection import Namespaces
 
-#: The labels of whatever has none.
+#: Empty labels.
 NO_LABELS: Mapping[str, str] = {}
 
 
-#: Pods that are counted in a topology, and what that number is multiplied by.
+#: A factor, a topology, and the pods to count in its domains.
 Sum = tuple[int, str, Jointly | Weighed]
 
 
 class IncomingTerms(NamedTuple):
     """The terms of a pod, with their namespace selectors resolved.
 
-    `affinity` is what one and the same pod must be to satisfy the required affinity, `keys` the topologies in whose
-    domains there must be such a pod. The other terms are summed up by topology, preferred ones by sign too; `refused`
-    are the single ones of anti-affinity. `problem` says what could not be read.
+    `affinity` are the conditions that one pod must meet to satisfy the required affinity, `keys` the topologies whose
+    domains must have such a pod. The other terms are summed up by topology, preferred ones by sign too; `refused` are
+    the single ones of anti-affinity. `problem` is the parse error, if any.
     """
 
     affinity: Jointly | None = None
@@ -45,17 +45,17 @@ _NOT_KNOWN: tuple[int | None, IncomingTerms] = (-1, _NO_TERMS)
 
 
 class Affinities:
-    """What was worked out for pods, remembered until namespaces change that make a difference."""
+    """Cached data about the terms of pods, valid until a relevant namespace changes."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self.namespaces: Namespaces = namespaces
-        #: By template and namespace, with the generation of namespaces; None where they make no difference.
+        #: By template and namespace, with the generation of namespaces; None if it depends on none.
         self._incoming_terms: WeakKeyDictionary[PodTemplate, dict[str, tuple[int | None, IncomingTerms]]] = (
             WeakKeyDictionary()
         )
 
     def incoming_terms(self, pod: PodInfo) -> IncomingTerms:
-        """Return what the terms of a pod choose."""
+        """Return the resolved terms of a pod."""
         if not pod.template.has_terms:
             return _NO_TERMS
         by_namespace = self._incoming_terms.setdefault(pod.template, {})
@@ -81,10 +81,10 @@ class Affinities:
         )
 
     def _selection(self, term: AffinityTerm) -> Selection:
-        """Say which pods a term is about.
+        """Return the pods that a term matches.
 
-        kube-scheduler adds the namespaces that the selector chooses to the listed ones, and then tries the selector on
-        empty labels all the same: if it matches these, the term is about every namespace.
+        kube-scheduler adds the namespaces that the selector matches to the listed ones, and then still matches the
+        selector against empty labels: if it matches these, the term applies to every namespace.
         """
         if term.namespace_selector.matches(NO_LABELS):
             return Selection(None, term.selector)
@@ -93,12 +93,12 @@ class Affinities:
         return Selection(term.namespaces | self.namespaces.chosen(term.namespace_selector), term.selector)
 
     def existing_terms(self, pod: PodInfo, nodes: NodeTable) -> TermsAbout:
-        """Return which terms of others are about a pod, of those in use; some may have lost their last pod."""
+        """Return the terms in use that match a pod; some may have lost their last pod."""
         return nodes.existing_terms.about(pod.label_class, self.namespaces.labels(pod.namespace))
 
 
 def _summed_up(terms: Iterable[tuple[int, str, Selection]]) -> tuple[Sum, ...]:
-    """Join terms of one topology and sign; a single one is shared with whoever counts the same pods."""
+    """Join terms of one topology and sign; a single one shares its count with others for the same pods."""
     joined: dict[tuple[str, int], list[tuple[int, Selection]]] = {}
     for weight, key, selection in terms:
         sign = (weight > 0) - (weight < 0)

@@ -1,4 +1,4 @@
-"""InterPodAffinity: a pod runs with the pods that its affinity asks for, and away from those of any anti-affinity."""
+"""InterPodAffinity: a pod runs with the pods that its affinity requires, and away from those of any anti-affinity."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-# Reason bits, of which a node has one at most.
+# Reason bits; a node has at most one.
 _AFFINITY, _ANTI_AFFINITY, _EXISTING = 1, 2, 4
 _STATUSES = {
     _AFFINITY: unresolvable(AFFINITY),
@@ -53,12 +53,12 @@ _STATUSES = {
 
 #: Numbers of pods per domain, and the topology whose domains they are.
 _Counts = tuple[Topology, Tally]
-#: The same, and what each of the pods is worth.
+#: The same, preceded by the weight of each pod.
 _Worth = tuple[int, Topology, Tally]
 
 
 class _Rules(NamedTuple):
-    """What decides about nodes: the pods of the required affinity, of anti-affinity, and of existing pods' own."""
+    """The inputs of Filter: counts for the required affinity, anti-affinity, and existing pods' anti-affinity."""
 
     incoming_terms: IncomingTerms
     affinity: tuple[_Counts, ...]
@@ -66,7 +66,7 @@ class _Rules(NamedTuple):
     existing_anti_affinity: tuple[_Counts, ...]
 
     def may_be_first(self, pod: PendingPod) -> bool:
-        """Return whether no pod anywhere satisfies the required affinity, and pods like this one would."""
+        """Return whether no pod satisfies the required affinity yet, and pods like this one would."""
         return not _anywhere(self.affinity) and self.incoming_terms.met_by(pod.label_class)
 
 
@@ -75,7 +75,7 @@ _WORTH = StateKey[tuple[_Worth, ...]]("InterPodAffinity.worth")
 
 
 class InterPodAffinityArgs(ApiArgs):
-    """The score weight of a running pod's required affinity, and whether its preferences count."""
+    """The score weight of existing pods' required affinity, and whether their preferences count."""
 
     hard_pod_affinity_weight: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 1
     """What a pod's required affinity to the pod at hand counts for in scores."""
@@ -87,10 +87,10 @@ class InterPodAffinityArgs(ApiArgs):
 
 
 class InterPodAffinity(Plugin[InterPodAffinityArgs]):
-    """Reject nodes for the pods in their domains, and score them by the preferred terms that these are about.
+    """Reject nodes for the pods in their domains, and score them by the preferred terms that match these.
 
-    Pods, and the terms that pods hold, are counted per domain. No count is copied: those of the node table change with
-    every what-if, as AddPod and RemovePod change the maps of kube-scheduler.
+    Pods, and the terms of existing pods, are counted per domain. No count is copied: those of the node table change
+    with every what-if, as AddPod and RemovePod change the maps of kube-scheduler.
     """
 
     name = "InterPodAffinity"
@@ -103,7 +103,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        """Sign that there is nothing to say about a pod: it has no terms, and no others' are about it."""
+        """Return NOTHING for a pod without terms that no other pod's terms match."""
         if pod.template.has_terms or self._affinities.existing_terms(pod, self.handle.nodes).sources:
             return None
         return NOTHING
@@ -128,9 +128,9 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
     @hookimpl
     def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
-        """Look up whose anti-affinity is about the pod: the other one may have a term that no pod had before.
+        """Look up the anti-affinity terms that match the pod: the other one may have a new term.
 
-        All else, and a pod that leaves, shows in the counts.
+        All other changes, and removals, are included in the counts.
         """
         existing_anti_affinity = self._affinities.existing_terms(pod, node.table).anti_affinity
         state[_RULES] = state[_RULES]._replace(existing_anti_affinity=existing_anti_affinity)
@@ -150,7 +150,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         rules = state[_RULES]
         counts = (*rules.affinity, *rules.anti_affinity, *rules.existing_anti_affinity)
         codes = _codes((topology for topology, _ in counts), rows)
-        # All terms may be about topologies that no node has.
+        # Possibly no node has the topologies of any term.
         any_codes = next(iter(codes.values())) if codes else nodes.places[rows]
         bits = np.zeros(len(any_codes), dtype=np.int64)
         # The last word is the first rejection.
@@ -182,7 +182,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
     @hookimpl
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
-        """Count the pods in each row's domains that are in the way; there is no making company where it is wanted."""
+        """Count the pods in the way in each row's domains; missing pods of an affinity cannot be added."""
         rules = state[_RULES]
         counts = (*rules.anti_affinity, *rules.existing_anti_affinity)
         found = sum((tally.values[topology.values[rows]] for topology, tally in counts), np.zeros(1, dtype=np.int64))
@@ -204,7 +204,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         return None
 
     def _worths(self, pod: PendingPod, incoming_terms: IncomingTerms, nodes: NodeTable) -> Iterator[_Worth]:
-        """Yield what others are worth to the pod, then what it is worth to others."""
+        """Yield the weights of others for the pod, then those of the pod for others."""
         for weight, key, wanted in incoming_terms.preferred:
             if key in nodes.label_keys:
                 yield weight, *_counted(nodes, key, wanted)
@@ -228,7 +228,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
-        """Stretch the scores from 0 to 100 in kube-scheduler's order of rounding: 29 of 100 come to 28."""
+        """Scale the scores to 0 to 100 in kube-scheduler's order of rounding: 29 of 100 becomes 28."""
         low, high = int(scores.min()), int(scores.max())
         if low == high:
             return 0
@@ -244,16 +244,16 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         ]
 
     def after_pod_change(self, pod: PendingPod, old: PodInfo | None, new: PodInfo | None) -> QueueingHint:
-        """Queue the pod for labels of its own, for pods of its affinity, and when an anti-affinity is met again."""
+        """Queue the pod for changes of its own labels, for pods of its affinity, and for resolved anti-affinity."""
         if old is not None and new is not None and new.uid == pod.uid:
             return QueueingHint.QUEUE
         if any(other is not None and not (other.node_name or other.nominated_node_name) for other in (old, new)):
             return QueueingHint.SKIP
         incoming_terms = self._affinities.incoming_terms(pod)
-        # A pod of the required affinity has come, or left one that may be the first of its group.
+        # A pod of the required affinity was added, or removed and this one may be the first of its group.
         was, now = (other is not None and incoming_terms.met_by(other.label_class) for other in (old, new))
         changes = was != now and (now or incoming_terms.met_by(pod.label_class))
-        # A pod is no longer one of those that the anti-affinity is about.
+        # A pod no longer matches the anti-affinity.
         ends = old is not None and any(
             selection.chooses(old.label_class) and not (new is not None and selection.chooses(new.label_class))
             for _, selection in incoming_terms.refused
@@ -281,7 +281,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         return queue_if(_enters(incoming_terms.keys, before, after) or _enters(left, after, before))
 
     def after_namespace_change(self, pod: PendingPod, old: Namespace | None, new: Namespace | None) -> QueueingHint:
-        """Queue the pod when its terms choose other namespaces, or when others may look at its own in another way."""
+        """Queue the pod if its terms match other namespaces, or others' terms may match its own differently."""
         before, after = (each.metadata.labels if each is not None else None for each in (old, new))
         changed = new or old
         assert changed is not None
@@ -294,12 +294,12 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
 
 def _chosen(selector: Selector, labels: Mapping[str, str] | None) -> bool:
-    """Return whether a term is about the namespace of these labels (None: there is none) because of its selector."""
+    """Return whether the selector of a term adds the namespace of these labels (None: it does not exist)."""
     return labels is not None and selector.matches(labels) and not selector.matches(NO_LABELS)
 
 
 def _enters(keys: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Return whether a node comes into a domain of one of these topologies when its labels change."""
+    """Return whether a label change moves a node into a domain of one of these topologies."""
     return any(after.get(key) not in (None, before.get(key)) for key in keys)
 
 
@@ -319,11 +319,11 @@ def _codes(topologies: Iterable[Topology], rows: Rows) -> dict[Topology, Scores]
     return {topology: topology.values[rows] for topology in dict.fromkeys(topologies)}
 
 
-# Written out, as dry runs ask them for one row after the other and any() takes twice the time.
+# Explicit loops, as dry runs call them row by row and any() takes twice the time.
 
 
 def _in_all(counts: tuple[_Counts, ...], row: int) -> bool:
-    """Return whether a row lies in a domain of each topology."""
+    """Return whether a row is in a domain of each topology."""
     for topology, _ in counts:
         if not topology.cells[row]:
             return False

@@ -1,4 +1,4 @@
-"""The Args of NodeResourcesFit: which resources it ignores, and how it scores."""
+"""The Args of NodeResourcesFit: ignored resources, and the scoring strategy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kframework.plugins.shared_args import (
 
 
 def _must_have(field: str, kind: str) -> ConfigDict:
-    """Say in the JSON Schema of a block that a field is needed whose absence a rule reports."""
+    """Require a field in the JSON Schema of a block, whose absence a rule reports at loading."""
     given: JsonDict = {"required": [field], "properties": {field: {"type": kind}}}
     return ConfigDict(json_schema_extra={"allOf": [given]})
 
@@ -39,9 +39,9 @@ _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
 
 class ScoringStrategy(ApiModel):
-    """How NodeResourcesFit scores; `type` is LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+    """The scoring of NodeResourcesFit; `type` is LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
 
-    # To leave it out is to say nothing that is supported.
+    # An absent type is not supported.
     model_config: ClassVar[ConfigDict] = _must_have("type", "string")
 
     type: Annotated[str, in_schema(enum=_STRATEGIES)] = ""
@@ -52,7 +52,7 @@ class ScoringStrategy(ApiModel):
     """The function of the type RequestedToCapacityRatio."""
 
     def problems(self, path: FieldPath) -> Iterator[Problem]:
-        """List what breaks kube-scheduler's rules, for a strategy that stands at this path."""
+        """Yield the violations of kube-scheduler's rules, for a strategy at this path."""
         for index, resource in enumerate(self.resources):
             if not 0 < resource.weight <= 100:
                 detail = f"resource weight of {resource.name} not in valid range (0, 100]"
@@ -70,9 +70,9 @@ class ScoringStrategy(ApiModel):
 
 
 class NodeResourcesFitArgs(ApiArgs):
-    """Which extended resources are not looked at, and how nodes are scored."""
+    """The extended resources to ignore, and the scoring of nodes."""
 
-    #: kube-scheduler checks them when the plugin is made, so only where it is enabled.
+    #: kube-scheduler checks them when the plugin is created, so only if it is enabled.
     checked_when_disabled: ClassVar[bool] = False
 
     ignored_resources: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: a node must have room for the pod; how full the node gets is its score."""
+"""NodeResourcesFit: a node must have room for the pod; its utilization is its score."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ INSUFFICIENT = "Insufficient {}"
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
-#: What must be free on a node: the columns of what it offers and of what is taken, what the pod needs, the reason bit,
-#: and whether a node that offers none may have devices instead.
+#: The inputs of Filter: the columns of offered and used amounts, the pod's request, the reason bit, and whether a node
+#: that offers none may have devices instead.
 _CHECKED = StateKey[tuple[tuple[Column, Column, int, int, bool], ...]]("NodeResourcesFit.checked")
-#: What is scored: the columns of what a node offers and of what is taken, how much the pod adds, and the weight.
+#: The inputs of Score: the columns of offered and used amounts, the pod's request, and the weight.
 _SCORED = StateKey[tuple[tuple[Column, Column, int, int], ...]]("NodeResourcesFit.scored")
 
 #: A quotient of natural numbers whose sum is smaller is never rounded up to a whole number in floating point.
 _EXACT = 1 << 53
 
-# Reason bits: these two, then one per checked resource in order. Should a pod ask for more than 30, the last share one
-# and are named together.
+# Reason bits: these two, then one per checked resource in order. If a pod requests more than 30, the last ones share a
+# bit and are named together.
 _FULL, _UNRESOLVABLE = 1 << 0, 1 << 1
 
 
 class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
-    """Reject nodes without room for the pod, and score the others by how much of them would be in use.
+    """Reject nodes without room for the pod, and score the others by their utilization with it.
 
-    Where a class of devices stands behind an extended resource of which a node offers none, DynamicResources decides
-    whether the node has enough of it.
+    If a device class backs an extended resource that a node does not offer, DynamicResources decides whether the node
+    has enough of it.
     """
 
     name = "NodeResourcesFit"
@@ -69,9 +69,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        """Sign by what the pod asks for, and by what of it may be devices; not where devices are scored.
+        """Sign by the pod's requests, and which of them may be devices; None if devices are scored.
 
-        Their number depends on slices and claims, of which nothing that is remembered hears.
+        Their number depends on slices and claims, which do not invalidate cached answers.
         """
         template = pod.template
         signature, scalars = template.once(NodeResourcesFit, lambda spec: _signature(template))
@@ -110,7 +110,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             short = amount > room - requested.values[rows]
             if backed:
                 short &= room > 0
-            if np.count_nonzero(short):  # most nodes have room, and else no node is too small
+            if np.count_nonzero(short):  # most nodes have room, and otherwise no node is too small
                 bits |= bit * short
                 bits |= _UNRESOLVABLE * (short & (amount > room))
         return bits
@@ -125,7 +125,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return unresolvable(*reasons) if bits & _UNRESOLVABLE else unschedulable(*reasons)
 
     def _checked(self, pod: PendingPod) -> Iterator[tuple[str, int, int]]:
-        """Yield what the pod needs of a node, native ones first, without those to be ignored, and the reason bits."""
+        """Yield the pod's requests, native resources first, without ignored ones, with their reason bits."""
         wanted = {resource: amount for resource, amount in pod.template.fit if amount}
         scalar = (resource for resource in wanted if resource not in _NATIVE and not self._ignores(resource))
         names = (*(resource for resource in _NATIVE if resource in wanted), *scalar)
@@ -152,7 +152,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     @hookimpl
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
-        """Take the largest share of what the pod asks for that is missing; one pod less may be enough for all of it."""
+        """Estimate by the largest missing share of the pod's requests; deleting one pod may free all of it."""
         offered = nodes.allocatable("pods")[rows]
         size, short, possible = np.zeros(len(offered)), np.zeros(len(offered)), np.ones(len(offered), dtype=np.bool_)
         for room, taken, amount, _, backed in (*state[_CHECKED], (*_columns(nodes, "pods"), 1, 0, False)):
@@ -178,7 +178,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         )
 
     def _columns_for_scoring(self, nodes: NodeTable, resource: str) -> tuple[Column, Column]:
-        """Return the columns with defaults for containers that ask for no cpu or memory, and with devices."""
+        """Return the columns with defaults for containers without cpu or memory requests, and with devices."""
         if resource not in _NATIVE:
             return self._device_columns.of(resource, nodes)
         offered, requested = _columns(nodes, resource)
@@ -204,7 +204,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         for offered, requested, amount, weight in scored:
             room, counted = offered.values[rows], cast("Weights", weight)
             taken = np.minimum(requested.values[rows] + amount, room)
-            if np.count_nonzero(room) < len(room):  # mostly all nodes offer what is scored
+            if np.count_nonzero(room) < len(room):  # usually all nodes offer the scored resources
                 room, counted = np.maximum(room, 1), weight * (room > 0)
             score = strategy.score(taken, room, _divide_columns)
             total += score * counted
@@ -222,9 +222,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         ]
 
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
-        """Queue the pod for a node that could hold it if it were empty, and is new or offers more of what it wants.
+        """Queue the pod for a node that could hold it when empty, and is new or offers more of its requests.
 
-        One that may have devices of what it wants always wakes the pod, whatever it had before, as in kube-scheduler.
+        A node that may have devices for its requests always wakes the pod, as in kube-scheduler.
         """
         after = allocatable(new)
         wanted, devices = {"pods": 1}, False
@@ -240,18 +240,18 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return queue_if(old is None or devices or grown)
 
     def _may_be_devices(self, resource: str, offered: int) -> bool:
-        """Return whether a node that offers so much of a resource may have devices instead."""
+        """Return whether a node that offers this amount of a resource may have devices instead."""
         return not offered and self._backed.behind(resource) is not None
 
 
 def _signature(template: PodTemplate) -> tuple[Hashable, tuple[str, ...]]:
-    """Return what pods of a template ask for, and what of it devices could stand for."""
+    """Return the requests of pods of a template, and which of them devices could satisfy."""
     scalars = tuple(name for name, amount in template.fit if amount and name not in _NATIVE)
     return (template.fit, tuple(template.scoring.items())), scalars
 
 
 def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> QueueingHint:
-    """Queue the pod when it asks for less itself, or when another one frees something of what it wants."""
+    """Queue the pod if it requests less itself, or if another one frees something that it requests."""
     if new is None:
         return queue_if(old.node_name or old.nominated_node_name)
     if new.uid == pod.uid:
@@ -262,7 +262,7 @@ def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> Queu
 
 
 def after_class_change(pod: PendingPod, old: DeviceClass | None, new: DeviceClass) -> QueueingHint:
-    """Queue the pod when the class comes to stand behind a resource that it asks for."""
+    """Queue the pod if the class now backs a resource that it requests."""
     said = new.spec.extended_resource_name
     if old is None:
         names = {CLASS_PREFIX + new.metadata.name, said}
@@ -279,21 +279,21 @@ def _columns(nodes: NodeTable, resource: str) -> tuple[Column, Column]:
 # -- strategies: the same arithmetic for one node (int) and for many (int64) -------------------------------------------
 
 Amount = TypeVar("Amount", int, NDArray[np.int64])
-#: What resources count for, on each of many nodes or the same on all.
+#: The weight of a resource, per node or the same on all.
 Weights = int | NDArray[np.int64]
 #: Divides natural numbers, rounding down: for one node `//`.
 Divide = Callable[[Any, Any], Any]
 
 
 class _Strategy:
-    """How the use of each resource becomes a score, and these scores the node's."""
+    """A function from the utilization of each resource to a score, and from these scores to the node's."""
 
     def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
         """Score one resource; `requested` is at most `offered`, which is not 0."""
         raise NotImplementedError
 
     def weight(self, score: Amount, weight: Weights) -> Weights:
-        """Say what a resource of this score counts for."""
+        """Return the weight of a resource with this score."""
         return weight
 
     def mean(self, total: Amount, weights: Weights, divide: Divide) -> Amount:

@@ -1,4 +1,4 @@
-"""What would make room for a pod on a node: that others free what is missing, or that the pod asks for less."""
+"""Suggestions to make room for a pod on a node: others free what is missing, or the pod requests less."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kframework.state.pods import PodInfo
 
 
 class Shortage(NamedTuple):
-    """How much of a resource is missing on a node, what the pod asks for, and whether the node has so much at all."""
+    """The missing amount of a resource on a node, the pod's request, and whether the empty node has enough."""
 
     resource: str
     missing: int
@@ -28,7 +28,7 @@ class Shortage(NamedTuple):
 
 
 def shortages(node: NodeInfo, asked: Iterable[tuple[str, int]], nominated: Iterable[PodInfo]) -> list[Shortage]:
-    """List the resources of which the node has too little left, also for the pods nominated to it."""
+    """List the resources of which the node has too little left, also considering pods nominated to it."""
     promised = Counter[str]()
     for other in nominated:
         promised.update(dict(other.on_node), pods=1)
@@ -42,7 +42,7 @@ def shortages(node: NodeInfo, asked: Iterable[tuple[str, int]], nominated: Itera
 
 
 def make_room(node: NodeInfo, missing: Sequence[Shortage]) -> Suggestions:
-    """Free what is missing; before that, delete pods as long as each is worth more than one resource that is freed."""
+    """Suggest freeing what is missing; first, deleting pods as long as each replaces more than one freed resource."""
     if not all(shortage.possible for shortage in missing):
         return
     rest, deleted = list(missing), list[PodInfo]()
@@ -58,7 +58,7 @@ def make_room(node: NodeInfo, missing: Sequence[Shortage]) -> Suggestions:
 
 
 def ask_for_less(node: NodeInfo, missing: Sequence[Shortage]) -> Suggestions:
-    """Ask for what there is; or only where a node never has so much, and make room for the rest."""
+    """Suggest requesting what is available; or only what a node never has, making room for the rest."""
     for lowered in (missing, [each for each in missing if not each.possible]):
         if lowered and all(each.resource != "pods" for each in lowered):
             freed = (each for each in missing if each not in lowered)

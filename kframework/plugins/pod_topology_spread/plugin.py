@@ -1,4 +1,4 @@
-"""PodTopologySpread: pods of a kind are spread evenly over the values of a node label, as they must be or should be."""
+"""PodTopologySpread: pods of a kind are spread evenly over the values of a node label, strictly or preferably."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Skip, Status, error
 
-#: What default constraints are deduced from, and the resources under which its events come.
+#: The kinds that default constraints are derived from, and the resources of their events.
 _Selecting = Service | ReplicationController | ReplicaSet | StatefulSet
 _SELECTING = (EventResource.SERVICE, "replicationcontrollers.v1.", "replicasets.v1.apps", "statefulsets.v1.apps")
 
@@ -53,7 +53,7 @@ _SCORES = StateKey[SpreadScores]("PodTopologySpread.scores")
 _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 _DEFAULTING_TYPES = ("System", "List")
 
-#: What a constraint must be like that stands for pods which have none.
+#: The schema of a default constraint.
 _DEFAULT_CONSTRAINT = {
     "required": ["maxSkew", "topologyKey", "whenUnsatisfiable"],
     "properties": {
@@ -66,7 +66,7 @@ _DEFAULT_CONSTRAINT = {
 
 
 class PodTopologySpreadArgs(ApiArgs):
-    """Constraints for pods that have none of their own: kube-scheduler's (`System`) or the given `List`."""
+    """Constraints for pods without their own: kube-scheduler's (`System`) or the given `List`."""
 
     default_constraints: tuple[
         Annotated[TopologySpreadConstraint, ApiObject(), in_schema(allOf=[_DEFAULT_CONSTRAINT])], ...
@@ -104,7 +104,7 @@ class PodTopologySpreadArgs(ApiArgs):
 
 
 class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
-    """Reject nodes where a pod would skew the spread of its kind too much, and prefer those where it evens it out."""
+    """Reject nodes where a pod would skew the spread of its kind too much, and prefer those that even it out."""
 
     name = "PodTopologySpread"
     reads: ClassVar[Reads] = "pods"
@@ -118,7 +118,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        """Sign that there is nothing to say about a pod, which neither has constraints nor gets default ones now."""
+        """Return NOTHING for a pod that neither has constraints nor gets default ones now."""
         return None if pod.spec.topology_spread_constraints or self._defaults.concern(pod) else NOTHING
 
     # -- how pods must be spread -----------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
-        """Score the most where the fewest pods are, and 0 on a node that is ignored."""
+        """Give the highest score to the nodes with the fewest pods, and 0 to ignored nodes."""
         ignored = state[_SCORES].ignored
         counted = scores if ignored is None else scores[~ignored]
         most = int(counted.max(initial=0))
@@ -232,7 +232,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         return events
 
     def after_pod_change(self, pod: PendingPod, old: PodInfo | None, new: PodInfo | None) -> QueueingHint:
-        """Queue the pod when others of its kind come or go, or when its own constraints mean something else."""
+        """Queue the pod if others of its kind are added or removed, or if its own constraints change meaning."""
         if not all(_matters(other, pod) for other in (old, new) if other is not None):
             return QueueingHint.SKIP
         constraints = self._constraints(pod, DO_NOT_SCHEDULE)
@@ -240,7 +240,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         return queue_if(moved or self._mean_else(old, new))
 
     def _mean_else(self, old: PodInfo | None, new: PodInfo | None) -> bool:
-        """Return whether a pending pod's own labels or tolerations make its constraints count others or elsewhere."""
+        """Return whether a pending pod's new labels or tolerations change what its constraints count."""
         if not isinstance(old, PendingPod) or not isinstance(new, PendingPod):
             return False
         constraints = self._constraints(new, DO_NOT_SCHEDULE)
@@ -250,7 +250,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         return honored and old.spec.tolerations != new.spec.tolerations
 
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node | None) -> QueueingHint:
-        """Queue the pod when a node joins, leaves or changes domains, or may count now or no more."""
+        """Queue the pod if a node joins, leaves or changes domains, or starts or stops to count."""
         constraints = self._constraints(pod, DO_NOT_SCHEDULE)
         before, after = _domains(constraints, old), _domains(constraints, new)
         if before != after:
@@ -261,7 +261,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
 
 def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecting | None) -> QueueingHint:
-    """Queue a pod without constraints of its own when a service or its owner selects other pods than before."""
+    """Queue a pod without its own constraints if a service or its owner now selects other pods."""
     before, after = (each.spec.selector if each is not None else None for each in (old, new))
     changed = new or old
     if changed is None or before == after or pod.spec.topology_spread_constraints:
@@ -271,7 +271,7 @@ def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecti
 
 
 def _matters(other: PodInfo, pod: PendingPod) -> bool:
-    """Return whether a pod is the one in question, or one in its namespace that has a node or is to get one."""
+    """Return whether a pod is this one, or one in its namespace that is assigned or nominated."""
     has_place = bool(other.node_name or other.nominated_node_name)
     return other.uid == pod.uid or (has_place and other.namespace == pod.namespace)
 

@@ -22,7 +22,7 @@ from kframework.state.objects import ObjectStore, Stores
 from kframework.state.pod_counts import LabelClass, Selection
 from kframework.state.pods import PendingPod, PodInfo
 
-#: What is done about a pod that would skew the spread.
+#: The actions for a pod that would skew the spread.
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 
@@ -34,9 +34,9 @@ _OWNERS: Mapping[tuple[str, str], type[ReplicationController | ReplicaSet | Stat
 
 
 class SpreadConstraint(NamedTuple):
-    """How evenly the pods of a namespace that the selector matches must be spread over the values of a node label.
+    """A limit on how unevenly the selected pods of a namespace may be spread over the values of a node label.
 
-    `counted` are those of them that count; on which nodes, say node affinity and taints where they are honored.
+    `counted` are the pods that count; node affinity and taints, if honored, determine on which nodes.
     """
 
     max_skew: int
@@ -93,10 +93,10 @@ def _compiled(constraint: TopologySpreadConstraint, selector: Selector, namespac
 
 
 class DefaultConstraints:
-    """The constraints of pods that have none of their own.
+    """The constraints of pods without their own.
 
-    They are about the pods that the services of the pod select, and the ReplicationController, ReplicaSet or
-    StatefulSet that controls it; a pod with neither has no constraints.
+    They apply to the pods selected by the pod's services, and by the ReplicationController, ReplicaSet or StatefulSet
+    that controls it; a pod with neither has no constraints.
     """
 
     def __init__(self, constraints: Sequence[TopologySpreadConstraint], stores: Stores) -> None:
@@ -105,7 +105,7 @@ class DefaultConstraints:
             for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
         }
         self._stores = stores
-        #: What was found for pods of the same labels, and what it was found with.
+        #: The results for pods with the same labels, with the inputs they were derived from.
         self._known: WeakKeyDictionary[LabelClass, tuple[object, Mapping[str, tuple[SpreadConstraint, ...]]]] = (
             WeakKeyDictionary()
         )
@@ -115,7 +115,7 @@ class DefaultConstraints:
         return self._of(pod)[action] if self._constraints[action] else ()
 
     def concern(self, pod: PendingPod) -> bool:
-        """Return whether there are any for a pod."""
+        """Return whether a pod gets any default constraints."""
         return any(self._constraints.values()) and any(self._of(pod).values())
 
     def _of(self, pod: PendingPod) -> Mapping[str, tuple[SpreadConstraint, ...]]:
@@ -142,7 +142,7 @@ class DefaultConstraints:
 
 
 def _default_selector(labels: Mapping[str, str], owned: Mapping[str, str] | LabelSelector | None) -> Selector:
-    """Join the labels that services select by with the selector of the owner; one that does not parse says nothing."""
+    """Combine the labels of service selectors with the selector of the owner; an invalid one is ignored."""
     if owned is None:
         return exact(labels)
     if not isinstance(owned, LabelSelector):
@@ -154,18 +154,18 @@ def _default_selector(labels: Mapping[str, str], owned: Mapping[str, str] | Labe
 
 
 class _ServiceSelectors:
-    """The selectors of all services, each found by its namespace and one label."""
+    """The selectors of all services, indexed by namespace and one label."""
 
     def __init__(self, store: ObjectStore[Service]) -> None:
         self._by_pair: dict[tuple[str, str, str], dict[str, Mapping[str, str]]] = {}
         self._changes = 0
-        #: The number of the last change in each namespace that has services, and how many select anything there.
+        #: The version of each namespace that has services, and the number of services with selectors there.
         self._versions: dict[str, int] = {}
         self._selecting: Counter[str] = Counter()
         store.follow(self._changed)
 
     def version(self, namespace: str) -> int:
-        """Number the last change in a namespace, 0 without services: what was found there holds until it moves."""
+        """Return the number of the last change in a namespace, 0 without services; a key for cached results."""
         return self._versions.get(namespace, 0)
 
     def chosen_by(self, namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Topology spread constraints that must hold: which nodes break them, and what would even the spread out."""
+"""Topology spread constraints that must hold: the nodes that violate them, and suggestions to even the spread."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ REASON = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{REASON} (missing required label)"
 
 _SKEWED, _UNLABELLED = unschedulable(REASON), unresolvable(UNLABELLED)
-# Reason bits: 1 stands for too many pods.
+# Reason bits: 1 means too many pods.
 _NO_LABEL = 2
 
-#: Where a pod's own constraints stand.
+#: The field path of a pod's own constraints.
 _CONSTRAINTS = "spec.topology_spread_constraints"
 
-#: Of the pods that are too many in a domain so many are looked at: it may be a zone with thousands of them.
+#: The number of excess pods that are examined in a domain: it may be a zone with thousands of them.
 _SOME = 256
 
 
 def limit_status(bits: int) -> Status:
-    """Put reason bits into words."""
+    """Return the Status of reason bits."""
     return _UNLABELLED if bits == _NO_LABEL else _SKEWED
 
 
 class Limit(NamedTuple):
-    """A constraint that must hold: so many pods (`leeway`) may a domain have beyond the fewest in any domain."""
+    """A constraint that must hold: a domain may have at most `leeway` more pods than the minimum of any domain."""
 
     constraint: SpreadConstraint
     counts: DomainCounts
     leeway: int
 
     def excess(self) -> Scores:
-        """Return by how many pods each domain is beyond the limit, by its code."""
+        """Return by how many pods each domain exceeds the limit, by its code."""
         tally, fewest = self.counts.look()
         excess: Scores = np.maximum(tally.values - fewest - self.leeway, 0)
         return excess
@@ -78,10 +78,9 @@ class Limits:
         return Limits([limit._replace(counts=FrozenCounts(limit.counts)) for limit in self._limits])
 
     def count(self, pod: PendingPod, other: PodInfo, row: int, more: int) -> None:
-        """Note that another pod came to a row or left it.
+        """Add or remove another pod on a row.
 
-        As in kube-scheduler, here it matters neither whether that pod is being deleted nor whether the selector is
-        empty.
+        As in kube-scheduler, here a terminating pod counts, and an empty selector matches.
         """
         if other.namespace != pod.namespace:
             return
@@ -92,7 +91,7 @@ class Limits:
                 counts.add(row, more)
 
     def rejection(self, row: int) -> Status | None:
-        """Say what stands against a row."""
+        """Return the rejection of a row."""
         for _, counts, leeway in self._limits:
             code = counts.topology.cells[row]
             if not code:
@@ -103,14 +102,14 @@ class Limits:
         return None
 
     def rejections(self, rows: Rows) -> Scores:
-        """Say what stands against each of these rows, as reason bits."""
+        """Return the reason bits of each of these rows."""
         first, *others = (_rejections(limit, rows) for limit in self._limits)
         for other in others:
             first = np.where(first, first, other)
         return first
 
     def suggestions(self, pod: PendingPod, node: NodeInfo) -> Suggestions:
-        """Suggest to delete as many pods of the node's domains as are too many there, or to let the pod skew them."""
+        """Suggest deleting the excess pods of the node's domains, or relaxing the pod's constraints."""
         hard = (each for each in pod.spec.topology_spread_constraints if each.when_unsatisfiable == DO_NOT_SCHEDULE)
         own: Sequence[TopologySpreadConstraint | None] = [*hard] or [None] * len(self._limits)  # else default ones
         deleted: dict[str, PodInfo] = {}
@@ -133,7 +132,7 @@ class Limits:
         yield tuple(eased)
 
     def efforts(self, rows: Rows) -> ChangeEstimates:
-        """Count the pods that are too many in the domains of each row; one without the label is left alone."""
+        """Count the excess pods in the domains of each row; rows without the label are unfixable."""
         codes = [limit.counts.topology.values[rows] for limit in self._limits]
         found: Scores = np.sum([limit.excess()[each] for limit, each in zip(self._limits, codes, strict=True)], axis=0)
         return np.where(np.all(codes, axis=0) & (found > 0), found, found + UNFIXABLE)

@@ -1,4 +1,4 @@
-"""What nodes score under topology spread constraints that should hold: how many pods of the kind are where they are."""
+"""Scores under topology spread constraints that should hold, by the number of pods of the kind in each domain."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from kframework.state.pods import PendingPod
 from kframework.state.topology import Topology
 from kframework.values.scores import Rows
 
-#: The label of which each value is one node.
+#: The label whose values are single nodes.
 HOSTNAME = "kubernetes.io/hostname"
 
 
 class _PerDomain(NamedTuple):
-    """A constraint on whole domains, with what a node in each of them scores."""
+    """A constraint on domains of several nodes, with the score of a node in each."""
 
     topology: Topology
     worth: NDArray[np.float64]
 
     def on(self, row: int) -> float:
-        """Return what a row scores."""
+        """Return the score of a row."""
         return float(self.worth[self.topology.cells[row]])
 
     def on_rows(self, rows: Rows) -> NDArray[np.float64]:
-        """Return what these rows score."""
+        """Return the scores of these rows."""
         return self.worth[self.topology.values[rows]]
 
 
 class _PerNode(NamedTuple):
-    """A constraint on nodes as domains of their own: what each scores for each pod, and in any case.
+    """A constraint on nodes as their own domains: the score per pod, and the constant part.
 
-    `everywhere`: no node lacks the label.
+    `everywhere`: all nodes have the label.
     """
 
     topology: Topology
@@ -49,11 +49,11 @@ class _PerNode(NamedTuple):
     always: int
 
     def on(self, row: int) -> float:
-        """Return what a row scores."""
+        """Return the score of a row."""
         return self.pods.cells[row] * self.each + self.always if self.topology.cells[row] else 0.0
 
     def on_rows(self, rows: Rows) -> NDArray[np.float64]:
-        """Return what these rows score."""
+        """Return the scores of these rows."""
         scores: NDArray[np.float64] = np.multiply(self.pods.values[rows], self.each) + self.always
         return scores if self.everywhere else np.where(self.topology.values[rows] != 0, scores, 0)
 
@@ -61,8 +61,8 @@ class _PerNode(NamedTuple):
 class SpreadScores:
     """The scores of nodes for one pod, fewest pods first.
 
-    Where it `needs_labels`, a node that lacks one of the labels is not compared with the others and scores 0: `ignored`
-    tells which of the rows to be scored are such, None if none is. It holds for as long as nothing changes.
+    With `needs_labels`, a node that lacks one of the labels is not compared with the others and scores 0: `ignored`
+    marks these among the rows to be scored, None if there are none. It is valid until something changes.
     """
 
     __slots__ = ("_needed", "_parts", "ignored")
@@ -101,7 +101,7 @@ class SpreadScores:
         first, *others = (part.on_rows(rows) for part in self._parts)
         for other in others:
             first = first + other
-        # Halves away from zero: what is not 0 is more than a half, so this is exact.
+        # Round halves away from zero: values other than 0 exceed one half, so this is exact.
         scores = (first + 0.5).astype(np.int64)
         return np.where(self._lacking(rows), 0, scores) if self._needed else scores
 
@@ -121,7 +121,7 @@ def _part(
     topology, always = nodes.label(constraint.topology_key), constraint.max_skew - 1
     count = nodes.counters.count(constraint.counted)
     if topology.key == HOSTNAME:
-        # kube-scheduler counts on the node itself then, whatever the policies say of the node.
+        # kube-scheduler then counts on the node itself, regardless of the policies for the node.
         everywhere = topology.sizes.total == len(nodes)
         return _PerNode(topology, everywhere, count.column, _weight(len(scored)), always)
     among = node_sets.of(pod, needed, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
@@ -139,5 +139,5 @@ def _part(
 
 
 def _weight(domains: int) -> float:
-    """Return what a pod counts for with so many domains: the more there are, the fewer pods each has."""
+    """Return the weight of a pod with this many domains: the more there are, the fewer pods each has."""
     return math.log(domains + 2)

@@ -1,1 +1,1 @@
-"""What a process serves over HTTP: connections, health, its endpoints."""
+"""The HTTP server of a process: connections, health checks and endpoints."""

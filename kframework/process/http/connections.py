@@ -1,7 +1,7 @@
-"""Connections at a port of ours: how many there may be at once, and how long a peer may be silent, slow or deaf.
+"""Limits on connections to the HTTP server: their number, and how long a peer may be idle or slow.
 
-aiohttp waits for ever for the rest of a request's headers and for a peer that does not read, and it accepts whoever
-comes. Answers under way are left alone, however long they take, as long as they are read.
+aiohttp has no timeout for the rest of a request's headers or for a peer that does not read, and accepts any number of
+connections. Answers in progress have no time limit as long as they are read.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aiohttp import web
 
-#: How many connections there may be at once. One that has not asked yet holds up to 1 MiB of headers.
+#: The maximum number of connections. One without a complete request holds up to 1 MiB of headers.
 CONNECTIONS = 128
 
-#: How long the headers of a request may take, with the handshake before them, and how long a connection may lie idle
-#: between two requests, in seconds; kube-scheduler's times.
+#: The time limits for the headers of a request including the handshake, and for an idle connection between two
+#: requests, in seconds, as in kube-scheduler.
 HEADERS, IDLE = 32.0, 90.0
 
-#: How long a peer may take to read what waits for it, some 64 KiB, in seconds.
+#: The time limit for a peer to read a full buffer, some 64 KiB, in seconds.
 STALLED = 30.0
 
 
 class Connections:
     """The connections of a server.
 
-    Where there is one too many, that makes way which has been waiting longest without a request, be it a new one: who
-    asks at once, as a probe does, is heard, whatever others do. `tls` says what to show to the next one, None for no
-    TLS.
+    Above the limit, the connection that has waited longest without a request is closed, even if that is the new one: a
+    client that sends its request at once, as a probe does, is served, whatever others do. `tls` returns the TLS context
+    of the next connection, None for no TLS.
     """
 
     def __init__(self, most: int = CONNECTIONS, tls: Callable[[], ssl.SSLContext | None] = lambda: None) -> None:
         self._most = most
         self.tls: Callable[[], ssl.SSLContext | None] = tls
         self._open: dict[asyncio.BaseProtocol, _Connection] = {}
-        #: How many requests are under way.
+        #: The number of requests in progress.
         self.under_way: int = 0
 
     def to(self, server: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
-        """Return what makes the protocol of a new connection to aiohttp's server, which must tell of its requests."""
+        """Return a protocol factory for connections to aiohttp's server, which must report its requests."""
         return lambda: _Connection(self, server())
 
     @contextmanager
     def asked(self, request: web.BaseRequest) -> Iterator[None]:
-        """Have the connection of a request left alone while inside."""
+        """Exempt the connection of a request from limits while inside."""
         connection = self._open.get(request.protocol)
         self.under_way += 1
         if connection is not None:
@@ -67,11 +67,11 @@ class Connections:
             next(each for each in (*self._open.values(), connection) if each.waiting).abort()
 
     def discard(self, handler: asyncio.BaseProtocol) -> None:
-        """Count a connection no more."""
+        """Remove a connection."""
         self._open.pop(handler, None)
 
     def abort(self) -> None:
-        """End all connections at once."""
+        """Close all connections immediately."""
         for connection in list(self._open.values()):
             connection.abort()
 
@@ -83,7 +83,7 @@ class Connections:
 async def listening(
     runner: web.BaseRunner, connections: Connections, address: str, port: int
 ) -> AsyncIterator[tuple[str, int]]:
-    """Serve at an address while inside, and yield where; port 0 is any free one, OSError says that it cannot be."""
+    """Serve at an address while inside, and yield host and port; port 0 is any free one, OSError if it fails."""
     await runner.setup()
     try:
         assert runner.server is not None
@@ -99,7 +99,7 @@ async def listening(
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: a clock beside aiohttp's own protocol, to which everything is passed on."""
+    """One connection: a timer that wraps aiohttp's own protocol and forwards everything to it."""
 
     def __init__(self, connections: Connections, handler: asyncio.Protocol) -> None:
         self._connections = connections
@@ -109,7 +109,7 @@ class _Connection(asyncio.Protocol):
         self._stalled: asyncio.TimerHandle | None = None
         self._handshake: asyncio.Task[None] | None = None
         self._idle = self._lost = False
-        #: Whether no request is under way.
+        #: Whether no request is in progress.
         self.waiting: bool = True
 
     def asks(self) -> None:
@@ -125,7 +125,7 @@ class _Connection(asyncio.Protocol):
             self._connections.add(self._handler, self)
 
     def abort(self) -> None:
-        """End the connection at once, whatever is still to be sent."""
+        """Close the connection immediately, discarding unsent data."""
         self._connections.discard(self._handler)
         self._transport.abort()
 

@@ -1,6 +1,6 @@
-"""What a scheduler says about itself over HTTP: whether it is well, and by which configuration it works.
+"""The HTTP endpoints of a scheduler: its health and its configuration.
 
-Paths and words are kube-scheduler's. The assembler gives the list of routes, so that there may be more of them.
+Paths and words are kube-scheduler's. The caller passes the list of routes, so that more can be added.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: How long answers under way may take after the end, in seconds.
+#: The time limit for answers in progress at shutdown, in seconds.
 SHUTDOWN = 5.0
 
-#: What a peer may send as the body of a request, in bytes.
+#: The maximum size of a request body, in bytes.
 LARGEST_BODY = 1 << 16
 
-#: How many requests may be under way at once; a look at the page takes a handful.
+#: The maximum number of concurrent requests; loading the page takes a handful.
 REQUESTS = 64
 
-#: What says whether we are well, which a kubelet must hear however many others ask.
+#: The health endpoints, which a kubelet must reach even under load.
 HEALTH = ("healthz", "livez", "readyz")
 
 _WITHHELD = "--- REDACTED ---"
@@ -49,9 +49,9 @@ _WITHHELD = "--- REDACTED ---"
 
 @dataclass(frozen=True, kw_only=True)
 class Listener:
-    """Where to listen, the certificate to show, and whom to ask who may ask.
+    """The address to listen on, the certificate, and the delegation of authorization.
 
-    Without a certificate it is plain HTTP, without `delegation` anybody may read. Port 0 is any free one.
+    Without a certificate it is plain HTTP, without `delegation` everyone may read. Port 0 is any free one.
     """
 
     bind_address: str = "127.0.0.1"
@@ -73,8 +73,8 @@ def scheduler_routes(
 ) -> list[web.RouteDef]:
     """Return the routes that every scheduler has.
 
-    `starting` says which plugin is being started, `election` what is wrong with the lease; it is None without one.
-    `authorization` says which rights are missing.
+    `starting` returns the plugin that is being started, `election` the problem of the lease; it is None without one.
+    `authorization` returns the missing permissions.
     """
     plugins = Check("plugins-started", starting, withheld=False)
     elections = [Check("leaderElection", election)] if election is not None else []
@@ -92,7 +92,7 @@ def scheduler_routes(
 def health_routes(name: str, checks: Sequence[Check], checked: Checked = nobody) -> list[web.RouteDef]:
     """Return the route of all checks, `/<name>`, and that of each, `/<name>/<check>`.
 
-    `checked` is told of those that are asked for together, as kube-scheduler counts them.
+    `checked` is called for checks of the combined route, as kube-scheduler counts them.
     """
     from aiohttp import web
 
@@ -129,7 +129,7 @@ def configz_route(configuration: Configuration) -> web.RouteDef:
 
 
 def _without_keys(document: object) -> object:
-    """Withhold private keys and passwords of extenders, since whoever reaches the port may read this."""
+    """Remove private keys and passwords of extenders, since everyone who reaches the port may read this."""
     if isinstance(document, Mapping):
         return {key: _WITHHELD if key == "keyData" else _without_keys(value) for key, value in document.items()}
     if isinstance(document, list):
@@ -139,9 +139,9 @@ def _without_keys(document: object) -> object:
 
 @asynccontextmanager
 async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> AsyncIterator[str]:
-    """Answer requests meanwhile, and yield the URL to send them to; on leaving, answers under way get 5 s.
+    """Serve requests while inside, and yield the URL; on exit, answers in progress get 5 s.
 
-    Raises ConfigError when it cannot listen there, or has no use for the certificate.
+    Raises ConfigError if it cannot listen there, or cannot use the certificate.
     """
     from aiohttp import web
 
@@ -179,7 +179,7 @@ def _certificate(listener: Listener) -> Certificate | None:
 
 
 def _only_for_us(connections: Connections, bind_address: str) -> Middleware:
-    """Answer at most REQUESTS requests at once, beside those after our health, and only who means this machine."""
+    """Limit concurrent requests to REQUESTS, health checks excepted, and reject other hosts in the Host header."""
     from aiohttp import web
 
     @web.middleware
@@ -195,7 +195,7 @@ def _only_for_us(connections: Connections, bind_address: str) -> Middleware:
 
 
 def _others_only_read() -> Middleware:
-    """Answer nobody outside this machine who would change something."""
+    """Reject requests from other machines that would change something."""
     from aiohttp import web
 
     @web.middleware
@@ -219,7 +219,7 @@ class Certificate:
             raise ConfigError("TLS needs both --tls-cert-file and --tls-private-key-file")
         self._certificate, self._key = certificate, key
         self._seen = self._read()
-        #: What is shown to whoever connects next.
+        #: The TLS context of the next connection.
         self.context: ssl.SSLContext = self._load()
 
     async def keep_up(self) -> None:
@@ -229,7 +229,7 @@ class Certificate:
             await asyncio.to_thread(self.renew)
 
     def renew(self) -> None:
-        """Show what stands in the files now; where that is of no use, say so once, and go on with what was shown."""
+        """Load changed certificate files; if they are invalid, log it once and keep the current certificate."""
         found = self._read()
         if found == self._seen:
             return
@@ -242,7 +242,7 @@ class Certificate:
             _log.info("the certificate %s has changed, and is shown from now on", self._certificate)
 
     def _read(self) -> list[bytes]:
-        """Return the contents of the files; of one that cannot be read nothing."""
+        """Return the contents of the files; empty for one that cannot be read."""
         found = []
         for file in (self._certificate, self._key):
             try:
@@ -262,5 +262,5 @@ class Certificate:
 
 
 def _no_password() -> str:
-    """Refuse a key with a password, for which ssl would ask at the terminal."""
+    """Reject a key with a password, for which ssl would prompt at the terminal."""
     raise ValueError("the key has a password; give one without")

@@ -1,4 +1,4 @@
-"""Whether a server is well, as Kubernetes' servers answer it at `/healthz`, `/livez` and `/readyz`."""
+"""Health checks, answered like Kubernetes' servers at `/healthz`, `/livez` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kframework.errors import visible
 
 _log = logging.getLogger(__name__)
 
-#: What goes with an answer in plain text, lest a browser takes it for something else.
+#: The headers of plain-text answers, so that browsers do not interpret them as another type.
 PLAIN: Mapping[str, str] = MappingProxyType(
     {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 )
 
 
 class Check(NamedTuple):
-    """Something that can be wrong: `problem` says what is, None if nothing.
+    """A health check: `problem` returns what is wrong, None if nothing is.
 
-    Where several are asked for at once, what is wrong with those of Kubernetes is withheld, as it does.
+    In a combined answer the problems of Kubernetes' own checks are withheld, as Kubernetes does.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Check(NamedTuple):
     withheld: bool = True
 
 
-#: Told of each check that was asked for: the endpoint, the check's name, and what is wrong, None if nothing.
+#: Called for each check that ran, with the endpoint, the check's name, and its problem, None if it passed.
 Checked = Callable[[str, str, str | None], None]
 
 PING = Check("ping", lambda: None)
@@ -43,7 +43,7 @@ def nobody(endpoint: str, check: str, problem: str | None) -> None:
 def health(
     endpoint: str, checks: Sequence[Check], query: Sequence[tuple[str, str]], checked: Checked = nobody
 ) -> Response:
-    """Answer whether all checks pass that are not excluded; what is withheld is told to the log alone."""
+    """Answer whether all checks pass that are not excluded; withheld problems are only logged."""
     excluded = [value for name, value in query if name == "exclude"]
     lines, problems = list[str](), list[str]()
     for check in checks:
@@ -68,7 +68,7 @@ def health(
 
 
 def health_of(check: Check) -> Response:
-    """Answer whether one check passes, and if not, why."""
+    """Answer whether one check passes, with its problem if not."""
     problem = check.problem()
     return plain("ok") if problem is None else plain(f"internal server error: {visible(problem)}\n", 500)
 

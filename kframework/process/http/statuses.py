@@ -1,4 +1,4 @@
-"""Answers that are no object: the Status in which an API server says what went wrong, or that all went well."""
+"""Answers without an object: the Status in which an API server reports success or an error."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Data = dict[str, object]
 
 
 class Subject(NamedTuple):
-    """What a request was about, as a Status names it; `kind` is its plural name."""
+    """The object of a request, as a Status names it; `kind` is its plural name."""
 
     group: str = ""
     kind: str = ""
     name: str = ""
 
 
-#: What a request is about that is about no object.
+#: The subject of a request that concerns no object.
 NOBODY = Subject()
 
 
@@ -33,13 +33,13 @@ def answered(data: object, status: int = 200) -> Response:
 
 
 def success(subject: Subject, uid: str = "", status: int = 200) -> Response:
-    """Say that it is done."""
+    """Return a Status of success."""
     details = _named(subject) | ({"uid": uid} if uid else {})
     return answered(_status("Success") | ({"details": details} if details else {}), status)
 
 
 def failure(error: ClusterError, subject: Subject) -> Response:
-    """Say why it is not done."""
+    """Return a Status for an error."""
     response = answered(status_of(error, subject), error.status)
     if not error.retryable:
         return response
@@ -47,7 +47,7 @@ def failure(error: ClusterError, subject: Subject) -> Response:
 
 
 def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
-    """Put an error as an API server does; clients match on reason and details."""
+    """Format an error as an API server does; clients match on reason and details."""
     details: Data = {} if error.reason in _ABOUT_NOBODY else _named(_about(error, subject))
     if error.causes:
         details["causes"] = list(error.causes)
@@ -59,18 +59,18 @@ def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
     return _status("Failure") | failed | ({"details": details} if details else {})
 
 
-#: Errors that are about a request, not about what it is for.
+#: Errors of a request itself, not of its object.
 _ABOUT_NOBODY = ("BadRequest", "Expired", "Timeout", "TooManyRequests", "Unauthorized")
-#: How messages begin that name what they are about: `pods "web" not found`, `ReplicaSet.apps "web" is invalid`.
+#: The beginning of messages that name an object: `pods "web" not found`, `ReplicaSet.apps "web" is invalid`.
 _SUBJECT = re.compile(r'(?:Operation cannot be fulfilled on )?([A-Za-z0-9-]+)(?:\.([a-z0-9.-]+))? "([^"]*)"')
 
 
 def _about(error: ClusterError, subject: Subject) -> Subject:
-    """Return what an error is about, which may be another object than the request was for, or a new one."""
+    """Return the object of an error, which may be another one than the request's, or a new one."""
     told = _SUBJECT.match(error.message)
     if told is not None:
         return Subject(told[2] or "", told[1], told[3])
-    return NOBODY if error.reason == "Invalid" else subject  # of a patch it is said that it makes no object
+    return NOBODY if error.reason == "Invalid" else subject  # an invalid patch yields no object
 
 
 def _status(status: str) -> Data:

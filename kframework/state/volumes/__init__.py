@@ -1,1 +1,1 @@
-"""Volumes, claims and attachments, as they stand on nodes and in the promises of pods."""
+"""Volumes, claims and attachments, on nodes and as reserved for pods."""

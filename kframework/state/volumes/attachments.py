@@ -1,7 +1,7 @@
-"""How many volumes of each CSI driver the nodes have attached, and how many they can attach at most.
+"""The number of volumes of each CSI driver that nodes have attached, and their limits.
 
-Kept current row by row: the change log tells on which rows pods came or went, and each row knows the claims, volumes,
-classes and CSINodes that it was counted by, so that a change of one of them has just those rows counted anew.
+Updated row by row: the change log lists the rows whose pods changed, and each row records the claims, volumes, classes
+and CSINodes it was counted from, so that a change of one of them recounts just those rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kframework.state.row_counts import RowCounts
 from kframework.state.volumes.volume_ids import Source, UsedVolumes, VolumeId, VolumeIds, limited_volumes
 from kframework.values.status import Status
 
-#: Who uses volumes of a row: its pods, and under the node's name the VolumeAttachments.
+#: The users of volumes on a row: its pods, and under the node's name the VolumeAttachments.
 User = PodInfo | str
 _NOBODY: Mapping[User, UsedVolumes] = {}
 
@@ -35,7 +35,7 @@ _NOBODY: Mapping[User, UsedVolumes] = {}
 class Attachments:
     """The volumes of the nodes' pods and VolumeAttachments, distinct and counted by driver.
 
-    Catch up before asking. `faults` says for rows with limits what is wrong with a volume of a pod there.
+    Call `catch_up` before reading. `faults` has, for rows with limits, the error of a pod's volume there.
     """
 
     def __init__(self, stores: Stores, nodes: NodeTable) -> None:
@@ -45,15 +45,15 @@ class Attachments:
         self._csi_nodes = stores.objects(CSINode)
         self._by_node: dict[str, dict[str, VolumeAttachment]] = {}
         self._capacity = 0
-        #: Rows on which something must be looked up anew.
+        #: Rows that must be recounted.
         self._stale: set[int] = set()
-        #: What each row was counted by; volumes by user, volumes by user that is a pod, and objects read.
+        #: The inputs of each row's count: volumes by user, volumes by pod, and objects read.
         self._users: dict[int, dict[User, UsedVolumes]] = {}
         self._attached = RowCounts[VolumeId]()
         self._held = RowCounts[VolumeId]()
         self._readers = RowCounts[Source]()
         self._counts: dict[str, Column] = {}
-        #: By driver, one more than a node can attach; 0 where it has no limit.
+        #: By driver, one more than a node can attach; 0 if it has no limit.
         self._limits: dict[str, Column] = {}
         self.faults: dict[int, Status] = {}
         stores.objects(VolumeAttachment).follow(self._attachment_changed)
@@ -62,7 +62,7 @@ class Attachments:
 
     @staticmethod
     def of(stores: Stores, nodes: NodeTable) -> Attachments:
-        """Return the one index that all who ask for the same stores share."""
+        """Return the index that all callers with the same stores share."""
         place = stores.objects(VolumeAttachment).index(_Place)
         if place.index is None:
             place.index = Attachments(stores, nodes)
@@ -71,10 +71,10 @@ class Attachments:
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def exceeds(self, row: int, driver: str, wanted: Collection[VolumeId]) -> bool:
-        """Return whether these volumes of a driver are more than a node can attach beside those it has.
+        """Return whether these volumes of a driver, added to the node's, exceed its limit.
 
-        Volumes of pods that are there are there already, those of mere VolumeAttachments are not (and so count twice,
-        as in kube-scheduler).
+        Volumes of the node's pods are attached already, those of mere VolumeAttachments are not (and so count twice, as
+        in kube-scheduler).
         """
         limit = self._limits.get(driver)
         if limit is None or not limit.cells[row]:
@@ -97,7 +97,7 @@ class Attachments:
     # -- keeping current -------------------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """Count anew what has changed since the last time."""
+        """Recount the rows that changed since the last call."""
         nodes, changed = self._nodes, self._pod_log.changed()
         if nodes.capacity > self._capacity:
             self._capacity = nodes.capacity
@@ -109,12 +109,12 @@ class Attachments:
         self._stale.clear()
 
     def _look(self, node: NodeInfo | None, row: int) -> None:
-        """Compare who uses volumes of a row with who did, and count the difference."""
+        """Compare the users of a row's volumes with the previous ones, and count the difference."""
         before = self._users.get(row, _NOBODY)
         known = _NOBODY if row in self._stale else before
         now: dict[User, UsedVolumes] = {}
         if node is not None:
-            # Its CSINode tells of the row too.
+            # The row also depends on its CSINode.
             read: list[Source] = [(VolumeAttachment, "", node.name), (CSINode, "", node.name)]
             attached = self._by_node.get(node.name, {}).values()
             now[node.name] = known.get(node.name) or self._ids.of_attachments(attached, read)
@@ -141,7 +141,7 @@ class Attachments:
             self._readers.count(source, row, sign)
 
     def _judge(self, node: NodeInfo | None, row: int) -> None:
-        """Note the limits of a row, and what is wrong there where there are limits."""
+        """Store the limits of a row, and the volume error if there are limits."""
         csi_node = self._csi_nodes.latest(node.name) if node is not None else None
         limits = limits_of(csi_node) if csi_node is not None else {}
         for driver in limits.keys() - self._limits.keys():
@@ -180,13 +180,13 @@ class Attachments:
 
 
 def limits_of(csi_node: CSINode) -> dict[str, int]:
-    """Return how many volumes a node can attach of each driver that has a limit there."""
+    """Return the number of volumes a node can attach, for each driver with a limit."""
     limits = ((driver.name, driver.allocatable) for driver in csi_node.spec.drivers)
     return {name: limit.count for name, limit in limits if limit is not None and limit.count is not None}
 
 
 class _Place:
-    """Where the stores keep their index."""
+    """A holder of the stores' shared index."""
 
     def __init__(self, store: ObjectStore[VolumeAttachment]) -> None:
         self.index: Attachments | None = None

@@ -1,7 +1,7 @@
-"""What a pod's claims ask of a node, and which volumes they would get there (kube-scheduler's FindPodVolumes).
+"""The node constraints of a pod's claims, and the volumes they would get (kube-scheduler's FindPodVolumes).
 
-Bound claims ask that the node reaches their volumes. Claims that waited for the pod take a free volume that the node
-reaches, or else have one made there.
+Bound claims require that the node can access their volumes. Waiting claims get a free volume that the node can access,
+or else one is provisioned there.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from kframework.state.selection import Mask
 from kframework.state.volumes.volumes import Candidates, Migrations, Reach, Storage
 from kframework.values.scores import Rows
 
-#: What may stand against a node, as bits; said in this order.
+#: The reasons to reject a node, as bits; reported in this order.
 NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING = 1, 2, 4, 8
 
 Bits = NDArray[np.int64]
 
 
 class PodVolumes(msgspec.Struct, frozen=True):
-    """What becomes of the waiting claims on a node: `static` pairs of volume and claim, claims to be `provisioned`."""
+    """The plan for waiting claims on a node: `static` pairs of volume and claim, claims to be `provisioned`."""
 
     static: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...] = ()
     provisioned: tuple[PersistentVolumeClaim, ...] = ()
 
 
 class PodClaims:
-    """The claims of one pod, in one cycle: those that are bound and those that wait for their first pod.
+    """The claims of one pod, in one cycle: bound ones, and those that wait for their first consumer.
 
-    `find` and `rejections` raise SelectorError when they need the selector of a claim and it does not parse, and
-    TranslationError when a bound volume is served by a CSI driver that cannot.
+    `find` and `rejections` raise SelectorError if they need the selector of a claim and it does not parse, and
+    TranslationError if a bound volume is served by a CSI driver that cannot.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class PodClaims:
 
     @property
     def all_bound(self) -> bool:
-        """Whether every claim has its volume."""
+        """Whether every claim is bound."""
         return not self._selected and not self._others
 
     # -- one node --------------------------------------------------------------------------------------------------
 
     def find(self, node: NodeInfo) -> tuple[int, PodVolumes]:
-        """Return what stands against a node, and the volumes that its waiting claims would get there."""
+        """Return the rejection bits of a node, and the volumes that its waiting claims would get there."""
         bits = 0
         for reach in self._reaches:
             if reach is None or not reach.covers(node):
@@ -86,7 +86,7 @@ class PodClaims:
     def _match(
         self, labels: Mapping[str, str]
     ) -> tuple[tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...], tuple[PersistentVolumeClaim, ...]]:
-        """Give free volumes to claims, the smallest claim first; return the pairs and the claims that got none."""
+        """Match free volumes to claims, the smallest claim first; return the pairs and the unmatched claims."""
         pairs: dict[str, tuple[PersistentVolume, PersistentVolumeClaim]] = {}
         unmatched = []
         for claim, candidates in zip(self._others, self._candidates, strict=True):
@@ -100,7 +100,7 @@ class PodClaims:
     # -- many rows -------------------------------------------------------------------------------------------------
 
     def rejections(self, nodes: NodeTable, rows: Rows) -> Bits:
-        """Return what stands against the nodes of these rows, as `find` does of each."""
+        """Return the rejection bits of these rows, like `find` for each."""
         listed = np.arange(nodes.capacity)[rows]
         bits = np.zeros(len(listed), dtype=np.int64)
         for reach in self._reaches:
@@ -108,7 +108,7 @@ class PodClaims:
             bits = np.where(bits == 0, conflict, bits)
         if self.all_bound:
             return bits
-        # A claim's volume is made, or to be made, for another node.
+        # A claim's volume is provisioned, or to be provisioned, for another node.
         elsewhere = np.zeros(len(listed), dtype=np.bool_)
         for name in self._nodes_selected:
             selected = nodes.row(name)
@@ -146,7 +146,7 @@ class PodClaims:
 
     @cached_property
     def _reaches(self) -> Sequence[VolumeReach | None]:
-        """From where the volume of each bound claim is reached; None for a volume that does not exist."""
+        """The reach of each bound claim's volume; None for a volume that does not exist."""
         storage = self._storage
         volumes = (storage.volumes.get(claim.spec.volume_name) for claim in self._bound)
         return [VolumeReach(volume, storage.migrations) if volume is not None else None for volume in volumes]
@@ -163,11 +163,11 @@ class PodClaims:
 def _kinds(
     nodes: NodeTable, keys: Sequence[str], rows: NDArray[np.int64]
 ) -> tuple[list[dict[str, str]], NDArray[np.int64]]:
-    """Tell the different sets of values that these labels have on these rows, and which of them each row has."""
+    """Return the distinct sets of values of these labels on these rows, and each row's set."""
     columns = [nodes.label(key) for key in keys]
     packed = np.zeros(len(rows), dtype=np.int64)
     for column in columns:
-        # Numbered anew after each label, so that the product of two never grows beyond what an integer holds.
+        # Renumbered after each label, so that the product never overflows an integer.
         packed = np.unique(packed * len(column.meanings) + column.values[rows], return_inverse=True)[1]
     _, firsts, kind_of = np.unique(packed, return_index=True, return_inverse=True)
     kinds = []
@@ -178,9 +178,9 @@ def _kinds(
 
 
 class VolumeReach:
-    """The nodes from which a volume is reached; where a CSI driver serves it now, told by that driver's labels.
+    """The nodes that can access a volume; where a CSI driver serves it now, by that driver's labels.
 
-    Asked about such a node, it raises TranslationError if the driver cannot serve the volume.
+    For such a node it raises TranslationError if the driver cannot serve the volume.
     """
 
     def __init__(self, volume: PersistentVolume, migrations: Migrations) -> None:
@@ -190,13 +190,13 @@ class VolumeReach:
         self._volume = volume
 
     def covers(self, node: NodeInfo) -> bool:
-        """Return whether the node is among them."""
+        """Return whether the node can access the volume."""
         if self._plugin is not None and node.name in self._migrations.nodes(self._plugin):
             return self._after_migration.covers(node.labels)
         return self._reach.covers(node.labels)
 
     def covered(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Mask:
-        """Tell which rows are among them."""
+        """Return a mask of the rows that can access the volume."""
         covered = self._reach.covered(nodes, rows)
         if self._plugin is None:
             return covered
@@ -215,7 +215,7 @@ class VolumeReach:
 
 
 class _Provision:
-    """Where a volume can be made for a claim: what its class allows, and where its driver has room."""
+    """The nodes where a volume can be provisioned for a claim: allowed by its class, with capacity of its driver."""
 
     def __init__(self, storage: Storage, claim: PersistentVolumeClaim) -> None:
         name = claim_class(claim)
@@ -231,14 +231,14 @@ class _Provision:
             self._rooms = storage.capacities.enough(name, value(size))
 
     def bits(self, labels: Mapping[str, str]) -> int:
-        """Return what stands against a node of these labels."""
+        """Return the rejection bits of a node with these labels."""
         if not self._possible or not self._allowed.covers(labels):
             return BIND_CONFLICT
         roomy = self._rooms is None or any(room.covers(labels) for room in self._rooms)
         return 0 if roomy else NOT_ENOUGH_SPACE
 
     def column(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Bits:
-        """Return what stands against the nodes of these rows."""
+        """Return the rejection bits of these rows."""
         if not self._possible:
             return np.full(len(rows), BIND_CONFLICT)
         bits = np.zeros(len(rows), dtype=np.int64)

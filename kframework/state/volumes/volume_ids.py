@@ -1,6 +1,6 @@
-"""Which volumes of CSI drivers pods use: what a node's attachment limits count.
+"""The volumes of CSI drivers that pods use, as counted by a node's attachment limits.
 
-kube-scheduler reads what the cluster says, so volumes that are only assumed to be bound do not count as such.
+kube-scheduler reads the API server's version, so volumes that are only assumed to be bound do not count as such.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from kframework.state.objects import Stores
 from kframework.state.pods import PodInfo
 from kframework.values.status import Code, Status, error, unresolvable
 
-#: Kind, namespace and name of an object that was looked up, whether it exists or not.
+#: Kind, namespace and name of a looked-up object, whether it exists or not.
 Source = tuple[type, str, str]
 
 
 class VolumeId(NamedTuple):
-    """A volume of a CSI driver; a claim that has none yet stands for it with its namespace and name."""
+    """A volume of a CSI driver; a claim without a volume is identified by its namespace and name."""
 
     driver: str
     handle: str | tuple[str, str]
 
 
 class Problem(NamedTuple):
-    """What is wrong with a volume of a pod: a rejection if its claim is missing, else an error.
+    """A problem with a volume of a pod: a rejection if its claim is missing, else an error.
 
-    `migrated` ones lie in in-tree volumes; they are noticed only on nodes that have a CSINode.
+    `migrated` ones concern in-tree volumes; they count only on nodes that have a CSINode.
     """
 
     status: Status
@@ -50,9 +50,9 @@ class Problem(NamedTuple):
 
 
 class UsedVolumes:
-    """Distinct volumes, what is wrong with others in order of appearance, and the objects that told.
+    """Distinct volumes, the problems of others in order of appearance, and the objects read.
 
-    `fault` is the first error: of a pod on a node, a missing claim is none.
+    `fault` is the first error; for a pod on a node, a missing claim is none.
     """
 
     __slots__ = ("fault", "ids", "problems", "read")
@@ -66,7 +66,7 @@ class UsedVolumes:
 
 
 def limited_volumes(pod: PodInfo) -> tuple[Volume, ...]:
-    """List the volumes that a CSI driver may have to attach: claims, ephemeral volumes and migratable in-tree ones."""
+    """List the volumes that a CSI driver may attach: claims, ephemeral volumes and migratable in-tree ones."""
 
     def is_limited(volume: Volume) -> bool:
         return claim_name("", volume) is not None or in_tree_plugin(volume) is not None
@@ -87,7 +87,7 @@ def _named(pod: PodInfo) -> Iterator[tuple[Volume, str | None]]:
 
 
 class VolumeIds:
-    """Resolves volumes to what the driver knows them by."""
+    """A resolver of volumes to the identifiers of their driver."""
 
     def __init__(self, stores: Stores) -> None:
         self._claims = stores.objects(PersistentVolumeClaim)
@@ -111,7 +111,7 @@ class VolumeIds:
         return UsedVolumes(ids, problems, read)
 
     def of_attachments(self, attachments: Iterable[VolumeAttachment], read: Iterable[Source]) -> UsedVolumes:
-        """Return the volumes of these attachments, attached or not; `read` is what they were found by."""
+        """Return the volumes of these attachments, attached or not; `read` are the keys that found them."""
         ids: list[VolumeId] = []
         sources = set(read)
         for attachment in attachments:

@@ -1,6 +1,6 @@
-"""What a pod's volumes are to become, from its reservation until the cluster has bound them (kube-scheduler's binder).
+"""The planned volumes of a pod, from its reservation until the cluster has bound them (kube-scheduler's binder).
 
-Reserved volumes and claims are assumed: until the cluster says something newer of them, nobody else gets them.
+Reserved volumes and claims are assumed: until a newer version arrives, no other pod gets them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kframework.state.volumes.volumes import Storage
 
 
 class BindingError(KFrameworkError):
-    """Raised when volumes will not be bound as they were reserved; in kube-scheduler's words."""
+    """Raised when volumes will not be bound as reserved; in kube-scheduler's words."""
 
 
 class VolumeReservation:
-    """The volumes that are kept for claims, and the claims whose volumes are to be made, for a node.
+    """The volumes reserved for claims, and the claims to be provisioned, for a node.
 
-    `volumes` (with their claims) and `claims` are as assumed; whoever writes one to the cluster puts what came back in
-    its place.
+    `volumes` (with their claims) and `claims` are as assumed; a caller that writes one to the API replaces it by the
+    result.
     """
 
     def __init__(self, storage: Storage, node_name: str) -> None:
@@ -38,7 +38,7 @@ class VolumeReservation:
         self._undo: list[Callable[[], None]] = []
 
     def assume(self, found: PodVolumes) -> None:
-        """Assume what was found on the node; AssumptionError if it is out of date: then restore what was done."""
+        """Assume the volumes found for the node; if they are out of date, undo it and raise AssumptionError."""
         for volume, claim in found.static:
             kept = _kept(volume, claim)
             if kept != volume:
@@ -53,15 +53,15 @@ class VolumeReservation:
             self.claims.append(claim)
 
     def restore(self) -> None:
-        """Let go of what is assumed, even of what was written meanwhile: the cluster will say what came of that.
+        """Drop the assumptions, even of objects written meanwhile: the watch will report their state.
 
-        A replay knows nothing of writes, so what it restores must not depend on them.
+        A replay has no writes, so what it restores must not depend on them.
         """
         for undo in self._undo:
             undo()
 
     def is_complete(self, node: NodeInfo) -> bool:
-        """Return whether the cluster has bound everything; BindingError when it will not."""
+        """Return whether the cluster has bound everything; BindingError if it will not."""
         return all(self._is_kept(volume, claim, node) for volume, claim in self.volumes) and all(
             self._is_made(claim, node) for claim in self.claims
         )
@@ -91,7 +91,7 @@ class VolumeReservation:
         if claim.spec.volume_name:
             volume = self._storage.volumes.latest(claim.spec.volume_name)
             if volume is None:
-                return False  # the claim may be known before its volume is
+                return False  # the claim may arrive before its volume
             self._check_reach(volume, node)
         return is_bound(claim)
 
@@ -141,6 +141,6 @@ def _annotated(metadata: ObjectMeta, key: str, text: str) -> ObjectMeta:
 
 
 def _lags(seen: ObjectMeta, written: ObjectMeta) -> bool:
-    """Return whether the cluster has not shown yet what was written."""
+    """Return whether the watch has not yet shown the written version."""
     versions = seen.resource_version, written.resource_version
     return all(version.isdecimal() for version in versions) and int(versions[0]) < int(versions[1])

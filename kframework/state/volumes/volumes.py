@@ -36,16 +36,16 @@ from kframework.values.scores import Rows
 Key = TypeVar("Key")
 Entries = TypeVar("Entries", bound=Sized)
 
-#: A volume, with what it is sorted by: its capacity, then its name.
+#: A volume preceded by its sort key: its capacity, then its name.
 Entry = tuple[int, str, PersistentVolume]
 
 
 class ClassVolumes:
-    """The volumes of one storage class that claims may get, the smallest first.
+    """The available volumes of one storage class, the smallest first.
 
-    Free volumes stand by where they can be reached: `anywhere`; by the value of one node label, as local volumes are;
-    or in some other way (`elsewhere`). `kept` are those kept for a claim, or bound to it, by its namespace and name.
-    `reach_of` says from where each of them is reached, by its name.
+    Free volumes are grouped by reach: `anywhere`; by the value of one node label, as local volumes are; or another way
+    (`elsewhere`). `kept` are those reserved for a claim, or bound to it, by its namespace and name. `reach_of` has the
+    reach of each, by its name.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class ClassVolumes:
         self.reach_of: dict[str, Reach] = {}
 
     def add(self, volume: PersistentVolume) -> None:
-        """Take a volume in; one that is neither free nor kept for anybody has no place."""
+        """Add a volume; one that is neither free nor reserved is ignored."""
         name = volume.metadata.name
         reach = self.reach_of[name] = Reach.of_volume(volume.spec.node_affinity)
         for entries in self._places(volume, reach):
@@ -98,7 +98,7 @@ def _drop_empty(by_key: dict[Key, Entries], key: Key) -> None:
 
 
 class Candidates:
-    """The volumes that one claim may get, worked out as node after node asks; SelectorError as `Wanted`."""
+    """The volumes that one claim may get, computed node by node on demand; SelectorError as `Wanted`."""
 
     def __init__(self, volumes: ClassVolumes, claim: PersistentVolumeClaim) -> None:
         self._volumes = volumes
@@ -109,7 +109,7 @@ class Candidates:
 
     @property
     def labels(self) -> frozenset[str]:
-        """The node labels on which the choice depends; none where it is the same for all nodes."""
+        """The node labels that the choice depends on; empty if it is the same for all nodes."""
         volumes = self._volumes
         reaches = [volumes.reach_of[name].labels for _, name, _ in (*self._kept, *volumes.elsewhere)]
         return frozenset(volumes.by_label).union(*reaches)
@@ -161,7 +161,7 @@ class VolumesByClass:
         store.follow(self._changed)
 
     def __getitem__(self, name: str) -> ClassVolumes:
-        """Return the volumes of a class, be there any or not."""
+        """Return the volumes of a class, possibly empty."""
         return self._classes.get(name) or ClassVolumes()
 
     def _changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
@@ -175,14 +175,14 @@ class VolumesByClass:
 
 
 class StorageCapacities:
-    """Where there is room for new volumes of each storage class."""
+    """The capacity for new volumes of each storage class."""
 
     def __init__(self, store: ObjectStore[CSIStorageCapacity]) -> None:
         self._classes: dict[str, dict[tuple[str, str], tuple[int, Reach]]] = {}
         store.follow(self._changed)
 
     def enough(self, storage_class: str, size: int) -> list[Reach]:
-        """Tell from where a volume of so many bytes could be reached."""
+        """Return the reaches with capacity for a volume of this many bytes."""
         return [reach for limit, reach in self._classes.get(storage_class, {}).values() if limit >= size]
 
     def _changed(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
@@ -221,7 +221,7 @@ class Migrations:
 
 
 class Storage:
-    """All that volume plugins look up; the indexes are one for all who ask."""
+    """The stores and shared indexes that volume plugins use."""
 
     def __init__(self, stores: Stores) -> None:
         self.claims: ObjectStore[PersistentVolumeClaim] = stores.objects(PersistentVolumeClaim)
@@ -234,9 +234,9 @@ class Storage:
 
 
 class Reach:
-    """The nodes whose labels match one of these terms; what a term says of other fields is ignored.
+    """The nodes whose labels match one of these terms; conditions on other fields are ignored.
 
-    A term that says nothing at all, or that does not parse, matches no node.
+    An empty or invalid term matches no node.
     """
 
     __slots__ = ("_compiled", "_terms", "anywhere", "labels")
@@ -244,9 +244,9 @@ class Reach:
     def __init__(self, terms: Iterable[NodeSelectorTerm]) -> None:
         said = (term for term in terms if term.match_expressions or term.match_fields)
         sound = [replace(term, match_fields=()) for term in said if not NodeSelectorTerms((term,)).errors]
-        #: Whether every node is among them.
+        #: Whether every node matches.
         self.anywhere: bool = any(not term.match_expressions for term in sound)
-        #: The labels that decide; none where every node is among them.
+        #: The labels that decide; empty if every node matches.
         self.labels: frozenset[str] = frozenset(each.key for term in sound for each in term.match_expressions)
         if self.anywhere:
             self.labels = frozenset()
@@ -273,7 +273,7 @@ class Reach:
 
     @classmethod
     def of_capacity(cls, selector: LabelSelector | None) -> Reach:
-        """Read the topology of a CSIStorageCapacity; none means that nobody reaches it."""
+        """Return the reach of a CSIStorageCapacity topology; None matches no node."""
         try:
             label_selector(selector)
         except SelectorError:
@@ -296,11 +296,11 @@ class Reach:
         return (expression.key, expression.values) if expression.operator == "In" else None
 
     def covers(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a node of these labels is among them."""
+        """Return whether a node with these labels matches."""
         return self.anywhere or self._compiled.matches(labels, "")
 
     def covered(self, nodes: NodeTable, rows: Rows) -> Mask:
-        """Tell which rows are among them."""
+        """Return a mask of the rows that match."""
         if self.anywhere:
             return np.ones(nodes.capacity, dtype=np.bool_)[rows]
         return selection.matched(nodes, self._terms, rows)
@@ -311,5 +311,5 @@ def _in(key: str, values: tuple[str, ...]) -> NodeSelectorRequirement:
 
 
 _ANY_NAME = NodeSelectorRequirement(key="metadata.name", operator="NotIn", values=("",))
-#: Every node: a term that says nothing of labels.
+#: Every node: a term without label conditions.
 ANYWHERE = Reach((NodeSelectorTerm(match_fields=(_ANY_NAME,)),))

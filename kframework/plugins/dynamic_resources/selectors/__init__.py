@@ -1,1 +1,1 @@
-"""The selectors of devices: `selector.compile_selector` gives a `Selector`, which is asked about a `device.Device`."""
+"""Device selectors: `selector.compile_selector` returns a `Selector`, which matches a `device.Device`."""

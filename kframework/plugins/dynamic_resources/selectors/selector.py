@@ -1,4 +1,4 @@
-"""A device selector, compiled: from its text to whether a device matches."""
+"""Compiled device selectors."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from kframework.cel.program import CelProgram, compile_program
 from kframework.cel.types import ANY, BOOL, STRING, Type, map_of
 from kframework.cel.values import DomainMap, is_element, type_name
 
-#: Many devices are of few sizes and versions: each is read once, and nobody changes what was read.
+#: Many devices have few distinct sizes and versions: each is parsed once, and the results are immutable.
 _quantity = lru_cache(maxsize=4096)(CelQuantity.parse)
 _version = lru_cache(maxsize=4096)(Semver.parse)
 
 
 class Device:
-    """A device of a slice, read once for all the selectors that are asked about it.
+    """A device of a slice, converted once for all selectors.
 
     `attributes` are as in the API, `{"index": {"int": 3}}`, and `capacity` are quantities by name. A name without a
-    domain is in the driver's. `failure` is what is wrong with an attribute: no selector can be asked then.
+    domain is in the driver's. `failure` is the error of an attribute, if any: then no selector can be evaluated.
     """
 
     __slots__ = ("__weakref__", "failure", "variables")
@@ -78,7 +78,7 @@ MOST_VALUES = 48  # ResourceSliceMaxAttributeValuesPerDevice
 
 
 def _includes(target: object, value: object) -> bool:
-    """Ask an attribute for a value, whether it is a list or not."""
+    """Return whether an attribute is, or as a list contains, a value."""
     if not isinstance(target, list):
         return is_element(value, [target])
     if is_element(value, target[:MOST_VALUES]):
@@ -115,11 +115,11 @@ class Selector:
         self._program = program
 
     def matches(self, device: Device) -> bool:
-        """Return whether a device matches; raises CelError where that cannot be said."""
+        """Return whether a device matches; raises CelError if the evaluation fails."""
         return self.evaluate(device, Evaluation(device.variables))
 
     def evaluate(self, device: Device, run: Evaluation) -> bool:
-        """Return the same, and leave in the run what it cost; raises CelError."""
+        """Return whether a device matches, and record the cost in the run; raises CelError."""
         if device.failure is not None:
             raise device.failure.with_expression(self.expression)
         value = self._program.evaluate(run)
