@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import TypeVar, cast
 
 import msgspec
@@ -121,7 +121,6 @@ def admitted(subject: T, version: int, now: str, classes: Collection[PriorityCla
         metadata,
         namespace=namespace,
         uid=metadata.uid or uid_of(f"{kind.plural}/{namespace}/{metadata.name}/{version}/{now}"),
-        labels=_shared_labels(tuple(metadata.labels.items())),
         creation_timestamp=metadata.creation_timestamp or now,
         generation=metadata.generation or _first_generation(type(subject)),
     )
@@ -131,12 +130,6 @@ def admitted(subject: T, version: int, now: str, classes: Collection[PriorityCla
 @cache  # a kind is hashed by all its fields
 def _first_generation(kind: type[ApiObject]) -> int:
     return int(has_generation(kind_of(kind)))
-
-
-@lru_cache(maxsize=4096)
-def _shared_labels(labels: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Return the same labels for all objects that have them."""
-    return dict(labels)
 
 
 def _filled(subject: ApiObject, now: str, classes: Collection[PriorityClass]) -> ApiObject:

@@ -69,6 +69,10 @@ _IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
 _LOADED_FIRST = (Namespace, PriorityClass)
 
 
+def _dict(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return dict(items)
+
+
 class MemoryStore:
     """The objects of a cluster that lives in this process.
 
@@ -92,6 +96,9 @@ class MemoryStore:
         #: What a scheduler told of pods since somebody last looked, with the version before and the time: in a
         #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
         self._kept_events: list[tuple[Sequence[EventRecord], int, str]] = []
+        #: One dict for all pods of the cluster with these labels: what is computed from labels is cached by identity.
+        #: It is not the module's, because a faulty plugin may write to it.
+        self._labels_of_pods = lru_cache(maxsize=4096)(_dict)
         self._begin(objects, written)
 
     def _begin(self, objects: Iterable[ApiObject], written: Iterable[Data]) -> None:
@@ -157,6 +164,9 @@ class MemoryStore:
             if not subject.metadata.generate_name:
                 raise api_errors.name_required(kind)
             subject = structs.replace(subject, metadata=self._named(kind_store, subject.metadata))
+        if isinstance(subject, Pod):
+            labels = self._labels_of_pods(tuple(subject.metadata.labels.items()))
+            subject = structs.replace(subject, metadata=structs.replace(subject.metadata, labels=labels))
         classes = self._kind_store(PriorityClass).objects.values()
         subject = admission.admitted(subject, self.version + 1, self.timestamp(), classes)
         key = kind_store.key(subject.metadata)

@@ -67,3 +67,11 @@ def test_others_take_the_place_of_all() -> None:
     ]
     assert [each.version for each in told] == sorted({each.version for each in told})
     assert told[0].version > before
+
+
+def test_labels_are_shared_by_the_pods_of_one_cluster_alone() -> None:
+    one, other = cluster(pod("a"), pod("b")), cluster(pod("a"))
+    labels = one.read(Pod, "a").metadata.labels
+    assert labels is one.read(Pod, "b").metadata.labels
+    labels["written"] = "by a faulty plugin"
+    assert other.read(Pod, "a").metadata.labels == {} == cluster(pod("a")).read(Pod, "a").metadata.labels
