@@ -94,7 +94,7 @@ def undecodable(error: msgspec.ValidationError, data: object) -> Problem:
 
 
 def _path(text: str, data: object, got: str) -> FieldPath:
-    """Read msgspec's path, which tells no keys of maps: there, the first value of the offending type is meant."""
+    """Parse msgspec's path; it has no map keys, so the first value of the offending type is assumed."""
     path: list[str | int] = []
     for name, index, any_key in _STEP.findall(text):
         if any_key:

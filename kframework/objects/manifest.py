@@ -49,7 +49,7 @@ class Source:
 
 
 class Place(NamedTuple):
-    """Where an object stands: in which document of a source, and under which path of it."""
+    """The place of an object: a document of a source, and a path in it."""
 
     source: Source
     document: int
@@ -66,10 +66,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The objects of some files in their order, and the kinds that were passed over.
+    """The objects of some files in their order, and the kinds that were skipped.
 
-    `written` is the JSON of each object, as it stands in the file: all that a scheduler does not read is there too.
-    `places` says where. Objects that come from no file stand behind all others, and have neither.
+    `written` is the JSON of each object as in the file, including the fields that a scheduler does not read.
+    `places` are their places. Objects that come from no file are last, and have neither.
     """
 
     objects: list[ApiObject] = field(default_factory=list)
@@ -218,7 +218,7 @@ def _json_items(text: msgspec.Raw) -> object:
 
 
 def _sharing(document: object) -> object:
-    """Let the items of a list share what they have in common."""
+    """Share equal parts among the items of a list."""
     items = document.get("items") if isinstance(document, dict) else None
     if isinstance(items, list):
         share = _Sharing()
@@ -228,7 +228,7 @@ def _sharing(document: object) -> object:
 
 
 class _Sharing:
-    """Lets objects share those parts in which they are alike, as pods of one template are."""
+    """Shares equal parts among objects, such as pods of one template."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, object] = {}
@@ -343,7 +343,7 @@ def _line(event: yaml.Event) -> int:
 
 _V1 = "resource.k8s.io/v1"
 
-#: What v1beta1 says of a request itself, and v1 of what is asked for exactly.
+#: The fields that v1beta1 has in the request itself, and v1 in `exactly`.
 _EXACTLY = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
 
 #: An object as YAML or JSON gives it.

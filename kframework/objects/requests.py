@@ -1,8 +1,8 @@
-"""What a pod asks of a node, in the four ways kube-scheduler looks at it.
+"""Resource requests of pods, in the four ways that kube-scheduler computes them.
 
-All functions answer {resource name: integer}: milli-CPU for `cpu`, whole units (bytes, devices) for everything else.
-Sums are exact and rounded up once, at the end. A name that is stated as 0 stays in the answer; names that mean nothing
-to a scheduler are left out.
+All functions return {resource name: integer}: milli-CPU for `cpu`, whole units (bytes, devices) for everything else.
+Sums are exact and rounded up once, at the end. A name requested as 0 stays in the result; names without meaning to a
+scheduler are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kframework.objects.node import Node
 from kframework.objects.pod import Container, Pod, PodSpec
 from kframework.objects.quantity import nano
 
-#: What a container that does not state it counts for in scoring: milli-CPU and bytes.
+#: The requests assumed in scoring for a container without any: milli-CPU and bytes.
 DEFAULT_CPU = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024
 
@@ -45,7 +45,7 @@ def on_node_requests(pod: Pod) -> dict[str, int]:
 def non_zero_requests(pod: Pod) -> tuple[int, int]:
     """Compute what a pod adds to its node's non-zero request: (milli-CPU, bytes).
 
-    With pod-level requests a default stands in only for what the whole pod does not state.
+    With pod-level requests a default is used only for resources that the whole pod does not request.
     """
     resized = _resized(pod)
     total = _on_node(pod, resized)
@@ -81,14 +81,14 @@ def allocatable(node: Node) -> dict[str, int]:
 
 @lru_cache(maxsize=4096)
 def is_scalar(name: str) -> bool:
-    """Return whether a resource beside cpu, memory, ephemeral-storage and pods counts: extended ones, hugepages, ..."""
+    """Return whether a resource other than cpu, memory, ephemeral-storage and pods counts: extended, hugepages, ..."""
     if name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name:
         return True
     return "/" in name and not name.startswith("requests.") and is_qualified_name(f"requests.{name}")
 
 
 def is_sidecar(container: Container) -> bool:
-    """Return whether an init container keeps running beside the containers."""
+    """Return whether an init container keeps running alongside the containers."""
     return container.restart_policy == "Always"
 
 

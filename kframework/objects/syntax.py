@@ -1,4 +1,4 @@
-"""How names, labels and ports are spelt: each function returns what is wrong with a text, in Kubernetes' words."""
+"""Syntax of names, labels and ports: each function returns the errors of a text, in Kubernetes' words."""
 
 from __future__ import annotations
 

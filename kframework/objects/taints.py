@@ -1,4 +1,4 @@
-"""Which tolerations put up with which taints."""
+"""Match tolerations with taints."""
 
 from __future__ import annotations
 

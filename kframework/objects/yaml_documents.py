@@ -43,7 +43,7 @@ class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two
         self._plain: dict[tuple[str, str], object] = {}
 
     def resolve(self, kind: type[Node], value: str, implicit: Any) -> str:
-        """Say what tag a node without one has."""
+        """Return the tag of a node that has none."""
         if kind is ScalarNode:
             return _tag(value) if implicit[0] else _STRING
         return _LIST if kind is SequenceNode else _MAP

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 _FILE = Path(__file__).with_name("kubernetes-1.37.json.gz")
-#: What a reference begins with, before the name of a definition.
+#: The prefix of a reference, before the name of a definition.
 REFERENCE = "#/definitions/"
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
