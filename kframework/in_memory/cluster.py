@@ -44,7 +44,7 @@ _PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """What befalls a call: it takes `delay` seconds, then fails with `error`, if `done` only after it did its work."""
+    """A fault of a call: it takes `delay` seconds, then fails with `error`; if `done`, only after it did its work."""
 
     error: ClusterError | None = None
     delay: float = 0.0
@@ -99,7 +99,7 @@ class MemoryCluster(MemoryStore, Cluster):
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake(change: Change) -> None:
-            loop.call_soon_threadsafe(changed.set)  # whoever writes may do so in another thread
+            loop.call_soon_threadsafe(changed.set)  # the writer may be in another thread
 
         stop = self.subscribe([kind], wake)
         try:
@@ -118,7 +118,7 @@ class MemoryCluster(MemoryStore, Cluster):
 
     @property
     def binds_runs(self) -> bool:
-        """Whether no fault may befall a call: with one, the pods behind find other nodes."""
+        """Whether no call can have a fault: with one, the pods after it find other nodes."""
         return not self.faults
 
     def bind_run(self, run: Run) -> dict[int, ClusterError]:
@@ -156,7 +156,7 @@ class MemoryCluster(MemoryStore, Cluster):
 
     def record_event(self, record: EventRecord) -> Awaitable[None]:
         namespace = record.series_key.pod.namespace
-        name = record.name if self.faults else ""  # nobody else asks, and it took a quarter of the call
+        name = record.name if self.faults else ""  # only faults need it, and it took a quarter of the call
         return self._at_once("record_event", Event, namespace, name, lambda: self.keep_event(record))
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
@@ -169,7 +169,7 @@ class MemoryCluster(MemoryStore, Cluster):
         metadata = obj.metadata
 
         def create() -> T:
-            # As over the wire: a client may say more than the structs of the kind read, with structs made of them.
+            # As over the wire: a client may send, in derived structs, more than the structs of the kind read.
             return self.write(self.admit_request(decode(encode(obj), kind_of(obj))))
 
         return await self._call("create", type(obj), metadata.namespace, metadata.name, create)

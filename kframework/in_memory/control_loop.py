@@ -18,10 +18,10 @@ from kframework.objects import ApiObject
 #: Namespace and name.
 Key = tuple[str, str]
 
-#: How long a key waits after its first failure, and at most, in seconds (client-go's rate limiter); it doubles.
+#: The backoff of a key after its first failure, and the maximum, in seconds (client-go's rate limiter); it doubles.
 _FIRST_DELAY, _LONGEST_DELAY = 0.005, 1000.0
 
-#: Why a key is tried again: the cluster refuses a write, or what an object says makes no object, time or number.
+#: Errors after which a key is retried: the cluster rejects a write, or an object, time or number is invalid.
 _NOT_NOW = (ClusterError, InputError, ValueError, ArithmeticError)
 
 _log = logging.getLogger(__name__)
@@ -54,12 +54,12 @@ class WorkQueue:
         return bool(self._ready)
 
     def add(self, key: Key) -> None:
-        """Have a key looked at."""
+        """Enqueue a key."""
         self._ready[key] = None
         self._wake.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Have a key looked at after some seconds, or before, if somebody has asked for that."""
+        """Enqueue a key after some seconds, or earlier if it is already due earlier."""
         due = self._clock.now() + seconds
         if due < self._later.get(key, float("inf")):
             self._later[key] = due
@@ -67,18 +67,18 @@ class WorkQueue:
             self._wake.set()
 
     def retry(self, key: Key) -> None:
-        """Have a key looked at again that has failed, later each time."""
+        """Enqueue a failed key again, with a longer delay each time."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self.add_after(key, min(_FIRST_DELAY * 2 ** min(failures - 1, 32), _LONGEST_DELAY))
 
     def forget(self, key: Key) -> None:
-        """Count no more how often a key has failed."""
+        """Reset the failure count of a key."""
         self._failures.pop(key, None)
 
     def pop(self) -> Key | None:
-        """Take the next key that is due; None if there is none.
+        """Remove and return the next key that is due; None if there is none.
 
-        Who looks at it says anew when to look again: an old deadline would keep a simulation going that is over.
+        Its later deadline is dropped and must be set again: an old one would keep a finished simulation running.
         """
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
@@ -112,7 +112,7 @@ class WorkQueue:
 class MemoryController(ABC):
     """A controller of a cluster in memory: it follows some kinds, and does what their changes ask for."""
 
-    #: What it follows.
+    #: The kinds that it watches.
     kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
 
     def __init__(self, cluster: MemoryCluster) -> None:
@@ -159,10 +159,10 @@ class MemoryController(ABC):
 
 
 class ControlLoop(MemoryController):
-    """A controller: it brings, key by key, what there is in step with what is wanted.
+    """A controller that reconciles the actual state with the wanted one, key by key.
 
-    It is told of each change when that is written, and may write itself only when it reconciles. Where the cluster
-    refuses a write, or an object makes no sense, the key is tried again, later each time.
+    It is notified of each change during the write, and may itself write only while it reconciles. If the cluster
+    rejects a write, or an object is invalid, the key is retried, later each time.
     """
 
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:

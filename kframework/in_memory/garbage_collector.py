@@ -1,7 +1,7 @@
-"""The garbage collector of a cluster in memory: with an owner goes what it owns, as with kube-controller-manager's.
+"""The garbage collector of a cluster in memory: it deletes the dependents of an owner, as kube-controller-manager's.
 
-In the background, dependents go after their owner; in the foreground, those that block it before; or they are orphaned.
-An owner that nobody has ever seen is no reason to delete anything: files rarely hold all that a cluster does.
+Background: dependents are deleted after their owner; foreground: blocking ones before it; or they are orphaned.
+An owner that never existed here is no reason to delete anything: files rarely hold all objects of a cluster.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class GarbageCollector(MemoryController):
         for dependent in dependents:
             metadata = dependent.metadata
             if metadata.deletion_timestamp is None:
-                # What depends on it goes before it does.
+                # Its own dependents are deleted before it.
                 policy = "Foreground" if self._dependents.get(metadata.uid) else None
                 kind = type(dependent)
                 self._cluster.remove(kind, metadata.name, metadata.namespace, uid=metadata.uid, policy=policy)

@@ -46,6 +46,6 @@ def _wanted(kind: type[ApiObject]) -> tuple[str, ...]:
 
 
 def says_the_same(old: Mapping[str, object], new: Mapping[str, object]) -> bool:
-    """Return whether two documents of an object want the same, as far as JSON tells."""
+    """Return whether two documents of an object want the same, compared as JSON."""
     names = {*old, *new}.difference(_NOT_WANTED)
     return all(old.get(name) == new.get(name) for name in names)

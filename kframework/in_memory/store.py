@@ -1,6 +1,6 @@
-"""What is in a cluster in memory: objects and their versions, as an API server and its store keep them, synchronously.
+"""The store of a cluster in memory: objects and their versions, kept as an API server does, synchronously.
 
-It belongs to the cluster's own side: loading, kubelets, controllers, a simulation's script.
+It is for the cluster's own side: loading, kubelets, controllers, a simulation's script.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kframework.objects import (
 from kframework.objects.kinds import T
 from kframework.objects.syntax import Messages, dns_label, dns_subdomain
 
-#: Kinds whose names stand in names of hosts; of those of RBAC any part of a path will do.
+#: Kinds whose names become parts of host names; those of RBAC may have any path segment as name.
 _LABELS = frozenset({("v1", "Namespace"), ("v1", "Service"), ("apps/v1", "StatefulSet")})
 _PATH_SEGMENTS = "rbac.authorization.k8s.io/"
 
@@ -65,7 +65,7 @@ Data = dict[str, object]
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
-#: What other objects need at their own creation.
+#: Kinds that other objects need at their own creation.
 _LOADED_FIRST = (Namespace, PriorityClass)
 
 
@@ -89,8 +89,8 @@ class MemoryStore:
         self._follow_all: Receive | None = None
         self._unattended = transitions.IGNORED_FINALIZERS
         self._terminating: set[str] = set()  # namespaces that were deleted, and still hold something
-        #: What a scheduler told of pods since somebody last looked, with the version before and the time: in a
-        #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
+        #: Events of pods that no client has read yet, with the version before and the time: in a simulation they are
+        #: never read, and to create and store an Event took 20 us of a pod's 270.
         self._kept_events: list[tuple[Sequence[EventRecord], int, str]] = []
         self._begin(objects, written)
 
@@ -113,7 +113,7 @@ class MemoryStore:
             self.add(subject, written=data)
 
     def renew(self, objects: Iterable[ApiObject], written: Iterable[Data] = ()) -> None:
-        """Have these objects in the place of all that there are; who follows the cluster is told of each."""
+        """Replace all objects by these; watchers are notified of each."""
         self._make_events()
         for kind_store in self._kind_stores.values():
             for key in list(kind_store.objects):
@@ -143,7 +143,7 @@ class MemoryStore:
     def add(self, subject: T, *, written: Data | None = None) -> T:
         """Create an object, and its namespace too if there is none; ClusterError 403, 409 or 422 as an API server.
 
-        `written` is the whole document that shows the object, of a writer who has more to say than the struct holds.
+        `written` is the whole document of the object, from a writer that has more fields than the struct.
         """
         admitted = self.admit(subject)
         if admitted.metadata.namespace:
@@ -220,9 +220,9 @@ class MemoryStore:
     ) -> None:
         """Delete an object; ClusterError 403, 404, or 409 if it is not the one of this uid.
 
-        A pod on a node gets `grace` seconds, None meaning what its spec says; it goes when a kubelet deletes it with 0.
-        What has finalizers goes when they are taken away; `policy` (Foreground, Orphan, Background) sets those of the
-        garbage collector. With a namespace goes all that is in it, pods without grace.
+        A pod on a node gets `grace` seconds, None meaning those of its spec, until a kubelet deletes it with 0.
+        An object with finalizers is gone when they are removed; `policy` (Foreground, Orphan, Background) sets those of
+        the garbage collector. A namespace is deleted with all its objects, pods without grace.
         """
         kind_store = self._kind_store(kind)
         old = self.read(kind, name, namespace)
@@ -239,7 +239,7 @@ class MemoryStore:
             self._write(kind_store, rest)
 
     def attend(self, finalizer: str) -> None:
-        """Have what is deleted wait for a finalizer that nobody was there to take away."""
+        """Let deletions wait for a finalizer that was ignored because no controller removed it."""
         self._unattended -= {finalizer}
 
     def _end_namespace(self, old: Namespace) -> None:
@@ -257,7 +257,7 @@ class MemoryStore:
         self._finish_namespace(name)
 
     def _finish_namespace(self, name: str) -> None:
-        """Let a namespace go that was deleted, once nothing is left in it."""
+        """Remove a deleted namespace once it is empty."""
         namespaced = (each for each in self._kind_stores.values() if each.kind.namespaced)
         if not any(place == name for kind_store in namespaced for place, _ in kind_store.objects):
             self._terminating.remove(name)
@@ -304,7 +304,7 @@ class MemoryStore:
         self._kind_store(Pod).write_all(changes)
 
     def keep_event(self, record: EventRecord) -> None:
-        """Store what a scheduler tells of a pod; ClusterError 404 if its namespace is gone."""
+        """Store a scheduler's event about a pod; ClusterError 404 if its namespace is gone."""
         self.read(Namespace, record.series_key.pod.namespace)
         self.keep_events((copy(record),))
 
@@ -359,7 +359,7 @@ class MemoryStore:
                 raise api_errors.unknown_kind() from None
             if self._follow_all is not None and kind is not Event:
                 kind_store.subscribe(self._follow_all)
-        return kind_store  # type: ignore[return-value]  # a dict cannot say that key and value agree
+        return kind_store  # type: ignore[return-value]  # a dict cannot express that key and value agree
 
     def _amended(self, subject: T, old: T | None = None) -> tuple[T, T]:
         """Return an object as it is, and as it would be stored."""
@@ -382,7 +382,7 @@ class MemoryStore:
         return stored
 
     def _take_away(self, kind_store: KindStore[T], deleted: T) -> None:
-        """Let a deleted object go, and its namespace if that waits for it."""
+        """Remove a deleted object, and its namespace if that waits for it."""
         self.version += 1
         kind_store.write(kind_store.key(deleted.metadata), None, self.version)
         if isinstance(deleted, Namespace):  # it may have been finalized with something in it

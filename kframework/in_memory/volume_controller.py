@@ -69,7 +69,7 @@ class VolumeController(MemoryController):
 
     def __init__(self, cluster: MemoryCluster) -> None:
         super().__init__(cluster)
-        # What has changed and is still to be looked at, in order: pods by uid, volumes by name, claims.
+        # Changed objects that are not reconciled yet, in order: pods by uid, volumes by name, claims.
         self._pods: dict[str, Pod] = {}
         self._fresh: dict[str, None] = {}
         self._claims: dict[Key, None] = {}
@@ -85,7 +85,7 @@ class VolumeController(MemoryController):
         old, new = change.old, change.new
         match change.subject:
             case Pod() as pod:
-                # Most have no volumes at all, and each is told of several times.
+                # Most have no volumes at all, and each is received several times.
                 if not pod.spec.volumes or all(volume.ephemeral is None for volume in pod.spec.volumes):
                     return
                 self._pods[pod.metadata.uid] = pod
@@ -212,7 +212,7 @@ class VolumeController(MemoryController):
         return min(fitting, key=capacity, default=None)
 
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """Bind a volume and a claim to each other; one that its author bound gets no annotation that says otherwise."""
+        """Bind a volume and a claim to each other; one bound by its author gets no bound-by-controller annotation."""
         by_us = {BOUND_BY_CONTROLLER: "yes"}
         of_volume = {} if is_claimed_by(volume, claim) else by_us
         of_claim = {BIND_COMPLETED: "yes"} | ({} if claim.spec.volume_name else by_us)
@@ -225,7 +225,7 @@ class VolumeController(MemoryController):
         self._cluster.replace(replace(claim, metadata=metadata, spec=served, status=bound))
 
     def _topology(self, storage_class: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
-        """Say from where a new volume is reached: the part of the cluster that its class or its driver means by a node.
+        """Return the topology of a new volume: the part of the cluster that its class or driver derives from a node.
 
         Without a node it is all that the class allows.
         """
@@ -240,7 +240,7 @@ class VolumeController(MemoryController):
         return _affinity([here]) if here else None
 
     def _keys(self, storage_class: StorageClass, node: Node) -> tuple[str, ...]:
-        """Name the labels by which the driver tells nodes apart, without word from it the hostname."""
+        """Return the driver's topology labels; the hostname if it reports none."""
         csi_node = self._cluster.find(CSINode, node.metadata.name)
         drivers = csi_node.spec.drivers if csi_node is not None else ()
         told = (driver.topology_keys for driver in drivers if driver.name == storage_class.provisioner)
@@ -286,13 +286,13 @@ def _made(
 
 
 def _covers(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
-    """Return whether a class allows what has these labels; a term that says nothing allows nothing."""
+    """Return whether a class allows a node with these labels; an empty term allows none."""
     said = term.match_label_expressions
     return bool(said) and all(labels.get(each.key) in each.values for each in said)
 
 
 def _affinity(terms: Iterable[Mapping[str, tuple[str, ...]]]) -> VolumeNodeAffinity:
-    """Ask for nodes of which one term names all labels."""
+    """Return an affinity to nodes that have all labels of one term."""
     selected = [
         [NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in term.items()]
         for term in terms

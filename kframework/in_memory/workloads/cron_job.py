@@ -1,4 +1,4 @@
-"""The CronJob controller: a job whenever one is due, and so many of the past as are to be kept."""
+"""The CronJob controller: it creates a job whenever one is due, and keeps a limited number of past ones."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kframework.in_memory.workloads.job_tally import condition, is_finished
 from kframework.in_memory.workloads.schedules import Schedule, ScheduleError, location, most_recent, schedule
 from kframework.objects import ApiObject, CronJob, Job, ObjectMeta, ObjectReference, convert, kind_of
 
-#: How many jobs that have succeeded, and that have failed, are kept, unless the cron job says it.
+#: The default numbers of succeeded and failed jobs that are kept.
 _SUCCEEDED, _FAILED = 3, 1
-#: How much later than it is due a job is made, in seconds.
+#: The delay after which a due job is created, in seconds.
 _DELTA = 0.1
 
 _log = logging.getLogger(__name__)

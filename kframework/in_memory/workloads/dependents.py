@@ -1,4 +1,4 @@
-"""What controllers own: found by the owner's uid, adopted and released by its selector; and the pods of workloads."""
+"""Objects owned by controllers: found by the owner's uid, adopted and released by its selector; pods of workloads."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from kframework.objects.meta import LabelSelector
 
 _log = logging.getLogger(__name__)
 
-#: What owns others by a selector.
+#: Kinds that own objects by a selector.
 Workload = TypeVar("Workload", DaemonSet, Deployment, Job)
 Owner = TypeVar("Owner", bound=ApiObject)
 
 
 class Dependents(Generic[T]):
-    """The objects of a kind by who controls them, and by their namespace those that nobody does."""
+    """The objects of a kind by their controller, and those without one by namespace."""
 
     def __init__(self, cluster: MemoryCluster, kind: type[T]) -> None:
         self._cluster = cluster
@@ -137,7 +137,7 @@ def touched_owners(change: Change, kind: str) -> Iterator[Key]:
 
 
 def is_orphan(subject: ApiObject | None) -> bool:
-    """Return whether there is an object that nobody controls."""
+    """Return whether there is an object without a controller."""
     return subject is not None and controller_of(subject) is None
 
 
@@ -168,7 +168,7 @@ def _adopted(subject: T, owner: ApiObject, finalizers: tuple[str, ...]) -> T:
     return replace(subject, metadata=replace(metadata, owner_references=owners, finalizers=metadata.finalizers + added))
 
 
-#: The annotation that says which pods a replica set deletes first: those with the lowest number.
+#: The annotation by which a replica set chooses the pods to delete first: those with the lowest number.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -196,7 +196,7 @@ def mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
 
 
 def make_pod(cluster: MemoryCluster, metadata: ObjectMeta, spec: Mapping[str, object]) -> Pod:
-    """Create a pod that shows all that its spec says, also what no scheduler reads."""
+    """Create a pod with all fields of its spec, including those that no scheduler reads."""
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": to_builtins(metadata), "spec": dict(spec)}
     return cluster.add(convert(written, kind_of(Pod)), written=written)
 
@@ -227,7 +227,7 @@ def available_at(pod: Pod, min_ready_seconds: int) -> float:
 
 
 def ready_since(pod: Pod) -> float:
-    """Return when a pod became ready, 0 if nobody has said so."""
+    """Return when a pod became ready, 0 if it has no such time."""
     times = (each.last_transition_time for each in pod.status.conditions if each.type == "Ready")
     return seconds_of(text) if (text := next(times, None)) else 0.0
 
@@ -260,5 +260,5 @@ def _deletion_cost(pod: Pod) -> int:
 
 
 def _age(since: float, now: float) -> int:
-    """Return an age as its order of magnitude: what differs by less is told apart by uid."""
+    """Return an age as its order of magnitude: pods that differ by less are ordered by uid."""
     return int(math.log2((now - since) * 1e9)) if now > since else -1

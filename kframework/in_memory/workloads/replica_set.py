@@ -38,7 +38,7 @@ from kframework.objects.label_selectors import Selector
 
 Replicas = ReplicaSet | ReplicationController
 
-#: At most so many pods are made or deleted at a time.
+#: The maximum number of pods created or deleted at a time.
 _BURST = 500
 
 
@@ -132,5 +132,5 @@ def _selector(workload: Replicas) -> Selector:
 
 
 def wanted(workload: Replicas | Deployment) -> int:
-    """Return how many pods a workload wants, 1 where it does not say."""
+    """Return how many pods a workload wants, 1 by default."""
     return 1 if workload.spec.replicas is None else workload.spec.replicas

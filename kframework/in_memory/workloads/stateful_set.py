@@ -45,7 +45,7 @@ _MEMBER = re.compile(r"(.*)-(\d{1,10})")
 
 
 class _Set(NamedTuple):
-    """A stateful set with its pods by their ordinals, of which it may have more than it wants, or fewer."""
+    """A stateful set with its pods by ordinal; it may have more than it wants, or fewer."""
 
     owner: StatefulSet
     history: History
@@ -193,7 +193,7 @@ class StatefulSetController(ControlLoop):
                 return
 
     def _tell(self, state: _Set) -> None:
-        """Say how many pods there are now, and look again when one will be available."""
+        """Update the numbers of pods in the status, and requeue for when one will be available."""
         owner, update = state.owner, state.history.update
         keys = map(key_of, state.pods.values())
         pods = [pod for namespace, name in keys if (pod := self._cluster.find(Pod, name, namespace)) is not None]
@@ -242,7 +242,7 @@ def _stays_behind(state: _Set, ordinal: int) -> bool:
 
 
 class Claims:
-    """Makes the claims of stateful sets, and has them go with a set or with a pod, as the set says."""
+    """Creates the claims of stateful sets, and has them deleted with the set or a pod, by the set's policy."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
@@ -271,7 +271,7 @@ class Claims:
         return any((each.kind, each.name) == ("Pod", pod_name(owner, ordinal)) for each in references)
 
     def own(self, owner: StatefulSet, pod: Pod, ordinal: int, *, condemned: bool) -> None:
-        """Have the claims of a pod be owned by it, by its set, or by neither, as the set's policy says."""
+        """Set the owner of a pod's claims: the pod, its set, or neither, by the set's policy."""
         policy = _policy(owner)
         if condemned and policy.when_scaled == "Delete":
             wanted: ApiObject | None = pod
