@@ -1,7 +1,7 @@
 """Metrics over HTTP: `/metrics`, `/metrics/resources` and `/metrics/slis`, as kube-scheduler has them.
 
-There may be many series, of every pod in a cluster for instance, so an answer is written piece by piece, and the
-scheduler works meanwhile. DELETE begins to count anew.
+There may be many series, for example one for every pod in a cluster, so a response is written piece by piece, and the
+scheduler works meanwhile. DELETE resets the metrics.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: He
 
     async def of_pods() -> AsyncIterator[bytes]:
         await at_rest(scheduler.engine.cluster)
-        # One replica tells of the pods, and the others of none.
+        # One replica reports the pods, the others none.
         async for piece in _sliced(() if scheduler.standing_by else resources):
             yield piece
 
@@ -64,7 +64,7 @@ def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Itera
         response = web.StreamResponse(headers=_HEADERS)
         response.enable_compression()
         await response.prepare(request)
-        with suppress(ConnectionResetError):  # whoever asked may have gone away
+        with suppress(ConnectionResetError):  # the client may have disconnected
             async for piece in pieces():
                 await response.write(piece)
             await response.write_eof()

@@ -1,6 +1,6 @@
 """The metrics by name: kube-scheduler's own, with its labels and buckets, so that dashboards and alerts keep working.
 
-A histogram of seconds is observed in nanoseconds. What each of them counts stands in `docs/reference/metrics.md`.
+A histogram of seconds is observed in nanoseconds. `docs/reference/metrics.md` describes each metric.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Family(msgspec.Struct, frozen=True):
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Return the bounds of buckets of which each is so many times as wide as the one before.
+    """Return the bounds of buckets, each `factor` times as wide as the one before.
 
     Multiplied step by step, as Go does, since the last digit of a bound is part of a series' name.
     """

@@ -28,17 +28,17 @@ from kframework.values.status import Code, Status
 #: The release of Kubernetes whose scheduler is followed.
 _FOLLOWED = ("1", "36", "v1.36.2")
 
-#: What Go calls the processors that Python names otherwise.
+#: Go's names of processors that Python names differently.
 _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Metrics:
-    """All that one process counts: `attempts` is an observer of its scheduler, the others are told what they count."""
+    """The metrics of one process: `attempts` observes its scheduler, the others are updated by their callers."""
 
     def __init__(self) -> None:
         self.attempts: Attempts = Attempts()
         self.devices: DeviceCounts = DeviceCounts()
-        #: How long events took to be taken in, and hints to be asked.
+        #: The durations of handling events, and of calling queueing hints.
         self.handling: Histograms[str] = Histograms(
             families.EVENT_HANDLING_DURATION, lambda label: (label,), scale=NANOSECONDS
         )
@@ -49,12 +49,12 @@ class Metrics:
         )
         self.requests: RequestCounts = RequestCounts()
         self.health: HealthResults = HealthResults()
-        #: Counted in the watchdog's thread, and copied at once by whoever reads it.
+        #: Counted in the watchdog's thread; readers copy it at once.
         self.slow_hooks: dict[tuple[str, ...], int] = {}
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """What is counted whichever engine it is."""
+        """The series that every engine has."""
         return (
             *self.attempts.series,
             *self.devices.series,
@@ -91,7 +91,7 @@ class HealthResults:
 
 
 def build_info() -> Series:
-    """Return what says which versions run."""
+    """Return the series with the running versions."""
     system, machine = platform.system().lower(), platform.machine()
     major, minor, version = _FOLLOWED
     labels = (
@@ -109,7 +109,7 @@ def build_info() -> Series:
 
 
 class DeviceCounts:
-    """What kube-scheduler's metrics would say of claims."""
+    """The counts of kube-scheduler's metrics about claims."""
 
     def __init__(self) -> None:
         self.made: Counts[tuple[str]] = Counts(families.RESOURCECLAIM_CREATES, as_labels)
@@ -184,7 +184,7 @@ class _TimedHandlers(EventHandlers):
 
 
 class _TimedRules(QueueRules):
-    """The queue's rules, of which those that ask plugins are timed."""
+    """The queue's rules, with those that call plugins timed."""
 
     def __init__(self, rules: QueueRules, hints: Histograms[tuple[str, str, bool]], attempts: Attempts) -> None:
         self._rules = rules

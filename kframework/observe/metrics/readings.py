@@ -1,6 +1,6 @@
-"""What is read off an engine when somebody asks, so that nothing is kept twice: its queue, its cache, its pods.
+"""Metrics read from an engine when they are scraped, so that nothing is kept twice: its queue, its cache, its pods.
 
-A series for each pod and resource, as `/metrics/resources` shows it, is more than is made in one go.
+The series for each pod and resource, shown by `/metrics/resources`, are too many to be written in one go.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _PodResources(Series):
         self._amounts = amounts
 
     def lines(self) -> Iterator[str]:
-        # The engine may go on meanwhile. Until the API says where an assumed pod is, it is pending; no pod is told of
+        # The engine may continue meanwhile. An assumed pod is pending until the API confirms it; no pod is reported
         # twice.
         pending, placed = dict(self._engine.pending), list(self._engine.cluster.pods.values())
         for waiting in pending.values():

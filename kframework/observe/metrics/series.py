@@ -1,7 +1,7 @@
-"""The series of a family: counted in plain dictionaries, written in Prometheus' text format when somebody asks.
+"""The series of a family: counted in plain dictionaries, written in Prometheus' text format when scraped.
 
-A series goes by a key of its counter's choice, which becomes the values of its labels when it is written; so counting
-costs a fraction of a microsecond.
+A counter chooses the keys of its series; a key becomes the values of the labels when the series is written, so
+counting costs a fraction of a microsecond.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ L = TypeVar("L", bound=tuple[str, ...])
 #: The scale of a histogram of seconds that observes nanoseconds.
 NANOSECONDS: Final = 10**9
 
-#: So many values wait at most.
+#: The maximum number of waiting values.
 _MANY = 256
 
 _Labels = tuple[str, ...]
@@ -37,7 +37,7 @@ class Series(Protocol):
         ...
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset all series."""
 
 
 class Counts(dict[K, int], Series):
@@ -64,9 +64,9 @@ class Counts(dict[K, int], Series):
 
 
 class Distribution:
-    """One series of a histogram: how many values fell into each bucket, and their sum.
+    """One series of a histogram: the number of values in each bucket, and their sum.
 
-    Values wait until there are some, or somebody asks, since many are sorted into buckets for the price of a few.
+    Values wait until there are enough, or until they are read, since sorting many into buckets costs as much as a few.
     """
 
     __slots__ = ("_bounds", "_counts", "_total", "waiting")
@@ -75,7 +75,7 @@ class Distribution:
         self._bounds = bounds
         self._counts = np.zeros(len(bounds) + 1, dtype=np.int64)
         self._total = 0
-        #: What was observed last. Whoever observes much may append to it, if he calls `settle` from time to time.
+        #: The values observed last. Frequent observers may append to it if they call `settle` from time to time.
         self.waiting: list[int] = []
 
     def observe(self, value: int) -> None:
@@ -94,7 +94,7 @@ class Distribution:
 
     @property
     def counts(self) -> list[int]:
-        """How many values each bucket has, the last one all that exceed every bound."""
+        """The number of values in each bucket, the last one for all that exceed every bound."""
         self.settle()
         return self._counts.tolist()
 
@@ -112,9 +112,9 @@ class Distribution:
 
 
 class Histograms(dict[K, Distribution], Series):
-    """The series of a histogram by key: `histograms[key].observe(value)`; whoever wants may keep `histograms[key]`.
+    """The series of a histogram by key: `histograms[key].observe(value)`; callers may keep `histograms[key]`.
 
-    Whole numbers are observed, of which `scale` make one of the family's unit. A series is shown once it has observed
+    Values are whole numbers; `scale` of them make one of the family's unit. A series is shown once it has observed
     something, or always if its key is one of `always`.
     """
 
@@ -163,7 +163,7 @@ class Histograms(dict[K, Distribution], Series):
 
 
 class Readings(Series, Generic[L]):
-    """The series of a family that are read off when somebody asks, by the values of their labels."""
+    """The series of a family that are read when scraped, by the values of their labels."""
 
     def __init__(self, family: Family, read: Callable[[], Mapping[L, float]]) -> None:
         self.family = family
@@ -201,7 +201,7 @@ def _single(family: Family, values: Mapping[L, float]) -> Iterator[str]:
 
 
 def label_pairs(names: Iterable[str], values: Iterable[str]) -> str:
-    """Write labels as they stand between a series' braces."""
+    """Write labels as they appear between a series' braces."""
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
 
 

@@ -26,7 +26,7 @@ _PLAIN: dict[str, type[Message]] = {
 
 
 class _Named(msgspec.Struct, frozen=True, rename="camel"):
-    """What an object says of its kind."""
+    """The apiVersion and kind of an object."""
 
     api_version: str
     kind: str
@@ -49,7 +49,7 @@ class Recorded:
         return (self.read(text, Line) for text in self._texts)
 
     def message(self, line: Line) -> Message:
-        """Make the message that a line tells of."""
+        """Decode the message of a line."""
         plain, about_object = _PLAIN.get(line.what), _ABOUT_OBJECTS.get(line.what)
         if plain is not None:
             return self.read(line.body, plain)
@@ -75,7 +75,7 @@ class Recorded:
             raise self.error(f"{what}: {error}") from error
 
     def error(self, message: str) -> InputError:
-        """Say what is wrong with the line read last."""
+        """Create an error about the line read last."""
         return InputError(message, file=str(self.file), line=self.number or None)
 
     def _header(self, text: bytes) -> Header:
@@ -112,7 +112,7 @@ class Recorded:
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What the first line of any recording says, of whatever version."""
+    """The fields that the first line of a recording has in any version."""
 
     format: str = ""
     version: int = 0

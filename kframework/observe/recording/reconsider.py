@@ -1,7 +1,7 @@
-"""Recorded attempts, decided again by another configuration: on the state as it was, with no say in what happens.
+"""Decide recorded attempts again with another configuration, on the recorded state and without changing it.
 
-What is asked is where the pod should go: PreFilter to Score, and PostFilter where nothing fits. Reserve and Permit act
-on the state, so they are not asked, and neither are PreEnqueue and QueueSort: whose turn it was is what happened.
+Only the choice of a node is made again: PreFilter to Score, and PostFilter where nothing fits. Reserve and Permit act
+on the state, so they are not called, and neither are PreEnqueue and QueueSort: the order of the pods is as recorded.
 Chance makes no difference: where the recorded choice is among the best, it is the choice.
 """
 
@@ -128,8 +128,8 @@ class _DryAttempt(Attempt, kw_only=True):
 
 
 def _kind(recorded: Decision, now: Decision) -> str:
-    """Say how two decisions on the same pod differ, "" if they do not."""
-    # Where a node was found and yet not taken, Reserve or Permit refused it: they are not asked again.
+    """Return how two decisions on the same pod differ, "" if they do not."""
+    # Where a node was found but not used, Reserve or Permit rejected it: they are not called again.
     before, after = recorded.feasible > 0, now.feasible > 0
     if before and after:
         return "other node" if recorded.node not in ("", now.node) else ""

@@ -1,8 +1,8 @@
 """Traces: OpenTelemetry spans of scheduling attempts and binding cycles, built afterwards from their records.
 
 One trace per attempt; `docs/reference/traces.md` is its contract. Spans start at the Clock's time, virtual or not, and
-last as long as this machine took. By the number of the attempt a binding cycle, which runs beside the next attempts, or
-a log line finds its trace. Engines that do more than single attempts tell traces of their own (`tell`).
+last as long as this machine took. A binding cycle, concurrent with the next attempts, or a log line finds its trace by
+the number of the attempt. Engines that do more than single attempts add their own traces (`tell`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ATTEMPT, _QUEUE_WAIT, _CYCLE, _BINDING, _POINTS, _STEPS, _NAMED = 0, 1, 2, 3, 1
 #: The points of the hooks that are none themselves.
 _POINT_OF = {"normalize_score": "score"}
 
-#: The points that have no span where no plugin was asked: as every span is paid for, one that says nothing is left out.
+#: The points without a span if no plugin was called: as every span costs something, empty ones are omitted.
 _OFTEN_EMPTY = frozenset({"permit", "post_bind"})
 
 _SUCCESS, _ERROR = Code.SUCCESS, Code.ERROR
@@ -73,7 +73,7 @@ class Tracing(Observer):
 
     @classmethod
     def from_options(cls, options: TracingOptions, *, seed: int | None = None) -> Tracing | None:
-        """Trace as the configuration says, or not at all; ConfigError if its exporter is not installed."""
+        """Create the configured tracing, None if it is off; ConfigError if its exporter is not installed."""
         rate = options.sampling_rate_per_million
         if options.exporter == "none" or not rate:
             return None
@@ -164,11 +164,11 @@ class Tracing(Observer):
             begun, start = start, start + nanoseconds
             if point in _OFTEN_EMPTY and point not in asked and code is _SUCCESS:
                 continue
-            # Of Success, which most have, nothing is said, as every word is paid for.
+            # Success, the most frequent code, is omitted, as every attribute costs something.
             said: _Attributes = {} if code is _SUCCESS else {"kframework.status": code.title}
             said |= _attributes_of_plugins(asked.pop(point, ()))
             status = Status(StatusCode.ERROR) if code is _ERROR else UNSET
-            # What a plugin began inside knows the first span of its point; a second one is known by its place.
+            # Spans that a plugin began inside refer to the first span of its point; a second one is known by its place.
             own = context(parent.trace_id, place) if point in made else _point(parent.trace_id, point)
             made.add(point)
             self._traces.end(point, own, parent, (begun, start), said, status)
@@ -223,9 +223,9 @@ def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
 
 
 def _with_permit_on_the_clock(binding: Binding) -> list[PointTiming]:
-    """Let the wait in Permit last as long as it did on the Clock: in virtual time this machine did not wait at all.
+    """Set the wait in Permit to its duration on the Clock: in virtual time this machine did not wait at all.
 
-    Leave it out where there was none.
+    Omit it if there was none.
     """
     waited = _nanoseconds(binding.waited)
     return [
@@ -241,9 +241,9 @@ def _nanoseconds(seconds: float) -> int:
 
 @dataclass(frozen=True)
 class Span:
-    """Something that took time: it began at `start`, in nanoseconds since 1970, and went on for as many as it `took`.
+    """An operation that began at `start`, in nanoseconds since 1970, and `took` some nanoseconds.
 
-    `failure` says what broke; "" where nothing did.
+    `failure` is the error; "" if there was none.
     """
 
     name: str
@@ -254,7 +254,7 @@ class Span:
     failure: str = ""
 
     def end(self, traces: Traces, trace: int) -> None:
-        """Hand on a whole trace, of which this is the root."""
+        """Export a whole trace with this span as its root."""
         self._end(traces, trace, count(), None)
 
     def _end(self, traces: Traces, trace: int, places: Iterator[int], parent: SpanContext | None) -> None:

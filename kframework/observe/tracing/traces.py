@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 
-#: What is said of a span, by the name of the attribute.
+#: The attributes of a span by name.
 Attributes = Mapping[str, str | int | float | tuple[str, ...]]
 
 UNSET = Status(StatusCode.UNSET)
@@ -54,9 +54,9 @@ class Traces:
         self._span = ReadableSpan
 
     def trace(self, of: int | str) -> int:
-        """Return the number of a trace, of an attempt by its number or of something that goes by a name.
+        """Return the number of a trace, of an attempt by its number or of something else by its name.
 
-        It is random to those who, as the standard says, sample by its digits.
+        Its digits are random enough for sampling by them, as in the standard.
         """
         return int.from_bytes(blake2b(f"{self._run}/{of}".encode(), digest_size=16).digest(), "big")
 
@@ -95,12 +95,12 @@ def context(trace: int, place: int) -> SpanContext:
     return SpanContext(trace, (trace + place) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
 
 
-#: Where OpenTelemetry sends spans unless told otherwise.
+#: OpenTelemetry's default endpoint.
 _LOCAL = "http://localhost:4318"
 
 
 def resource() -> Resource:
-    """Say whose spans these are; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES know better."""
+    """Return the source of the spans; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override it."""
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
     class Ours(Resource):
@@ -172,7 +172,7 @@ def otlp_exporter(endpoint: str | None) -> SpanExporter:
 
 
 def _environment(name: str) -> str:
-    """Return what OpenTelemetry's variables say for traces, else for everything."""
+    """Return the value of OpenTelemetry's variable for traces, else of that for everything."""
     return os.environ.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or os.environ.get(f"OTEL_EXPORTER_OTLP_{name}", "")
 
 

@@ -1,4 +1,4 @@
-"""What is shown of an engine: what any engine has, and what one with places, tables and words of its own adds."""
+"""The displayed content of an engine: what any engine has, and additions by one with its own places and tables."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from kframework.scheduler.scheduler import E
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 
-#: Where pods are between having a place on a node and being bound to it; and where all others wait, if an engine does
-#: not say more.
+#: The place of pods that are reserved on a node but not bound yet; and of all other waiting pods, unless an engine
+#: distinguishes more.
 BINDING, PENDING = "binding", "pending"
 
 
 class ShownPod(msgspec.Struct, frozen=True, omit_defaults=True):
     """A pod that waits: in a place of the engine's, or in its binding cycle (`place` "binding").
 
-    `since` is when it was created, `queued` when it last entered the queue, `until` when its rest or its wait in Permit
-    ends; seconds since 1970. `plugins` stand against it, in this `hook` if it is being bound, since `asked`; `held`
-    says that it is not tried before they give way. `node` is the one it is nominated to, or has its place on.
+    `since` is when it was created, `queued` when it last entered the queue, `until` when its backoff or its wait in
+    Permit ends; seconds since 1970. `plugins` reject it, or delay it in this `hook` since `asked` if it is being bound;
+    if `held`, it is not tried before they admit it. `node` is the one it is nominated to, or reserved on.
     """
 
     pod: str
@@ -64,7 +64,7 @@ class EngineExplanation(msgspec.Struct, frozen=True):
 
 
 class Shown(Generic[E]):
-    """What the page and a report show of an engine; one that has more to show than this derives its own.
+    """The content of the page and of a report for an engine; an engine with more to show derives its own class.
 
     `history` must be among the scheduler's observers. Nothing here changes anything.
     """
@@ -161,7 +161,7 @@ def created(pod: PendingPod) -> float | None:
     return seconds_of(since) if since else None
 
 
-#: The parts of the script, in the order in which they stand in it.
+#: The parts of the script in their order.
 _SCRIPTS = "elements source words summary sections waiting decisions nodes profiles pod detail page".split()
 
 
@@ -179,7 +179,7 @@ def live_page() -> Document:
 
 
 def report_page(title: str, data: bytes) -> Document:
-    """Return the page of these data, JSON; it asks nobody for anything."""
+    """Return the page of these data, JSON; it makes no requests."""
     return _document(visible(title), visible_json(data.decode()).replace("<", "\\u003c"), "connect-src 'none'")
 
 
