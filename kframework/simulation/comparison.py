@@ -15,7 +15,7 @@ from kframework.simulation.simulation import Simulation, simulate
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """What came of one configuration; `moved` pods are elsewhere than under the first one, or wait."""
+    """The result of one configuration; `moved` pods are elsewhere than under the first one, or wait."""
 
     configuration: str
     bound: int
@@ -43,7 +43,7 @@ class Comparison(Mapping[str, Simulation]):
 
     @property
     def table(self) -> Table[Compared]:
-        """What each came to."""
+        """The results of all configurations."""
         return Table(map(self._compared, self._simulations), Compared.__struct_fields__)
 
     def moved(self, name: str) -> dict[str, tuple[str | None, str | None]]:

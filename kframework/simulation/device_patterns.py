@@ -17,13 +17,13 @@ from kframework.objects.validation import quantity_problem
 
 API_VERSION, KIND = "kframework.dev/v1", "Devices"
 
-#: What an attribute, and the name of a pool, may say: they stand for the node's name and the device's number.
+#: Placeholders in attributes and names of pools, for the node's name and the device's number.
 NODE, INDEX = "{node}", "{index}"
 
-#: How many devices a pool may have here: more than any node, and few enough to be made in a moment.
+#: The maximum number of devices of a pool here: more than any node has, and few enough to be created in a moment.
 MOST_DEVICES = 10_000
 
-# What the API allows of each (resource.k8s.io/v1 in Kubernetes 1.36).
+# The API's limits (resource.k8s.io/v1 in Kubernetes 1.36).
 _MOST_ATTRIBUTES = 32
 _MOST_COUNTERS = 32
 _MOST_TAINTS = 16
@@ -74,9 +74,9 @@ Capacities = dict[str, CapacityValue | tuple[CapacityValue, ...]]
 
 
 class Partition(_Strict, frozen=True, kw_only=True):
-    """`count` partitions of a device that are alike, and what each takes of its counters.
+    """`count` equal partitions of a device, and the counters that each consumes.
 
-    A partition has the attributes of its device beside its own.
+    A partition has the attributes of its device in addition to its own.
     """
 
     name: str
@@ -107,15 +107,15 @@ class DeviceGroup(_Strict, frozen=True, kw_only=True):
 
     @property
     def devices(self) -> int:
-        """How many devices there are, partitions included."""
+        """The number of devices, including partitions."""
         return self.count * (1 + sum(partition.count for partition in self.partitions))
 
 
 class Pattern(_Strict, frozen=True, kw_only=True):
-    """What a driver has on every node that fits: a pool of these devices.
+    """A driver's pool of devices on every matching node.
 
-    Globs choose nodes by name, and labels those that have them all. Of devices in the network there is one pool, which
-    all nodes with these labels reach.
+    Globs select nodes by name, labels those that have them all. Devices in the network form one pool, which all nodes
+    with these labels can reach.
     """
 
     driver: str
@@ -132,19 +132,19 @@ class Pattern(_Strict, frozen=True, kw_only=True):
 
     @property
     def says_node(self) -> bool:
-        """Whether the devices are other ones on each node."""
+        """Whether the devices differ from node to node."""
         return NODE.encode() in msgspec.json.encode(self.devices)
 
 
 class Class(_Strict, frozen=True, kw_only=True):
-    """A DeviceClass: the CEL expression that selects its devices, and the extended resource that stands for them."""
+    """A DeviceClass: the CEL expression that selects its devices, and their extended resource."""
 
     expression: str
     extended_resource_name: str | None = None
 
 
 class Devices(_Strict, frozen=True, kw_only=True):
-    """All that a file says."""
+    """The content of a file."""
 
     api_version: str = ""
     kind: str = ""
@@ -153,13 +153,13 @@ class Devices(_Strict, frozen=True, kw_only=True):
 
 
 class DeviceFile(NamedTuple):
-    """A file that has been read, and where it stands."""
+    """A file that has been read, and its document's place."""
 
     said: Devices
     place: Place
 
     def error(self, path: FieldPath, message: str) -> InputError:
-        """Return the error that says what is wrong, and where."""
+        """Return an error with the place of the value."""
         place = self.place
         return InputError(message, file=place.source.name, line=place.line(path), path=spelled(path))
 

@@ -65,14 +65,14 @@ class Simulation(Generic[E]):
     """A cluster in memory, its controllers, and a scheduler.
 
     `cluster` is a cluster file, or objects; its nodes have the `devices` that another file describes, too. `config` is
-    a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` beside the installed ones;
-    without it the default profile has them wherever they can run. `seed` takes the place of the configured one.
-    `observers` are told of every attempt and binding as it ends. `workload_controllers` names those that make pods of
-    Deployments and their like, as kube-controller-manager's flag does. Raises ConfigError and InputError for what
-    cannot be used. Nothing need be closed that is not used any more; `with` closes it at once.
+    a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` in addition to installed ones;
+    without it the default profile runs them at all their points. `seed` replaces the configured one. `observers`
+    receive every attempt and binding when it ends. `workload_controllers` names those that create pods for Deployments
+    and the like, as kube-controller-manager's flag does. Raises ConfigError and InputError for invalid arguments.
+    A simulation need not be closed; `with` closes it at once.
 
-    `engine` creates another engine than that of pods, `registry` is what its configuration may name, `controllers` run
-    beside it. Plugins are timed in `timed_share` of the attempts. `max_records` of the attempts and bindings are kept.
+    `engine` creates another engine than the pod engine, `registry` has the names for its configuration, `controllers`
+    run with it. Plugins are timed in `timed_share` of the attempts. `max_records` attempts and bindings are kept.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Simulation(Generic[E]):
         return self._run.step()
 
     def run(self, seconds: float | None = None) -> Simulation[E]:
-        """Go on until nothing moves any more, or for so many virtual seconds; return the simulation itself."""
+        """Run until nothing changes any more, or for some virtual seconds; return the simulation itself."""
         if seconds is None:
             self._run.run_to_end()
         else:
@@ -160,7 +160,7 @@ class Simulation(Generic[E]):
         return self
 
     def run_until(self, work: Coroutine[object, object, T]) -> T:
-        """Go on until this work, which runs beside the scheduler, has ended; return its result."""
+        """Run until this work, which is concurrent with the scheduler, has ended; return its result."""
         return self._run.run_until(work)
 
     # -- what happens to the cluster -------------------------------------------------------------------------------
@@ -205,12 +205,12 @@ class Simulation(Generic[E]):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing moved any more when it last went on."""
+        """Whether the last run ended because nothing changed any more."""
         return self._run.is_over
 
     @property
     def outcomes(self) -> Table[Outcome]:
-        """Where each pod is, or why it waits, in the order of creation."""
+        """The node of each pod, or the reason why it waits, in the order of creation."""
         return outcomes_table(self._records.outcomes)
 
     @property
@@ -224,9 +224,9 @@ class Simulation(Generic[E]):
         return bindings_table(self._records.bindings)
 
     def explain(self: Simulation[PodEngine], pod: str) -> PodExplanation:
-        """Say why a pod waits or is where it is, and what would help; `name` or `namespace/name`.
+        """Explain why a pod waits or is where it is, and what would help; `name` or `namespace/name`.
 
-        Raises Unexplainable for a pod of which the scheduler knows nothing.
+        Raises Unexplainable for a pod that the scheduler does not know.
         """
         from kframework.explain.account import explain  # most simulations explain nothing
         from kframework.explain.lookup import find_pod, not_found_message
@@ -241,7 +241,7 @@ class Simulation(Generic[E]):
         return PodExplanation(explain(self.scheduler.engine, self._records.history, found, whole))
 
     def report(self: Simulation[PodEngine], title: str = "Simulation") -> str:
-        """Make the page that shows what came of it, and why: HTML that needs nothing beside itself."""
+        """Create the page with the results and their reasons: self-contained HTML."""
         from kframework.explain.account import PodEngineShown
         from kframework.observe.report import report
 
