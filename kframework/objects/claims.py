@@ -17,9 +17,9 @@ from kframework.objects.storage import ObjectReference, PersistentVolume, Persis
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 #: On a claim or a volume: it was bound by the controller, not by its author.
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-#: On a volume: who made it.
+#: On a volume: its provisioner.
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-#: On a claim: the node for which its volume is to be made.
+#: On a claim: the node for which its volume is to be created.
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
@@ -87,7 +87,7 @@ def claim_reference(claim: PersistentVolumeClaim) -> ObjectReference:
 
 
 def requested(claim: PersistentVolumeClaim) -> int:
-    """Return how much storage a claim asks for, in nanos of a byte."""
+    """Return the storage that a claim requests, in nanos of a byte."""
     return nano(claim.spec.resources.requests.get(_STORAGE, 0))
 
 
@@ -120,7 +120,7 @@ class Wanted:
         )
 
     def may_be_bound(self, volume: PersistentVolume) -> bool:
-        """Return whether a volume suits the claim and can be accessed as it asks, which the controller wants of any."""
+        """Return whether a volume suits the claim and has its access modes, as the controller always requires."""
         return self.suits(volume) and self._access_modes.issubset(volume.spec.access_modes)
 
     def may_take(self, volume: PersistentVolume) -> bool:

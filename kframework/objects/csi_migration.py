@@ -75,9 +75,9 @@ def migrated_plugin(source: Volume | PersistentVolumeSpec) -> str | None:
 
 
 def volume_driver(provisioner: str) -> str:
-    """Name the CSI driver of the volumes that a storage class's provisioner makes, empty if no driver serves them.
+    """Return the CSI driver of the volumes that a storage class's provisioner creates, empty if no driver serves them.
 
-    Whatever is no in-tree plugin counts as a driver of that name.
+    A provisioner that is no in-tree plugin counts as a driver of that name.
     """
     if provisioner not in DRIVERS:
         return provisioner

@@ -1,7 +1,7 @@
 """Results cached by the identity of their arguments.
 
-Thousands of pods have parts in common, and are given the same object for each: to recognise that costs less than to
-look into it, or to hash it.
+Thousands of pods share equal parts as one object: to compare identities costs less than to compare or hash the
+contents.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class IdentityDict(Generic[K, V]):
         return None if known is None else known[1]()
 
     def put(self, key: K, value: V) -> None:
-        """Remember a value."""
+        """Store a value."""
         if len(self._known) >= _SIZE:
             self._known.clear()
         self._known[id(key)] = key, ref(value)

@@ -1,6 +1,6 @@
-"""Cluster files: what `kubectl get ... -o yaml` or `-o json` prints, or a person writes, read unchanged.
+"""Cluster files: the output of `kubectl get ... -o yaml` or `-o json`, or hand-written objects, read unchanged.
 
-The good path looks at no line numbers: only what is wrong reads the file a second time, as far as its line.
+Valid files are read without line numbers: only an error reads the file a second time, as far as its line.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Parts:
         self._structs: dict[tuple[type, int], object] = {}
 
     def convert(self, data: Mapping[Any, object], kind: Kind[ApiObject]) -> ApiObject:
-        """Make the struct of an object; raises msgspec.ValidationError."""
+        """Convert data to the struct of an object; raises msgspec.ValidationError."""
         types = _part_types(kind.struct)
         if not types:
             return msgspec.convert(data, kind.struct)
@@ -120,7 +120,7 @@ class _Reading:
     unknown: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, data: object, place: Place, listed_as: tuple[str, str]) -> None:
-        """Take in an object, or the items of a list; `listed_as` is what items without a kind are."""
+        """Add an object, or the items of a list; `listed_as` is the type of items without a kind."""
         if not isinstance(data, dict):
             raise _error(place, "", Problem((), "expected an object with apiVersion and kind"))
         api_version, name = _names(data, place, listed_as)
@@ -148,7 +148,7 @@ class _Reading:
 def read(paths: Iterable[str]) -> Manifest:
     """Read the objects of files, of folders (*.yaml, *.yml and *.json below them, sorted) and, for `-`, of stdin.
 
-    Raises InputError for what cannot be read, for an object given twice, for values of a wrong type, for quantities
+    Raises InputError for an unreadable file, for an object given twice, for values of a wrong type, for quantities
     that do not parse or are negative and for objects without a name.
     """
     reading = _Reading()
@@ -190,7 +190,7 @@ def documents_of(source: Source) -> Iterator[object]:
             yield _json_document(source.text)
             return
         except msgspec.DecodeError:
-            pass  # a flow mapping of YAML begins like JSON; what is neither is YAML's to describe
+            pass  # a flow mapping of YAML begins like JSON; if it is neither, the YAML parser reports the error
     try:
         for document in documents(source.text):
             yield _sharing(document)
@@ -272,7 +272,7 @@ def _object(data: Mapping[Any, object], kind: Kind[ApiObject], place: Place, par
 
 
 def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:
-    """Name an object that does not fit its struct, from what of its metadata can be read."""
+    """Name an object that does not fit its struct, from the readable part of its metadata."""
     metadata = data.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return kind.name
@@ -351,7 +351,7 @@ Plain = Mapping[Any, object]
 
 
 def as_v1(api_version: str, kind: str, data: Plain) -> tuple[str, Plain]:
-    """Return an object and its apiVersion as v1 has them; all else as it is, and what has not the form expected."""
+    """Convert an object and its apiVersion to v1; other kinds and data of another form are returned unchanged."""
     match api_version:
         case "resource.k8s.io/v1beta2":
             return _V1, {**data, "apiVersion": _V1}

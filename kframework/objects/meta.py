@@ -56,7 +56,7 @@ class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
 
 
 class ApiObject(ApiStruct, frozen=True, kw_only=True):
-    """The root of the kinds: what has a name, and a version of its own in the API."""
+    """The root of the kinds: an object with a name and its own version in the API."""
 
     metadata: ObjectMeta = ObjectMeta()
 

@@ -30,7 +30,7 @@ def node_affinity(spec: PodSpec) -> NodeAffinity | None:
 
 
 def required_node_selector(spec: PodSpec) -> NodeSelector | None:
-    """Find what a pod's node affinity requires."""
+    """Return the required part of a pod's node affinity."""
     affinity = node_affinity(spec)
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 

@@ -113,7 +113,7 @@ class Affinity(ApiStruct, frozen=True, kw_only=True):
 
 
 class Toleration(ApiStruct, frozen=True, kw_only=True):
-    """The taints a pod puts up with; an empty effect or key means any, an empty operator Equal."""
+    """The taints that a pod tolerates; an empty effect or key means any, an empty operator Equal."""
 
     key: str = ""
     operator: str = ""
@@ -148,7 +148,7 @@ class PodSchedulingGroup(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
-    """A ResourceClaim of the pod, named or made from a template."""
+    """A ResourceClaim of the pod, named or created from a template."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -256,7 +256,7 @@ class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """The ResourceClaim that was made for a claim template."""
+    """The ResourceClaim that was created for a claim template."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -271,7 +271,7 @@ class ContainerExtendedResourceRequest(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodExtendedResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """The ResourceClaim that the scheduler made for the pod's extended resources."""
+    """The ResourceClaim that the scheduler created for the pod's extended resources."""
 
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
     resource_claim_name: str = ""

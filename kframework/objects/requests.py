@@ -28,14 +28,14 @@ _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def fit_requests(spec: PodSpec) -> dict[str, int]:
-    """Compute what NodeResourcesFit compares with a node's free resources: spec only, with pod-level resources."""
+    """Compute the requests that NodeResourcesFit compares with free resources: spec only, with pod-level resources."""
     total = _aggregate(spec, _stated)
     total.update(_pod_level(spec))
     return _rounded(_with_overhead(total, spec))
 
 
 def on_node_requests(pod: Pod) -> dict[str, int]:
-    """Compute what a pod adds to its node's requested resources; counts a resize in place.
+    """Compute a pod's share of its node's requested resources; counts a resize in place.
 
     NodeResourcesBalancedAllocation sees an incoming pod in the same way.
     """
@@ -43,7 +43,7 @@ def on_node_requests(pod: Pod) -> dict[str, int]:
 
 
 def non_zero_requests(pod: Pod) -> tuple[int, int]:
-    """Compute what a pod adds to its node's non-zero request: (milli-CPU, bytes).
+    """Compute a pod's share of its node's non-zero request: (milli-CPU, bytes).
 
     With pod-level requests a default is used only for resources that the whole pod does not request.
     """
@@ -59,7 +59,7 @@ def non_zero_requests(pod: Pod) -> tuple[int, int]:
 
 
 def scoring_requests(spec: PodSpec) -> dict[str, int]:
-    """Compute what NodeResourcesFit scores an incoming pod by: spec only, no pod-level resources, with defaults."""
+    """Compute the requests by which NodeResourcesFit scores a pod: spec only, no pod-level resources, with defaults."""
     return _rounded(_with_overhead(_aggregate(spec, _with_defaults(_stated, _DEFAULTS)), spec))
 
 

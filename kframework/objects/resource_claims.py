@@ -32,7 +32,7 @@ class DeviceSelector(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceToleration(ApiStruct, frozen=True, kw_only=True):
-    """A taint of devices that a claim puts up with; no key or effect covers any."""
+    """A taint of devices that a claim tolerates; no key or effect covers any."""
 
     key: str = ""
     operator: str = ""

@@ -1,6 +1,6 @@
 """The definitions of Kubernetes' OpenAPI document: the fields of each type, and how they merge.
 
-The document is read when a definition is first asked for, which takes 20 ms; each definition is decoded by itself.
+The document is read when a definition is first requested, which takes 20 ms; each definition is decoded by itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Schema(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def element(self) -> Schema:
-        """The schema of what a list or a map holds; of other values, their own."""
+        """The schema of the elements of a list or a map; of other values, their own."""
         return self.items or self.additional_properties or self
 
     @property
