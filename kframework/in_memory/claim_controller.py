@@ -42,7 +42,7 @@ class ClaimController(MemoryController):
         # Changed objects that are not reconciled yet, in order.
         self._pods: dict[Key, None] = {}
         self._claims: dict[Key, None] = {}
-        self._without_template: dict[Key, None] = {}  # pods that were looked at; a template may help
+        self._without_template: dict[Key, None] = {}  # pods that were reconciled; a template may help
         self._of_pods: dict[str, dict[Key, None]] = {}  # claims that a pod uses or owns, by its uid
 
     @property
@@ -68,7 +68,7 @@ class ClaimController(MemoryController):
                 ):
                     return
                 if change.new is None and (owner := _owner(claim)) is not None:
-                    self._pods[claim.metadata.namespace, owner.name] = None  # it is made again
+                    self._pods[claim.metadata.namespace, owner.name] = None  # it is created again
                 self._claims[key_of(claim)] = None
                 self._index(key_of(claim), change)
             case _:
@@ -173,7 +173,7 @@ class ClaimController(MemoryController):
         return pod is not None and pod.metadata.uid == user.uid and not is_done(pod)
 
     def _free(self, claim: ResourceClaim, users: tuple[ResourceClaimConsumerReference, ...]) -> ResourceClaim:
-        """Leave a claim to these users; if there are none, without devices and nothing that holds it back."""
+        """Set a claim's consumers; if there are none, remove its devices and its finalizer."""
         status = replace(claim.status, reserved_for=users, allocation=claim.status.allocation if users else None)
         claim = self._cluster.replace(replace(claim, status=status))
         if users:
@@ -204,7 +204,7 @@ def _stands_the_same(old: Pod, new: Pod) -> bool:
 
 
 def _used_the_same(old: ResourceClaim, new: ResourceClaim) -> bool:
-    """Return whether a change of a claim is nothing to those who use or own it."""
+    """Return whether a change of a claim does not affect its consumers and its owner."""
     was, now = old.metadata, new.metadata
     return (
         old.status.reserved_for == new.status.reserved_for

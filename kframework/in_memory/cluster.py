@@ -1,7 +1,7 @@
-"""A cluster in memory, the sibling of a real one: what an API server and its store do, without the network.
+"""A cluster in memory, interchangeable with a real one: an API server and its store, without the network.
 
-`MemoryStore` is its own side. The async methods here are `Cluster`, what a client sees, and only they are subject to
-faults.
+`MemoryStore` is its own side. The async methods here implement `Cluster`, the client's side, and only they are subject
+to faults.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kframework.state.inbox import Bound, Changed, Gone, Message, StatusChanged,
 
 A = TypeVar("A")
 
-#: The order in which kinds are listed; those that plugins declare come after, as they are asked for.
+#: The order in which kinds are listed; those that plugins declare come after, in the order of their first request.
 _PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
 
 
@@ -58,10 +58,10 @@ class MemoryCluster(MemoryStore, Cluster):
         self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = (), version: int = 0
     ) -> None:
         super().__init__(clock, objects, written, version)
-        #: Asked (method, kind, namespace, name) before every call of a client; the first that answers has its way.
+        #: Called with (method, kind, namespace, name) before every call of a client; the first fault returned applies.
         self.faults: list[Callable[[str, type[ApiObject], str, str], Fault | None]] = []
 
-    # --- Cluster: what a client sees ----------------------------------------------------------------------------------
+    # --- Cluster: the client's side -----------------------------------------------------------------------------------
 
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
@@ -127,7 +127,7 @@ class MemoryCluster(MemoryStore, Cluster):
         return self.assign_pods((a.pod.namespace, a.pod.name, a.pod.uid, found.node) for a, found in pods)
 
     def record_run(self, events: RunEvents) -> bool:
-        """Record that the pods of a run are bound; False where a namespace is gone, or a fault may befall a call."""
+        """Record that the pods of a run are bound; False if a namespace is gone, or a call may have a fault."""
         if self.faults or any(self.find(Namespace, each) is None for each in events.namespaces):
             return False
         self.keep_events(events)
@@ -240,7 +240,7 @@ class MemoryCluster(MemoryStore, Cluster):
 
 
 async def _befallen(fault: Fault, work: Callable[[], A]) -> A:
-    """Do the work of a call that comes late, fails, or is done though it seems to fail."""
+    """Do the work of a call with a fault: late, failed, or done although it seems to fail."""
     if fault.delay:
         await asyncio.sleep(fault.delay)
     if fault.error is None:

@@ -1,4 +1,4 @@
-"""The loop that a controller of a cluster in memory is: keys of what has changed, each looked at in its turn."""
+"""The loop of a controller of a cluster in memory: keys of changed objects, each reconciled in its turn."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class WorkQueue:
 
 
 class MemoryController(ABC):
-    """A controller of a cluster in memory: it follows some kinds, and does what their changes ask for."""
+    """A controller of a cluster in memory: it watches some kinds, and reacts to their changes."""
 
     #: The kinds that it watches.
     kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
@@ -128,7 +128,7 @@ class MemoryController(ABC):
 
     @abstractmethod
     def _receive(self, change: Change) -> None:
-        """Remember a change for later: a subscriber must not write."""
+        """Keep a change for later: a subscriber must not write."""
 
     @abstractmethod
     def _work(self) -> None:
@@ -176,14 +176,14 @@ class ControlLoop(MemoryController):
 
     @abstractmethod
     def _touched(self, change: Change) -> Iterable[Key]:
-        """Name what has to be looked at after a change."""
+        """Return the keys to reconcile after a change."""
 
     @abstractmethod
     def _reconcile(self, key: Key) -> None:
-        """Do for a key what is to be done; it may be gone."""
+        """Reconcile a key; its object may be gone."""
 
     def _look_again(self, key: Key, times: Iterable[float], now: float) -> None:
-        """Have a key looked at when the first of these times comes that was not there yet at `now`."""
+        """Enqueue a key for the first of these times that is after `now`."""
         later = [time - now for time in times if time > now]
         if later:
             self._queue.add_after(key, min(later))

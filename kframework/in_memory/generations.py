@@ -1,7 +1,7 @@
-"""The generation of an object: 1 at first, and one more whenever what is wanted of it changes.
+"""The generation of an object: 1 at first, and one more on every change of its wanted state.
 
-What is wanted is all but the metadata and the status. Of Kubernetes' own kinds those have one whose strategy in
-kube-apiserver sets it; custom resources have one always.
+The wanted state is all but the metadata and the status. Of Kubernetes' own kinds those have a generation whose strategy
+in kube-apiserver sets it; custom resources always have one.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class KindStore(Generic[T]):
     def __init__(self, kind: Kind[T]) -> None:
         self.kind = kind
         self.objects: dict[tuple[str, str], T] = {}
-        #: Documents that were handed over before anybody asked for them.
+        #: Documents that were passed before they were first requested.
         self._written: dict[tuple[str, str], Said] | None = {}
         self._history: deque[Change] = deque(maxlen=HISTORY)
         self._forgotten = 0  # the version of the last change that fell out of the history
@@ -87,7 +87,7 @@ class KindStore(Generic[T]):
             self.objects[key] = new
         if len(self._history) == HISTORY:
             self._forgotten = self._history[0].version
-        # Whole documents are for those who listen now: ten thousand of them would be much to remember.
+        # Whole documents are for current subscribers only: to keep ten thousand of them would take much memory.
         self._history.append(change if written is None else Change(version, change.old, new))
         for receive in self.subscribers:
             receive(change)
@@ -118,7 +118,7 @@ class KindStore(Generic[T]):
         return written or {}
 
     def changes(self, since: int) -> list[Change]:
-        """Return what happened after a version; ClusterError 410 when part of it is forgotten."""
+        """Return the changes after a version; ClusterError 410 if some are no longer kept."""
         if since < self._forgotten:
             raise api_errors.version_expired(since, self._forgotten)
         return [change for change in self._history if change.version > since]

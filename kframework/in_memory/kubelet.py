@@ -1,6 +1,6 @@
-"""The kubelets of a cluster in memory, all in one: pods run, end and go as on real nodes, but nothing is executed.
+"""The kubelets of a cluster in memory, all in one: pods run, end and are deleted as on real nodes, without processes.
 
-It does not look at nodes: a bound pod runs even where its node is unknown or not ready.
+It does not read nodes: a bound pod runs even if its node is unknown or not ready.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from kframework.objects import ApiObject, Node, Pod, PodCondition
 
 #: The seconds that a node may be gone before its pods are deleted.
 _QUARANTINE = 40.0
-#: After how many seconds all else is looked at: kube-controller-manager looks so often.
+#: The seconds after which all else is checked: the interval of kube-controller-manager.
 _PERIOD = 20.0
 #: The number of ended pods that are kept.
 _MOST_ENDED = 12_500
@@ -110,7 +110,7 @@ def _is_out_of_service(node: Node) -> bool:
 
 
 def _place_in_line(pod: Pod) -> tuple[bool, str, str]:
-    """Return what pods that are over go by: those that were evicted go first, then the oldest."""
+    """Return the sort key of ended pods: evicted ones are deleted first, then the oldest."""
     status, metadata = pod.status, pod.metadata
     evicted = status.phase == "Failed" and status.reason == "Evicted"
     return not evicted, metadata.creation_timestamp or "", metadata.name

@@ -72,9 +72,9 @@ _LOADED_FIRST = (Namespace, PriorityClass)
 class MemoryStore:
     """The objects of a cluster that lives in this process.
 
-    `objects` are stored as they are but for what an API server would fill in: uid, status and node of a running pod
-    stay. Output of `kubectl get pods` rarely comes with its namespaces, so those that objects name are created.
-    Resource versions go on behind `version`.
+    `objects` are stored as they are, except for an API server's defaults: uid, status and node of a running pod
+    stay. Output of `kubectl get pods` rarely contains its namespaces, so those that objects name are created.
+    Resource versions continue after `version`.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class MemoryStore:
         return self._write(self._kind_store(type(subject)), admitted, _handed(subject, written))
 
     def admit(self, subject: T) -> T:
-        """Return what `add` would store; raises as it does."""
+        """Return the object as `add` would store it; raises as it does."""
         kind, kind_store = type(subject), self._kind_store(type(subject))
         if not subject.metadata.name:
             if not subject.metadata.generate_name:
@@ -165,7 +165,7 @@ class MemoryStore:
         return subject
 
     def admit_request(self, subject: T) -> T:
-        """Return what creating an object would store that a client asks for; ClusterError as an API server."""
+        """Return the object as a client's create request would store it; ClusterError as an API server."""
         namespace, _ = self._kind_store(type(subject)).key(subject.metadata)
         if namespace:
             home = self.read(Namespace, namespace).metadata
@@ -177,7 +177,7 @@ class MemoryStore:
     def replace(self, subject: T, *, written: Data | None = None) -> T:
         """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
 
-        What changes nothing is no write, unless there is a whole document as in `add`. ClusterError 404, 409 or 422.
+        An unchanged object is not written, unless there is a whole document as in `add`. ClusterError 404, 409 or 422.
         """
         old, new = self._amended(subject)
         if new == old and written is None:
@@ -185,15 +185,15 @@ class MemoryStore:
         return self._write(self._kind_store(type(subject)), new, _handed(subject, written))
 
     def merge(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge changes into an object, its status too; ClusterError 400 for what does not fit, else as `replace`."""
+        """Merge changes into an object, its status too; ClusterError 400 if they do not fit, else as `replace`."""
         return self.replace(admission.patched(self.read(kind, name, namespace), patch))
 
     def amend(self, subject: T, old: T | None = None) -> T:
-        """Return what `replace` would store in place of the old, which need not be stored itself; raises as it does."""
+        """Return the object as `replace` would store it in place of `old`, which need not be stored; raises alike."""
         return self._amended(subject, old)[1]
 
     def write(self, subject: T, *, written: Data | None = None) -> T:
-        """Store what was admitted or amended, or is there already, under a new version; `written` as in `add`."""
+        """Store an admitted, amended or stored object under a new version; `written` as in `add`."""
         return self._write(self._kind_store(type(subject)), subject, _handed(subject, written))
 
     def take_written(self, kind: type[ApiObject]) -> dict[tuple[str, str], Said]:
@@ -249,7 +249,7 @@ class MemoryStore:
             raise api_errors.forbidden(Namespace, name, "this namespace may not be deleted")
         if old.metadata.deletion_timestamp is None:
             self.write(transitions.terminate_namespace(old, self._clock.now()))
-        self._make_events()  # what is kept of them goes too, lest it outlive the namespace
+        self._make_events()  # kept events are deleted too, and do not outlive the namespace
         for kind in [kind for kind, kind_store in self._kind_stores.items() if kind_store.kind.namespaced]:
             for each in self.objects(kind, name):
                 self.remove(kind, each.metadata.name, name, grace=0)
@@ -290,7 +290,7 @@ class MemoryStore:
         return errors
 
     def set_status(self, pod: Pod, status: PodStatus) -> Pod:
-        """Give a pod another status; `pod` is as it is stored, and what changes nothing is no write."""
+        """Set a pod's status; `pod` is the stored one, and an unchanged status is not written."""
         return pod if status == pod.status else self._write(self._kind_store(Pod), structs.replace(pod, status=status))
 
     def set_statuses(self, changed: Iterable[tuple[Pod, PodStatus]]) -> None:
@@ -343,7 +343,7 @@ class MemoryStore:
         return stop
 
     def changes(self, kind: type[ApiObject], since: int) -> list[Change]:
-        """Return what happened to a kind after a resource version; ClusterError 410 if that is too long ago."""
+        """Return the changes of a kind after a resource version; ClusterError 410 if that is too long ago."""
         return self._kind_store(kind).changes(since)
 
     # --- storing ------------------------------------------------------------------------------------------------------
@@ -391,7 +391,7 @@ class MemoryStore:
             self._finish_namespace(deleted.metadata.namespace)
 
     def _make_events(self) -> None:
-        """Make the Events of what was kept of them, each as it would have been stored at its time."""
+        """Create the Events from their kept records, each as it would have been stored at its time."""
         kept, self._kept_events = self._kept_events, []
         kind_store = self._kind_store(Event)
         written = (

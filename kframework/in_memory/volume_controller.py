@@ -1,6 +1,6 @@
-"""Volumes of a cluster in memory: what the controller of PersistentVolumes and the provisioners of all drivers do.
+"""Volumes of a cluster in memory: the PersistentVolume controller and the provisioners of all drivers.
 
-Nothing is stored anywhere. What is not done: deleting or releasing a volume whose claim is gone, and resizing.
+No data are stored. Not implemented: deleting or releasing a volume whose claim is gone, and resizing.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 
 class VolumeController(MemoryController):
-    """Makes the claims of ephemeral volumes, binds claims to volumes, and makes volumes for those that find none.
+    """Creates the claims of ephemeral volumes, binds claims to volumes, and creates volumes for claims without a match.
 
-    A claim whose class waits for the first consumer is left to the scheduler: it keeps a volume for the claim, or
-    selects the node on which one is made.
+    A claim whose class waits for the first consumer is left to the scheduler: it reserves a volume for the claim, or
+    selects the node on which one is created.
     """
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, Node, PersistentVolume, PersistentVolumeClaim, StorageClass)
@@ -73,7 +73,7 @@ class VolumeController(MemoryController):
         self._pods: dict[str, Pod] = {}
         self._fresh: dict[str, None] = {}
         self._claims: dict[Key, None] = {}
-        self._unserved: dict[Key, None] = {}  # claims that were looked at; a volume, a class or a node may help
+        self._unserved: dict[Key, None] = {}  # claims that were reconciled; a volume, a class or a node may help
         self._free: dict[str, None] = {}  # volumes that are kept for no claim
         self._kept: dict[Key, dict[str, None]] = {}  # volumes by the claim for which they are kept
 
@@ -102,7 +102,7 @@ class VolumeController(MemoryController):
         self._wake.set()
 
     def _file(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        """Take down for whom a volume is kept, and who should be looked at because of it."""
+        """Record the claim for which a volume is reserved, and enqueue the claims that it affects."""
         if old is not None:
             self._free.pop(old.metadata.name, None)
             if old.spec.claim_ref is not None:
@@ -141,7 +141,7 @@ class VolumeController(MemoryController):
                     self._unserved[key] = None
 
     def _tend(self, pod: Pod) -> None:
-        """Make the claims of a pod's ephemeral volumes, unless it is being deleted; once it is gone, delete them."""
+        """Create the claims of a pod's ephemeral volumes, unless it is being deleted; once it is gone, delete them."""
         namespace, uid = pod.metadata.namespace, pod.metadata.uid
         current = self._cluster.find(Pod, pod.metadata.name, namespace)
         alive = current is not None and current.metadata.uid == uid
@@ -156,7 +156,7 @@ class VolumeController(MemoryController):
                 self._cluster.remove(PersistentVolumeClaim, name, namespace)
 
     def _serve(self, claim: PersistentVolumeClaim) -> bool:
-        """Bind a claim, or make a volume for it; False if that takes another volume, class or node."""
+        """Bind a claim, or create a volume for it; False if that needs another volume, class or node."""
         claim = self._with_class(claim)
         storage_class = self._cluster.find(StorageClass, claim_class(claim))
         waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class CronJobController(ControlLoop):
-    """Makes jobs on a schedule, and deletes the oldest of those that are over."""
+    """Creates jobs on a schedule, and deletes the oldest finished ones."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (CronJob, Job)
 
@@ -72,7 +72,7 @@ class CronJobController(ControlLoop):
         self._forget_old(owner, jobs)
 
     def _make_due(self, owner: CronJob, when: Schedule) -> None:
-        """Make the job that is due, if there is one, and look again when the next will be."""
+        """Create the job that is due, if there is one, and requeue for when the next will be."""
         now, spec, status = self._clock.now(), owner.spec, owner.status
         began = seconds_of(status.last_schedule_time or owner.metadata.creation_timestamp or rfc3339(now))
         deadline = spec.starting_deadline_seconds
@@ -121,7 +121,7 @@ class CronJobController(ControlLoop):
         self._cluster.replace(replace(owner, status=status))
 
     def _forget_old(self, owner: CronJob, jobs: list[Job]) -> None:
-        """Delete the oldest jobs that are over, but for those that the history keeps."""
+        """Delete the oldest finished jobs, except those that the history keeps."""
         spec = owner.spec
         for name, limit, otherwise in (
             ("Complete", spec.successful_jobs_history_limit, _SUCCEEDED),

@@ -86,7 +86,7 @@ class _Set(NamedTuple):
 
 
 class DaemonSetController(ControlLoop):
-    """Makes and deletes the pods of daemon sets, node by node."""
+    """Creates and deletes the pods of daemon sets, node by node."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (DaemonSet, Node, Pod, ControllerRevision)
 
@@ -323,7 +323,7 @@ def suitability(owner: DaemonSet) -> Callable[[Node], Suitability]:
 
 
 def with_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
-    """Return the spec of a pod that tolerates what befalls nodes."""
+    """Return the spec of a pod with the tolerations of daemon pods."""
     given = spec.get("tolerations")
     added = (*_TOLERATIONS, _OF_HOST) if spec.get("hostNetwork") else _TOLERATIONS
     rest = [each for each in added if each not in given] if isinstance(given, list) else [*added]
@@ -331,7 +331,7 @@ def with_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
 
 
 def pinned(spec: Mapping[str, object], node_name: str) -> dict[str, object]:
-    """Return the spec of a pod that fits one node alone, by its name, in the place of what its template requires."""
+    """Return the spec of a pod that fits only the node of this name, replacing the template's required affinity."""
     affinity = mapping(spec, "affinity")
     field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}

@@ -49,7 +49,7 @@ class Dependents(Generic[T]):
         self._of: dict[str, dict[Key, None]] = {}  # by the uid of the controller, or the namespace of orphans
 
     def file(self, change: Change) -> None:
-        """Take down who controls an object now."""
+        """Record the current controller of an object."""
         for subject in (change.old, change.new):
             if subject is not None:
                 owner, key = controller_of(subject), key_of(subject)
@@ -62,7 +62,7 @@ class Dependents(Generic[T]):
                         del self._of[place]
 
     def touched(self, change: Change, owners: type[Workload]) -> Iterator[Key]:
-        """Take down who controls an object now; name the owners that it has or had, and those that may adopt it."""
+        """Record the current controller of an object; yield its owners before and now, and those that may adopt it."""
         self.file(change)
         yield from touched_owners(change, kind_of(owners).name)
         if change.new is not None and is_orphan(change.new):
@@ -72,7 +72,7 @@ class Dependents(Generic[T]):
                     yield key_of(each)
 
     def of(self, owner: ApiObject) -> list[T]:
-        """List what an object controls."""
+        """List the objects that an owner controls."""
         return list(self._found(owner.metadata.uid))
 
     def claimed(
@@ -82,9 +82,9 @@ class Dependents(Generic[T]):
         may_be_adopted: Callable[[T], bool],
         finalizers: tuple[str, ...] = (),
     ) -> list[T]:
-        """List what an object controls after it has taken what its selector matches, and let go what it does not.
+        """Adopt objects that the owner's selector matches, release those it does not, and list the controlled ones.
 
-        What it takes gets its finalizers.
+        Adopted objects get its finalizers.
         """
         mine = []
         deleted = owner.metadata.deletion_timestamp is not None
@@ -152,7 +152,7 @@ def selector_of(selector: LabelSelector | None) -> Selector:
 
 
 def makes_pods(owner: ApiObject, template: PodTemplate, selector: Selector) -> bool:
-    """Return whether a workload has a template, and selects the pods that it would make of it: else there is no end."""
+    """Return whether a workload has a template, and selects the pods created from it: else it never stops."""
     if not template.spec:
         return False
     if not selector.matches(template.metadata.labels):
@@ -175,7 +175,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def pod_metadata(owner: ApiObject, template: PodTemplate, **settings: object) -> ObjectMeta:
-    """Return the metadata of a pod that an object makes of a template; its name is generated unless it is given."""
+    """Return the metadata of a pod that an owner creates from a template; its name is generated unless it is given."""
     return ObjectMeta(
         namespace=owner.metadata.namespace,
         owner_references=(owner_reference(owner),),
@@ -202,14 +202,14 @@ def make_pod(cluster: MemoryCluster, metadata: ObjectMeta, spec: Mapping[str, ob
 
 
 def set_status(cluster: MemoryCluster, owner: Owner, status: object) -> None:
-    """Store the status of an object unless it is gone by now: a finalizer that was taken away may have let it go."""
+    """Store the status of an object unless it is gone by now, as after the removal of a finalizer."""
     current = cluster.find(type(owner), owner.metadata.name, owner.metadata.namespace)
     if current is not None and current.metadata.uid == owner.metadata.uid:
         cluster.replace(replace(current, status=status))
 
 
 def delete_pod(cluster: MemoryCluster, pod: Pod) -> None:
-    """Delete a pod, with the grace that it asks for."""
+    """Delete a pod, with its own grace period."""
     metadata = pod.metadata
     cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid)
 

@@ -123,7 +123,7 @@ class DeploymentController(ControlLoop):
         return _Rollout(self._revised(deployment, new), new, old)
 
     def _with_new(self, rollout: _Rollout) -> _Rollout:
-        """Make the replica set of a template that is new."""
+        """Create the replica set of a new template."""
         deployment, new, old = rollout
         if new is not None:
             deployment, new, old = self._with_revision(rollout)
@@ -217,7 +217,7 @@ class DeploymentController(ControlLoop):
             self._clean_up(rollout)
 
     def _clean_up(self, rollout: _Rollout) -> None:
-        """Delete the oldest revisions, but for those that the history keeps."""
+        """Delete the oldest revisions, except those that the history keeps."""
         limit = rollout.deployment.spec.revision_history_limit
         kept = _HISTORY if limit is None else limit
         alive = [each for each in rollout.old if each.metadata.deletion_timestamp is None]

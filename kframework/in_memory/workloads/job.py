@@ -111,7 +111,7 @@ class JobController(ControlLoop):
         self._track(count, step, said)
 
     def _manage(self, count: Tally, backoff: Backoff) -> _Step:
-        """Bring the number of running pods in step with how many are wanted; it deletes, or makes."""
+        """Delete or create pods until the number of running ones is the wanted one."""
         job, active = count.job, len(count.active)
         wanted = _wanted(count)
         surplus = self._surplus(count, max(0, active - wanted))
@@ -168,7 +168,7 @@ class JobController(ControlLoop):
         return made
 
     def _make(self, job: Job, index: int | None = None, before: Pod | None = None) -> None:
-        """Make a pod, for an index in the place of the one `before`."""
+        """Create a pod, for an index as replacement of `before`."""
         template = job.spec.template
         finalizers = tuple(each for each in template.metadata.finalizers if each != TRACKING)
         settings: dict[str, object] = {"finalizers": (*finalizers, TRACKING)}
@@ -207,7 +207,7 @@ class JobController(ControlLoop):
 
 
 class OrphanedJobPods(ControlLoop):
-    """Takes the finalizer of jobs from pods that no job counts any more."""
+    """Removes the finalizer of jobs from pods that no job counts any more."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Job, Pod)
 

@@ -53,12 +53,12 @@ def written(intervals: Intervals) -> str:
 
 
 def single(indexes: Iterable[int]) -> Intervals:
-    """Make intervals of indexes."""
+    """Convert indexes to intervals."""
     return merged((index, index) for index in indexes)
 
 
 def merged(intervals: Iterable[tuple[int, int]]) -> Intervals:
-    """Put together what touches or crosses."""
+    """Merge adjacent and overlapping intervals."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
         if found and first <= found[-1][1] + 1:
@@ -106,7 +106,7 @@ class Consequence(NamedTuple):
 
 
 def consequence(policy: PodFailurePolicy | None, pod: Pod) -> Consequence:
-    """Return what follows from a failed pod."""
+    """Return the consequence of a failed pod."""
     for place, rule in enumerate(policy.rules if policy is not None else ()):
         reason = _reason(rule, pod)
         if reason:
@@ -156,7 +156,7 @@ class Backoff(NamedTuple):
     failed_at: float = 0.0
 
     def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> Backoff:
-        """Take in the pods that have ended since it was last looked at."""
+        """Return the backoff after these newly ended pods."""
         success = max(map(ended_at, succeeded), default=None)
         failures = sorted(at for at in map(ended_at, failed) if success is None or at > success)
         before = self if success is None else Backoff()
@@ -351,7 +351,7 @@ def failures_of(pod: Pod) -> int:
 
 
 def noted(pod: Pod, annotation: str) -> int:
-    """Return a number that a pod was made with, 0 if it is none."""
+    """Return a number in an annotation of a pod, 0 if it is none."""
     text = pod.metadata.annotations.get(annotation, "")
     number = int(text) if text.isdecimal() and len(text) < 11 else 0
     return number if number <= _MOST else 0

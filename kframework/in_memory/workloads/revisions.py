@@ -27,7 +27,7 @@ from kframework.objects import (
     WorkloadSpec,
 )
 
-#: Annotations of replica sets: how many pods the deployment wanted, and could have, when it was last looked at.
+#: Annotations of replica sets: how many pods the deployment wanted, and could have, when it was last reconciled.
 DESIRED, MAXIMUM = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
 
 
@@ -37,7 +37,7 @@ def is_rolling(deployment: Deployment) -> bool:
 
 
 def scaled(number: int | str | None, total: int, *, up: bool) -> int:
-    """Return a number of pods, of a percentage of all rounded up or down; what is neither counts as 0."""
+    """Return a number of pods, a percentage of all rounded up or down; anything else counts as 0."""
     if isinstance(number, int):
         return number
     if number is None or not re.fullmatch(r"[0-9]+%", number):
@@ -101,7 +101,7 @@ def sizes_of_old(deployment: Deployment, new: ReplicaSet, old: list[ReplicaSet])
 
 
 def proportional_sizes(deployment: Deployment, active: list[ReplicaSet]) -> dict[str, int]:
-    """Share out among replica sets, by name, what a deployment wants more, or fewer, in the midst of a rollout."""
+    """Distribute a deployment's change of size during a rollout among its replica sets, by name."""
     total = wanted(deployment)
     allowed = total + fenceposts(deployment)[0] if total else 0
     change, changed = allowed - total_of(active), 0
@@ -165,7 +165,7 @@ def new_among(deployment: Deployment, replica_sets: Iterable[ReplicaSet]) -> Rep
 
 
 def made_for(deployment: Deployment, revision: int) -> ReplicaSet:
-    """Make the replica set for a template that has none yet, without pods at first."""
+    """Create the replica set for a template that has none yet, without pods at first."""
     spec, template = deployment.spec, deployment.spec.template
     name_hash = hashed(template, deployment.status.collision_count or 0)
     labels = template.metadata.labels | {TEMPLATE_HASH: name_hash}
