@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class LastRecords(Generic[R]):
-    """Keeps the last records that weigh no more than `most` together, and the very last one whatever it weighs."""
+    """The last records with a total weight of at most `most`, and the very last one of any weight."""
 
     def __init__(self, most: int, weight: Callable[[R], int]) -> None:
         self._most = most
@@ -24,7 +24,7 @@ class LastRecords(Generic[R]):
         self._weight = 0
 
     def put(self, record: R) -> Sequence[R]:
-        """Keep a record, and return those that are forgotten for it, the oldest first."""
+        """Keep a record, and return those that are dropped for it, the oldest first."""
         self._records.append(record)
         self._weight += self._weigh(record)
         if self._weight <= self._most:
@@ -123,10 +123,10 @@ class History(Observer):
         return list(itertools.islice((decision for decision in self._decisions if decision.pod == pod), count))
 
     def of(self, uid: str) -> PodHistory:
-        """Return what is remembered of the pod with this uid."""
+        """Return the kept records of the pod with this uid."""
         return PodHistory(self._decisions.of(uid), self._bindings.of(uid))
 
     def binding(self, decision: Decision) -> Binding | None:
-        """Return the binding cycle that an attempt led to; None if there was none, or it goes on, or is forgotten."""
+        """Return the binding cycle of an attempt; None if there was none, it is still running or no longer kept."""
         alike = (binding for binding in self._bindings.of(decision.uid) if binding.attempt == decision.attempt)
         return next(alike, None)

@@ -1,4 +1,4 @@
-"""The log of decisions and bindings, in kube-scheduler's words: a line for each pod, and more if asked for."""
+"""The log of decisions and bindings, in kube-scheduler's words: a line for each pod, and more at higher verbosity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Fields = dict[str, object]
 
 
 class Journal(Observer):
-    """An observer that logs what becomes of the pods.
+    """An observer that logs decisions and bindings.
 
     `trace_id(attempt, draw)` names the trace of an attempt, "" if it is not traced. `now` is the clock that `started`
     of a Decision was read from, in nanoseconds.
@@ -86,7 +86,7 @@ class Journal(Observer):
 
 
 def _said(decision: Decision) -> _Fields:
-    """Return what stood against nodes, and what spoke for the best ones."""
+    """Return the reasons against nodes, and the scores of the best ones."""
     said: _Fields = {
         "reasons": decision.reasons,
         "rejectors": decision.rejectors,

@@ -29,7 +29,7 @@ def report(shown: Shown[E], *, title: str, start: float | None = None) -> str:
     found = {name: node_pods(engine.cluster, name) for name in listed}
     waiting, sections = queues(shown, most=PODS), shown.sections()
     chosen = _chosen(waiting, sections)
-    # A page that is alive asks for the same parts one by one.
+    # A live page requests the same parts one by one.
     data = {
         "title": title,
         "start": start,

@@ -20,7 +20,7 @@ TIMED_SHARE: Final = 0.01
 #: The hooks whose calls kube-scheduler counts.
 _EVALUATING = frozenset({"pre_filter", "filter", "pre_score", "score"})
 
-#: The label of each hook that is timed; what else is timed, such as the wait for Permit plugins, is none of their work.
+#: The label of each timed hook; other timings, such as the wait for Permit plugins, are not work of plugins.
 EXTENSION_POINTS: dict[str, str] = {
     **{
         hook: "".join(word.capitalize() for word in hook.split("_"))
@@ -174,7 +174,7 @@ class _UsualPoints(dict[str, _Observe]):
         return made
 
     def rare(self, point: str, code: Code) -> _Observe:
-        """Return what observes this end of the point."""
+        """Return the observer of this status code of the point."""
         if point not in EXTENSION_POINTS:
             return _observe_nothing
         return self._points[point, code, self._profile].waiting.append

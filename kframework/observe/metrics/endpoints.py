@@ -30,7 +30,7 @@ _SLICE = 0.001
 
 
 def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: HealthResults) -> list[web.RouteDef]:
-    """Return the routes that show what is counted of a scheduler and of its health checks."""
+    """Return the routes for the metrics of a scheduler and of its health checks."""
     election = scheduler.configuration.settings.leader_election
     own = tuple(series)
     if election.leader_elect:
@@ -79,7 +79,7 @@ def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Itera
 
 
 async def _sliced(series: Iterable[Series]) -> AsyncIterator[bytes]:
-    """Join the pieces that are made within a slice of time, and let others run between two slices."""
+    """Join the pieces written within a slice of time, and let other tasks run between two slices."""
     joined, began = list[str](), perf_counter()
     for piece in chain.from_iterable(map(written, series)):
         joined.append(piece)
@@ -91,7 +91,7 @@ async def _sliced(series: Iterable[Series]) -> AsyncIterator[bytes]:
 
 
 def _of_others() -> bytes:
-    """Write what is registered with prometheus-client itself: the process, Python, and what plugins count."""
+    """Write the metrics registered with prometheus-client itself: the process, Python, and those of plugins."""
     from prometheus_client import generate_latest
 
     return generate_latest()

@@ -17,7 +17,7 @@ Type = Literal["counter", "gauge", "histogram"]
 class Family(msgspec.Struct, frozen=True):
     """All series of one name; `buckets` are the upper bounds of a histogram's, without the last, which has none.
 
-    `help` begins with what Kubernetes promises of a metric: [STABLE], [BETA] or [ALPHA].
+    `help` begins with Kubernetes' stability level of a metric: [STABLE], [BETA] or [ALPHA].
     """
 
     type: Type
@@ -203,7 +203,7 @@ REST_CLIENT_RESPONSE_SIZE = _histogram(
     "rest_client_response_size_bytes", "[ALPHA] Sizes of the bodies of answers.", ("verb", "host"), buckets=_BYTES
 )
 
-# -- what goes wrong inside: ours, kube-scheduler has none of it -------------------------------------------
+# -- internal errors: ours, kube-scheduler has none of them ------------------------------------------------
 
 SLOW_HOOKS = _counter(
     "kframework_slow_hooks_total", "[ALPHA] How often a hook held the loop for more than 50 ms.", ("plugin", "hook")
@@ -253,7 +253,7 @@ HEALTHCHECKS = _counter(
     "kubernetes_healthchecks_total", "[STABLE] Results of health checks.", ("name", "type", "status")
 )
 
-# -- what pods ask for ---------------------------------------------------------------------------------------------
+# -- resource requests of pods -------------------------------------------------------------------------------------
 
 _OF_A_POD = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
 POD_RESOURCE_REQUEST = _gauge(

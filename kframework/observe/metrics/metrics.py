@@ -64,11 +64,11 @@ class Metrics:
         )
 
     def slow(self, plugin: str, hook: str) -> None:
-        """Take notice of a hook that held the loop."""
+        """Count a hook that blocked the event loop."""
         self.slow_hooks[plugin, hook] = self.slow_hooks.get((plugin, hook), 0) + 1
 
     def attach(self, engine: PodEngine) -> tuple[Series, ...]:
-        """Begin to count what happens in an engine that has not begun; return all series of `/metrics`."""
+        """Begin to count in an engine that has not started yet; return all series of `/metrics`."""
         self.devices.attach(engine.profiles)
         engine.queue.rules = _TimedRules(engine.queue.rules, self.hints, self.attempts)
         engine.handlers = _TimedHandlers(engine, self.handling)
@@ -85,7 +85,7 @@ class HealthResults:
         self.series: tuple[Series, ...] = (Readings(families.HEALTHCHECK, lambda: self._last), self._counts)
 
     def checked(self, endpoint: str, check: str, problem: str | None) -> None:
-        """Take notice of a check that was asked for at an endpoint: `livez`, `readyz`, `healthz`."""
+        """Count a check that was requested at an endpoint: `livez`, `readyz`, `healthz`."""
         self._last[check, endpoint] = int(problem is None)
         self._counts[check, endpoint, "success" if problem is None else "error"] += 1
 
@@ -121,7 +121,7 @@ class DeviceCounts:
         self.series: tuple[Series, ...] = (self.made, self.allocations, self.waits)
 
     def attach(self, profiles: Profiles) -> None:
-        """Begin to count what becomes of the claims of these profiles' pods."""
+        """Begin to count the outcomes of the claims of these profiles' pods."""
         from kframework.plugins.dynamic_resources.plugin import DynamicResources
 
         for profile, plugin in profiles.plugins():
@@ -173,7 +173,7 @@ class _TimedHandlers(EventHandlers):
         super().on_event(event, only)
 
     def _begin(self) -> int:
-        """Forget events that came of no object, such as those of a binding that failed; return the moment."""
+        """Drop events without an object, such as those of a failed binding; return the time."""
         self._labels.clear()
         return perf_counter_ns()
 

@@ -75,7 +75,7 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
 
 
 def pod_resources(engine: Engine) -> tuple[Series, ...]:
-    """Return the series of what the pods that an engine knows request, and what limits them."""
+    """Return the series of the requests and limits of the pods that an engine knows."""
     return (
         _PodResources(families.POD_RESOURCE_REQUEST, engine, fit_requests),
         _PodResources(families.POD_RESOURCE_LIMIT, engine, limits),
@@ -83,7 +83,7 @@ def pod_resources(engine: Engine) -> tuple[Series, ...]:
 
 
 class _PodResources(Series):
-    """One of the two families; nothing of it is kept, but what a template's pods have in common."""
+    """One of the two families; only the common parts of a template's pods are kept."""
 
     def __init__(self, family: Family, engine: Engine, amounts: Callable[[PodSpec], dict[str, int]]) -> None:
         self.family = family
@@ -107,7 +107,7 @@ class _PodResources(Series):
         return "".join([f"{self.family.name}{{{names},{ending}" for ending in endings])
 
     def _endings(self, spec: PodSpec) -> tuple[str, ...]:
-        """Write what the pods of a template have in common: everything behind their names."""
+        """Write the common parts of a template's pods: everything after their names."""
         priority = "" if spec.priority is None else str(spec.priority)
         common = label_pairs(("scheduler", "priority"), (spec.scheduler_name or "default-scheduler", priority))
         return tuple(
@@ -118,7 +118,7 @@ class _PodResources(Series):
         )
 
     def reset(self) -> None:
-        pass  # there is nothing to forget
+        pass  # there is nothing to reset
 
 
 def _unit(resource: str) -> str:

@@ -79,13 +79,13 @@ class Distribution:
         self.waiting: list[int] = []
 
     def observe(self, value: int) -> None:
-        """Count a value, which falls into the first bucket whose bound it does not exceed."""
+        """Count a value in the first bucket whose bound it does not exceed."""
         self.waiting.append(value)
         if len(self.waiting) >= _MANY:
             self.settle()
 
     def settle(self) -> None:
-        """Sort what waits into the buckets."""
+        """Sort the waiting values into the buckets."""
         if self.waiting:
             places = np.searchsorted(self._bounds, self.waiting)
             self._counts += np.bincount(places, minlength=len(self._counts))
@@ -105,7 +105,7 @@ class Distribution:
         return self._total
 
     def reset(self) -> None:
-        """Forget what was observed."""
+        """Drop all observations."""
         self.waiting.clear()
         self._counts[:] = 0
         self._total = 0
@@ -152,7 +152,7 @@ class Histograms(dict[K, Distribution], Series):
         return f"{''.join(text)}{name}_sum{behind} {total}\n{name}_count{behind} {below}\n"
 
     def settle(self) -> None:
-        """Sort into the buckets what waits, where it is much."""
+        """Sort the waiting values into the buckets, where they are many."""
         for distribution in self.values():
             if len(distribution.waiting) >= _MANY:
                 distribution.settle()
@@ -181,12 +181,12 @@ class Readings(Series, Generic[L]):
 
 
 def as_labels(key: L) -> L:
-    """Return the labels of a series that goes by them."""
+    """Return the labels of a series whose key they are."""
     return key
 
 
 def written(series: Series) -> Iterator[str]:
-    """Yield what is shown of a family, in pieces of a few lines or none; nothing at all before a series has begun."""
+    """Yield the text of a family, in pieces of a few lines or none; nothing at all before a series has begun."""
     family = series.family
     header = f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.type}\n"
     for lines in series.lines():

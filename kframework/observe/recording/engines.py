@@ -61,7 +61,7 @@ class EngineKind(ABC, Generic[E]):
         return recorder.recording(make, again, engine=self.name, offered_by=offered_by(self.name))
 
     def explain(self, engine: E, accounts: Sequence[msgspec.Struct], namespace: str, name: str) -> EngineExplanation:
-        """Explain what has this name, by the accounts that an engine has given so far, the newest first.
+        """Explain the object with this name, by the accounts of an engine so far, the newest first.
 
         Raises Unexplainable.
         """
@@ -70,16 +70,16 @@ class EngineKind(ABC, Generic[E]):
     def explain_files(
         self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
     ) -> EngineExplanation:
-        """Simulate cluster files, by a configuration file of the engine's own, and explain what has this name.
+        """Simulate cluster files, with the engine's own configuration file, and explain the object with this name.
 
         Raises Unexplainable.
         """
         raise Unexplainable(f"the engine {self.name!r} explains nothing")
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
-        """Decide each record again by a configuration file of the engine's own, on the state as it was.
+        """Decide each record again with a configuration file of the engine, on the recorded state.
 
-        What was recorded is what then happens. Raises ConfigError.
+        After each, the recorded outcome is applied. Raises ConfigError.
         """
         raise ConfigError(f"the engine {self.name!r} decides as it did or not at all: leave out --config")
 
@@ -97,7 +97,7 @@ def kind_of_recording(recorded: Recorded) -> EngineKind[Engine]:
 def kind_named(engine: str) -> EngineKind[Engine] | None:
     """Return the kind of engine that is installed under this name, None if there is none.
 
-    InputError where what is installed is something else.
+    InputError if something else is installed under it.
     """
     offer = next((offer for offer in installed(GROUP) if offer.name == engine), None)
     if offer is None:

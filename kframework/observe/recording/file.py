@@ -94,7 +94,7 @@ class RecordingFile:
         return len(self._waiting)
 
     def put(self, entry: Entry) -> None:
-        """Write what happened."""
+        """Enqueue an entry."""
         if self.failed or self._closing:
             return
         self._waiting.append(entry)
@@ -114,13 +114,13 @@ class RecordingFile:
         self._waiting.append(opening)
 
     def end(self, why: str) -> None:
-        """Write what waits, and nothing that comes from now on."""
+        """Write the waiting entries, and drop all later ones."""
         _log.warning("the recording to %s ends here: %s; the scheduler works on without it", self._file, why)
         self._closing = True
         self._wake.set()
 
     def close(self) -> None:
-        """Write what waits, and finish the file; a disk that does not answer is not waited for."""
+        """Write the waiting entries, and finish the file; a disk that does not respond is not waited for."""
         self._closing = True
         self._wake.set()
         self._thread.join(_ENDING)
@@ -145,7 +145,7 @@ class RecordingFile:
                     self._over = self._is_full()
         except OSError as error:
             self._give_up(error.strerror or error)
-        except Exception as error:  # what cannot be put into words, such as text that is no Unicode
+        except Exception as error:  # an entry that cannot be encoded, such as text that is no Unicode
             self._give_up(error)
         finally:
             self._waiting.clear()
@@ -179,7 +179,7 @@ class RecordingFile:
             self._packed.close()
             self._raw.close()
         if self._rotates and self._file.stat().st_size:
-            # Every part that is there gets the next number, and the last one goes.
+            # Every existing part gets the next number, and the last one is deleted.
             for number in range(PARTS - 1, 0, -1):
                 part = self._part(number - 1)
                 if part.exists():
@@ -200,7 +200,7 @@ class RecordingFile:
         return self._rotates and self._raw.tell() > max(self._limit, 2 * self._opened_with)
 
     def _create(self, more: int) -> int:
-        """Open the file as it is, made if there is none; others have no business with a cluster's objects."""
+        """Open the file, created if missing; other users may not read a cluster's objects."""
         return os.open(self._file, os.O_WRONLY | os.O_CREAT | more, 0o600)
 
     def _part(self, number: int) -> Path:
@@ -208,9 +208,9 @@ class RecordingFile:
 
 
 class Scribe:
-    """Writes lines, and remembers the last of every object and the last decision on every pod that waits.
+    """A writer of lines that keeps the last of every object and the last decision on every waiting pod.
 
-    Of annotations those are written whose keys fit one of `annotations`.
+    Annotations are written if their keys match one of `annotations`.
     """
 
     def __init__(self, annotations: Sequence[str] = KEPT) -> None:
@@ -253,7 +253,7 @@ class Scribe:
     def opening(self, opening: Opening) -> Iterator[bytes]:
         """Yield the lines that a part begins with."""
         yield _encode(opening.header) + b"\n"
-        # In the order in which they are looked at, so that they come into the same one again.
+        # In the order in which they are evaluated, so that the replay has the same order.
         yield from (self._nodes[name] for name in opening.nodes if name in self._nodes)
         yield from self._objects.values()
         yield from (self.line(entry) for entry in opening.before)

@@ -114,7 +114,7 @@ P = TypeVar("P", bound=PodEngine)
 
 
 class PodEngineKind(EngineKind[P]):
-    """Makes pod engines of this class for a replay, with the plugins of this registry, or the installed ones."""
+    """Creates pod engines of this class for a replay, with the plugins of this registry, or the installed ones."""
 
     def __init__(self, engine: type[P], registry: Registry | None = None) -> None:
         self._engine = engine
@@ -150,7 +150,7 @@ class FollowingEngine(PodEngine):
     _recorded: Decision | None = None
 
     def follow(self, decision: Decision) -> None:
-        """Make this attempt."""
+        """Run this attempt."""
         queued = self._take(decision)
         if queued is not None:
             self.attempts = decision.attempt - 1
@@ -159,7 +159,7 @@ class FollowingEngine(PodEngine):
             self._recorded = None
 
     def take_up(self, decision: Decision) -> None:
-        """Put the pod where its last attempt of the previous part left it."""
+        """Restore the pod to its place after its last attempt of the previous part."""
         self.catch_up()
         if decision.result is Result.SCHEDULED:
             self.follow(decision)

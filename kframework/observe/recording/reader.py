@@ -33,7 +33,7 @@ class _Named(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Recorded:
-    """A recording that is being read; InputError for what is none, or needs a newer kframework.
+    """A recording that is being read; InputError if it is none, or needs a newer kframework.
 
     `cut_off`: it ends in the middle, because its writer died or is still at work. `number` is the line read last.
     """
@@ -67,7 +67,7 @@ class Recorded:
             raise self.error(str(error)) from error
 
     def read(self, text: bytes | msgspec.Raw, struct: type[T]) -> T:
-        """Read a line, or what it is about."""
+        """Decode a line, or its body."""
         try:
             return msgspec.json.decode(text, type=struct)
         except (ValueError, RecursionError) as error:
@@ -96,7 +96,7 @@ class Recorded:
         return self.read(text, Header)
 
     def _whole(self) -> Iterator[bytes]:
-        """Yield whole lines: where the writer died, what it did not finish is left out."""
+        """Yield whole lines: if the writer died, its unfinished line is left out."""
         try:
             with gzip.open(self.file) as lines:
                 for self.number, text in enumerate(lines, 1):

@@ -39,7 +39,7 @@ def reconsider(
 ) -> ReplayResult:
     """Decide every attempt of a recording again, by this configuration, or by the recorded one if none is given.
 
-    Raises InputError for what is no recording; ConfigError for what cannot be asked.
+    Raises InputError if it is no recording; ConfigError if the configuration cannot be used.
     """
     replay = follow(file, registry)
     if configuration is None:
@@ -76,10 +76,10 @@ class Reconsiderer:
         engine.handlers.pending = followed.handlers.pending
 
     def diff(self, recorded: Decision) -> DecisionDiff | None:
-        """Return how the attempt that comes next would end otherwise; None if it would not."""
+        """Return the different outcome of the next attempt; None if it is the same."""
         queued = self._followed.queue.get(recorded.uid)
         if queued is None:
-            return None  # a pod whose story began before the recording did
+            return None  # a pod from before the beginning of the recording
         profile = self._engine.profiles.get(queued.pod.scheduler_name)
         if profile is None:
             return DecisionDiff.from_attempt("no profile", recorded, None)
@@ -88,7 +88,7 @@ class Reconsiderer:
         return DecisionDiff.from_attempt(kind, recorded, now) if kind else None
 
     def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
-        """Make an attempt that changes nothing."""
+        """Run an attempt without side effects."""
         engine = self._engine
         for turn in engine.sources.follow(self._followed.sources):
             engine.turned(turn)

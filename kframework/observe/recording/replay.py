@@ -54,7 +54,7 @@ def replay(file: Path, registry: Registry | None = None) -> ReplayResult:
 def follow(file: Path, registry: Registry | None = None, observers: Iterable[Observer] = ()) -> Replay[FollowingEngine]:
     """Return a recording of the pod engine at its beginning, to be followed.
 
-    Raises InputError for what is no recording of the pod engine, ConfigError where its plugins are not installed.
+    Raises InputError if it is no recording of the pod engine, ConfigError if its plugins are not installed.
     """
     return Replay(Recorded(file), PodEngineKind(FollowingEngine, registry), Mode.FOLLOW, observers)
 
@@ -102,8 +102,8 @@ class Replay(Host, Generic[E]):
     def __iter__(self) -> Iterator[msgspec.Struct]:
         """Replay to the end, record by record.
 
-        In strict mode a Decision or account comes once the engine has made it. In follow mode a Decision comes right
-        before its attempt: all that had arrived is applied, and the pod is still in its queue.
+        In strict mode a Decision or account follows once the engine has made it. In follow mode a Decision comes right
+        before its attempt: all messages so far are applied, and the pod is still in its queue.
         """
         return self._records
 
@@ -112,7 +112,7 @@ class Replay(Host, Generic[E]):
         return next(filter(stop, self._records), None)
 
     def replay_all(self) -> ReplayResult:
-        """Replay what is left."""
+        """Replay the rest."""
         deque(self._records, maxlen=0)
         return ReplayResult(
             compared=self._compared,
@@ -204,7 +204,7 @@ class Replay(Host, Generic[E]):
     # -- in both modes -------------------------------------------------------------------------------------------------
 
     def _apply(self, line: Line) -> None:
-        """Apply a line that is neither a step nor what the engine decided in one."""
+        """Apply a line that is neither a step nor a decision."""
         if line.what == "Binding":
             binding = self.recorded.read(line.body, Binding)
             for observer in self._observers:

@@ -39,7 +39,7 @@ from kframework.state.inbox import Inbox, Message
 T = TypeVar("T")
 R = TypeVar("R", bound="RecordedEngine")
 
-#: Makes an engine that can be recorded, as `kframework.engine.MakeEngine` makes any.
+#: Creates an engine that can be recorded, as `kframework.engine.MakeEngine` creates any.
 MakeRecorded = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], R]
 
 FORMAT = "kframework.dev/recording"
@@ -51,11 +51,11 @@ _NOTHING = msgspec.Raw(b"{}")
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel"):
-    """The first line of a recording: which part of a run it is, when the engine was made, and by what.
+    """The first line of a recording: its part of a run, the time of the engine's creation, and the writer's version.
 
-    `engine` is its name in the entry-point group `kframework.engines`, and `offered_by` the distribution that offers
-    it, with its version; the pod engine has neither. `configuration` is what the engine can be made of again; of the
-    pod engine it is the effective one, in YAML.
+    `engine` is its name in the entry-point group `kframework.engines`, and `offered_by` the distribution that has
+    it, with its version; the pod engine has neither. `configuration` can create the engine again; that of the pod
+    engine is the effective one, in YAML.
     """
 
     format: str
@@ -206,7 +206,7 @@ class RecordedEngine:
         return self._while_time_stands("Step", step)
 
     def catch_up(self) -> None:
-        """Apply the messages and do what is due, but begin nothing."""
+        """Apply the messages and the due actions, but begin nothing."""
         catch_up: Callable[[], None] = super().catch_up  # type: ignore[misc]  # as in `offer`
         if self._recorder is not None and self._recorder.clock.is_frozen:
             catch_up()

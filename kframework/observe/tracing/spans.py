@@ -60,10 +60,10 @@ _Attributes = dict[str, str | int | float | tuple[str, ...]]
 
 
 class Tracing(Observer):
-    """An observer that makes spans of a sample of the attempts, and of their binding cycles.
+    """An observer that creates spans for a sample of the attempts, and for their binding cycles.
 
-    `rate_per_million` of a million attempts are traced. Trace ids are those of this run alone, unless a `seed` is
-    given: then every run with it has the same.
+    `rate_per_million` of a million attempts are traced. Trace ids are unique to this run, unless a `seed` is given:
+    then every run with it has the same.
     """
 
     def __init__(self, processor: SpanProcessor, *, rate_per_million: int, seed: int | None = None) -> None:
@@ -92,7 +92,7 @@ class Tracing(Observer):
         return cls(SimpleSpanProcessor(exporter), rate_per_million=rate_per_million, seed=seed)
 
     def close(self) -> None:
-        """Export what is left; waits for the exporter."""
+        """Export the remaining spans; waits for the exporter."""
         self._traces.close()
 
     def trace_id(self, attempt: int, draw: float) -> str:
@@ -100,7 +100,7 @@ class Tracing(Observer):
         return format_trace_id(self._traces.trace(attempt)) if draw < self.share else ""
 
     def tell(self, name: str, draw: float, make: Callable[[], Span]) -> None:
-        """Trace what an engine has done, if it is of the sample by its draw; `name` is like no other's in this run."""
+        """Trace an operation of an engine, if its draw is in the sample; `name` is unique in this run."""
         if draw < self.share:
             make().end(self._traces, self._traces.trace(name))
 
@@ -137,7 +137,7 @@ class Tracing(Observer):
         self._traces.end("binding_cycle", own, context(trace, _ATTEMPT), moments, said | left, failed, links)
 
     def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
-        """Return what the hooks of an attempt are called in: their span is current there; None if it is not traced."""
+        """Return the context of an attempt's hooks, in which their span is current; None if it is not traced."""
         if sample_value >= self.share:
             return None
         trace = self._traces.trace(attempt)
@@ -155,7 +155,7 @@ class Tracing(Observer):
         timings: Sequence[PointTiming],
         plugins: Sequence[PluginTiming],
     ) -> _Attributes:
-        """Make a span of each point, one after the other; return what is left of plugins whose point has none."""
+        """Create a span for each point in turn; return the attributes of plugins whose point has none."""
         asked: dict[str, list[PluginTiming]] = {}
         for timing in plugins:
             asked.setdefault(_POINT_OF.get(timing[0], timing[0]), []).append(timing)
@@ -176,7 +176,7 @@ class Tracing(Observer):
 
 
 def _point(trace: int, point: str) -> SpanContext:
-    """Return what the span of a point is known by, also before it is made."""
+    """Return the context of a point's span, even before it is created."""
     return context(trace, _NAMED + crc32(point.encode()))
 
 

@@ -1,8 +1,8 @@
-"""The traces of one run: what they are known by, and how their spans are handed on.
+"""The traces of one run: their ids, and the export of their spans.
 
-Ids are derived from what a trace is of, so that what comes later finds its trace though nothing is kept. The SDK is
-imported when a Traces is made; its tracer is not used, as it draws ids and asks a sampler for each span, at five times
-the cost.
+Ids are derived from the subject of a trace, so that later spans find their trace without stored state. The SDK is
+imported when a Traces is created; its tracer is not used, as it draws ids and calls a sampler for each span, at five
+times the cost.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 class Traces:
-    """The traces of one run, whose spans a processor gets.
+    """The traces of one run, with a processor for their spans.
 
-    Their ids are those of this run alone, unless there is a `seed`: then every run with it has the same.
+    Their ids are unique to this run, unless there is a `seed`: then every run with it has the same.
     """
 
     def __init__(self, processor: SpanProcessor, seed: int | None) -> None:
@@ -86,12 +86,12 @@ class Traces:
         self._processor.on_end(span)
 
     def close(self) -> None:
-        """Export what is left; waits for the exporter."""
+        """Export the remaining spans; waits for the exporter."""
         self._processor.shutdown()
 
 
 def context(trace: int, place: int) -> SpanContext:
-    """Return what a span at this place of its trace is known by."""
+    """Return the context of the span at this place of its trace."""
     return SpanContext(trace, (trace + place) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
 
 

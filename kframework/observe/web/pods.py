@@ -40,7 +40,7 @@ class Queues(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A pod whose name has what was asked for: where it waits, or the node that it is on."""
+    """A pod found by name: the place where it waits, or its node."""
 
     pod: str
     place: str

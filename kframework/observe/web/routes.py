@@ -1,4 +1,4 @@
-"""The page of a scheduler that runs, at its HTTP port, and what the page asks for."""
+"""The page of a running scheduler, at its HTTP port, and the page's data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of an engine's own: plain rows below a title, which the page draws without knowing what they are about."""
+"""Tables of an engine's own: plain rows below a title, which the page draws without knowing their subject."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Kind(StrEnum):
     """The kind of a column's values, which determines how they are drawn."""
 
     TEXT = "text"
-    #: Text in sentences, which may take what room there is.
+    #: Text in sentences, which may take all available width.
     SAID = "said"
     NUMBER = "number"
     #: A part of a whole that is 1.
@@ -81,7 +81,7 @@ class Section(msgspec.Struct, frozen=True):
     def of(
         cls, name: str, title: str, columns: Sequence[SectionColumn], rows: Iterable[Row], total: int, *, note: str = ""
     ) -> Self:
-        """Make a section of the first rows; no others are made."""
+        """Create a section of the first rows; no others are created."""
         return cls(name, title, tuple(columns), tuple(islice(rows, ROWS)), total, note)
 
     def refs(self) -> Iterator[Ref]:

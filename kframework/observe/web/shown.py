@@ -54,7 +54,7 @@ class ShownPod(msgspec.Struct, frozen=True, omit_defaults=True):
 class EngineExplanation(msgspec.Struct, frozen=True):
     """An explanation by another engine than that of pods: its words, short and in full, and its data.
 
-    `engine` is what it is installed as, never empty.
+    `engine` is the name under which it is installed, never empty.
     """
 
     engine: str
@@ -98,13 +98,13 @@ class Shown(Generic[E]):
         return ()
 
     def sections(self) -> tuple[Section, ...]:
-        """Return the engine's own tables, in order; what their rows lead to is asked of `details`."""
+        """Return the engine's own tables, in order; `details` returns the details of their rows."""
         return ()
 
     def details(self, sort: str, name: str) -> Details:
-        """Return what is known of one thing, such as a "pod" by `namespace/name`, or what the engine's own rows name.
+        """Return the details of one thing, such as a "pod" by `namespace/name`, or a reference of the engine's rows.
 
-        Of what there is not, nothing is known.
+        They are empty if it does not exist.
         """
         return Details()
 
@@ -135,7 +135,7 @@ class Shown(Generic[E]):
         )
 
     def last_message(self, pod: PendingPod) -> str:
-        """Return how the last attempt or its binding ended, or the pod's condition where none is remembered."""
+        """Return how the last attempt or its binding ended, or the pod's condition if neither is kept."""
         decisions = self.history.of(pod.uid).decisions
         if decisions:
             binding = self.history.binding(decisions[-1])
@@ -174,7 +174,7 @@ class Document(NamedTuple):
 
 @cache
 def live_page() -> Document:
-    """Return the page that asks the scheduler which served it."""
+    """Return the page that requests its data from the scheduler that served it."""
     return _document("kframework", "null", "connect-src 'self'")
 
 

@@ -1,4 +1,4 @@
-"""The scheduler at a glance: how much there is of everything, and what the last attempts came to."""
+"""The scheduler at a glance: the numbers of everything, and the results of the last attempts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN, COUNTED, STRETCHES = 200, 1_000, 60
 class Attempts(msgspec.Struct, frozen=True):
     """Decisions, the newest first, and those bindings of theirs that have ended; `last` numbers the newest attempt.
 
-    What each plugin took is left out; the profiles add it up.
+    The times of plugins are left out; the profiles add them up.
     """
 
     last: int
