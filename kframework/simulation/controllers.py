@@ -1,4 +1,4 @@
-"""The controllers of a simulated cluster: what starts pods, binds volumes, allocates claims and runs workloads."""
+"""The controllers of a simulated cluster: they start pods, bind volumes, allocate claims and run workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that describe the devices of a made-up cluster by pattern, for those who have no hardware."""
+"""Files that describe the devices of a synthetic cluster by pattern, for users without hardware."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Taint(DeviceTaint, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Version(_Strict, frozen=True, kw_only=True):
-    """An attribute that is a semantic version; others are what YAML makes of them."""
+    """An attribute that is a semantic version; others have the types of YAML."""
 
     version: str
 
@@ -87,10 +87,10 @@ class Partition(_Strict, frozen=True, kw_only=True):
 
 
 class DeviceGroup(_Strict, frozen=True, kw_only=True):
-    """`count` devices that are alike, called `name-0`, `name-1`, ...
+    """`count` equal devices, called `name-0`, `name-1`, ...
 
-    Of values that are a list each device has one, in turn. What partitions share is counted by `counters`; the device
-    as a whole takes all of it.
+    If a value is a list, each device has one element, in turn. `counters` are shared by the partitions; the device as a
+    whole consumes all of them.
     """
 
     name: str
@@ -165,7 +165,7 @@ class DeviceFile(NamedTuple):
 
 
 def read(path: str) -> DeviceFile:
-    """Read a file; raises InputError for what cannot be read, and for devices that no API server would take."""
+    """Read a file; raises InputError if it is unreadable, or for devices that an API server would reject."""
     source = source_of(path)
     documents = [(index, data) for index, data in enumerate(documents_of(source)) if data is not None]
     if len(documents) != 1:

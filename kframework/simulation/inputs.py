@@ -98,7 +98,7 @@ def read_cluster(
 
 
 def declare_installed_kinds() -> list[ConfigError]:
-    """Import the modules that declare kinds; return what went wrong with some of them, which harms no other.
+    """Import the modules that declare kinds; return the errors, which do not affect other modules.
 
     A plugin declares its kinds when it is loaded. This declares them where no configuration names the plugin, and the
     kinds of distributions without a plugin.

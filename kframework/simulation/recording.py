@@ -1,4 +1,4 @@
-"""A recording, to be read and asked: what `kframework run` or `simulate` wrote with `--record`."""
+"""A recording written by `kframework run` or `simulate` with `--record`, for queries."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ class Recording:
         raise Unexplainable(f"{self.file}: the scheduler does not know pod {key} in {when}")
 
     def explain_by(self, kind: EngineKind[E], namespace: str, name: str) -> EngineExplanation:
-        """Have an engine of this kind, whose recording it is, explain what has this name in the end.
+        """Explain the object with this name at the end of the recording, by an engine of this kind, which recorded it.
 
-        Raises Unexplainable where nothing is known of it.
+        Raises Unexplainable if it is unknown.
         """
         replay = self.replay_to(kind)
         accounts = list(replay)

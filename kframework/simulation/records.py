@@ -44,7 +44,7 @@ class SimulationResult(msgspec.Struct, frozen=True):
         seconds: the virtual time that passed.
         retrying: the pods that were still being retried when the simulation gave up.
         stuck: where the binding of such a pod was, as `in Quota.pre_bind for 40 s`, and how its last one ended.
-        notices: what is odd about the configuration.
+        notices: oddities of the configuration.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -88,7 +88,7 @@ class RecordList(Sequence[R]):
         return copied
 
     def _whole(self) -> list[R]:
-        """Make all records, once."""
+        """Create all records, once."""
         whole = list(chain.from_iterable(self.parts))
         whole = whole if self._limit is None else whole[len(whole) - min(len(whole), self._limit) :]
         self._length = len(whole)

@@ -70,7 +70,7 @@ class Run(Generic[E]):
             controller.on_idle = self._end_if_idle
 
     def run_to_end(self, limit: float | None = None) -> None:
-        """Run until nothing moves any more, for `limit` seconds at most."""
+        """Run until nothing changes any more, for `limit` seconds at most."""
         self._stops_at_end = True
         try:
             self.run_for(limit)

@@ -137,13 +137,13 @@ class Simulation(Generic[E]):
         self.close()
 
     def close(self) -> None:
-        """Stop all that runs: it cannot go on afterwards, but be looked at."""
+        """Stop everything: afterwards it cannot run, but its results can be read."""
         self._close()
 
     # -- going on --------------------------------------------------------------------------------------------------
 
     def step(self) -> Decision | None:
-        """Go on until the next attempt to schedule a pod has ended, and return it; None if nothing moves any more."""
+        """Run until the next attempt to schedule a pod has ended, and return it; None if nothing changes any more."""
         return self._run.step()
 
     def run(self, seconds: float | None = None) -> Simulation[E]:
@@ -155,7 +155,7 @@ class Simulation(Generic[E]):
         return self
 
     def run_to_end(self, limit: float) -> Simulation[E]:
-        """Go on until nothing moves any more, for `limit` seconds at most; return the simulation itself."""
+        """Run until nothing changes any more, for `limit` seconds at most; return the simulation itself."""
         self._run.run_to_end(limit)
         return self
 
@@ -163,7 +163,7 @@ class Simulation(Generic[E]):
         """Run until this work, which is concurrent with the scheduler, has ended; return its result."""
         return self._run.run_until(work)
 
-    # -- what happens to the cluster -------------------------------------------------------------------------------
+    # -- changes of the cluster ------------------------------------------------------------------------------------
 
     def create(self, subject: K) -> K:
         """Create an object, and return it as stored; ClusterError as an API server has it."""
@@ -181,11 +181,11 @@ class Simulation(Generic[E]):
         """Return the objects of a kind as they are now."""
         return self.cluster.objects(kind)
 
-    # -- what came of it -------------------------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------------------------
 
     @property
     def result(self) -> SimulationResult:
-        """All that it has come to so far, as one record."""
+        """All results so far, as one record."""
         records, run = self._records, self._run
         return SimulationResult(
             records.outcomes,
@@ -266,7 +266,7 @@ class Simulation(Generic[E]):
 
 
 class _SimulatedExtender(Extender):
-    """An extender that is really called. What it binds is bound in the cluster in memory too, which it cannot reach."""
+    """An extender that is really called. Its bindings are repeated in the cluster in memory, which it cannot reach."""
 
     def __init__(self, settings: ExtenderSettings, cluster: MemoryCluster) -> None:
         super().__init__(settings, HttpLine(settings))
@@ -291,7 +291,7 @@ def simulate(
 ) -> Simulation:
     """Schedule the pods of a cluster on virtual time, and return the simulation at its end.
 
-    It ends when nothing moves any more, or after `duration` virtual seconds. All else is as for `Simulation`.
+    It ends when nothing changes any more, or after `duration` virtual seconds. All else is as for `Simulation`.
     """
     with Simulation(cluster, config, plugins=plugins, devices=devices, seed=seed) as simulation:
         return simulation.run(duration)

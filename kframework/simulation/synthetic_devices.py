@@ -63,9 +63,9 @@ class Made(NamedTuple):
 
 
 def made(file: DeviceFile, objects: Iterable[ApiObject]) -> Made:
-    """Make the classes of a file, and slices for the nodes among these objects.
+    """Create the classes of a file, and slices for the nodes among these objects.
 
-    Raises InputError for what is among the objects already, and for names that are given twice or are too long.
+    Raises InputError for names that exist among the objects, are given twice or are too long.
     """
     return _Making(file, objects).made()
 
@@ -118,7 +118,7 @@ class _Making:
             yield from _pool(pattern, pool, ResourceSliceSpec(node_name=name), contents)
 
     def _note(self, what: str, name: str, path: FieldPath) -> None:
-        """Remember where something is described; InputError if it is described already."""
+        """Record the path of a description; InputError if there is one already."""
         if (what, name) in self._known:
             before = self._known[what, name]
             if before == path:
@@ -192,7 +192,7 @@ def _cut(items: Sequence[V], length: int) -> Iterator[tuple[V, ...]]:
 
 
 def _devices(group: DeviceGroup, node_name: str) -> Iterator[Device]:
-    """Make the devices of a group, each before its partitions."""
+    """Create the devices of a group, each before its partitions."""
     for index in range(group.count):
         name = f"{group.name}-{index}"
         whole = Device(
