@@ -75,7 +75,7 @@ def limits(spec: PodSpec) -> dict[str, int]:
 
 
 def allocatable(node: Node) -> dict[str, int]:
-    """Compute what a node offers; `pods` is a count."""
+    """Compute a node's allocatable resources; `pods` is a count."""
     return _rounded(_nanos(node.status.allocatable), _NATIVE | {"pods"})
 
 
@@ -104,7 +104,7 @@ def _stated(container: Container) -> _Nanos:
 
 
 def _resized(pod: Pod) -> _OfContainer:
-    """Give each container what it states or, while it is resized in place, the most it may hold."""
+    """Return each container's requests or, during an in-place resize, the most it may hold."""
     statuses = {
         status.name: status
         for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
@@ -133,7 +133,7 @@ def _with_defaults(of_container: _OfContainer, defaults: Mapping[str, int]) -> _
 
 
 def _aggregate(spec: PodSpec, of_container: _OfContainer) -> _Nanos:
-    """Add up what runs side by side; init containers raise the total to the peak before the containers start."""
+    """Add up concurrent containers; init containers raise the total to the peak before the containers start."""
     total: _Nanos = {}
     for container in spec.containers:
         _add(total, of_container(container))

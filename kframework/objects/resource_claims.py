@@ -1,4 +1,4 @@
-"""Claims to devices, what they are made from, and what they have got (resource.k8s.io/v1, KEP-4381)."""
+"""Claims to devices, their templates, and their allocations (resource.k8s.io/v1, KEP-4381)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import msgspec
 from kframework.objects.meta import ApiObject, ApiStruct, ObjectMeta, RawQuantity
 from kframework.objects.node import NodeSelector
 
-#: The only finalizer: a claim that has devices is not gone before they are given back.
+#: The only finalizer: an allocated claim is not gone before its devices are released.
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
-#: On a claim that the scheduler made for the extended resources of a pod: "true".
+#: On a claim that the scheduler created for the extended resources of a pod: "true".
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-#: On a claim that was made from a template: the name by which the pod knows it.
+#: On a claim that was created from a template: its name in the pod's spec.
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 #: The maximum number of consumers of a claim at a time.
 MAX_RESERVED = 256
-#: On a namespace: its claims may ask for access to devices that others have, "true".
+#: On a namespace: its claims may request access to devices that are in use by others, "true".
 ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 
 
@@ -215,7 +215,7 @@ class ResourceClaim(ApiObject, frozen=True, kw_only=True):
 
 
 class ResourceClaimTemplateSpec(ApiStruct, frozen=True, kw_only=True):
-    """The claim that is made for each pod: its labels and annotations, and its spec."""
+    """The claim that is created for each pod: its labels and annotations, and its spec."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()
@@ -228,7 +228,7 @@ class ResourceClaimTemplate(ApiObject, frozen=True, kw_only=True):
 
 
 class DeviceClassSpec(ApiStruct, frozen=True, kw_only=True):
-    """The `spec` of a class; pods may ask for its devices as an extended resource if that has a name."""
+    """The `spec` of a class; pods may request its devices as an extended resource if that has a name."""
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[DeviceConfiguration, ...] = ()

@@ -114,7 +114,7 @@ class PersistentVolumeClaim(ApiObject, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaimTemplate(ApiStruct, frozen=True, kw_only=True):
-    """The claim that is made for an ephemeral volume."""
+    """The claim that is created for an ephemeral volume."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()

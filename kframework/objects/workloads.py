@@ -269,7 +269,7 @@ class DaemonSet(ApiObject, frozen=True, kw_only=True):
 
 
 class ControllerRevision(ApiObject, frozen=True, kw_only=True):
-    """A template that a stateful set or daemon set has had, as a patch that brings it back."""
+    """A former template of a stateful set or daemon set, as a patch that restores it."""
 
     data: dict[str, object] = msgspec.field(default_factory=dict)
     revision: int = 0
@@ -432,7 +432,7 @@ class CronJobStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class CronJob(ApiObject, frozen=True, kw_only=True):
-    """Jobs that are made on a schedule."""
+    """Jobs that are created on a schedule."""
 
     spec: CronJobSpec = CronJobSpec()
     status: CronJobStatus = CronJobStatus()

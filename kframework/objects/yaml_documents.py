@@ -36,7 +36,7 @@ def documents(text: str) -> Iterator[object]:
 
 
 class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two depends on libyaml
-    """Makes values of nodes; what is not JSON's as its base does."""
+    """A loader that constructs values of JSON types itself, and others as its base does."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -49,7 +49,7 @@ class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two
         return _LIST if kind is SequenceNode else _MAP
 
     def construct_object(self, node: Node, deep: bool = False) -> object:
-        """Make the value of a node, once for all its aliases."""
+        """Construct the value of a node, once for all its aliases."""
         tag = node.tag
         if type(node) is ScalarNode:
             if tag == _STRING:
