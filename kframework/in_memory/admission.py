@@ -70,7 +70,7 @@ _TOLERATED_FOR_A_WHILE = tuple(
     Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300)
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 )
-#: Kinds whose objects are updated only by those who name their last version; so are all that plugins declare.
+#: Kinds whose updates must name the last version; so must those of all kinds that plugins declare.
 _NEED_VERSION = (CSIDriver, CSINode, CSIStorageCapacity, Lease, PodDisruptionBudget, VolumeAttachment)
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -164,7 +164,7 @@ def _filled(subject: ApiObject, now: str, classes: Collection[PriorityClass]) ->
 
 
 def _selecting_its_own(job: Job) -> Job:
-    """Have a job select the pods that it makes, by labels of their own."""
+    """Set a job's selector to the unique labels of the pods that it creates."""
     metadata, spec, template = job.metadata, job.spec, job.spec.template
     labels = {"job-name": metadata.name, "controller-uid": metadata.uid}
     labels |= {f"batch.kubernetes.io/{label}": text for label, text in labels.items()}
@@ -207,7 +207,7 @@ def check_version(subject: ApiObject) -> None:
 
 
 def check_identity(old: T, new: T) -> None:
-    """Raise ClusterError 400 or 422 if a patch makes another object of the one it is about."""
+    """Raise ClusterError 400 or 422 if a patch changes the identity of its object."""
     was, said = old.metadata, new.metadata
     for field, here, there in (("name", was.name, said.name), ("namespace", was.namespace, said.namespace)):
         if there not in (here, ""):
@@ -231,7 +231,7 @@ def merge_patch(target: object, patch: object) -> object:
 
 
 def patched(subject: T, patch: Mapping[str, object]) -> T:
-    """Return an object with a JSON merge patch applied to it; ClusterError 400 if that is no such object any more."""
+    """Return an object with a JSON merge patch applied to it; ClusterError 400 if the result is invalid."""
     parts = _parts(type(subject))
     if patch.keys() <= parts.keys():
         try:
@@ -380,9 +380,9 @@ def _pod_level(spec: PodSpec, resources: Resources) -> Resources:
 
 
 def _priority_class(pod: Pod, classes: Collection[PriorityClass]) -> PriorityClass | None:
-    """Find the class of a pod; None for one that states its priority: it keeps that, where an API server would refuse.
+    """Return the class of a pod; None if it has a priority: it keeps that, where an API server would reject it.
 
-    So pods that were printed are read without their classes, and a person may write a priority and no class.
+    So printed pods can be read without their classes, and hand-written ones may have a priority and no class.
     """
     name = pod.spec.priority_class_name
     if pod.spec.priority is not None:
@@ -433,7 +433,7 @@ def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
 def _selector(
     selector: LabelSelector | None, keys: tuple[str, ...], operator: str, labels: Mapping[str, str]
 ) -> LabelSelector | None:
-    """Ask for (In) or rule out (NotIn) the pod's own values of these labels; no selector stays none."""
+    """Require (In) or exclude (NotIn) the pod's own values of these labels; no selector stays none."""
     if selector is None or not keys:
         return selector
     own = (LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],)) for key in keys if key in labels)

@@ -33,7 +33,7 @@ _LONGEST_BASE = 57
 
 
 class ClaimController(MemoryController):
-    """Makes, reserves, gives back and deletes claims to devices."""
+    """Creates, reserves, releases and deletes claims to devices."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, ResourceClaimTemplate, ResourceClaim)
 
