@@ -1,7 +1,7 @@
 """The values of CEL, their equality, order and use as keys.
 
 `bool`, `int`, `float`, `str`, `bytes`, `list` and `None` are Python's own. A map is a dict whose bool keys are
-`BoolKey`s, because Python does not tell True from 1 there.
+`BoolKey`s, because Python does not distinguish True from 1 there.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ _TYPE_NAMES: dict[type, str] = {
     Optional: "optional_type",
 }
 _NUMBERS = (int, Uint, float)
-#: Types whose values are their own dict keys, and equal just when Python says so.
+#: Types whose values are their own dict keys, and equal exactly when they are in Python.
 SELF_KEYED_TYPES = frozenset({str, int, Uint, float, bytes, CelDuration, Timestamp, TypeValue})
 _CONTAINERS = frozenset({dict, KeyedList})
 

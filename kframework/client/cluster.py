@@ -95,7 +95,7 @@ class Cluster(Protocol):
     async def create(self, obj: T) -> T:
         """Create the object and return it as stored; status 409 if it exists, 404 if its namespace does not.
 
-        403 and 422 say what is wrong with it. Its status is ignored, except for nodes.
+        403 and 422 describe the error. Its status is ignored, except for nodes.
         """
         ...
 

@@ -17,7 +17,7 @@ from kframework.state.pods import PendingPod, PodInfo
 if TYPE_CHECKING:
     from kframework.core.cycle.run import RunBinding
 
-#: Why an event tells that a pod is bound.
+#: The reason of the event for a bound pod.
 SCHEDULED = "Scheduled"
 
 #: Longer notes are cut, in bytes.
@@ -101,7 +101,7 @@ class EventRecord(msgspec.Struct, gc=False, eq=False):
 
 
 class RunEvents(Sequence[EventRecord]):
-    """The events that the pods of a run are bound; each is made when somebody looks at it.
+    """The events that the pods of a run are bound; each is created when it is read.
 
     Attributes:
         number: the number of the first of them.

@@ -48,7 +48,7 @@ FAILURE_PAUSE = 0.5
 
 
 class WriteClass(IntEnum):
-    """What a write is about, most urgent first: bindings and plugins' writes, pod statuses, events."""
+    """The class of a write, most urgent first: bindings and plugins' writes, pod statuses, events."""
 
     BINDING = 0
     STATUS = 1

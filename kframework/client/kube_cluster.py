@@ -1,7 +1,7 @@
 """A client of a Kubernetes API server: `Cluster` in terms of REST requests.
 
 A call without a response raises ClusterError with status 0 and may have succeeded; the caller has to read back. A
-request that the server defers (429, or any Retry-After) is retried when the server says.
+request that the server defers (429, or any Retry-After) is retried at the server's time.
 """
 
 from __future__ import annotations

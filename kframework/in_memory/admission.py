@@ -1,7 +1,7 @@
-"""What an API server fills in, and what it refuses, when an object is created or updated; pure functions.
+"""Defaults and validation of an API server when an object is created or updated; pure functions.
 
-What is set already is left alone, so an object from `kubectl get` passes through unchanged. Nothing is invented that
-controllers and kubelets would add: no taints for a node's conditions, no hostname label.
+Fields that are set are left alone, so an object from `kubectl get` passes through unchanged. Fields that controllers
+and kubelets would set are not added: no taints for a node's conditions, no hostname label.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _TOLERATED_FOR_A_WHILE = tuple(
     Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300)
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 )
-#: Kinds whose objects are updated only by those who name their last version; so are all that plugins declare.
+#: Kinds whose updates must name the last version; so must those of all kinds that plugins declare.
 _NEED_VERSION = (CSIDriver, CSINode, CSIStorageCapacity, Lease, PodDisruptionBudget, VolumeAttachment)
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -78,9 +78,9 @@ _SUFFIX_PLACES = tuple(len(_SUFFIX_LETTERS) ** place for place in range(5))
 
 
 def as_request(subject: T) -> T:
-    """Drop what a client cannot say when it creates an object: uid, times, and a status unless it is a node's.
+    """Drop fields that a client cannot set when it creates an object: uid, times, and a status unless it is a node's.
 
-    ClusterError 500 if it names a version. A node comes with its status because a kubelet creates it.
+    ClusterError 500 if it names a version. A node keeps its status because a kubelet creates it.
     """
     if subject.metadata.resource_version:
         raise api_errors.version_forbidden()
@@ -100,7 +100,7 @@ def as_request(subject: T) -> T:
 
 @cache  # to look into a struct's fields takes longer than all else about a new object
 def _no_status(kind: type[ApiObject]) -> object:
-    """Return the status of an object before anybody has said anything about it."""
+    """Return the initial status of an object."""
     field = next(field for field in fields(kind) if field.name == "status")
     return field.default if field.default_factory is NODEFAULT else field.default_factory()
 
@@ -157,7 +157,7 @@ def _filled(subject: ApiObject, now: str, classes: Collection[PriorityClass]) ->
 
 
 def _selecting_its_own(job: Job) -> Job:
-    """Have a job select the pods that it makes, by labels of their own."""
+    """Set a job's selector to the unique labels of the pods that it creates."""
     metadata, spec, template = job.metadata, job.spec, job.spec.template
     labels = {"job-name": metadata.name, "controller-uid": metadata.uid}
     labels |= {f"batch.kubernetes.io/{label}": text for label, text in labels.items()}
@@ -168,9 +168,9 @@ def _selecting_its_own(job: Job) -> Job:
 
 
 def updated(old: T, new: T) -> T:
-    """Carry over what an update cannot change; ClusterError 422 if it says nonsense, moves a pod or gates it anew.
+    """Carry over fields that an update cannot change; ClusterError 422 if it is invalid, moves a pod or adds gates.
 
-    Or if it adds finalizers to what is being deleted, and as `device_admission.updated`.
+    Also if it adds finalizers to an object being deleted, and as `device_admission.updated`.
     """
     _check(new)
     metadata = replace(
@@ -193,14 +193,14 @@ def updated(old: T, new: T) -> T:
 
 
 def check_version(subject: ApiObject) -> None:
-    """Raise ClusterError 422 if a client must say which version it updates, and does not."""
+    """Raise ClusterError 422 if the required resource version of an update is missing."""
     kind, metadata = type(subject), subject.metadata
     if not metadata.resource_version and (kind in _NEED_VERSION or is_custom(kind_of(kind))):
         raise api_errors.version_required(kind, metadata.name)
 
 
 def check_identity(old: T, new: T) -> None:
-    """Raise ClusterError 400 or 422 if a patch makes another object of the one it is about."""
+    """Raise ClusterError 400 or 422 if a patch changes the identity of its object."""
     was, said = old.metadata, new.metadata
     for field, here, there in (("name", was.name, said.name), ("namespace", was.namespace, said.namespace)):
         if there not in (here, ""):
@@ -224,14 +224,14 @@ def merge_patch(target: object, patch: object) -> object:
 
 
 def patched(subject: T, patch: Mapping[str, object]) -> T:
-    """Return an object with a JSON merge patch applied to it; ClusterError 400 if that is no such object any more."""
+    """Return an object with a JSON merge patch applied to it; ClusterError 400 if the result is invalid."""
     parts = _parts(type(subject))
     if patch.keys() <= parts.keys():
         try:
             merged = {name: merge_patch(to_builtins(getattr(subject, name)), patch[name]) for name in patch}
             return replace(subject, **{name: msgspec.convert(merged[name], parts[name]) for name in patch})
         except msgspec.ValidationError:
-            pass  # as a whole, which says where it is wrong
+            pass  # as a whole, for an error with the path
     try:
         return convert(merge_patch(to_builtins(subject), patch), kind_of(type(subject)))
     except InputError as error:
@@ -305,7 +305,7 @@ def _pod(pod: Pod, now: str, classes: Collection[PriorityClass]) -> Pod:
 def _pod_spec(spec: PodSpec, labels: Mapping[str, str], priority_class: PriorityClass | None) -> PodSpec:
     spec = _with_priority(spec, priority_class)
     grace = spec.termination_grace_period_seconds
-    # The pod stays a while on a node that is not ready or unreachable, unless it says how long itself.
+    # The pod stays for a while on a node that is not ready or unreachable, unless it has its own toleration.
     told = {each.key for each in spec.tolerations if each.effect in ("NoExecute", "")}
     spec = replace(
         spec,
@@ -350,7 +350,7 @@ def _first_status(status: PodStatus, spec: PodSpec, now: str) -> PodStatus:
 
 
 def _container(container: Container, spec: PodSpec) -> Container:
-    """Let limits stand in for requests and, on the host's network, container ports for host ports."""
+    """Default requests to limits and, on the host's network, host ports to container ports."""
     resources, ports = container.resources, container.ports
     if not resources.limits.keys() <= resources.requests.keys():
         resources = replace(resources, requests=resources.limits | resources.requests)
@@ -360,7 +360,7 @@ def _container(container: Container, spec: PodSpec) -> Container:
 
 
 def _pod_level(spec: PodSpec, resources: Resources) -> Resources:
-    """Where a pod has limits of its own: request what the containers do together, and for the rest the limits."""
+    """If a pod has its own limits: request the sum of its containers' requests, and for the rest the limits."""
     if not resources.limits:
         return resources
     together = fit_requests(replace(spec, resources=None, overhead={}))
@@ -373,9 +373,9 @@ def _pod_level(spec: PodSpec, resources: Resources) -> Resources:
 
 
 def _priority_class(pod: Pod, classes: Collection[PriorityClass]) -> PriorityClass | None:
-    """Find the class of a pod; None for one that states its priority: it keeps that, where an API server would refuse.
+    """Return the class of a pod; None if it has a priority: it keeps that, where an API server would reject it.
 
-    So pods that were printed are read without their classes, and a person may write a priority and no class.
+    So printed pods can be read without their classes, and hand-written ones may have a priority and no class.
     """
     name = pod.spec.priority_class_name
     if pod.spec.priority is not None:
@@ -426,7 +426,7 @@ def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
 def _selector(
     selector: LabelSelector | None, keys: tuple[str, ...], operator: str, labels: Mapping[str, str]
 ) -> LabelSelector | None:
-    """Ask for (In) or rule out (NotIn) the pod's own values of these labels; no selector stays none."""
+    """Require (In) or exclude (NotIn) the pod's own values of these labels; no selector stays none."""
     if selector is None or not keys:
         return selector
     own = (LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],)) for key in keys if key in labels)

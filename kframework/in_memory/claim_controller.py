@@ -1,7 +1,7 @@
-"""Claims to devices in a cluster in memory: what the ResourceClaim controller and the garbage collector do for them.
+"""The ResourceClaim controller of a cluster in memory, with the garbage collector's part.
 
-A claim is made for each pod that names a template, and goes with the pod; a claim that nobody uses any more gives its
-devices back (kube-controller-manager's `resourceclaim`, without claims of pod groups).
+A claim is created for each pod that names a template, and deleted with the pod; a claim without consumers releases its
+devices (kube-controller-manager's `resourceclaim`, without claims of pod groups).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _LONGEST_BASE = 57
 
 
 class ClaimController(MemoryController):
-    """Makes, reserves, gives back and deletes claims to devices."""
+    """Creates, reserves, releases and deletes claims to devices."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, ResourceClaimTemplate, ResourceClaim)
 
     def __init__(self, cluster: MemoryCluster) -> None:
         super().__init__(cluster)
-        # What has changed and is still to be looked at, in order.
+        # Changed objects that are not reconciled yet, in order.
         self._pods: dict[Key, None] = {}
         self._claims: dict[Key, None] = {}
-        self._without_template: dict[Key, None] = {}  # pods that were looked at; a template may help
+        self._without_template: dict[Key, None] = {}  # pods that were reconciled; a template may help
         self._of_pods: dict[str, dict[Key, None]] = {}  # claims that a pod uses or owns, by its uid
 
     @property
@@ -52,7 +52,7 @@ class ClaimController(MemoryController):
     def _receive(self, change: Change) -> None:
         match change.subject:
             case Pod() as pod:
-                # Most have no claims at all, and each is told of several times.
+                # Most have no claims at all, and each is received several times.
                 if not pod.spec.resource_claims and pod.metadata.uid not in self._of_pods:
                     return
                 if change.new is None or is_done(pod):
@@ -68,7 +68,7 @@ class ClaimController(MemoryController):
                 ):
                     return
                 if change.new is None and (owner := _owner(claim)) is not None:
-                    self._pods[claim.metadata.namespace, owner.name] = None  # it is made again
+                    self._pods[claim.metadata.namespace, owner.name] = None  # it is created again
                 self._claims[key_of(claim)] = None
                 self._index(key_of(claim), change)
             case _:
@@ -103,7 +103,7 @@ class ClaimController(MemoryController):
         return self._cluster.find(Pod, key[1], key[0])
 
     def _with_claims(self, pod: Pod) -> Pod:
-        """Make the claims that a pod's templates ask for, and tell in its status what they are called."""
+        """Create the claims for a pod's templates, and write their names to its status."""
         made = {named.name: name for named in pod.spec.resource_claims if (name := self._made(pod, named)) is not None}
         if not made:
             return pod
@@ -115,7 +115,7 @@ class ClaimController(MemoryController):
         """Return the name of the claim that a template was missing until now; None if nothing is missing, or it is."""
         if named.resource_claim_template_name is None or self._is_there(pod, named):
             return None
-        # One may have been made for the pod, whose status does not say so yet.
+        # One may have been created for the pod and not be in its status yet.
         for namespace, name in self._of_pods.get(pod.metadata.uid, ()):
             claim = self._cluster.find(ResourceClaim, name, namespace)
             if (
@@ -131,7 +131,7 @@ class ClaimController(MemoryController):
         return self._cluster.add(_from_template(pod, named, template)).metadata.name
 
     def _is_there(self, pod: Pod, named: PodResourceClaim) -> bool:
-        """Whether the pod's status names its claim, or says that none is needed."""
+        """Return whether the pod's status names its claim, or marks it as not needed."""
         told = next((each for each in pod.status.resource_claim_statuses if each.name == named.name), None)
         if told is None:
             return False
@@ -141,7 +141,7 @@ class ClaimController(MemoryController):
         return claim is not None and is_controlled_by(claim.metadata, pod.metadata.uid)
 
     def _reserve(self, pod: Pod) -> None:
-        """Reserve claims that have devices for a pod that somebody has bound who did not."""
+        """Reserve allocated claims for a pod that was bound without reserving them."""
         if not pod.spec.node_name or is_done(pod):
             return
         told = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
@@ -156,7 +156,7 @@ class ClaimController(MemoryController):
                 self._cluster.replace(replace(claim, status=replace(claim.status, reserved_for=reserved)))
 
     def _tidy(self, claim: ResourceClaim) -> None:
-        """Strike those out who use a claim no more; one that nobody uses gives its devices back, or goes."""
+        """Remove former consumers from a claim; without any left, release its devices or delete it."""
         users = tuple(each for each in claim.status.reserved_for if self._uses(claim, each))
         deleted = claim.metadata.deletion_timestamp is not None
         if users != claim.status.reserved_for:
@@ -168,12 +168,12 @@ class ClaimController(MemoryController):
 
     def _uses(self, claim: ResourceClaim, user: ResourceClaimConsumerReference) -> bool:
         if (user.api_group, user.resource) != ("", "pods"):
-            return True  # nobody here knows
+            return True  # cannot be checked here
         pod = self._pod((claim.metadata.namespace, user.name))
         return pod is not None and pod.metadata.uid == user.uid and not is_done(pod)
 
     def _free(self, claim: ResourceClaim, users: tuple[ResourceClaimConsumerReference, ...]) -> ResourceClaim:
-        """Leave a claim to these users; if there are none, without devices and nothing that holds it back."""
+        """Set a claim's consumers; if there are none, remove its devices and its finalizer."""
         status = replace(claim.status, reserved_for=users, allocation=claim.status.allocation if users else None)
         claim = self._cluster.replace(replace(claim, status=status))
         if users:
@@ -195,7 +195,7 @@ def is_done(pod: Pod) -> bool:
 
 
 def _stands_the_same(old: Pod, new: Pod) -> bool:
-    """Return whether a change of a pod is nothing to its claims: each is told of several times."""
+    """Return whether a change of a pod does not affect its claims: each is received several times."""
     return (
         old.spec.node_name == new.spec.node_name
         and old.status.resource_claim_statuses == new.status.resource_claim_statuses
@@ -204,7 +204,7 @@ def _stands_the_same(old: Pod, new: Pod) -> bool:
 
 
 def _used_the_same(old: ResourceClaim, new: ResourceClaim) -> bool:
-    """Return whether a change of a claim is nothing to those who use or own it."""
+    """Return whether a change of a claim does not affect its consumers and its owner."""
     was, now = old.metadata, new.metadata
     return (
         old.status.reserved_for == new.status.reserved_for

@@ -1,7 +1,7 @@
-"""A cluster in memory, the sibling of a real one: what an API server and its store do, without the network.
+"""A cluster in memory, interchangeable with a real one: an API server and its store, without the network.
 
-`MemoryStore` is its own side. The async methods here are `Cluster`, what a client sees, and only they are subject to
-faults.
+`MemoryStore` is its own side. The async methods here implement `Cluster`, the client's side, and only they are subject
+to faults.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from kframework.state.inbox import Bound, Changed, Gone, Message, StatusChanged,
 
 A = TypeVar("A")
 
-#: The order in which kinds are listed; those that plugins declare come after, as they are asked for.
+#: The order in which kinds are listed; those that plugins declare come after, in the order of their first request.
 _PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """What befalls a call: it takes `delay` seconds, then fails with `error`, if `done` only after it did its work."""
+    """A fault of a call: it takes `delay` seconds, then fails with `error`; if `done`, only after it did its work."""
 
     error: ClusterError | None = None
     delay: float = 0.0
@@ -58,10 +58,10 @@ class MemoryCluster(MemoryStore, Cluster):
         self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = (), version: int = 0
     ) -> None:
         super().__init__(clock, objects, written, version)
-        #: Asked (method, kind, namespace, name) before every call of a client; the first that answers has its way.
+        #: Called with (method, kind, namespace, name) before every call of a client; the first fault returned applies.
         self.faults: list[Callable[[str, type[ApiObject], str, str], Fault | None]] = []
 
-    # --- Cluster: what a client sees ----------------------------------------------------------------------------------
+    # --- Cluster: the client's side -----------------------------------------------------------------------------------
 
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
@@ -99,7 +99,7 @@ class MemoryCluster(MemoryStore, Cluster):
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake(change: Change) -> None:
-            loop.call_soon_threadsafe(changed.set)  # whoever writes may do so in another thread
+            loop.call_soon_threadsafe(changed.set)  # the writer may be in another thread
 
         stop = self.subscribe([kind], wake)
         try:
@@ -118,7 +118,7 @@ class MemoryCluster(MemoryStore, Cluster):
 
     @property
     def binds_runs(self) -> bool:
-        """Whether no fault may befall a call: with one, the pods behind find other nodes."""
+        """Whether no call can have a fault: with one, the pods after it find other nodes."""
         return not self.faults
 
     def bind_run(self, run: Run) -> dict[int, ClusterError]:
@@ -127,7 +127,7 @@ class MemoryCluster(MemoryStore, Cluster):
         return self.assign_pods((a.pod.namespace, a.pod.name, a.pod.uid, found.node) for a, found in pods)
 
     def record_run(self, events: RunEvents) -> bool:
-        """Record that the pods of a run are bound; False where a namespace is gone, or a fault may befall a call."""
+        """Record that the pods of a run are bound; False if a namespace is gone, or a call may have a fault."""
         if self.faults or any(self.find(Namespace, each) is None for each in events.namespaces):
             return False
         self.keep_events(events)
@@ -156,7 +156,7 @@ class MemoryCluster(MemoryStore, Cluster):
 
     def record_event(self, record: EventRecord) -> Awaitable[None]:
         namespace = record.series_key.pod.namespace
-        name = record.name if self.faults else ""  # nobody else asks, and it took a quarter of the call
+        name = record.name if self.faults else ""  # only faults need it, and it took a quarter of the call
         return self._at_once("record_event", Event, namespace, name, lambda: self.keep_event(record))
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
@@ -169,7 +169,7 @@ class MemoryCluster(MemoryStore, Cluster):
         metadata = obj.metadata
 
         def create() -> T:
-            # As over the wire: a client may say more than the structs of the kind read, with structs made of them.
+            # As over the wire: a client may send, in derived structs, more than the structs of the kind read.
             return self.write(self.admit_request(decode(encode(obj), kind_of(obj))))
 
         return await self._call("create", type(obj), metadata.namespace, metadata.name, create)
@@ -240,7 +240,7 @@ class MemoryCluster(MemoryStore, Cluster):
 
 
 async def _befallen(fault: Fault, work: Callable[[], A]) -> A:
-    """Do the work of a call that comes late, fails, or is done though it seems to fail."""
+    """Do the work of a call with a fault: late, failed, or done although it seems to fail."""
     if fault.delay:
         await asyncio.sleep(fault.delay)
     if fault.error is None:

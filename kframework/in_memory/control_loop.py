@@ -1,4 +1,4 @@
-"""The loop that a controller of a cluster in memory is: keys of what has changed, each looked at in its turn."""
+"""The loop of a controller of a cluster in memory: keys of changed objects, each reconciled in its turn."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kframework.objects import ApiObject
 #: Namespace and name.
 Key = tuple[str, str]
 
-#: How long a key waits after its first failure, and at most, in seconds (client-go's rate limiter); it doubles.
+#: The backoff of a key after its first failure, and the maximum, in seconds (client-go's rate limiter); it doubles.
 _FIRST_DELAY, _LONGEST_DELAY = 0.005, 1000.0
 
-#: Why a key is tried again: the cluster refuses a write, or what an object says makes no object, time or number.
+#: Errors after which a key is retried: the cluster rejects a write, or an object, time or number is invalid.
 _NOT_NOW = (ClusterError, InputError, ValueError, ArithmeticError)
 
 _log = logging.getLogger(__name__)
@@ -54,12 +54,12 @@ class WorkQueue:
         return bool(self._ready)
 
     def add(self, key: Key) -> None:
-        """Have a key looked at."""
+        """Enqueue a key."""
         self._ready[key] = None
         self._wake.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Have a key looked at after some seconds, or before, if somebody has asked for that."""
+        """Enqueue a key after some seconds, or earlier if it is already due earlier."""
         due = self._clock.now() + seconds
         if due < self._later.get(key, float("inf")):
             self._later[key] = due
@@ -67,18 +67,18 @@ class WorkQueue:
             self._wake.set()
 
     def retry(self, key: Key) -> None:
-        """Have a key looked at again that has failed, later each time."""
+        """Enqueue a failed key again, with a longer delay each time."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self.add_after(key, min(_FIRST_DELAY * 2 ** min(failures - 1, 32), _LONGEST_DELAY))
 
     def forget(self, key: Key) -> None:
-        """Count no more how often a key has failed."""
+        """Reset the failure count of a key."""
         self._failures.pop(key, None)
 
     def pop(self) -> Key | None:
-        """Take the next key that is due; None if there is none.
+        """Remove and return the next key that is due; None if there is none.
 
-        Who looks at it says anew when to look again: an old deadline would keep a simulation going that is over.
+        Its later deadline is dropped and must be set again: an old one would keep a finished simulation running.
         """
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
@@ -110,9 +110,9 @@ class WorkQueue:
 
 
 class MemoryController(ABC):
-    """A controller of a cluster in memory: it follows some kinds, and does what their changes ask for."""
+    """A controller of a cluster in memory: it watches some kinds, and reacts to their changes."""
 
-    #: What it follows.
+    #: The kinds that it watches.
     kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
 
     def __init__(self, cluster: MemoryCluster) -> None:
@@ -128,7 +128,7 @@ class MemoryController(ABC):
 
     @abstractmethod
     def _receive(self, change: Change) -> None:
-        """Remember a change for later: a subscriber must not write."""
+        """Keep a change for later: a subscriber must not write."""
 
     @abstractmethod
     def _work(self) -> None:
@@ -159,10 +159,10 @@ class MemoryController(ABC):
 
 
 class ControlLoop(MemoryController):
-    """A controller: it brings, key by key, what there is in step with what is wanted.
+    """A controller that reconciles the actual state with the wanted one, key by key.
 
-    It is told of each change when that is written, and may write itself only when it reconciles. Where the cluster
-    refuses a write, or an object makes no sense, the key is tried again, later each time.
+    It is notified of each change during the write, and may itself write only while it reconciles. If the cluster
+    rejects a write, or an object is invalid, the key is retried, later each time.
     """
 
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
@@ -176,14 +176,14 @@ class ControlLoop(MemoryController):
 
     @abstractmethod
     def _touched(self, change: Change) -> Iterable[Key]:
-        """Name what has to be looked at after a change."""
+        """Return the keys to reconcile after a change."""
 
     @abstractmethod
     def _reconcile(self, key: Key) -> None:
-        """Do for a key what is to be done; it may be gone."""
+        """Reconcile a key; its object may be gone."""
 
     def _look_again(self, key: Key, times: Iterable[float], now: float) -> None:
-        """Have a key looked at when the first of these times comes that was not there yet at `now`."""
+        """Enqueue a key for the first of these times that is after `now`."""
         later = [time - now for time in times if time > now]
         if later:
             self._queue.add_after(key, min(later))

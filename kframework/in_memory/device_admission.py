@@ -1,4 +1,4 @@
-"""What an API server makes of claims to devices and of slices: defaults, what never changes, what a status may say.
+"""Admission of claims to devices and of slices: defaults, immutable fields, and valid statuses.
 
 The rules are those of resource.k8s.io/v1 in Kubernetes 1.36 as far as a scheduler, a driver or a controller meets them.
 """
@@ -33,7 +33,7 @@ _NOT_FOR_ADMINS = (
 
 
 def filled(subject: T, now: str) -> T:
-    """Say how many devices are asked for where the author does not, and since when devices have their taints."""
+    """Set the default number of requested devices, and the time since which devices have their taints."""
     match subject:
         case ResourceClaim():
             return replace(subject, spec=_claim_spec(subject.spec))
@@ -90,9 +90,9 @@ def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
 
 
 def updated(old: T, new: T) -> T:
-    """Return what an update comes to, for a claim without what drivers told of devices that it has no more.
+    """Return the result of an update; a claim drops driver reports on devices that it no longer has.
 
-    ClusterError 422 for what never changes, and for a status that says what it cannot.
+    ClusterError 422 for a change of an immutable field, and for an invalid status.
     """
     _check_immutable(old, new)
     if not isinstance(old, ResourceClaim) or not isinstance(new, ResourceClaim) or new.status == old.status:

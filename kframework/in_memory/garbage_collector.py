@@ -1,7 +1,7 @@
-"""The garbage collector of a cluster in memory: with an owner goes what it owns, as with kube-controller-manager's.
+"""The garbage collector of a cluster in memory: it deletes the dependents of an owner, as kube-controller-manager's.
 
-In the background, dependents go after their owner; in the foreground, those that block it before; or they are orphaned.
-An owner that nobody has ever seen is no reason to delete anything: files rarely hold all that a cluster does.
+Background: dependents are deleted after their owner; foreground: blocking ones before it; or they are orphaned.
+An owner that never existed here is no reason to delete anything: files rarely hold all objects of a cluster.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class _Place(NamedTuple):
 
 
 class GarbageCollector(MemoryController):
-    """Deletes what has lost its owners, and lets owners go that wait for what they own; it follows all kinds."""
+    """Deletes objects without remaining owners, and releases owners that wait for dependents; it watches all kinds."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         super().__init__(cluster)
         # By the uid of the owner, and by their own.
         self._dependents: dict[str, dict[_Place, None]] = {}
         self._present: dict[str, _Place] = {}
-        # Uids that are still to be looked at, in order: of owners that are gone, and of those that wait.
+        # Uids that are not processed yet, in order: of owners that are gone, and of those that wait.
         self._gone: dict[str, None] = {}
         self._waiting: dict[str, None] = {}
 
@@ -83,7 +83,7 @@ class GarbageCollector(MemoryController):
                 self._let_go(uid)
 
     def _collect(self, uid: str) -> None:
-        """Delete what an owner that is gone has left behind, unless it has others."""
+        """Delete the dependents of an owner that is gone, unless they have others."""
         for place in [*self._dependents.pop(uid, ())]:
             dependent = self._find(place)
             if dependent is None or dependent.metadata.deletion_timestamp is not None:
@@ -94,7 +94,7 @@ class GarbageCollector(MemoryController):
                 self._cluster.remove(place.kind, place.name, place.namespace, uid=dependent.metadata.uid)
 
     def _let_go(self, uid: str) -> None:
-        """Do for an owner what it waits for before it goes."""
+        """Process the dependents that a deleted owner waits for."""
         place = self._present.get(uid)
         owner = self._find(place) if place is not None else None
         if place is None or owner is None or not _is_waiting(owner.metadata):
@@ -108,7 +108,7 @@ class GarbageCollector(MemoryController):
         for dependent in dependents:
             metadata = dependent.metadata
             if metadata.deletion_timestamp is None:
-                # What depends on it goes before it does.
+                # Its own dependents are deleted before it.
                 policy = "Foreground" if self._dependents.get(metadata.uid) else None
                 kind = type(dependent)
                 self._cluster.remove(kind, metadata.name, metadata.namespace, uid=metadata.uid, policy=policy)

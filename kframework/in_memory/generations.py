@@ -1,7 +1,7 @@
-"""The generation of an object: 1 at first, and one more whenever what is wanted of it changes.
+"""The generation of an object: 1 at first, and one more on every change of its wanted state.
 
-What is wanted is all but the metadata and the status. Of Kubernetes' own kinds those have one whose strategy in
-kube-apiserver sets it; custom resources have one always.
+The wanted state is all but the metadata and the status. Of Kubernetes' own kinds those have a generation whose strategy
+in kube-apiserver sets it; custom resources always have one.
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ def _wanted(kind: type[ApiObject]) -> tuple[str, ...]:
 
 
 def says_the_same(old: Mapping[str, object], new: Mapping[str, object]) -> bool:
-    """Return whether two documents of an object want the same, as far as JSON tells."""
+    """Return whether two documents of an object want the same, compared as JSON."""
     names = {*old, *new}.difference(_NOT_WANTED)
     return all(old.get(name) == new.get(name) for name in names)

@@ -12,14 +12,14 @@ from kframework.client import api_errors
 from kframework.objects import ApiObject, Kind, ObjectMeta
 from kframework.objects.kinds import T
 
-#: How many changes of a kind are remembered for those who resume a watch.
+#: The number of changes of a kind that are kept for resuming a watch.
 HISTORY = 10_000
 
 
 class Said(NamedTuple):
-    """What a writer has to say of an object: more than its struct holds, perhaps; `data` is its JSON as plain data.
+    """An object as its client wrote it, perhaps with more than its struct holds; `data` is its JSON as plain data.
 
-    The data show `subject`. What is stored in the end may differ from that, in what admission fills in.
+    The data are those of `subject`. The stored object may differ from it in the defaults set by admission.
     """
 
     subject: ApiObject
@@ -29,8 +29,8 @@ class Said(NamedTuple):
 class Change(msgspec.Struct, frozen=True, gc=False):
     """One write: the object before it (None: created) and after it (None: deleted), and the version it made.
 
-    `written` is the whole document, where the writer has handed that over. `binds` says that a pod was bound, and
-    `is_of_status` that a pod got another status; nothing else of it has changed then.
+    `written` is the whole document, if the writer passed it. `binds` is set if a pod was bound, `is_of_status` if a
+    pod's status changed; nothing else of it has changed then.
     """
 
     version: int
@@ -48,7 +48,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         return subject
 
 
-#: What a subscriber does with a change. It is called during the write, so it must not write itself.
+#: A subscriber's callback for changes. It is called during the write, so it must not write itself.
 Receive = Callable[[Change], None]
 
 
@@ -58,11 +58,11 @@ class KindStore(Generic[T]):
     def __init__(self, kind: Kind[T]) -> None:
         self.kind = kind
         self.objects: dict[tuple[str, str], T] = {}
-        #: Documents that were handed over before anybody asked for them.
+        #: Documents that were passed before they were first requested.
         self._written: dict[tuple[str, str], Said] | None = {}
         self._history: deque[Change] = deque(maxlen=HISTORY)
         self._forgotten = 0  # the version of the last change that fell out of the history
-        #: Those who are told of changes.
+        #: The callbacks that receive changes.
         self.subscribers: tuple[Receive, ...] = ()
 
     def key(self, metadata: ObjectMeta) -> tuple[str, str]:
@@ -74,7 +74,7 @@ class KindStore(Generic[T]):
         return (namespace or "default") if self.kind.namespaced else "", name
 
     def write(self, key: tuple[str, str], new: T | None, version: int, written: Said | None = None) -> None:
-        """Put an object in place of the one of this key, or take that away (None), and tell the subscribers."""
+        """Replace the object with this key, or delete it (None), and notify the subscribers."""
         change = Change(version, self.objects.get(key), new, written)
         if self._written is not None:
             if written is not None:
@@ -87,15 +87,15 @@ class KindStore(Generic[T]):
             self.objects[key] = new
         if len(self._history) == HISTORY:
             self._forgotten = self._history[0].version
-        # Whole documents are for those who listen now: ten thousand of them would be much to remember.
+        # Whole documents are for current subscribers only: to keep ten thousand of them would take much memory.
         self._history.append(change if written is None else Change(version, change.old, new))
         for receive in self.subscribers:
             receive(change)
 
     def write_all(self, changes: Sequence[Change]) -> None:
-        """Store objects in place of what they were, none of them with a whole document, and tell the subscribers.
+        """Replace objects, none of them with a whole document, and notify the subscribers.
 
-        They have their namespaces, as all that is stored has.
+        Their namespaces are set, as those of all stored objects.
         """
         objects = cast("dict[tuple[str, str], ApiObject]", self.objects)
         for change in changes:
@@ -118,15 +118,15 @@ class KindStore(Generic[T]):
         return written or {}
 
     def changes(self, since: int) -> list[Change]:
-        """Return what happened after a version; ClusterError 410 when part of it is forgotten."""
+        """Return the changes after a version; ClusterError 410 if some are no longer kept."""
         if since < self._forgotten:
             raise api_errors.version_expired(since, self._forgotten)
         return [change for change in self._history if change.version > since]
 
     def subscribe(self, receive: Receive) -> None:
-        """Tell this subscriber every change from now on."""
+        """Notify this subscriber of every change from now on."""
         self.subscribers = (*self.subscribers, receive)
 
     def unsubscribe(self, receive: Receive) -> None:
-        """Tell it no more."""
+        """Stop notifying this subscriber."""
         self.subscribers = tuple(other for other in self.subscribers if other is not receive)

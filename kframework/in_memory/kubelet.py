@@ -1,6 +1,6 @@
-"""The kubelets of a cluster in memory, all in one: pods run, end and go as on real nodes, but nothing is executed.
+"""The kubelets of a cluster in memory, all in one: pods run, end and are deleted as on real nodes, without processes.
 
-It does not look at nodes: a bound pod runs even where its node is unknown or not ready.
+It does not read nodes: a bound pod runs even if its node is unknown or not ready.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from kframework.objects import (
 )
 from kframework.objects.identity import cached_by_identity
 
-#: The annotation that says how many seconds a pod runs before it succeeds; it is read when the pod starts.
+#: The annotation with the seconds that a pod runs before it succeeds; it is read when the pod starts.
 RUN_SECONDS = "kframework.dev/run-seconds"
-#: The annotation that says how many seconds a pod takes to end when it is deleted, at most those of its grace.
+#: The annotation with the seconds that a pod takes to end when it is deleted, at most those of its grace.
 ENDING_SECONDS = "kframework.dev/ending-seconds"
-#: The annotation that says with which code the containers of a pod end after its run time: all but 0 makes it fail.
+#: The annotation with the exit code of a pod's containers after its run time: all but 0 makes it fail.
 EXIT_CODE = "kframework.dev/exit-code"
 
 _log = logging.getLogger(__name__)
 
 
 class Kubelet(MemoryController):
-    """Makes bound pods Running, lets them succeed or fail after their run time, and ends deletions after their grace.
+    """Sets bound pods to Running, to Succeeded or Failed after their run time, and ends deletions after their grace.
 
-    A pod that is Running already counts its run time from its start time; one that is being deleted takes `ending`
-    seconds, or what its annotation says, but not longer than its grace, as after a restart of a kubelet.
+    The run time of a pod that is already Running counts from its start time; one that is being deleted takes `ending`
+    seconds, or those of its annotation, but not longer than its grace, as after a restart of a kubelet.
     """
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
@@ -63,7 +63,7 @@ class Kubelet(MemoryController):
 
     @property
     def due(self) -> float | None:
-        """When there is something to do next, in seconds since 1970; None if nothing is under way."""
+        """The time of the next action, in seconds since 1970; None if nothing is under way."""
         if self._unseen:
             return self._clock.now()
         while self._heap and self._ends.get(self._heap[0][2]) != self._heap[0][0]:
@@ -158,7 +158,7 @@ class Kubelet(MemoryController):
     def _end(self, pod: Pod) -> None:
         metadata = pod.metadata
         if metadata.deletion_timestamp is not None:
-            if metadata.finalizers and not has_ended(pod):  # somebody is going to read how it ended
+            if metadata.finalizers and not has_ended(pod):  # its status will still be read
                 self._cluster.set_status(pod, _failed(pod, _TERMINATED, self._cluster.timestamp()))
             self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
         else:
@@ -166,7 +166,7 @@ class Kubelet(MemoryController):
 
 
 def _seconds(pod: Pod, annotation: str, otherwise: float) -> float:
-    """Read a time from an annotation; text that says nothing sensible is logged and counts as absent."""
+    """Read a time from an annotation; invalid text is logged and counts as absent."""
     text = pod.metadata.annotations.get(annotation)
     if text is None:
         return otherwise
@@ -194,7 +194,7 @@ def _failed(pod: Pod, code: int, now: str) -> PodStatus:
     return _in_phase(replace(pod.status, container_statuses=tuple(statuses)), "Failed", _FAILED, now)
 
 
-#: What a process can end with, and what it does when it is told to end.
+#: The exit codes that a process can have, and the one after SIGTERM.
 _CODE, _TERMINATED = re.compile("[0-9]{1,3}"), 143
 
 

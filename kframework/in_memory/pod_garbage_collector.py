@@ -1,7 +1,7 @@
-"""The garbage collector of pods: it ends those that no kubelet ends, and deletes the oldest of many that are over.
+"""The garbage collector of pods: it ends pods that no kubelet ends, and deletes the oldest of many ended ones.
 
-The rules are those of kube-controller-manager, but for nodes that nobody has ever seen: files rarely hold all that a
-cluster does. It looks where something has changed, and not at all pods every twenty seconds.
+The rules are those of kube-controller-manager, except for nodes that never existed here: files rarely hold all objects
+of a cluster. It reconciles changed objects, instead of all pods every twenty seconds.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod, PodCondition
 
-#: How many seconds a node may be gone before its pods are.
+#: The seconds that a node may be gone before its pods are deleted.
 _QUARANTINE = 40.0
-#: After how many seconds all else is looked at: kube-controller-manager looks so often.
+#: The seconds after which all else is checked: the interval of kube-controller-manager.
 _PERIOD = 20.0
-#: How many pods that are over are kept.
+#: The number of ended pods that are kept.
 _MOST_ENDED = 12_500
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-#: What stands for all pods that are over; nodes have a name alone.
+#: The key of all ended pods; those of nodes have a name alone.
 _ENDED: Key = ("", "")
 
 
@@ -104,13 +104,13 @@ class PodGarbageCollector(ControlLoop):
 
 
 def _is_out_of_service(node: Node) -> bool:
-    """Return whether a node says that it is not ready, and somebody that it will not come back."""
+    """Return whether a node is not ready and is marked as out of service."""
     is_ready = next((each.status for each in node.status.conditions if each.type == "Ready"), "True") == "True"
     return not is_ready and any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints)
 
 
 def _place_in_line(pod: Pod) -> tuple[bool, str, str]:
-    """Return what pods that are over go by: those that were evicted go first, then the oldest."""
+    """Return the sort key of ended pods: evicted ones are deleted first, then the oldest."""
     status, metadata = pod.status, pod.metadata
     evicted = status.phase == "Failed" and status.reason == "Evicted"
     return not evicted, metadata.creation_timestamp or "", metadata.name

@@ -1,6 +1,6 @@
-"""What is in a cluster in memory: objects and their versions, as an API server and its store keep them, synchronously.
+"""The store of a cluster in memory: objects and their versions, kept as an API server does, synchronously.
 
-It belongs to the cluster's own side: loading, kubelets, controllers, a simulation's script.
+It is for the cluster's own side: loading, kubelets, controllers, a simulation's script.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kframework.objects import (
 from kframework.objects.kinds import T
 from kframework.objects.syntax import Messages, dns_label, dns_subdomain
 
-#: Kinds whose names stand in names of hosts; of those of RBAC any part of a path will do.
+#: Kinds whose names become parts of host names; those of RBAC may have any path segment as name.
 _LABELS = frozenset({("v1", "Namespace"), ("v1", "Service"), ("apps/v1", "StatefulSet")})
 _PATH_SEGMENTS = "rbac.authorization.k8s.io/"
 
@@ -65,7 +65,7 @@ Data = dict[str, object]
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
-#: What other objects need at their own creation.
+#: Kinds that other objects need at their own creation.
 _LOADED_FIRST = (Namespace, PriorityClass)
 
 
@@ -76,9 +76,9 @@ def _dict(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
 class MemoryStore:
     """The objects of a cluster that lives in this process.
 
-    `objects` are stored as they are but for what an API server would fill in: uid, status and node of a running pod
-    stay. Output of `kubectl get pods` rarely comes with its namespaces, so those that objects name are created.
-    Resource versions go on behind `version`.
+    `objects` are stored as they are, except for an API server's defaults: uid, status and node of a running pod
+    stay. Output of `kubectl get pods` rarely contains its namespaces, so those that objects name are created.
+    Resource versions continue after `version`.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class MemoryStore:
         self._follow_all: Receive | None = None
         self._unattended = transitions.IGNORED_FINALIZERS
         self._terminating: set[str] = set()  # namespaces that were deleted, and still hold something
-        #: What a scheduler told of pods since somebody last looked, with the version before and the time: in a
-        #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
+        #: Events of pods that no client has read yet, with the version before and the time: in a simulation they are
+        #: never read, and to create and store an Event took 20 us of a pod's 270.
         self._kept_events: list[tuple[Sequence[EventRecord], int, str]] = []
         #: One dict for all pods of the cluster with these labels: what is computed from labels is cached by identity.
         #: It is not the module's, because a faulty plugin may write to it.
@@ -120,7 +120,7 @@ class MemoryStore:
             self.add(subject, written=data)
 
     def renew(self, objects: Iterable[ApiObject], written: Iterable[Data] = ()) -> None:
-        """Have these objects in the place of all that there are; who follows the cluster is told of each."""
+        """Replace all objects by these; watchers are notified of each."""
         self._make_events()
         for kind_store in self._kind_stores.values():
             for key in list(kind_store.objects):
@@ -150,7 +150,7 @@ class MemoryStore:
     def add(self, subject: T, *, written: Data | None = None) -> T:
         """Create an object, and its namespace too if there is none; ClusterError 403, 409 or 422 as an API server.
 
-        `written` is the whole document that shows the object, of a writer who has more to say than the struct holds.
+        `written` is the whole document of the object, from a writer that has more fields than the struct.
         """
         admitted = self.admit(subject)
         if admitted.metadata.namespace:
@@ -158,7 +158,7 @@ class MemoryStore:
         return self._write(self._kind_store(type(subject)), admitted, _handed(subject, written))
 
     def admit(self, subject: T) -> T:
-        """Return what `add` would store; raises as it does."""
+        """Return the object as `add` would store it; raises as it does."""
         kind, kind_store = type(subject), self._kind_store(type(subject))
         if not subject.metadata.name:
             if not subject.metadata.generate_name:
@@ -175,7 +175,7 @@ class MemoryStore:
         return subject
 
     def admit_request(self, subject: T) -> T:
-        """Return what creating an object would store that a client asks for; ClusterError as an API server."""
+        """Return the object as a client's create request would store it; ClusterError as an API server."""
         namespace, _ = self._kind_store(type(subject)).key(subject.metadata)
         if namespace:
             home = self.read(Namespace, namespace).metadata
@@ -187,7 +187,7 @@ class MemoryStore:
     def replace(self, subject: T, *, written: Data | None = None) -> T:
         """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
 
-        What changes nothing is no write, unless there is a whole document as in `add`. ClusterError 404, 409 or 422.
+        An unchanged object is not written, unless there is a whole document as in `add`. ClusterError 404, 409 or 422.
         """
         old, new = self._amended(subject)
         if new == old and written is None:
@@ -195,15 +195,15 @@ class MemoryStore:
         return self._write(self._kind_store(type(subject)), new, _handed(subject, written))
 
     def merge(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Merge changes into an object, its status too; ClusterError 400 for what does not fit, else as `replace`."""
+        """Merge changes into an object, its status too; ClusterError 400 if they do not fit, else as `replace`."""
         return self.replace(admission.patched(self.read(kind, name, namespace), patch))
 
     def amend(self, subject: T, old: T | None = None) -> T:
-        """Return what `replace` would store in place of the old, which need not be stored itself; raises as it does."""
+        """Return the object as `replace` would store it in place of `old`, which need not be stored; raises alike."""
         return self._amended(subject, old)[1]
 
     def write(self, subject: T, *, written: Data | None = None) -> T:
-        """Store what was admitted or amended, or is there already, under a new version; `written` as in `add`."""
+        """Store an admitted, amended or stored object under a new version; `written` as in `add`."""
         return self._write(self._kind_store(type(subject)), subject, _handed(subject, written))
 
     def take_written(self, kind: type[ApiObject]) -> dict[tuple[str, str], Said]:
@@ -230,9 +230,9 @@ class MemoryStore:
     ) -> None:
         """Delete an object; ClusterError 403, 404, or 409 if it is not the one of this uid.
 
-        A pod on a node gets `grace` seconds, None meaning what its spec says; it goes when a kubelet deletes it with 0.
-        What has finalizers goes when they are taken away; `policy` (Foreground, Orphan, Background) sets those of the
-        garbage collector. With a namespace goes all that is in it, pods without grace.
+        A pod on a node gets `grace` seconds, None meaning those of its spec, until a kubelet deletes it with 0.
+        An object with finalizers is gone when they are removed; `policy` (Foreground, Orphan, Background) sets those of
+        the garbage collector. A namespace is deleted with all its objects, pods without grace.
         """
         kind_store = self._kind_store(kind)
         old = self.read(kind, name, namespace)
@@ -249,7 +249,7 @@ class MemoryStore:
             self._write(kind_store, rest)
 
     def attend(self, finalizer: str) -> None:
-        """Have what is deleted wait for a finalizer that nobody was there to take away."""
+        """Let deletions wait for a finalizer that was ignored because no controller removed it."""
         self._unattended -= {finalizer}
 
     def _end_namespace(self, old: Namespace) -> None:
@@ -259,7 +259,7 @@ class MemoryStore:
             raise api_errors.forbidden(Namespace, name, "this namespace may not be deleted")
         if old.metadata.deletion_timestamp is None:
             self.write(transitions.terminate_namespace(old, self._clock.now()))
-        self._make_events()  # what is kept of them goes too, lest it outlive the namespace
+        self._make_events()  # kept events are deleted too, and do not outlive the namespace
         for kind in [kind for kind, kind_store in self._kind_stores.items() if kind_store.kind.namespaced]:
             for each in self.objects(kind, name):
                 self.remove(kind, each.metadata.name, name, grace=0)
@@ -267,7 +267,7 @@ class MemoryStore:
         self._finish_namespace(name)
 
     def _finish_namespace(self, name: str) -> None:
-        """Let a namespace go that was deleted, once nothing is left in it."""
+        """Remove a deleted namespace once it is empty."""
         namespaced = (each for each in self._kind_stores.values() if each.kind.namespaced)
         if not any(place == name for kind_store in namespaced for place, _ in kind_store.objects):
             self._terminating.remove(name)
@@ -300,7 +300,7 @@ class MemoryStore:
         return errors
 
     def set_status(self, pod: Pod, status: PodStatus) -> Pod:
-        """Give a pod another status; `pod` is as it is stored, and what changes nothing is no write."""
+        """Set a pod's status; `pod` is the stored one, and an unchanged status is not written."""
         return pod if status == pod.status else self._write(self._kind_store(Pod), structs.replace(pod, status=status))
 
     def set_statuses(self, changed: Iterable[tuple[Pod, PodStatus]]) -> None:
@@ -314,7 +314,7 @@ class MemoryStore:
         self._kind_store(Pod).write_all(changes)
 
     def keep_event(self, record: EventRecord) -> None:
-        """Store what a scheduler tells of a pod; ClusterError 404 if its namespace is gone."""
+        """Store a scheduler's event about a pod; ClusterError 404 if its namespace is gone."""
         self.read(Namespace, record.series_key.pod.namespace)
         self.keep_events((copy(record),))
 
@@ -353,7 +353,7 @@ class MemoryStore:
         return stop
 
     def changes(self, kind: type[ApiObject], since: int) -> list[Change]:
-        """Return what happened to a kind after a resource version; ClusterError 410 if that is too long ago."""
+        """Return the changes of a kind after a resource version; ClusterError 410 if that is too long ago."""
         return self._kind_store(kind).changes(since)
 
     # --- storing ------------------------------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ class MemoryStore:
                 raise api_errors.unknown_kind() from None
             if self._follow_all is not None and kind is not Event:
                 kind_store.subscribe(self._follow_all)
-        return kind_store  # type: ignore[return-value]  # a dict cannot say that key and value agree
+        return kind_store  # type: ignore[return-value]  # a dict cannot express that key and value agree
 
     def _amended(self, subject: T, old: T | None = None) -> tuple[T, T]:
         """Return an object as it is, and as it would be stored."""
@@ -392,7 +392,7 @@ class MemoryStore:
         return stored
 
     def _take_away(self, kind_store: KindStore[T], deleted: T) -> None:
-        """Let a deleted object go, and its namespace if that waits for it."""
+        """Remove a deleted object, and its namespace if that waits for it."""
         self.version += 1
         kind_store.write(kind_store.key(deleted.metadata), None, self.version)
         if isinstance(deleted, Namespace):  # it may have been finalized with something in it
@@ -401,7 +401,7 @@ class MemoryStore:
             self._finish_namespace(deleted.metadata.namespace)
 
     def _make_events(self) -> None:
-        """Make the Events of what was kept of them, each as it would have been stored at its time."""
+        """Create the Events from their kept records, each as it would have been stored at its time."""
         kept, self._kept_events = self._kept_events, []
         kind_store = self._kind_store(Event)
         written = (

@@ -1,6 +1,6 @@
-"""Volumes of a cluster in memory: what the controller of PersistentVolumes and the provisioners of all drivers do.
+"""Volumes of a cluster in memory: the PersistentVolume controller and the provisioners of all drivers.
 
-Nothing is stored anywhere. What is not done: deleting or releasing a volume whose claim is gone, and resizing.
+No data are stored. Not implemented: deleting or releasing a volume whose claim is gone, and resizing.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 
 class VolumeController(MemoryController):
-    """Makes the claims of ephemeral volumes, binds claims to volumes, and makes volumes for those that find none.
+    """Creates the claims of ephemeral volumes, binds claims to volumes, and creates volumes for claims without a match.
 
-    A claim whose class waits for the first consumer is left to the scheduler: it keeps a volume for the claim, or
-    selects the node on which one is made.
+    A claim whose class waits for the first consumer is left to the scheduler: it reserves a volume for the claim, or
+    selects the node on which one is created.
     """
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, Node, PersistentVolume, PersistentVolumeClaim, StorageClass)
 
     def __init__(self, cluster: MemoryCluster) -> None:
         super().__init__(cluster)
-        # What has changed and is still to be looked at, in order: pods by uid, volumes by name, claims.
+        # Changed objects that are not reconciled yet, in order: pods by uid, volumes by name, claims.
         self._pods: dict[str, Pod] = {}
         self._fresh: dict[str, None] = {}
         self._claims: dict[Key, None] = {}
-        self._unserved: dict[Key, None] = {}  # claims that were looked at; a volume, a class or a node may help
+        self._unserved: dict[Key, None] = {}  # claims that were reconciled; a volume, a class or a node may help
         self._free: dict[str, None] = {}  # volumes that are kept for no claim
         self._kept: dict[Key, dict[str, None]] = {}  # volumes by the claim for which they are kept
 
@@ -85,7 +85,7 @@ class VolumeController(MemoryController):
         old, new = change.old, change.new
         match change.subject:
             case Pod() as pod:
-                # Most have no volumes at all, and each is told of several times.
+                # Most have no volumes at all, and each is received several times.
                 if not pod.spec.volumes or all(volume.ephemeral is None for volume in pod.spec.volumes):
                     return
                 self._pods[pod.metadata.uid] = pod
@@ -102,7 +102,7 @@ class VolumeController(MemoryController):
         self._wake.set()
 
     def _file(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        """Take down for whom a volume is kept, and who should be looked at because of it."""
+        """Record the claim for which a volume is reserved, and enqueue the claims that it affects."""
         if old is not None:
             self._free.pop(old.metadata.name, None)
             if old.spec.claim_ref is not None:
@@ -141,7 +141,7 @@ class VolumeController(MemoryController):
                     self._unserved[key] = None
 
     def _tend(self, pod: Pod) -> None:
-        """Make the claims of a pod's ephemeral volumes, unless it is being deleted; once it is gone, delete them."""
+        """Create the claims of a pod's ephemeral volumes, unless it is being deleted; once it is gone, delete them."""
         namespace, uid = pod.metadata.namespace, pod.metadata.uid
         current = self._cluster.find(Pod, pod.metadata.name, namespace)
         alive = current is not None and current.metadata.uid == uid
@@ -156,7 +156,7 @@ class VolumeController(MemoryController):
                 self._cluster.remove(PersistentVolumeClaim, name, namespace)
 
     def _serve(self, claim: PersistentVolumeClaim) -> bool:
-        """Bind a claim, or make a volume for it; False if that takes another volume, class or node."""
+        """Bind a claim, or create a volume for it; False if that needs another volume, class or node."""
         claim = self._with_class(claim)
         storage_class = self._cluster.find(StorageClass, claim_class(claim))
         waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
@@ -212,7 +212,7 @@ class VolumeController(MemoryController):
         return min(fitting, key=capacity, default=None)
 
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """Bind a volume and a claim to each other; one that its author bound gets no annotation that says otherwise."""
+        """Bind a volume and a claim to each other; one bound by its author gets no bound-by-controller annotation."""
         by_us = {BOUND_BY_CONTROLLER: "yes"}
         of_volume = {} if is_claimed_by(volume, claim) else by_us
         of_claim = {BIND_COMPLETED: "yes"} | ({} if claim.spec.volume_name else by_us)
@@ -225,7 +225,7 @@ class VolumeController(MemoryController):
         self._cluster.replace(replace(claim, metadata=metadata, spec=served, status=bound))
 
     def _topology(self, storage_class: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
-        """Say from where a new volume is reached: the part of the cluster that its class or its driver means by a node.
+        """Return the topology of a new volume: the part of the cluster that its class or driver derives from a node.
 
         Without a node it is all that the class allows.
         """
@@ -240,7 +240,7 @@ class VolumeController(MemoryController):
         return _affinity([here]) if here else None
 
     def _keys(self, storage_class: StorageClass, node: Node) -> tuple[str, ...]:
-        """Name the labels by which the driver tells nodes apart, without word from it the hostname."""
+        """Return the driver's topology labels; the hostname if it reports none."""
         csi_node = self._cluster.find(CSINode, node.metadata.name)
         drivers = csi_node.spec.drivers if csi_node is not None else ()
         told = (driver.topology_keys for driver in drivers if driver.name == storage_class.provisioner)
@@ -286,13 +286,13 @@ def _made(
 
 
 def _covers(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
-    """Return whether a class allows what has these labels; a term that says nothing allows nothing."""
+    """Return whether a class allows a node with these labels; an empty term allows none."""
     said = term.match_label_expressions
     return bool(said) and all(labels.get(each.key) in each.values for each in said)
 
 
 def _affinity(terms: Iterable[Mapping[str, tuple[str, ...]]]) -> VolumeNodeAffinity:
-    """Ask for nodes of which one term names all labels."""
+    """Return an affinity to nodes that have all labels of one term."""
     selected = [
         [NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in term.items()]
         for term in terms

@@ -1,6 +1,6 @@
-"""How pods, claims and volumes belong together: names, annotations and matching, as Kubernetes has them.
+"""How Kubernetes relates pods, claims and volumes: names, annotations and matching.
 
-What the scheduler, the PersistentVolume controller and provisioners agree on, in objects alone.
+The scheduler, the PersistentVolume controller and provisioners share these rules; they depend on objects alone.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kframework.objects.storage import ObjectReference, PersistentVolume, Persis
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 #: On a claim or a volume: it was bound by the controller, not by its author.
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-#: On a volume: who made it.
+#: On a volume: its provisioner.
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-#: On a claim: the node for which its volume is to be made.
+#: On a claim: the node for which its volume is to be created.
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
-#: The provisioner of classes whose volumes somebody makes by hand.
+#: The provisioner of classes whose volumes are created by hand.
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 #: The binding mode of classes whose claims wait for a pod.
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
@@ -87,7 +87,7 @@ def claim_reference(claim: PersistentVolumeClaim) -> ObjectReference:
 
 
 def requested(claim: PersistentVolumeClaim) -> int:
-    """Return how much storage a claim asks for, in nanos of a byte."""
+    """Return the storage that a claim requests, in nanos of a byte."""
     return nano(claim.spec.resources.requests.get(_STORAGE, 0))
 
 
@@ -97,7 +97,7 @@ def capacity(volume: PersistentVolume) -> int:
 
 
 class Wanted:
-    """What a claim wants of a volume, wherever that can be reached; SelectorError if its selector does not parse."""
+    """A claim's requirements on a volume, except its topology; SelectorError if its selector does not parse."""
 
     __slots__ = ("_access_modes", "_attributes_class", "_mode", "_selector", "size")
 
@@ -120,11 +120,11 @@ class Wanted:
         )
 
     def may_be_bound(self, volume: PersistentVolume) -> bool:
-        """Return whether a volume suits the claim and can be accessed as it asks, which the controller wants of any."""
+        """Return whether a volume suits the claim and has its access modes, as the controller always requires."""
         return self.suits(volume) and self._access_modes.issubset(volume.spec.access_modes)
 
     def may_take(self, volume: PersistentVolume) -> bool:
-        """Return whether the claim can have a volume that is kept for nobody: it is available and matches in all."""
+        """Return whether the claim can be bound to an unreserved volume: it is available and fully matches."""
         labels: Mapping[str, str] = volume.metadata.labels
         return is_free(volume) and self.may_be_bound(volume) and (self._selector is None or self._selector(labels))
 

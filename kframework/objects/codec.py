@@ -1,4 +1,4 @@
-"""Objects from and to the JSON of the API, and what is wrong when data does not fit its struct."""
+"""Decode objects from the API's JSON and encode them, with errors for data that do not fit their struct."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def encode(subject: ApiObject) -> bytes:
 
 
 def convert(data: object, kind: Kind[T]) -> T:
-    """Make an object of plain data, such as YAML gives, where null is absent; raises InputError."""
+    """Convert plain data, such as parsed YAML, to an object; null counts as absent; raises InputError."""
     try:
         return msgspec.convert(data, kind.struct)
     except msgspec.ValidationError:
@@ -48,7 +48,7 @@ def convert(data: object, kind: Kind[T]) -> T:
 
 
 def without_nulls(data: object) -> object:
-    """Copy plain data without what is null."""
+    """Copy plain data without nulls."""
     if isinstance(data, dict):
         return {key: without_nulls(value) for key, value in data.items() if value is not None}
     if isinstance(data, list):
@@ -94,7 +94,7 @@ def undecodable(error: msgspec.ValidationError, data: object) -> Problem:
 
 
 def _path(text: str, data: object, got: str) -> FieldPath:
-    """Read msgspec's path, which tells no keys of maps: there, the first value of the offending type is meant."""
+    """Parse msgspec's path; it has no map keys, so the first value of the offending type is assumed."""
     path: list[str | int] = []
     for name, index, any_key in _STEP.findall(text):
         if any_key:

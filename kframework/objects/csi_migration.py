@@ -1,4 +1,4 @@
-"""Volumes of the old in-tree plugins, and where they are reached, as the CSI drivers that do their work now know them.
+"""Translate volumes of the old in-tree plugins, and their topology, to the CSI drivers that replace them.
 
 The rules are those of csi-translation-lib.
 """
@@ -75,9 +75,9 @@ def migrated_plugin(source: Volume | PersistentVolumeSpec) -> str | None:
 
 
 def volume_driver(provisioner: str) -> str:
-    """Name the CSI driver of the volumes that a storage class's provisioner makes, empty if no driver serves them.
+    """Return the CSI driver of the volumes that a storage class's provisioner creates, empty if no driver serves them.
 
-    Whatever is no in-tree plugin counts as a driver of that name.
+    A provisioner that is no in-tree plugin counts as a driver of that name.
     """
     if provisioner not in DRIVERS:
         return provisioner
@@ -96,7 +96,7 @@ def translated_volume(volume: PersistentVolume) -> CSISource | None:
 
 
 def _translated(source: Volume | PersistentVolumeSpec, zones: str) -> CSISource | None:
-    """Translate a source; `zones` as they stand in a label, which only disks of Google have in their handles."""
+    """Translate a source; `zones` is the label's value, which only the handles of Google disks contain."""
     plugin = migrated_plugin(source)
     if plugin is None:
         return None
@@ -164,7 +164,7 @@ def migrated_plugins(csi_node: CSINode) -> frozenset[str]:
 def node_affinity_after_migration(volume: PersistentVolume, plugin: str) -> VolumeNodeAffinity | None:
     """Return the node affinity of a volume of this migrated plugin in the labels of its CSI driver.
 
-    The zones are those of its node affinity or else, behind what that says otherwise, those of its labels.
+    The zones are those of its node affinity; without any, those of its labels are appended to it.
     """
     if plugin not in _ZONE_LABELS:
         return volume.spec.node_affinity
@@ -189,7 +189,7 @@ def node_affinity_after_migration(volume: PersistentVolume, plugin: str) -> Volu
 
 
 def _labels_in_use(volume: PersistentVolume, terms: tuple[NodeSelectorTerm, ...]) -> tuple[str, str]:
-    """Tell which zone and region labels the volume goes by: today's or the old ones."""
+    """Return the zone and region labels that the volume uses: the current or the deprecated ones."""
     used = {each.key for term in terms for each in term.match_expressions}
     for keys in (used, volume.metadata.labels.keys()):
         if _ZONE in keys:

@@ -1,4 +1,4 @@
-"""Where the pods of services are: Endpoints, and EndpointSlices (discovery.k8s.io/v1)."""
+"""Addresses of the pods of services: Endpoints, and EndpointSlices (discovery.k8s.io/v1)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class EndpointPort(ApiStruct, frozen=True, kw_only=True):
 
 
 class EndpointConditions(ApiStruct, frozen=True, kw_only=True):
-    """Whether an endpoint is ready, serves though it may be ending, and is ending."""
+    """The conditions of an endpoint: ready, serving (even if terminating) and terminating."""
 
     ready: bool | None = None
     serving: bool | None = None
@@ -42,7 +42,7 @@ class EndpointSlice(ApiObject, frozen=True, kw_only=True):
 
 
 class EndpointAddress(ApiStruct, frozen=True, kw_only=True):
-    """Where a pod of a service is."""
+    """The address of a pod of a service."""
 
     ip: str = ""
     node_name: str | None = None

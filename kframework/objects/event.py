@@ -1,4 +1,4 @@
-"""What a scheduler reports about an object (events.k8s.io/v1; leader election still writes core/v1)."""
+"""Events that a scheduler reports about an object (events.k8s.io/v1; leader election still writes core/v1)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kframework.objects.storage import ObjectReference
 
 
 class EventSeries(ApiStruct, frozen=True, kw_only=True):
-    """How often the same event came, and when last (six decimals of a second)."""
+    """The count of the same event, and its last time (six decimals of a second)."""
 
     count: int = 0
     last_observed_time: str | None = None
@@ -29,7 +29,7 @@ class Event(ApiObject, frozen=True, kw_only=True):
 
 
 class EventSource(ApiStruct, frozen=True, kw_only=True):
-    """Who reported a core/v1 event."""
+    """The reporter of a core/v1 event."""
 
     component: str = ""
     host: str = ""

@@ -1,7 +1,7 @@
-"""Results that are remembered by the identity of what they were computed from.
+"""Results cached by the identity of their arguments.
 
-Thousands of pods have parts in common, and are given the same object for each: to recognise that costs less than to
-look into it, or to hash it.
+Thousands of pods share equal parts as one object: to compare identities costs less than to compare or hash the
+contents.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ R = TypeVar("R")
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: So many results are remembered; then all are forgotten.
+#: The maximum number of cached results; then the cache is cleared.
 _SIZE = 1024
 
 
 def cached_by_identity(compute: Callable[[*Ts], R]) -> Callable[[*Ts], R]:
-    """Remember what a function returned for the very same arguments, which nobody changes."""
+    """Cache a function's results by the identity of its arguments, which must not be changed."""
     known: dict[tuple[int, ...], tuple[tuple[*Ts], R]] = {}
 
     def cached(*arguments: *Ts) -> R:
@@ -37,7 +37,7 @@ def cached_by_identity(compute: Callable[[*Ts], R]) -> Callable[[*Ts], R]:
 
 
 class IdentityDict(Generic[K, V]):
-    """Values by the identity of their keys; a value is known as long as somebody else has it."""
+    """Values by the identity of their keys; a value is kept while something else references it."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[K, ref[V]]] = {}
@@ -48,7 +48,7 @@ class IdentityDict(Generic[K, V]):
         return None if known is None else known[1]()
 
     def put(self, key: K, value: V) -> None:
-        """Remember a value."""
+        """Store a value."""
         if len(self._known) >= _SIZE:
             self._known.clear()
         self._known[id(key)] = key, ref(value)

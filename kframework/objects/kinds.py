@@ -153,7 +153,7 @@ def kind(
 
 
 def foreign_kind(api_version: str, name: str, plural: str, *, namespaced: bool) -> Kind[ApiObject]:
-    """Make a kind of which nobody here reads more than the metadata.
+    """Create a kind whose objects are read only for their metadata.
 
     `kind_of` finds it, `kind_named` does not: a plugin that reads more may still declare it.
     """
@@ -168,7 +168,7 @@ def _foreign(api_version: str, name: str, plural: str, namespaced: bool) -> Kind
 
 
 def _clash(known: Kind[ApiObject], declared: Kind[ApiObject]) -> bool:
-    """Return whether two kinds have a name in common; a module that is loaded again declares its own anew."""
+    """Return whether two kinds have a name in common; a reloaded module may declare its own kinds again."""
     in_common = known.name == declared.name or known.plural == declared.plural
     return known.api_version == declared.api_version and in_common and _source(known) != _source(declared)
 
@@ -186,7 +186,7 @@ def all_kinds() -> tuple[Kind[ApiObject], ...]:
 def kind_of(subject: T | type[T]) -> Kind[T]:
     """Find the kind of an object or of a struct; raises KeyError for a struct that is no kind."""
     struct = subject if isinstance(subject, type) else type(subject)
-    return _BY_STRUCT[struct]  # type: ignore[return-value]  # a dict cannot say that key and value agree
+    return _BY_STRUCT[struct]  # type: ignore[return-value]  # a dict cannot express that key and value agree
 
 
 def kind_named(api_version: str, name: str) -> Kind[ApiObject] | None:

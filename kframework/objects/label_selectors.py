@@ -100,7 +100,7 @@ def label_selector(selector: LabelSelector | None) -> Selector:
 
 
 def exact(labels: Mapping[str, str]) -> Selector:
-    """Select what carries all these labels, unchecked, as `spec.nodeSelector` and a Service's selector do."""
+    """Select objects with all these labels, unchecked, as `spec.nodeSelector` and a Service's selector do."""
     return Selector(Requirement(key, "=", (value,)) for key, value in labels.items())
 
 
@@ -132,7 +132,7 @@ class _Words:
         self._next = 0
 
     def peek(self) -> str:
-        """Look at the next word without taking it."""
+        """Return the next word without consuming it."""
         return self._words[self._next]
 
     def take(self, *expected: str) -> str:

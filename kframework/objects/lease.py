@@ -16,6 +16,6 @@ class LeaseSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class Lease(ApiObject, frozen=True, kw_only=True):
-    """Who leads, and until when."""
+    """A lease: its holder is the leader until it expires."""
 
     spec: LeaseSpec = LeaseSpec()

@@ -1,6 +1,6 @@
-"""Cluster files: what `kubectl get ... -o yaml` or `-o json` prints, or a person writes, read unchanged.
+"""Cluster files: the output of `kubectl get ... -o yaml` or `-o json`, or hand-written objects, read unchanged.
 
-The good path looks at no line numbers: only what is wrong reads the file a second time, as far as its line.
+Valid files are read without line numbers: only an error reads the file a second time, as far as its line.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Source:
 
 
 class Place(NamedTuple):
-    """Where an object stands: in which document of a source, and under which path of it."""
+    """The place of an object: a document of a source, and a path in it."""
 
     source: Source
     document: int
@@ -66,10 +66,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The objects of some files in their order, and the kinds that were passed over.
+    """The objects of some files in their order, and the kinds that were skipped.
 
-    `written` is the JSON of each object, as it stands in the file: all that a scheduler does not read is there too.
-    `places` says where. Objects that come from no file stand behind all others, and have neither.
+    `written` is the JSON of each object as in the file, including the fields that a scheduler does not read.
+    `places` are their places. Objects that come from no file are last, and have neither.
     """
 
     objects: list[ApiObject] = field(default_factory=list)
@@ -85,7 +85,7 @@ class _Parts:
         self._structs: dict[tuple[type, int], object] = {}
 
     def convert(self, data: Mapping[Any, object], kind: Kind[ApiObject]) -> ApiObject:
-        """Make the struct of an object; raises msgspec.ValidationError."""
+        """Convert data to the struct of an object; raises msgspec.ValidationError."""
         types = _part_types(kind.struct)
         if not types:
             return msgspec.convert(data, kind.struct)
@@ -120,7 +120,7 @@ class _Reading:
     unknown: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, data: object, place: Place, listed_as: tuple[str, str]) -> None:
-        """Take in an object, or the items of a list; `listed_as` is what items without a kind are."""
+        """Add an object, or the items of a list; `listed_as` is the type of items without a kind."""
         if not isinstance(data, dict):
             raise _error(place, "", Problem((), "expected an object with apiVersion and kind"))
         api_version, name = _names(data, place, listed_as)
@@ -148,7 +148,7 @@ class _Reading:
 def read(paths: Iterable[str]) -> Manifest:
     """Read the objects of files, of folders (*.yaml, *.yml and *.json below them, sorted) and, for `-`, of stdin.
 
-    Raises InputError for what cannot be read, for an object given twice, for values of a wrong type, for quantities
+    Raises InputError for an unreadable file, for an object given twice, for values of a wrong type, for quantities
     that do not parse or are negative and for objects without a name.
     """
     reading = _Reading()
@@ -190,7 +190,7 @@ def documents_of(source: Source) -> Iterator[object]:
             yield _json_document(source.text)
             return
         except msgspec.DecodeError:
-            pass  # a flow mapping of YAML begins like JSON; what is neither is YAML's to describe
+            pass  # a flow mapping of YAML begins like JSON; if it is neither, the YAML parser reports the error
     try:
         for document in documents(source.text):
             yield _sharing(document)
@@ -218,7 +218,7 @@ def _json_items(text: msgspec.Raw) -> object:
 
 
 def _sharing(document: object) -> object:
-    """Let the items of a list share what they have in common."""
+    """Share equal parts among the items of a list."""
     items = document.get("items") if isinstance(document, dict) else None
     if isinstance(items, list):
         share = _Sharing()
@@ -228,7 +228,7 @@ def _sharing(document: object) -> object:
 
 
 class _Sharing:
-    """Lets objects share those parts in which they are alike, as pods of one template are."""
+    """Shares equal parts among objects, such as pods of one template."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, object] = {}
@@ -272,7 +272,7 @@ def _object(data: Mapping[Any, object], kind: Kind[ApiObject], place: Place, par
 
 
 def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:
-    """Name an object that does not fit its struct, from what of its metadata can be read."""
+    """Name an object that does not fit its struct, from the readable part of its metadata."""
     metadata = data.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return kind.name
@@ -343,7 +343,7 @@ def _line(event: yaml.Event) -> int:
 
 _V1 = "resource.k8s.io/v1"
 
-#: What v1beta1 says of a request itself, and v1 of what is asked for exactly.
+#: The fields that v1beta1 has in the request itself, and v1 in `exactly`.
 _EXACTLY = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
 
 #: An object as YAML or JSON gives it.
@@ -351,7 +351,7 @@ Plain = Mapping[Any, object]
 
 
 def as_v1(api_version: str, kind: str, data: Plain) -> tuple[str, Plain]:
-    """Return an object and its apiVersion as v1 has them; all else as it is, and what has not the form expected."""
+    """Convert an object and its apiVersion to v1; other kinds and data of another form are returned unchanged."""
     match api_version:
         case "resource.k8s.io/v1beta2":
             return _V1, {**data, "apiVersion": _V1}

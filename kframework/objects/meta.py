@@ -1,10 +1,10 @@
-"""What every object carries: metadata, owners and label selectors (apimachinery's meta/v1)."""
+"""The common parts of objects: metadata, owners and label selectors (apimachinery's meta/v1)."""
 
 from __future__ import annotations
 
 import msgspec
 
-#: A quantity as it stands in the object; `kframework.objects.quantity` makes integers of it.
+#: A quantity as written in the object; `kframework.objects.quantity` converts it to integers.
 RawQuantity = str | int | float
 
 #: Resource name (`cpu`, `memory`, `nvidia.com/gpu`, ...) -> quantity.
@@ -21,7 +21,7 @@ class ApiStruct(
 ):
     """The root of everything the API writes as a JSON object.
 
-    A field that is absent has Go's zero value, or None where the API tells absent from zero. Unknown fields are
+    A field that is absent has Go's zero value, or None where the API distinguishes absent from zero. Unknown fields are
     ignored. Times stay RFC 3339 text.
     """
 
@@ -56,7 +56,7 @@ class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
 
 
 class ApiObject(ApiStruct, frozen=True, kw_only=True):
-    """The root of the kinds: what has a name, and a version of its own in the API."""
+    """The root of the kinds: an object with a name and its own version in the API."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -70,7 +70,7 @@ class LabelSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
 
 
 class LabelSelector(ApiStruct, frozen=True, kw_only=True):
-    """Label requirements, all of which must hold; an empty selector matches everything, an absent one nothing."""
+    """Label requirements that must all hold; an empty selector matches everything, an absent one nothing."""
 
     match_labels: dict[str, str] = msgspec.field(default_factory=dict)
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()

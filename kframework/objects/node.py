@@ -16,20 +16,20 @@ class NodeSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
 
 
 class NodeSelectorTerm(ApiStruct, frozen=True, kw_only=True):
-    """Requirements on labels and fields, all of which must hold; an empty term matches no node."""
+    """Requirements on labels and fields that must all hold; an empty term matches no node."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(ApiStruct, frozen=True, kw_only=True):
-    """Terms of which one must match."""
+    """Terms; at least one must match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class Taint(ApiStruct, frozen=True, kw_only=True):
-    """What keeps pods off a node unless they tolerate it."""
+    """A mark on a node that keeps pods off it unless they tolerate it."""
 
     key: str = ""
     value: str = ""

@@ -1,4 +1,4 @@
-"""Where a pod may and would rather run: node selectors and node affinity as functions of a node's labels and name."""
+"""Node selectors and node affinity, required and preferred, as functions of a node's labels and name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def node_affinity(spec: PodSpec) -> NodeAffinity | None:
 
 
 def required_node_selector(spec: PodSpec) -> NodeSelector | None:
-    """Find what a pod's node affinity requires."""
+    """Return the required part of a pod's node affinity."""
     affinity = node_affinity(spec)
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
@@ -85,10 +85,10 @@ def pinned_nodes(spec: PodSpec) -> frozenset[str] | None:
 
 
 class NodeSelectorTerms:
-    """Node selector terms of which one must match.
+    """Node selector terms; at least one must match.
 
-    Empty terms match no node. A term that does not parse never matches and does not hide the others; what is wrong
-    with it stands in `errors`.
+    Empty terms match no node. A term that does not parse never matches and does not hide the others; its error is
+    in `errors`.
     """
 
     __slots__ = ("_terms", "errors")
@@ -112,7 +112,7 @@ class NodeSelectorTerms:
 def preferred_node_score(terms: Iterable[PreferredSchedulingTerm]) -> NodeScore:
     """Compile preferred terms to a function (labels, name) -> sum of the weights of those that match.
 
-    Terms of weight 0 and empty ones are passed over unread; raises SelectorError when another does not parse.
+    Terms of weight 0 and empty ones are skipped without parsing; SelectorError if another does not parse.
     """
     weighted = [
         (term.weight, _node_term(term.preference))

@@ -25,7 +25,7 @@ from kframework.objects.volumes import (
 
 
 class Resources(ApiStruct, frozen=True, kw_only=True):
-    """What a container or a pod asks for (`requests`) and may use at most (`limits`)."""
+    """The resources of a container or a pod: `requests`, and at most `limits`."""
 
     requests: ResourceList = msgspec.field(default_factory=dict)
     limits: ResourceList = msgspec.field(default_factory=dict)
@@ -42,7 +42,7 @@ class ContainerPort(ApiStruct, frozen=True, kw_only=True):
 
 
 class ContainerRestartRule(ApiStruct, frozen=True, kw_only=True):
-    """What happens when a container exits; only the action matters to a scheduler."""
+    """A rule for the exit of a container; a scheduler reads only the action."""
 
     action: str = ""
 
@@ -113,7 +113,7 @@ class Affinity(ApiStruct, frozen=True, kw_only=True):
 
 
 class Toleration(ApiStruct, frozen=True, kw_only=True):
-    """The taints a pod puts up with; an empty effect or key means any, an empty operator Equal."""
+    """The taints that a pod tolerates; an empty effect or key means any, an empty operator Equal."""
 
     key: str = ""
     operator: str = ""
@@ -123,7 +123,7 @@ class Toleration(ApiStruct, frozen=True, kw_only=True):
 
 
 class TopologySpreadConstraint(ApiStruct, frozen=True, kw_only=True):
-    """How evenly matching pods must be spread over the values of a node label."""
+    """A limit on how unevenly matching pods may be spread over the values of a node label."""
 
     max_skew: int = 0
     topology_key: str = ""
@@ -136,7 +136,7 @@ class TopologySpreadConstraint(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodSchedulingGate(ApiStruct, frozen=True, kw_only=True):
-    """A gate that holds a pod back until somebody removes it."""
+    """A gate that keeps a pod from being scheduled until it is removed."""
 
     name: str = ""
 
@@ -148,7 +148,7 @@ class PodSchedulingGroup(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
-    """A ResourceClaim of the pod, named or made from a template."""
+    """A ResourceClaim of the pod, named or created from a template."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -230,19 +230,19 @@ class PodCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class ContainerStateTerminated(ApiStruct, frozen=True, kw_only=True):
-    """How a container ended."""
+    """The end of a container."""
 
     exit_code: int = 0
 
 
 class ContainerState(ApiStruct, frozen=True, kw_only=True):
-    """Where a container stands; only its end is read."""
+    """The state of a container; only its end is read."""
 
     terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
-    """What became of a container; the last two fields differ from the spec while it is resized in place."""
+    """The status of a container; the last two fields differ from the spec during an in-place resize."""
 
     name: str = ""
     image: str = ""
@@ -256,14 +256,14 @@ class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """The ResourceClaim that was made for a claim template."""
+    """The ResourceClaim that was created for a claim template."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
 class ContainerExtendedResourceRequest(ApiStruct, frozen=True, kw_only=True):
-    """Which request of a claim stands for an extended resource that a container asks for."""
+    """The request of a claim that corresponds to an extended resource requested by a container."""
 
     container_name: str = ""
     resource_name: str = ""
@@ -271,7 +271,7 @@ class ContainerExtendedResourceRequest(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodExtendedResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """The ResourceClaim that the scheduler made for the pod's extended resources."""
+    """The ResourceClaim that the scheduler created for the pod's extended resources."""
 
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
     resource_claim_name: str = ""

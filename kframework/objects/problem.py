@@ -1,4 +1,4 @@
-"""What is wrong with a value: where it stands and why it is refused, in the words of Kubernetes' field errors."""
+"""Problems of values: the path of each and the reason, worded as Kubernetes' field errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def required(path: FieldPath, detail: str = "") -> Problem:
 
 
 def duplicate(path: FieldPath, value: object) -> Problem:
-    """Report a value that may stand only once."""
+    """Report a value that may occur only once."""
     return Problem(path, f"Duplicate value: {shown(value)}")
 
 

@@ -59,7 +59,7 @@ class Quantity:
 
     @property
     def sign(self) -> int:
-        """Tell -1, 0 or 1."""
+        """Return -1, 0 or 1."""
         return (self.nano > 0) - (self.nano < 0)
 
     def value(self) -> int:
@@ -109,7 +109,7 @@ class Quantity:
 
 @lru_cache(maxsize=1 << 12)
 def nano(raw: str | int | float) -> int:
-    """Convert a quantity as it stands in an object to nanos, exactly; raises QuantityError."""
+    """Convert a quantity as written in an object to nanos, exactly; raises QuantityError."""
     return Quantity.parse(str(raw).strip()).nano
 
 

@@ -1,6 +1,6 @@
-"""Objects that refuse to be written to, so that a plugin that changes what it is only shown is found out at once.
+"""Read-only objects, so that a plugin that modifies the objects it is passed fails at once.
 
-Structs are frozen already; what is left are the mappings in them. To refuse writing costs a walk through each object,
+Structs are frozen already, but the mappings in them are not. To make those read-only costs a walk through each object,
 so it is done in tests and with `--dev`, not in production.
 """
 
@@ -17,7 +17,7 @@ Object = TypeVar("Object", bound=ApiObject)
 
 
 class ReadOnlyError(TypeError):
-    """Raised on a write to an object of the cluster; names what was written to, and the line that did."""
+    """Raised on a write to an object of the cluster; names the object and the line of the write."""
 
 
 class _ReadOnlyDict(dict[object, object]):

@@ -1,8 +1,8 @@
-"""What a pod asks of a node, in the four ways kube-scheduler looks at it.
+"""Resource requests of pods, in the four ways that kube-scheduler computes them.
 
-All functions answer {resource name: integer}: milli-CPU for `cpu`, whole units (bytes, devices) for everything else.
-Sums are exact and rounded up once, at the end. A name that is stated as 0 stays in the answer; names that mean nothing
-to a scheduler are left out.
+All functions return {resource name: integer}: milli-CPU for `cpu`, whole units (bytes, devices) for everything else.
+Sums are exact and rounded up once, at the end. A name requested as 0 stays in the result; names without meaning to a
+scheduler are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kframework.objects.node import Node
 from kframework.objects.pod import Container, Pod, PodSpec
 from kframework.objects.quantity import nano
 
-#: What a container that does not state it counts for in scoring: milli-CPU and bytes.
+#: The requests assumed in scoring for a container without any: milli-CPU and bytes.
 DEFAULT_CPU = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024
 
@@ -28,14 +28,14 @@ _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def fit_requests(spec: PodSpec) -> dict[str, int]:
-    """Compute what NodeResourcesFit compares with a node's free resources: spec only, with pod-level resources."""
+    """Compute the requests that NodeResourcesFit compares with free resources: spec only, with pod-level resources."""
     total = _aggregate(spec, _stated)
     total.update(_pod_level(spec))
     return _rounded(_with_overhead(total, spec))
 
 
 def on_node_requests(pod: Pod) -> dict[str, int]:
-    """Compute what a pod adds to its node's requested resources; counts a resize in place.
+    """Compute a pod's share of its node's requested resources; counts a resize in place.
 
     NodeResourcesBalancedAllocation sees an incoming pod in the same way.
     """
@@ -43,9 +43,9 @@ def on_node_requests(pod: Pod) -> dict[str, int]:
 
 
 def non_zero_requests(pod: Pod) -> tuple[int, int]:
-    """Compute what a pod adds to its node's non-zero request: (milli-CPU, bytes).
+    """Compute a pod's share of its node's non-zero request: (milli-CPU, bytes).
 
-    With pod-level requests a default stands in only for what the whole pod does not state.
+    With pod-level requests a default is used only for resources that the whole pod does not request.
     """
     resized = _resized(pod)
     total = _on_node(pod, resized)
@@ -59,7 +59,7 @@ def non_zero_requests(pod: Pod) -> tuple[int, int]:
 
 
 def scoring_requests(spec: PodSpec) -> dict[str, int]:
-    """Compute what NodeResourcesFit scores an incoming pod by: spec only, no pod-level resources, with defaults."""
+    """Compute the requests by which NodeResourcesFit scores a pod: spec only, no pod-level resources, with defaults."""
     return _rounded(_with_overhead(_aggregate(spec, _with_defaults(_stated, _DEFAULTS)), spec))
 
 
@@ -75,20 +75,20 @@ def limits(spec: PodSpec) -> dict[str, int]:
 
 
 def allocatable(node: Node) -> dict[str, int]:
-    """Compute what a node offers; `pods` is a count."""
+    """Compute a node's allocatable resources; `pods` is a count."""
     return _rounded(_nanos(node.status.allocatable), _NATIVE | {"pods"})
 
 
 @lru_cache(maxsize=4096)
 def is_scalar(name: str) -> bool:
-    """Return whether a resource beside cpu, memory, ephemeral-storage and pods counts: extended ones, hugepages, ..."""
+    """Return whether a resource other than cpu, memory, ephemeral-storage and pods counts: extended, hugepages, ..."""
     if name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name:
         return True
     return "/" in name and not name.startswith("requests.") and is_qualified_name(f"requests.{name}")
 
 
 def is_sidecar(container: Container) -> bool:
-    """Return whether an init container keeps running beside the containers."""
+    """Return whether an init container keeps running alongside the containers."""
     return container.restart_policy == "Always"
 
 
@@ -104,7 +104,7 @@ def _stated(container: Container) -> _Nanos:
 
 
 def _resized(pod: Pod) -> _OfContainer:
-    """Give each container what it states or, while it is resized in place, the most it may hold."""
+    """Return each container's requests or, during an in-place resize, the most it may hold."""
     statuses = {
         status.name: status
         for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
@@ -133,7 +133,7 @@ def _with_defaults(of_container: _OfContainer, defaults: Mapping[str, int]) -> _
 
 
 def _aggregate(spec: PodSpec, of_container: _OfContainer) -> _Nanos:
-    """Add up what runs side by side; init containers raise the total to the peak before the containers start."""
+    """Add up concurrent containers; init containers raise the total to the peak before the containers start."""
     total: _Nanos = {}
     for container in spec.containers:
         _add(total, of_container(container))

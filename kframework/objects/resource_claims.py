@@ -1,4 +1,4 @@
-"""Claims to devices, what they are made from, and what they have got (resource.k8s.io/v1, KEP-4381)."""
+"""Claims to devices, their templates, and their allocations (resource.k8s.io/v1, KEP-4381)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import msgspec
 from kframework.objects.meta import ApiObject, ApiStruct, ObjectMeta, RawQuantity
 from kframework.objects.node import NodeSelector
 
-#: The only finalizer: a claim that has devices is not gone before they are given back.
+#: The only finalizer: an allocated claim is not gone before its devices are released.
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
-#: On a claim that the scheduler made for the extended resources of a pod: "true".
+#: On a claim that the scheduler created for the extended resources of a pod: "true".
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-#: On a claim that was made from a template: the name by which the pod knows it.
+#: On a claim that was created from a template: its name in the pod's spec.
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
-#: How many may use a claim at a time.
+#: The maximum number of consumers of a claim at a time.
 MAX_RESERVED = 256
-#: On a namespace: its claims may ask for access to devices that others have, "true".
+#: On a namespace: its claims may request access to devices that are in use by others, "true".
 ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 
 
@@ -26,13 +26,13 @@ class CELSelector(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceSelector(ApiStruct, frozen=True, kw_only=True):
-    """What a device must be like."""
+    """A requirement on a device."""
 
     cel: CELSelector | None = None
 
 
 class DeviceToleration(ApiStruct, frozen=True, kw_only=True):
-    """A taint of devices that a claim puts up with; no key or effect covers any."""
+    """A taint of devices that a claim tolerates; no key or effect covers any."""
 
     key: str = ""
     operator: str = ""
@@ -42,13 +42,13 @@ class DeviceToleration(ApiStruct, frozen=True, kw_only=True):
 
 
 class CapacityRequirements(ApiStruct, frozen=True, kw_only=True):
-    """How much of a device's capacity is asked for, by qualified name."""
+    """The requested amounts of a device's capacities, by qualified name."""
 
     requests: dict[str, RawQuantity] = msgspec.field(default_factory=dict)
 
 
 class ExactDeviceRequest(ApiStruct, frozen=True, kw_only=True):
-    """So many devices of a class, or all that match (`allocation_mode`: ExactCount or All)."""
+    """A request for `count` devices of a class, or all that match (`allocation_mode`: ExactCount or All)."""
 
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
@@ -72,7 +72,7 @@ class DeviceSubRequest(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceRequest(ApiStruct, frozen=True, kw_only=True):
-    """What a claim asks for under one name: one thing exactly, or the first of several that there is."""
+    """A named request of a claim: exactly one thing, or the first available of several."""
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
@@ -80,7 +80,7 @@ class DeviceRequest(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceConstraint(ApiStruct, frozen=True, kw_only=True):
-    """What the devices of these requests (none named: of all) must have in common, or may not: a qualified name."""
+    """An attribute in which devices of these requests (none named: of all) must agree, or differ: a qualified name."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
@@ -95,20 +95,20 @@ class OpaqueDeviceConfiguration(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceConfiguration(ApiStruct, frozen=True, kw_only=True):
-    """What a driver is told about the devices of a class."""
+    """Driver parameters for the devices of a class."""
 
     opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClaimConfiguration(ApiStruct, frozen=True, kw_only=True):
-    """What a driver is told about the devices of these requests (none named: of all)."""
+    """Driver parameters for the devices of these requests (none named: of all)."""
 
     requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClaim(ApiStruct, frozen=True, kw_only=True):
-    """What a claim asks for, all or nothing."""
+    """The requests of a claim, all or nothing."""
 
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[DeviceConstraint, ...] = ()
@@ -137,7 +137,7 @@ class DeviceRequestAllocationResult(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceAllocationConfiguration(ApiStruct, frozen=True, kw_only=True):
-    """What a driver is told about the devices of these requests; `source` is FromClass or FromClaim."""
+    """Driver parameters for the devices of these requests; `source` is FromClass or FromClaim."""
 
     source: str = ""
     requests: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ class DeviceAllocationResult(ApiStruct, frozen=True, kw_only=True):
 
 
 class AllocationResult(ApiStruct, frozen=True, kw_only=True):
-    """What a claim got, and from which nodes that can be reached (None: from all)."""
+    """The devices allocated to a claim, and the nodes from which they can be reached (None: all)."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
@@ -160,7 +160,7 @@ class AllocationResult(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceClaimConsumerReference(ApiStruct, frozen=True, kw_only=True):
-    """Who may use a claim; `resource` is the plural, `pods` of the group "" for a pod."""
+    """A consumer of a claim; `resource` is the plural, `pods` of the group "" for a pod."""
 
     api_group: str = ""
     resource: str = ""
@@ -180,7 +180,7 @@ class DeviceCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class NetworkDeviceData(ApiStruct, frozen=True, kw_only=True):
-    """What a driver tells of a network interface."""
+    """A network interface as reported by its driver."""
 
     interface_name: str = ""
     ips: tuple[str, ...] = ()
@@ -188,7 +188,7 @@ class NetworkDeviceData(ApiStruct, frozen=True, kw_only=True):
 
 
 class AllocatedDeviceStatus(ApiStruct, frozen=True, kw_only=True):
-    """What a driver tells of a device that the claim got."""
+    """The driver's report on a device allocated to the claim."""
 
     driver: str = ""
     pool: str = ""
@@ -215,20 +215,20 @@ class ResourceClaim(ApiObject, frozen=True, kw_only=True):
 
 
 class ResourceClaimTemplateSpec(ApiStruct, frozen=True, kw_only=True):
-    """The claim that is made for each pod: its labels and annotations, and its spec."""
+    """The claim that is created for each pod: its labels and annotations, and its spec."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()
 
 
 class ResourceClaimTemplate(ApiObject, frozen=True, kw_only=True):
-    """What claims are made from, one for each pod that names it."""
+    """A template from which a claim is created for each pod that names it."""
 
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
 
 
 class DeviceClassSpec(ApiStruct, frozen=True, kw_only=True):
-    """The `spec` of a class; pods may ask for its devices as an extended resource if that has a name."""
+    """The `spec` of a class; pods may request its devices as an extended resource if that has a name."""
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[DeviceConfiguration, ...] = ()

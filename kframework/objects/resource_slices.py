@@ -1,4 +1,4 @@
-"""What devices there are: slices, which drivers publish (resource.k8s.io/v1, KEP-4381)."""
+"""Devices in slices, which drivers publish (resource.k8s.io/v1, KEP-4381)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kframework.objects.node import NodeSelector
 
 
 class DeviceAttribute(ApiStruct, frozen=True, kw_only=True):
-    """What a device is like in one respect; exactly one of the fields is set."""
+    """An attribute of a device; exactly one of the fields is set."""
 
     int_value: int | None = msgspec.field(default=None, name="int")
     bool_value: bool | None = msgspec.field(default=None, name="bool")
@@ -30,7 +30,7 @@ class CapacityRange(ApiStruct, frozen=True, kw_only=True):
 
 
 class CapacityRequestPolicy(ApiStruct, frozen=True, kw_only=True):
-    """How much of a capacity one allocation consumes; at most one of the last two is set."""
+    """A rule for how much of a capacity one allocation consumes; at most one of the last two is set."""
 
     default: RawQuantity | None = None
     valid_values: tuple[RawQuantity, ...] = ()
@@ -38,27 +38,27 @@ class CapacityRequestPolicy(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceCapacity(ApiStruct, frozen=True, kw_only=True):
-    """How much of something a device has."""
+    """A capacity of a device."""
 
     value: RawQuantity = "0"
     request_policy: CapacityRequestPolicy | None = None
 
 
 class Counter(ApiStruct, frozen=True, kw_only=True):
-    """How much there is of what partitions of a device share, or how much one of them takes."""
+    """An amount shared by the partitions of a device, or consumed by one of them."""
 
     value: RawQuantity = "0"
 
 
 class CounterSet(ApiStruct, frozen=True, kw_only=True):
-    """What the partitions of one device share, by name."""
+    """The counters shared by the partitions of one device, by name."""
 
     name: str = ""
     counters: dict[str, Counter] = msgspec.field(default_factory=dict)
 
 
 class DeviceCounterConsumption(ApiStruct, frozen=True, kw_only=True):
-    """What a device takes of a counter set of its pool."""
+    """A device's consumption of a counter set of its pool."""
 
     counter_set: str = ""
     counters: dict[str, Counter] = msgspec.field(default_factory=dict)
@@ -76,8 +76,8 @@ class DeviceTaint(ApiStruct, frozen=True, kw_only=True):
 class Device(ApiStruct, frozen=True, kw_only=True):
     """One device of a slice.
 
-    Attributes and capacities go by qualified names; one without a domain belongs to the domain of the driver. Where it
-    can be reached from is said here only if the slice says `per_device_node_selection`.
+    Attributes and capacities have qualified names; one without a domain belongs to the domain of the driver. The nodes
+    that can reach it are set here only if the slice has `per_device_node_selection`.
     """
 
     name: str = ""
@@ -95,7 +95,7 @@ class Device(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourcePool(ApiStruct, frozen=True, kw_only=True):
-    """The pool that a slice is a part of: complete when there are so many slices of its latest generation."""
+    """The pool of a slice; it is complete when its latest generation has `resource_slice_count` slices."""
 
     name: str = ""
     generation: int = 0

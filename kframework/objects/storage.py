@@ -1,4 +1,4 @@
-"""Volumes, claims and what the CSI drivers tell about themselves (core/v1 and storage.k8s.io/v1)."""
+"""Volumes, claims and the self-description of CSI drivers (core/v1 and storage.k8s.io/v1)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PersistentVolume(ApiObject, frozen=True, kw_only=True):
 
 
 class VolumeResources(ApiStruct, frozen=True, kw_only=True):
-    """How much storage a claim asks for (`requests.storage`)."""
+    """The storage that a claim requests (`requests.storage`)."""
 
     requests: ResourceList = msgspec.field(default_factory=dict)
     limits: ResourceList = msgspec.field(default_factory=dict)
@@ -114,7 +114,7 @@ class PersistentVolumeClaim(ApiObject, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaimTemplate(ApiStruct, frozen=True, kw_only=True):
-    """The claim that is made for an ephemeral volume."""
+    """The claim that is created for an ephemeral volume."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
@@ -134,7 +134,7 @@ class TopologySelectorTerm(ApiStruct, frozen=True, kw_only=True):
 
 
 class StorageClass(ApiObject, frozen=True, kw_only=True):
-    """How volumes of one class are provisioned and bound."""
+    """A class of volumes: how they are provisioned and bound."""
 
     provisioner: str = ""
     parameters: dict[str, str] = msgspec.field(default_factory=dict)
@@ -145,7 +145,7 @@ class StorageClass(ApiObject, frozen=True, kw_only=True):
 
 
 class VolumeNodeResources(ApiStruct, frozen=True, kw_only=True):
-    """How many volumes of a driver a node can attach; None means no limit is known."""
+    """The limit of a driver's volumes that a node can attach; None means no limit is known."""
 
     count: int | None = None
 
@@ -194,7 +194,7 @@ class CSIStorageCapacity(ApiObject, frozen=True, kw_only=True):
 
 
 class AttachedVolume(ApiStruct, frozen=True, kw_only=True):
-    """What is attached: a PersistentVolume by name, or an inline volume's spec."""
+    """An attached volume: a PersistentVolume by name, or an inline volume's spec."""
 
     persistent_volume_name: str | None = None
     inline_volume_spec: PersistentVolumeSpec | None = None

@@ -1,4 +1,4 @@
-"""How names, labels and ports are spelt: each function returns what is wrong with a text, in Kubernetes' words."""
+"""Syntax of names, labels and ports: each function returns the errors of a text, in Kubernetes' words."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Messages = tuple[str, ...]
 
 @lru_cache(maxsize=4096)
 def dns_label(text: str) -> Messages:
-    """Look at the name of a container, a volume, a namespace."""
+    """Validate the name of a container, a volume, a namespace."""
     found = _short(text, 63, "bytes")
     if re.fullmatch(_LABEL, text):
         return found
@@ -46,19 +46,19 @@ def dns_label(text: str) -> Messages:
 
 @lru_cache(maxsize=4096)
 def dns_subdomain(text: str) -> Messages:
-    """Look at the name of most objects."""
+    """Validate the name of most objects."""
     return (*_short(text, 253, "bytes"), *_shaped(text, _SUBDOMAIN, _NO_SUBDOMAIN, "example.com"))
 
 
 @lru_cache(maxsize=1024)
 def dns_1035_label(text: str) -> Messages:
-    """Look at the name of a Service."""
+    """Validate the name of a Service."""
     return (*_short(text, 63, "characters"), *_shaped(text, _DNS_1035, _NO_DNS_1035, "my-name", "abc-123"))
 
 
 @lru_cache(maxsize=1024)
 def qualified_name(text: str) -> Messages:
-    """Look at the key of a label, with or without a domain before it."""
+    """Validate the key of a label, with or without a domain before it."""
     prefix, slash, name = text.rpartition("/")
     examples = ("MyName", "my.name", "123-abc")
     if "/" in prefix:
@@ -80,13 +80,13 @@ def qualified_name(text: str) -> Messages:
 
 @lru_cache(maxsize=4096)
 def label_value(text: str) -> Messages:
-    """Look at the value of a label."""
+    """Validate the value of a label."""
     return (*_short(text, 63, "bytes"), *_shaped(text, f"({_KEY})?", _NO_VALUE, "MyValue", "my_value", "12345"))
 
 
 @lru_cache(maxsize=1024)
 def port_name(text: str) -> Messages:
-    """Look at the name of a port."""
+    """Validate the name of a port."""
     rules = (
         (len(text) <= 15, "must be no more than 15 characters"),
         (re.fullmatch("[-a-z0-9]+", text), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
@@ -98,13 +98,13 @@ def port_name(text: str) -> Messages:
 
 
 def port_number(number: int) -> Messages:
-    """Look at the number of a port."""
+    """Validate the number of a port."""
     return () if 1 <= number <= 65535 else ("must be between 1 and 65535, inclusive",)
 
 
 @lru_cache(maxsize=1024)
 def env_name(text: str) -> Messages:
-    """Look at the name of an environment variable."""
+    """Validate the name of an environment variable."""
     said = "a valid environment variable name must consist only of printable ASCII characters other than '='"
     if not text:
         return ("must be non-empty",)
@@ -113,7 +113,7 @@ def env_name(text: str) -> Messages:
 
 @lru_cache(maxsize=1024)
 def config_key(text: str) -> Messages:
-    """Look at a key of a ConfigMap or a Secret."""
+    """Validate a key of a ConfigMap or a Secret."""
     shaped = _shaped(text, "[-._a-zA-Z0-9]+", _NO_CONFIG_KEY, "key.name", "KEY_NAME", "key-name")
     found = (*_short(text, 253, "characters"), *shaped)
     if text in (".", ".."):

@@ -1,4 +1,4 @@
-"""Which tolerations put up with which taints."""
+"""Match tolerations with taints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from kframework.objects.node import Taint
 from kframework.objects.pod import Toleration
 
-#: The taint that Kubernetes puts on a cordoned node, and takes away when it is uncordoned.
+#: The taint that Kubernetes adds to a cordoned node, and removes when it is uncordoned.
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 

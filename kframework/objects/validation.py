@@ -1,4 +1,4 @@
-"""What is wrong with an object: values that an API server refuses and a scheduler must not compute with."""
+"""Validate objects: find values that an API server rejects and a scheduler must not compute with."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _is_time(text: str) -> bool:
 
 
 def _resource_lists(subject: ApiObject) -> Iterable[tuple[FieldPath, ResourceList]]:
-    """List where quantities stand in an object, and those that stand there by their names."""
+    """List the paths of an object's resource lists, each with its quantities by name."""
     match subject:
         case PersistentVolume():
             return ((("spec", "capacity"), subject.spec.capacity),)

@@ -1,4 +1,4 @@
-"""Where a volume comes from: the sources a scheduler tells apart, in pods and in PersistentVolumes alike (core/v1)."""
+"""Sources of volumes that a scheduler distinguishes, in pods and in PersistentVolumes alike (core/v1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kframework.objects.meta import ApiStruct
 
 
 class OpaqueSource(ApiStruct, frozen=True, kw_only=True):
-    """A source of which only the presence matters to a scheduler (configMap, secret, emptyDir, ...)."""
+    """A source whose presence alone matters to a scheduler (configMap, secret, emptyDir, ...)."""
 
 
 class PersistentVolumeClaimSource(ApiStruct, frozen=True, kw_only=True):

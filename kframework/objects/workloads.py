@@ -1,4 +1,4 @@
-"""What pods belong to and go by: namespaces with what each has, services, workloads, budgets and priority classes."""
+"""Namespaces with their quotas and limits, services, workloads, disruption budgets and priority classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kframework.objects.storage import ObjectReference
 
 
 class NamespaceSpec(ApiStruct, frozen=True, kw_only=True):
-    """The `spec` of a namespace: who is to be done with it before it goes."""
+    """The `spec` of a namespace: the finalizers to be removed before it is deleted."""
 
     finalizers: tuple[str, ...] = ()
 
@@ -28,7 +28,7 @@ class Namespace(ApiObject, frozen=True, kw_only=True):
 
 
 class ServiceAccount(ApiObject, frozen=True, kw_only=True):
-    """As whom pods ask the API."""
+    """The identity with which pods call the API."""
 
 
 class ConfigMap(ApiObject, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class Service(ApiObject, frozen=True, kw_only=True):
 
 
 class PodTemplate(ApiStruct, frozen=True, kw_only=True):
-    """What a controller makes pods of; their `spec` is as its author wrote it."""
+    """A template from which a controller creates pods; `spec` is as its author wrote it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, object] = msgspec.field(default_factory=dict)
@@ -127,7 +127,7 @@ class ReplicationController(ApiObject, frozen=True, kw_only=True):
 
 
 class RollingUpdate(ApiStruct, frozen=True, kw_only=True):
-    """How many pods more, and how many fewer, a rollout may have meanwhile: numbers, or percentages.
+    """The surplus and the shortage of pods that a rollout may have meanwhile: numbers, or percentages.
 
     Pods of a stateful set below its `partition` stay as they are.
     """
@@ -138,7 +138,7 @@ class RollingUpdate(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeploymentStrategy(ApiStruct, frozen=True, kw_only=True):
-    """How new pods take the place of old ones; `type` is RollingUpdate or Recreate."""
+    """A strategy for replacing old pods; `type` is RollingUpdate or Recreate."""
 
     type: str = ""
     rolling_update: RollingUpdate | None = None
@@ -179,21 +179,21 @@ class Deployment(ApiObject, frozen=True, kw_only=True):
 
 
 class UpdateStrategy(ApiStruct, frozen=True, kw_only=True):
-    """How pods get a new template; `type` is RollingUpdate or OnDelete."""
+    """A strategy for updating pods to a new template; `type` is RollingUpdate or OnDelete."""
 
     type: str = ""
     rolling_update: RollingUpdate | None = None
 
 
 class ClaimRetentionPolicy(ApiStruct, frozen=True, kw_only=True):
-    """What becomes of the claims of a stateful set when it goes or shrinks: Retain or Delete."""
+    """A policy for a stateful set's claims when it is deleted or scaled down: Retain or Delete."""
 
     when_deleted: str = ""
     when_scaled: str = ""
 
 
 class StatefulSetOrdinals(ApiStruct, frozen=True, kw_only=True):
-    """Where the numbers of a stateful set's pods begin."""
+    """The first ordinal of a stateful set's pods."""
 
     start: int = 0
 
@@ -215,7 +215,7 @@ class StatefulSetSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class StatefulSetStatus(ApiStruct, frozen=True, kw_only=True):
-    """The `status` of a stateful set: how many of its pods there are, and of which revisions."""
+    """The `status` of a stateful set: the numbers of its pods, and their revisions."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -269,7 +269,7 @@ class DaemonSet(ApiObject, frozen=True, kw_only=True):
 
 
 class ControllerRevision(ApiObject, frozen=True, kw_only=True):
-    """A template that a stateful set or daemon set has had, as a patch that brings it back."""
+    """A former template of a stateful set or daemon set, as a patch that restores it."""
 
     data: dict[str, object] = msgspec.field(default_factory=dict)
     revision: int = 0
@@ -295,7 +295,7 @@ class PodDisruptionBudgetStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudget(ApiObject, frozen=True, kw_only=True):
-    """How many of a set of pods may be evicted at once."""
+    """A limit on how many of a set of pods may be evicted at once."""
 
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
@@ -326,7 +326,7 @@ class OnPodCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodFailurePolicyRule(ApiStruct, frozen=True, kw_only=True):
-    """What follows from a failed pod; `action` is FailJob, FailIndex, Ignore or Count."""
+    """A rule for a failed pod; `action` is FailJob, FailIndex, Ignore or Count."""
 
     action: str = ""
     on_exit_codes: OnExitCodes | None = None
@@ -334,20 +334,20 @@ class PodFailurePolicyRule(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodFailurePolicy(ApiStruct, frozen=True, kw_only=True):
-    """What follows from failed pods: the first rule that fits counts."""
+    """Rules for failed pods; the first that matches applies."""
 
     rules: tuple[PodFailurePolicyRule, ...] = ()
 
 
 class SuccessPolicyRule(ApiStruct, frozen=True, kw_only=True):
-    """Which indexes, written as `0-2,4`, or how many of them, make a job succeed."""
+    """Indexes, written as `0-2,4`, or a number of them, that make a job succeed."""
 
     succeeded_indexes: str | None = None
     succeeded_count: int | None = None
 
 
 class SuccessPolicy(ApiStruct, frozen=True, kw_only=True):
-    """When a job has succeeded though not all of its indexes have."""
+    """Rules by which a job succeeds before all of its indexes have."""
 
     rules: tuple[SuccessPolicyRule, ...] = ()
 
@@ -404,7 +404,7 @@ class Job(ApiObject, frozen=True, kw_only=True):
 
 
 class JobTemplate(ApiStruct, frozen=True, kw_only=True):
-    """What jobs are made of; their `spec` is as its author wrote it."""
+    """A template from which jobs are created; `spec` is as its author wrote it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, object] = msgspec.field(default_factory=dict)
@@ -432,7 +432,7 @@ class CronJobStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class CronJob(ApiObject, frozen=True, kw_only=True):
-    """Jobs that are made on a schedule."""
+    """Jobs that are created on a schedule."""
 
     spec: CronJobSpec = CronJobSpec()
     status: CronJobStatus = CronJobStatus()

@@ -36,20 +36,20 @@ def documents(text: str) -> Iterator[object]:
 
 
 class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two depends on libyaml
-    """Makes values of nodes; what is not JSON's as its base does."""
+    """A loader that constructs values of JSON types itself, and others as its base does."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._plain: dict[tuple[str, str], object] = {}
 
     def resolve(self, kind: type[Node], value: str, implicit: Any) -> str:
-        """Say what tag a node without one has."""
+        """Return the tag of a node that has none."""
         if kind is ScalarNode:
             return _tag(value) if implicit[0] else _STRING
         return _LIST if kind is SequenceNode else _MAP
 
     def construct_object(self, node: Node, deep: bool = False) -> object:
-        """Make the value of a node, once for all its aliases."""
+        """Construct the value of a node, once for all its aliases."""
         tag = node.tag
         if type(node) is ScalarNode:
             if tag == _STRING:

@@ -1,1 +1,1 @@
-"""What is told about a scheduler: traces, metrics, recordings, pages, explanations."""
+"""Observability of a scheduler: traces, metrics, recordings, pages, explanations."""

@@ -1,4 +1,4 @@
-"""What has happened lately: an observer that keeps the last decisions and bindings, to be looked at from outside."""
+"""The recent history: an observer that keeps the last decisions and bindings for pages and reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class LastRecords(Generic[R]):
-    """Keeps the last records that weigh no more than `most` together, and the very last one whatever it weighs."""
+    """The last records with a total weight of at most `most`, and the very last one of any weight."""
 
     def __init__(self, most: int, weight: Callable[[R], int]) -> None:
         self._most = most
@@ -24,7 +24,7 @@ class LastRecords(Generic[R]):
         self._weight = 0
 
     def put(self, record: R) -> Sequence[R]:
-        """Keep a record, and return those that are forgotten for it, the oldest first."""
+        """Keep a record, and return those that are dropped for it, the oldest first."""
         self._records.append(record)
         self._weight += self._weigh(record)
         if self._weight <= self._most:
@@ -36,7 +36,7 @@ class LastRecords(Generic[R]):
         return forgotten
 
     def recent(self, count: int) -> list[R]:
-        """Return so many of the last records, the newest first."""
+        """Return the last `count` records, the newest first."""
         return list(itertools.islice(reversed(self._records), count))
 
     def __iter__(self) -> Iterator[R]:
@@ -49,17 +49,17 @@ class LastRecords(Generic[R]):
 
 P = TypeVar("P", bound=Decision | Binding)
 
-#: So many records of the shortest kind are kept, of each of the two.
+#: The number of decisions, and of bindings, that are kept if all are of the shortest kind.
 KEPT = 5_000
 
-#: A record takes as much memory as so many timings, and as so many characters of its message more (a plugin may have a
-#: reason of its own for each node). The shortest has four timings: that of an attempt in vain, the most frequent where
-#: pods are tried again and again. Were all counted alike, the history of a busier hour would take 3 MiB more.
+#: A record takes as much memory as 12 timings, and each 100 characters of its message count as one more (a plugin may
+#: have its own reason for each node). The shortest record has four timings: a failed attempt, the most frequent when
+#: pods are retried again and again. If all counted the same, the history of a busier hour would take 3 MiB more.
 RECORD, CHARACTERS, SHORTEST = 12, 100, 16
 
 
 class PodHistory(msgspec.Struct, frozen=True):
-    """What is remembered of one pod, oldest first."""
+    """The kept records of one pod, oldest first."""
 
     decisions: tuple[Decision, ...] = ()
     bindings: tuple[Binding, ...] = ()
@@ -92,7 +92,7 @@ def _weight(record: Decision | Binding) -> int:
 
 
 class History(Observer):
-    """Keeps the last decisions and bindings, `kept` short ones of each, fewer of those that say more."""
+    """Keeps the last decisions and bindings, `kept` short ones of each, fewer longer ones."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self.kept = kept
@@ -107,7 +107,7 @@ class History(Observer):
 
     @property
     def last(self) -> int:
-        """The number of the newest attempt: so many there have been; 0 if there was none."""
+        """The number of the newest attempt, which is also the number of attempts; 0 if there was none."""
         return next((decision.attempt for decision in self._decisions), 0)
 
     def recent(self, count: int) -> list[Decision]:
@@ -123,10 +123,10 @@ class History(Observer):
         return list(itertools.islice((decision for decision in self._decisions if decision.pod == pod), count))
 
     def of(self, uid: str) -> PodHistory:
-        """Return what is remembered of the pod with this uid."""
+        """Return the kept records of the pod with this uid."""
         return PodHistory(self._decisions.of(uid), self._bindings.of(uid))
 
     def binding(self, decision: Decision) -> Binding | None:
-        """Return the binding cycle that an attempt led to; None if there was none, or it goes on, or is forgotten."""
+        """Return the binding cycle of an attempt; None if there was none, it is still running or no longer kept."""
         alike = (binding for binding in self._bindings.of(decision.uid) if binding.attempt == decision.attempt)
         return next(alike, None)

@@ -1,4 +1,4 @@
-"""The log of decisions and bindings, in kube-scheduler's words: a line for each pod, and more if asked for."""
+"""The log of decisions and bindings, in kube-scheduler's words: a line for each pod, and more at higher verbosity."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from kframework.verbosity import NOTICE, V2
 
 _log = logging.getLogger(__name__)
 
-#: An attempt that takes as long, in seconds, is told with its steps at any verbosity, as kube-scheduler does.
+#: An attempt that takes this long, in seconds, is logged with its steps at any verbosity, as in kube-scheduler.
 SLOW = 0.1
 
 _SLOW = SLOW * 1e9
 
-#: So many plugins are named, where they were timed one by one.
+#: The number of plugins that are named if they were timed one by one.
 _SLOWEST = 3
 
-#: Looking a member of an enumeration up costs as much as all else that is done for a pod of which nothing is logged.
+#: To look up an enum member costs as much as all other work for a pod without log lines.
 _ERROR, _SUCCESS = Result.ERROR, Code.SUCCESS
 
 _Fields = dict[str, object]
 
 
 class Journal(Observer):
-    """An observer that logs what becomes of the pods.
+    """An observer that logs decisions and bindings.
 
     `trace_id(attempt, draw)` names the trace of an attempt, "" if it is not traced. `now` is the clock that `started`
     of a Decision was read from, in nanoseconds.
@@ -41,7 +41,7 @@ class Journal(Observer):
     ) -> None:
         self._trace_id = trace_id
         self._now = now
-        #: What the bindings under way were chosen from.
+        #: By attempt, the numbers of nodes that the pods being bound could choose from.
         self._binding: dict[int, _Fields] = {}
 
     def decided(self, decision: Decision) -> None:
@@ -52,7 +52,7 @@ class Journal(Observer):
             if _log.isEnabledFor(logging.DEBUG):
                 fields = self._of(decision) | _said(decision) | _times(took, decision)
                 _log.debug("What the plugins said", extra=fields)
-            if decision.result is Result.SCHEDULED:  # its binding will tell
+            if decision.result is Result.SCHEDULED:  # logged when it is bound
                 found: _Fields = {"evaluatedNodes": decision.evaluated, "feasibleNodes": decision.feasible}
                 self._binding[decision.attempt] = found
             elif decision.result is Result.UNSCHEDULABLE:
@@ -71,7 +71,7 @@ class Journal(Observer):
         elif binding.code.rejected:
             self._wait(binding)
         elif binding.code is not Code.SKIP:
-            # A missing right was said where it was noted, and need not be with every pod.
+            # A missing permission was logged when it was noticed, and need not be logged for every pod.
             level = V2 if is_denial(binding.message) else logging.ERROR
             _log.log(level, "Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})
 
@@ -86,7 +86,7 @@ class Journal(Observer):
 
 
 def _said(decision: Decision) -> _Fields:
-    """Return what stood against nodes, and what spoke for the best ones."""
+    """Return the reasons against nodes, and the scores of the best ones."""
     said: _Fields = {
         "reasons": decision.reasons,
         "rejectors": decision.rejectors,
@@ -99,7 +99,7 @@ def _said(decision: Decision) -> _Fields:
 
 
 def _times(took: int, decision: Decision) -> _Fields:
-    """Say how long the whole and each extension point took, and the slowest plugins if they were timed, in ms."""
+    """Return how long the whole and each extension point took, and the slowest plugins if they were timed, in ms."""
     slowest = sorted(decision.plugins, key=lambda timing: -timing[2])[:_SLOWEST]
     times: _Fields = {
         "milliseconds": _milliseconds(took),

@@ -1,4 +1,4 @@
-"""The result of a simulation or a replay as one HTML file, which needs nothing beside itself."""
+"""The result of a simulation or a replay as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kframework.observe.web.shown import Shown, report_page
 from kframework.observe.web.summary import attempts, summary
 from kframework.scheduler.scheduler import E
 
-#: So much of everything stands in a report, so that it stays a file that opens at once; explanations of each sort.
+#: The maximum numbers of each in a report, so that the file opens at once; explanations are per sort.
 ATTEMPTS, PODS, NODES, EXPLANATIONS = 2_000, 2_000, 300, 100
 
 
 def report(shown: Shown[E], *, title: str, start: float | None = None) -> str:
-    """Make the report of how things stand in an engine, and of what its history remembers.
+    """Create the report of an engine's state and of its history.
 
-    Moments are shown as seconds since `start`, or without one as times of day.
+    Times are shown as seconds since `start`, or without one as times of day.
     """
     engine, history = shown.engine, shown.history
     table = engine.cluster.nodes
@@ -29,7 +29,7 @@ def report(shown: Shown[E], *, title: str, start: float | None = None) -> str:
     found = {name: node_pods(engine.cluster, name) for name in listed}
     waiting, sections = queues(shown, most=PODS), shown.sections()
     chosen = _chosen(waiting, sections)
-    # A page that is alive asks for the same parts one by one.
+    # A live page requests the same parts one by one.
     data = {
         "title": title,
         "start": start,

@@ -1,4 +1,4 @@
-"""Tables as kubectl prints them; nothing that stands in a cluster steers the terminal."""
+"""Tables as kubectl prints them; control characters from a cluster do not reach the terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from kframework.errors import visible
 
-#: What a table shows where there is nothing to show.
+#: The text of an empty cell.
 NONE = "<none>"
 
 #: On a terminal the last column is wrapped where it is, or below its row if fewer columns than this are left for it.

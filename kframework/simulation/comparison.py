@@ -15,7 +15,7 @@ from kframework.simulation.simulation import Simulation, simulate
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """What came of one configuration; `moved` pods are elsewhere than under the first one, or wait."""
+    """The result of one configuration; `moved` pods are elsewhere than under the first one, or wait."""
 
     configuration: str
     bound: int
@@ -27,7 +27,7 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 class Comparison(Mapping[str, Simulation]):
-    """The simulations by the names of their configurations, and a table of what they came to."""
+    """The simulations by the names of their configurations, and a table of their results."""
 
     def __init__(self, simulations: Mapping[str, Simulation]) -> None:
         self._simulations = simulations
@@ -43,7 +43,7 @@ class Comparison(Mapping[str, Simulation]):
 
     @property
     def table(self) -> Table[Compared]:
-        """What each came to."""
+        """The results of all configurations."""
         return Table(map(self._compared, self._simulations), Compared.__struct_fields__)
 
     def moved(self, name: str) -> dict[str, tuple[str | None, str | None]]:
@@ -64,7 +64,7 @@ class Comparison(Mapping[str, Simulation]):
         return Compared(name, bound, len(outcomes) - bound, len(decisions), preempted, moved, simulation.seconds)
 
     def to_dicts(self) -> list[dict[str, object]]:
-        """Return what each came to as a dictionary."""
+        """Return the result of each as a dictionary."""
         return self.table.to_dicts()
 
     def __repr__(self) -> str:

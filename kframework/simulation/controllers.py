@@ -1,4 +1,4 @@
-"""The controllers of a simulated cluster: what starts pods, binds volumes, allocates claims and runs workloads."""
+"""The controllers of a simulated cluster: they start pods, bind volumes, allocate claims and run workloads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kframework.objects import (
     StatefulSet,
 )
 
-#: The kinds that say with a template which pods to create.
+#: The kinds with a template of the pods to create.
 _WORKLOADS = (DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet)
 #: Controllers that run only if they are named: no scheduler reads what they create, and a simulation reports in the
 #: end on pods that have ended too.
@@ -35,7 +35,7 @@ _OFF_BY_DEFAULT = (
 
 
 class Controller(Protocol):
-    """A controller beside the scheduler: the kubelets, a binder of volumes, a controller that creates a job's pods."""
+    """A controller that runs with the scheduler: the kubelets, a binder of volumes, a controller that creates pods."""
 
     #: Called whenever the controller has nothing left to do.
     on_idle: Callable[[], None]
@@ -69,12 +69,12 @@ def claim_controller(cluster: MemoryCluster, clock: Clock) -> ClaimController:
     return ClaimController(cluster)
 
 
-#: What every cluster has: kubelets, volumes and claims to devices.
+#: The controllers of every cluster: kubelets, volumes and claims to devices.
 STANDARD_CONTROLLERS: tuple[MakeController, ...] = (Kubelet, volume_controller, claim_controller)
 
 
 def create_workload_controllers(names: Sequence[str], cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:
-    """Create the named controllers of workloads if the cluster has an object that says which pods to create."""
+    """Create the named controllers of workloads if the cluster has an object with a pod template."""
     objects = (each for kind in (*_WORKLOADS, CronJob) for each in cluster.objects(kind))
     make_pods = (not isinstance(each, _WORKLOADS) or each.spec.template.spec for each in objects)
     if not names or not any(make_pods):

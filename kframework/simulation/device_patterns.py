@@ -1,4 +1,4 @@
-"""Files that describe the devices of a made-up cluster by pattern, for those who have no hardware."""
+"""Files that describe the devices of a synthetic cluster by pattern, for users without hardware."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kframework.objects.validation import quantity_problem
 
 API_VERSION, KIND = "kframework.dev/v1", "Devices"
 
-#: What an attribute, and the name of a pool, may say: they stand for the node's name and the device's number.
+#: Placeholders in attributes and names of pools, for the node's name and the device's number.
 NODE, INDEX = "{node}", "{index}"
 
-#: How many devices a pool may have here: more than any node, and few enough to be made in a moment.
+#: The maximum number of devices of a pool here: more than any node has, and few enough to be created in a moment.
 MOST_DEVICES = 10_000
 
-# What the API allows of each (resource.k8s.io/v1 in Kubernetes 1.36).
+# The API's limits (resource.k8s.io/v1 in Kubernetes 1.36).
 _MOST_ATTRIBUTES = 32
 _MOST_COUNTERS = 32
 _MOST_TAINTS = 16
@@ -62,7 +62,7 @@ class Taint(DeviceTaint, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Version(_Strict, frozen=True, kw_only=True):
-    """An attribute that is a semantic version; others are what YAML makes of them."""
+    """An attribute that is a semantic version; others have the types of YAML."""
 
     version: str
 
@@ -74,9 +74,9 @@ Capacities = dict[str, CapacityValue | tuple[CapacityValue, ...]]
 
 
 class Partition(_Strict, frozen=True, kw_only=True):
-    """`count` partitions of a device that are alike, and what each takes of its counters.
+    """`count` equal partitions of a device, and the counters that each consumes.
 
-    A partition has the attributes of its device beside its own.
+    A partition has the attributes of its device in addition to its own.
     """
 
     name: str
@@ -87,10 +87,10 @@ class Partition(_Strict, frozen=True, kw_only=True):
 
 
 class DeviceGroup(_Strict, frozen=True, kw_only=True):
-    """`count` devices that are alike, called `name-0`, `name-1`, ...
+    """`count` equal devices, called `name-0`, `name-1`, ...
 
-    Of values that are a list each device has one, in turn. What partitions share is counted by `counters`; the device
-    as a whole takes all of it.
+    If a value is a list, each device has one element, in turn. `counters` are shared by the partitions; the device as a
+    whole consumes all of them.
     """
 
     name: str
@@ -107,15 +107,15 @@ class DeviceGroup(_Strict, frozen=True, kw_only=True):
 
     @property
     def devices(self) -> int:
-        """How many devices there are, partitions included."""
+        """The number of devices, including partitions."""
         return self.count * (1 + sum(partition.count for partition in self.partitions))
 
 
 class Pattern(_Strict, frozen=True, kw_only=True):
-    """What a driver has on every node that fits: a pool of these devices.
+    """A driver's pool of devices on every matching node.
 
-    Globs choose nodes by name, and labels those that have them all. Of devices in the network there is one pool, which
-    all nodes with these labels reach.
+    Globs select nodes by name, labels those that have them all. Devices in the network form one pool, which all nodes
+    with these labels can reach.
     """
 
     driver: str
@@ -132,19 +132,19 @@ class Pattern(_Strict, frozen=True, kw_only=True):
 
     @property
     def says_node(self) -> bool:
-        """Whether the devices are other ones on each node."""
+        """Whether the devices differ from node to node."""
         return NODE.encode() in msgspec.json.encode(self.devices)
 
 
 class Class(_Strict, frozen=True, kw_only=True):
-    """A DeviceClass: the CEL expression that selects its devices, and the extended resource that stands for them."""
+    """A DeviceClass: the CEL expression that selects its devices, and their extended resource."""
 
     expression: str
     extended_resource_name: str | None = None
 
 
 class Devices(_Strict, frozen=True, kw_only=True):
-    """All that a file says."""
+    """The content of a file."""
 
     api_version: str = ""
     kind: str = ""
@@ -153,19 +153,19 @@ class Devices(_Strict, frozen=True, kw_only=True):
 
 
 class DeviceFile(NamedTuple):
-    """A file that has been read, and where it stands."""
+    """A file that has been read, and its document's place."""
 
     said: Devices
     place: Place
 
     def error(self, path: FieldPath, message: str) -> InputError:
-        """Return the error that says what is wrong, and where."""
+        """Return an error with the place of the value."""
         place = self.place
         return InputError(message, file=place.source.name, line=place.line(path), path=spelled(path))
 
 
 def read(path: str) -> DeviceFile:
-    """Read a file; raises InputError for what cannot be read, and for devices that no API server would take."""
+    """Read a file; raises InputError if it is unreadable, or for devices that an API server would reject."""
     source = source_of(path)
     documents = [(index, data) for index, data in enumerate(documents_of(source)) if data is not None]
     if len(documents) != 1:

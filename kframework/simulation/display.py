@@ -1,4 +1,4 @@
-"""How results show themselves, in a terminal and in a notebook: tables, explanations, and a picture of the nodes."""
+"""The display of results in a terminal and in a notebook: tables, explanations, and a picture of the nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-#: So many rows are printed, and shown in a notebook; `to_dicts` leaves none out.
+#: The maximum number of rows printed, or shown in a notebook; `to_dicts` returns all.
 SHOWN = 50
 
 
@@ -77,7 +77,7 @@ def _text(value: object) -> str:
 
 
 class PodExplanation:
-    """Why a pod waits or is where it is, and what would help; `explanation` has all of it as values."""
+    """An explanation why a pod waits or is where it is, and what would help; `explanation` has all of it as values."""
 
     def __init__(self, explanation: Explanation) -> None:
         self.explanation: Explanation = explanation
@@ -98,12 +98,12 @@ class PodExplanation:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-#: So many nodes are drawn, in rows of so many squares of so many pixels.
+#: The maximum number of drawn nodes, the squares in a row, and the pixels of a square.
 DRAWN, _A_ROW, _SIZE = 2_000, 50, 14
 
 
 def node_picture(nodes: Nodes) -> str:
-    """Draw the nodes in the order in which they are looked at; each says on a touch what it offers and what is used."""
+    """Draw the nodes in the order in which they are looked at; the tooltip of each shows its allocatable and usage."""
     names = nodes.names[:DRAWN]
     squares = "".join(_square(nodes, place) for place in range(len(names)))
     height = -(-len(names) // _A_ROW) * _SIZE

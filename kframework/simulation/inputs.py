@@ -1,4 +1,4 @@
-"""What is read before anything is scheduled, and what is said of it: cluster files and configurations."""
+"""Read inputs before scheduling and report their problems: cluster files and configurations."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from kframework.objects import ApiObject
     from kframework.objects.manifest import Manifest
 
-#: What there is to schedule: a cluster file, or objects.
+#: The cluster to schedule: a cluster file, or objects.
 ClusterSource: TypeAlias = "str | Path | Iterable[ApiObject]"
 
 #: The entry-point group in which distributions name modules that declare kinds when they are imported.
 KINDS_GROUP = "kframework.kinds"
 
-#: Of so many unknown fields each has a line.
+#: The maximum number of unknown fields with a line each.
 _LINES = 10
 
 
@@ -51,8 +51,8 @@ def configured(
 def load(*filenames: str | Path, devices: str | Path | None = None, strict: bool = False) -> list[ApiObject]:
     """Read the objects of cluster files, with the devices that a file describes for their nodes.
 
-    What is passed over, and fields that a kind does not have, are said; `strict` makes the latter errors. Raises
-    InputError for what cannot be read.
+    Skipped kinds and fields that a kind does not have are reported; `strict` makes the latter errors. Raises InputError
+    for a file that cannot be read.
     """
     text = None if devices is None else str(devices)
     return read_cluster([str(each) for each in filenames], devices=text, strict=strict).objects
@@ -66,10 +66,10 @@ def read_cluster(
     devices: str | None = None,
     strict: bool = False,
 ) -> Manifest:
-    """Read the objects of cluster files and say what is passed over, and which fields their kinds do not have.
+    """Read the objects of cluster files and report skipped kinds, and fields that their kinds do not have.
 
     They may be of all kinds that are installed, or that the plugins of a configuration declare. The nodes have the
-    `devices` that a file describes, too. What is `strict` raises the unknown fields, an InputError each in one group.
+    `devices` that a file describes, too. `strict` raises the unknown fields, an InputError each in one group.
     """
     from kframework.objects.manifest import read
     from kframework.scheduler.garbage import loading
@@ -98,7 +98,7 @@ def read_cluster(
 
 
 def declare_installed_kinds() -> list[ConfigError]:
-    """Import the modules that declare kinds; return what went wrong with some of them, which harms no other.
+    """Import the modules that declare kinds; return the errors, which do not affect other modules.
 
     A plugin declares its kinds when it is loaded. This declares them where no configuration names the plugin, and the
     kinds of distributions without a plugin.
@@ -118,7 +118,7 @@ def declare_installed_kinds() -> list[ConfigError]:
 
 
 def _with_devices(manifest: Manifest, devices: str) -> Manifest:
-    """Add the devices that a file describes, and say which patterns fit no node."""
+    """Add the devices that a file describes, and report patterns that match no node."""
     from kframework.simulation.device_patterns import read
     from kframework.simulation.synthetic_devices import made
 

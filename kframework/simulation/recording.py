@@ -1,4 +1,4 @@
-"""A recording, to be read and asked: what `kframework run` or `simulate` wrote with `--record`."""
+"""A recording written by `kframework run` or `simulate` with `--record`, for queries."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ R = TypeVar("R", Decision, Binding)
 class Recording:
     """A recording file; `plugins` are those of it that are not installed.
 
-    Each question reads the file anew. Raises InputError for what is no recording, ConfigError where what is asked takes
-    plugins that are missing.
+    Each method reads the file again. Raises InputError if it is no recording, ConfigError if a method needs missing
+    plugins.
     """
 
     def __init__(self, file: str | Path, *, plugins: Iterable[type[Plugin]] = ()) -> None:
@@ -49,7 +49,7 @@ class Recording:
         return bindings_table(self._records(Binding))
 
     def accounts(self, kind: EngineKind[E]) -> list[msgspec.Struct]:
-        """Return every account that an engine of this kind has given beside its Decisions, in order."""
+        """Return every account of an engine of this kind, except its Decisions, in order."""
         recorded, kinds = Recorded(self.file), {record.__name__: record for record in kind.accounts.values()}
         return [recorded.read(line.body, kinds[line.what]) for line in recorded if line.what in kinds]
 
@@ -80,9 +80,9 @@ class Recording:
         raise Unexplainable(f"{self.file}: the scheduler does not know pod {key} in {when}")
 
     def explain_by(self, kind: EngineKind[E], namespace: str, name: str) -> EngineExplanation:
-        """Have an engine of this kind, whose recording it is, explain what has this name in the end.
+        """Explain the object with this name at the end of the recording, by an engine of this kind, which recorded it.
 
-        Raises Unexplainable where nothing is known of it.
+        Raises Unexplainable if it is unknown.
         """
         replay = self.replay_to(kind)
         accounts = list(replay)
@@ -91,7 +91,7 @@ class Recording:
         return kind.explain(replay.engine, accounts[::-1], namespace, name)
 
     def replay(self) -> ReplayResult:
-        """Let the engine decide again by itself until it decides differently."""
+        """Let the engine decide again, up to the first different decision."""
         return replay(self.file, self._registry)
 
     def replay_to(self, kind: EngineKind[E], *, observers: Iterable[Observer] = ()) -> Replay[E]:

@@ -1,4 +1,4 @@
-"""What a simulation comes to: where its pods go, and each attempt and binding on the way, as records and as tables."""
+"""Results of a simulation: the places of its pods, and each attempt and binding, as records and as tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ R = TypeVar("R", Decision, Binding)
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Where a pod (`namespace/name`) went; while it is pending, `node` is None and `message` says why."""
+    """The node of a pod (`namespace/name`); while it is pending, `node` is None and `message` is the reason."""
 
     pod: str
     node: str | None
@@ -44,7 +44,7 @@ class SimulationResult(msgspec.Struct, frozen=True):
         seconds: the virtual time that passed.
         retrying: the pods that were still being retried when the simulation gave up.
         stuck: where the binding of such a pod was, as `in Quota.pre_bind for 40 s`, and how its last one ended.
-        notices: what is odd about the configuration.
+        notices: oddities of the configuration.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -58,7 +58,7 @@ class SimulationResult(msgspec.Struct, frozen=True):
 
 
 class RecordList(Sequence[R]):
-    """Records in order, at most the last `limit`; those of a run are made when somebody looks at the list."""
+    """Records in order, at most the last `limit`; those of a run are created when the list is read."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
@@ -70,7 +70,7 @@ class RecordList(Sequence[R]):
         self.extend(1, (record,))
 
     def extend(self, count: int, records: Iterable[R]) -> None:
-        """Add so many records, each of which is made when it is looked at."""
+        """Add `count` records, each created when it is read."""
         self._parts.append((count, records))
         self._length += count
         while self._limit is not None and self._parts and self._length - self._parts[0][0] >= self._limit:
@@ -78,17 +78,17 @@ class RecordList(Sequence[R]):
 
     @property
     def parts(self) -> Iterable[Iterable[R]]:
-        """The records by what they were added as."""
+        """The records in the groups in which they were added."""
         return (records for _, records in self._parts)
 
     def copy(self) -> RecordList[R]:
-        """Copy the list, and make nothing."""
+        """Copy the list without creating records."""
         copied = RecordList[R](self._limit)
         copied._parts, copied._length = self._parts.copy(), self._length
         return copied
 
     def _whole(self) -> list[R]:
-        """Make all records, once."""
+        """Create all records, once."""
         whole = list(chain.from_iterable(self.parts))
         whole = whole if self._limit is None else whole[len(whole) - min(len(whole), self._limit) :]
         self._length = len(whole)
@@ -170,7 +170,7 @@ class Records(RunObserver, Observer):
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """Where each pod of the cluster is."""
+        """The outcome of each pod of the cluster."""
         attempts = dict(chain.from_iterable(map(_tries_in, self.decisions.parts)))
         return tuple(_outcome_of(pod, attempts.get(pod.metadata.uid, 0)) for pod in self._cluster.objects(Pod))
 
@@ -212,7 +212,7 @@ def _is_unbound_pod(subject: ApiObject) -> bool:
 def _has_moved(old: ApiObject, new: ApiObject) -> bool:
     """Return whether an object has another phase, or a pod another node.
 
-    Other fields may change for ever, as the message of a condition does.
+    Other fields, such as the message of a condition, may keep changing without end.
     """
     if isinstance(old, Pod) and isinstance(new, Pod):  # most are, and a benchmark pays for each
         return (old.spec.node_name, old.status.phase) != (new.spec.node_name, new.status.phase)

@@ -1,4 +1,4 @@
-"""The event loop of a simulation, which runs only while it is told to: to the end, for a time, or to an attempt."""
+"""The event loop of a simulation, which runs only on request: to the end, for a time, or to an attempt."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Run(Generic[E]):
     """Runs a scheduler and its controllers.
 
     Attributes:
-        is_over: whether nothing moved any more when the loop last stopped.
+        is_over: whether nothing changed any more when the loop last stopped.
         retrying: the pods that were still being retried when nothing had moved for an hour.
         stuck: where the bindings of such pods were, and how their last ones ended.
     """
@@ -70,7 +70,7 @@ class Run(Generic[E]):
             controller.on_idle = self._end_if_idle
 
     def run_to_end(self, limit: float | None = None) -> None:
-        """Run until nothing moves any more, for `limit` seconds at most."""
+        """Run until nothing changes any more, for `limit` seconds at most."""
         self._stops_at_end = True
         try:
             self.run_for(limit)
@@ -112,7 +112,7 @@ class Run(Generic[E]):
             call_off_loop(self._runner.close)
 
     def run_for(self, seconds: float | None) -> None:
-        """Run for so many seconds, whether anything moves or not, or until the loop is stopped."""
+        """Run for some seconds, whether anything changes or not, or until the loop is stopped."""
         self.is_over = False
         timer = None if seconds is None else self._loop.call_later(seconds, self._loop.stop)
         try:
@@ -159,7 +159,7 @@ class Run(Generic[E]):
         self._loop.stop()
 
     def _describe_binding(self, pod: str) -> str:
-        """Say where the binding of a pod is, and how its last one ended; "" if its last attempt led to none."""
+        """Describe the state of a pod's binding, and the end of its last one; "" if its last attempt led to none."""
         reserved = (each for each in self._scheduler.engine.cluster.waiting if each.pod.key == pod)
         where = "".join(each.whereabouts(self._scheduler.clock.now()) for each in reserved)
         last = next((each for each in reversed(self._records.bindings) if each.pod == pod), None)

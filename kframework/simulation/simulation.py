@@ -65,14 +65,14 @@ class Simulation(Generic[E]):
     """A cluster in memory, its controllers, and a scheduler.
 
     `cluster` is a cluster file, or objects; its nodes have the `devices` that another file describes, too. `config` is
-    a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` beside the installed ones;
-    without it the default profile has them wherever they can run. `seed` takes the place of the configured one.
-    `observers` are told of every attempt and binding as it ends. `workload_controllers` names those that make pods of
-    Deployments and their like, as kube-controller-manager's flag does. Raises ConfigError and InputError for what
-    cannot be used. Nothing need be closed that is not used any more; `with` closes it at once.
+    a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` in addition to installed ones;
+    without it the default profile runs them at all their points. `seed` replaces the configured one. `observers`
+    receive every attempt and binding when it ends. `workload_controllers` names those that create pods for Deployments
+    and the like, as kube-controller-manager's flag does. Raises ConfigError and InputError for invalid arguments.
+    A simulation need not be closed; `with` closes it at once.
 
-    `engine` creates another engine than that of pods, `registry` is what its configuration may name, `controllers` run
-    beside it. Plugins are timed in `timed_share` of the attempts. `max_records` of the attempts and bindings are kept.
+    `engine` creates another engine than the pod engine, `registry` has the names for its configuration, `controllers`
+    run with it. Plugins are timed in `timed_share` of the attempts. `max_records` attempts and bindings are kept.
     """
 
     def __init__(
@@ -137,17 +137,17 @@ class Simulation(Generic[E]):
         self.close()
 
     def close(self) -> None:
-        """Stop all that runs: it cannot go on afterwards, but be looked at."""
+        """Stop everything: afterwards it cannot run, but its results can be read."""
         self._close()
 
     # -- going on --------------------------------------------------------------------------------------------------
 
     def step(self) -> Decision | None:
-        """Go on until the next attempt to schedule a pod has ended, and return it; None if nothing moves any more."""
+        """Run until the next attempt to schedule a pod has ended, and return it; None if nothing changes any more."""
         return self._run.step()
 
     def run(self, seconds: float | None = None) -> Simulation[E]:
-        """Go on until nothing moves any more, or for so many virtual seconds; return the simulation itself."""
+        """Run until nothing changes any more, or for some virtual seconds; return the simulation itself."""
         if seconds is None:
             self._run.run_to_end()
         else:
@@ -155,15 +155,15 @@ class Simulation(Generic[E]):
         return self
 
     def run_to_end(self, limit: float) -> Simulation[E]:
-        """Go on until nothing moves any more, for `limit` seconds at most; return the simulation itself."""
+        """Run until nothing changes any more, for `limit` seconds at most; return the simulation itself."""
         self._run.run_to_end(limit)
         return self
 
     def run_until(self, work: Coroutine[object, object, T]) -> T:
-        """Go on until this work, which runs beside the scheduler, has ended; return its result."""
+        """Run until this work, which is concurrent with the scheduler, has ended; return its result."""
         return self._run.run_until(work)
 
-    # -- what happens to the cluster -------------------------------------------------------------------------------
+    # -- changes of the cluster ------------------------------------------------------------------------------------
 
     def create(self, subject: K) -> K:
         """Create an object, and return it as stored; ClusterError as an API server has it."""
@@ -181,11 +181,11 @@ class Simulation(Generic[E]):
         """Return the objects of a kind as they are now."""
         return self.cluster.objects(kind)
 
-    # -- what came of it -------------------------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------------------------
 
     @property
     def result(self) -> SimulationResult:
-        """All that it has come to so far, as one record."""
+        """All results so far, as one record."""
         records, run = self._records, self._run
         return SimulationResult(
             records.outcomes,
@@ -205,12 +205,12 @@ class Simulation(Generic[E]):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing moved any more when it last went on."""
+        """Whether the last run ended because nothing changed any more."""
         return self._run.is_over
 
     @property
     def outcomes(self) -> Table[Outcome]:
-        """Where each pod is, or why it waits, in the order of creation."""
+        """The node of each pod, or the reason why it waits, in the order of creation."""
         return outcomes_table(self._records.outcomes)
 
     @property
@@ -224,9 +224,9 @@ class Simulation(Generic[E]):
         return bindings_table(self._records.bindings)
 
     def explain(self: Simulation[PodEngine], pod: str) -> PodExplanation:
-        """Say why a pod waits or is where it is, and what would help; `name` or `namespace/name`.
+        """Explain why a pod waits or is where it is, and what would help; `name` or `namespace/name`.
 
-        Raises Unexplainable for a pod of which the scheduler knows nothing.
+        Raises Unexplainable for a pod that the scheduler does not know.
         """
         from kframework.explain.account import explain  # most simulations explain nothing
         from kframework.explain.lookup import find_pod, not_found_message
@@ -241,7 +241,7 @@ class Simulation(Generic[E]):
         return PodExplanation(explain(self.scheduler.engine, self._records.history, found, whole))
 
     def report(self: Simulation[PodEngine], title: str = "Simulation") -> str:
-        """Make the page that shows what came of it, and why: HTML that needs nothing beside itself."""
+        """Create the page with the results and their reasons: self-contained HTML."""
         from kframework.explain.account import PodEngineShown
         from kframework.observe.report import report
 
@@ -266,7 +266,7 @@ class Simulation(Generic[E]):
 
 
 class _SimulatedExtender(Extender):
-    """An extender that is really called. What it binds is bound in the cluster in memory too, which it cannot reach."""
+    """An extender that is really called. Its bindings are repeated in the cluster in memory, which it cannot reach."""
 
     def __init__(self, settings: ExtenderSettings, cluster: MemoryCluster) -> None:
         super().__init__(settings, HttpLine(settings))
@@ -291,7 +291,7 @@ def simulate(
 ) -> Simulation:
     """Schedule the pods of a cluster on virtual time, and return the simulation at its end.
 
-    It ends when nothing moves any more, or after `duration` virtual seconds. All else is as for `Simulation`.
+    It ends when nothing changes any more, or after `duration` virtual seconds. All else is as for `Simulation`.
     """
     with Simulation(cluster, config, plugins=plugins, devices=devices, seed=seed) as simulation:
         return simulation.run(duration)

@@ -1,4 +1,4 @@
-"""Slices and classes of devices that nobody has, as a file describes them for the nodes of a cluster."""
+"""Slices and classes of synthetic devices, which a file describes for the nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ from kframework.simulation.device_patterns import (
 
 V = TypeVar("V")
 
-# How much a slice holds (resource.k8s.io/v1 in Kubernetes 1.36), and how long the name of a device is.
+# Limits of a slice (resource.k8s.io/v1 in Kubernetes 1.36), and of the length of a device's name.
 _MOST_DEVICES = 128
-#: Of devices of which some have taints or consume counters.
+#: If some devices have taints or consume counters.
 _MOST_ADVANCED_DEVICES = 64
 _MOST_COUNTER_SETS = 8
 _LONGEST_NAME = 63
 
 
 class Made(NamedTuple):
-    """What a file comes to, and what of it may not be meant: patterns that fit no node."""
+    """The objects that a file describes, and its probable mistakes: patterns that match no node."""
 
     objects: list[ApiObject]
     doubts: list[InputError]
 
 
 def made(file: DeviceFile, objects: Iterable[ApiObject]) -> Made:
-    """Make the classes of a file, and slices for the nodes among these objects.
+    """Create the classes of a file, and slices for the nodes among these objects.
 
-    Raises InputError for what is among the objects already, and for names that are given twice or are too long.
+    Raises InputError for names that exist among the objects, are given twice or are too long.
     """
     return _Making(file, objects).made()
 
@@ -74,7 +74,7 @@ class _Making:
     def __init__(self, file: DeviceFile, objects: Iterable[ApiObject]) -> None:
         self._file = file
         self._nodes: list[Node] = []
-        #: Where in the file each class, pool and slice is described; None for those among the objects.
+        #: The path in the file of each class, pool and slice; None for those among the objects.
         self._known: dict[tuple[str, str], FieldPath | None] = {}
         for each in objects:
             match each:
@@ -118,7 +118,7 @@ class _Making:
             yield from _pool(pattern, pool, ResourceSliceSpec(node_name=name), contents)
 
     def _note(self, what: str, name: str, path: FieldPath) -> None:
-        """Remember where something is described; InputError if it is described already."""
+        """Record the path of a description; InputError if there is one already."""
         if (what, name) in self._known:
             before = self._known[what, name]
             if before == path:
@@ -192,7 +192,7 @@ def _cut(items: Sequence[V], length: int) -> Iterator[tuple[V, ...]]:
 
 
 def _devices(group: DeviceGroup, node_name: str) -> Iterator[Device]:
-    """Make the devices of a group, each before its partitions."""
+    """Create the devices of a group, each before its partitions."""
     for index in range(group.count):
         name = f"{group.name}-{index}"
         whole = Device(
@@ -207,7 +207,7 @@ def _devices(group: DeviceGroup, node_name: str) -> Iterator[Device]:
             allow_multiple_allocations=group.allow_multiple_allocations or None,
         )
         yield whole
-        # Partitions are as their device is, but for what they say themselves.
+        # Partitions are like their device, except for their own fields.
         for partition in group.partitions:
             for number in range(partition.count):
                 own = _attributes(partition.attributes, number, index, node_name)
@@ -229,7 +229,7 @@ def _counters(amounts: Mapping[str, RawQuantity]) -> dict[str, Counter]:
 
 
 def _attributes(said: Attributes, turn: int, index: int, node_name: str) -> dict[str, DeviceAttribute]:
-    """Say what a device is like: `turn` picks of several values, `index` is what `{index}` stands for."""
+    """Return a device's attributes: `turn` picks one of several values, `index` replaces `{index}`."""
     picked = {name: value[turn % len(value)] if isinstance(value, tuple) else value for name, value in said.items()}
     return {name: _attribute(value, index, node_name) for name, value in picked.items()}
 

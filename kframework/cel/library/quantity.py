@@ -1,7 +1,7 @@
 """Kubernetes' library of quantities, also used to parse capacities.
 
 resource.Quantity stores an amount as an int64 with a decimal scale if possible, and treats only that form as an
-integer: `1.5Gi` and `1000m` are none. So a quantity here keeps that form beside its exact amount.
+integer: `1.5Gi` and `1000m` are none. So a quantity here keeps that form with its exact amount.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What makes pods of workloads: replica sets, deployments and jobs, as kube-controller-manager does."""
+"""Controllers that create the pods of replica sets, deployments and jobs, as kube-controller-manager does."""

@@ -1,4 +1,4 @@
-"""The CronJob controller: a job whenever one is due, and so many of the past as are to be kept."""
+"""The CronJob controller: it creates a job whenever one is due, and keeps a limited number of past ones."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from kframework.in_memory.workloads.job_tally import condition, is_finished
 from kframework.in_memory.workloads.schedules import Schedule, ScheduleError, location, most_recent, schedule
 from kframework.objects import ApiObject, CronJob, Job, ObjectMeta, ObjectReference, convert, kind_of
 
-#: How many jobs that have succeeded, and that have failed, are kept, unless the cron job says it.
+#: The default numbers of succeeded and failed jobs that are kept.
 _SUCCEEDED, _FAILED = 3, 1
-#: How much later than it is due a job is made, in seconds.
+#: The delay after which a due job is created, in seconds.
 _DELTA = 0.1
 
 _log = logging.getLogger(__name__)
 
 
 class CronJobController(ControlLoop):
-    """Makes jobs on a schedule, and deletes the oldest of those that are over."""
+    """Creates jobs on a schedule, and deletes the oldest finished ones."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (CronJob, Job)
 
@@ -72,7 +72,7 @@ class CronJobController(ControlLoop):
         self._forget_old(owner, jobs)
 
     def _make_due(self, owner: CronJob, when: Schedule) -> None:
-        """Make the job that is due, if there is one, and look again when the next will be."""
+        """Create the job that is due, if there is one, and requeue for when the next will be."""
         now, spec, status = self._clock.now(), owner.spec, owner.status
         began = seconds_of(status.last_schedule_time or owner.metadata.creation_timestamp or rfc3339(now))
         deadline = spec.starting_deadline_seconds
@@ -121,7 +121,7 @@ class CronJobController(ControlLoop):
         self._cluster.replace(replace(owner, status=status))
 
     def _forget_old(self, owner: CronJob, jobs: list[Job]) -> None:
-        """Delete the oldest jobs that are over, but for those that the history keeps."""
+        """Delete the oldest finished jobs, except those that the history keeps."""
         spec = owner.spec
         for name, limit, otherwise in (
             ("Complete", spec.successful_jobs_history_limit, _SUCCEEDED),

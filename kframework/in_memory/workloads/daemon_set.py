@@ -38,7 +38,7 @@ from kframework.objects import (
 from kframework.objects.node_selectors import pinned_nodes, required_node_affinity
 from kframework.objects.taints import first_untolerated
 
-#: How long a pod that fails again on a node is left there, at first and at most, in seconds; it doubles.
+#: The backoff before a failed pod on a node is replaced, at first and at most, in seconds; it doubles.
 _FIRST, _LONGEST = 1.0, 900.0
 
 
@@ -86,7 +86,7 @@ class _Set(NamedTuple):
 
 
 class DaemonSetController(ControlLoop):
-    """Makes and deletes the pods of daemon sets, node by node."""
+    """Creates and deletes the pods of daemon sets, node by node."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (DaemonSet, Node, Pod, ControllerRevision)
 
@@ -254,7 +254,7 @@ def _replaced(state: _Set) -> _Plan:
 
 
 def _surged(state: _Set) -> _Plan:
-    """Plan where new pods come beside old ones, and which old ones are not needed any more."""
+    """Plan where new pods are created next to old ones, and which old ones are no longer needed."""
     surging = available = 0
     plan = _Plan([], [])
     candidates: list[str] = []
@@ -285,7 +285,7 @@ def _surged(state: _Set) -> _Plan:
 
 
 _NODE = "node.kubernetes.io"
-#: What daemon pods tolerate whatever their template says, and one more on the network of the host.
+#: Tolerations that daemon pods always have, in addition to their template's, and one more on the host's network.
 _TOLERATIONS: tuple[dict[str, object], ...] = tuple(
     {"key": f"{_NODE}/{key}", "operator": "Exists", "effect": effect}
     for key, effect in (
@@ -301,7 +301,7 @@ _OF_HOST: dict[str, object] = {"key": f"{_NODE}/network-unavailable", "operator"
 
 
 class Suitability(NamedTuple):
-    """Whether a node wants a pod, and whether one that is there may stay."""
+    """The suitability of a node: whether it should run a pod, and whether an existing one may stay."""
 
     wants: bool
     keeps: bool
@@ -323,7 +323,7 @@ def suitability(owner: DaemonSet) -> Callable[[Node], Suitability]:
 
 
 def with_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
-    """Return the spec of a pod that tolerates what befalls nodes."""
+    """Return the spec of a pod with the tolerations of daemon pods."""
     given = spec.get("tolerations")
     added = (*_TOLERATIONS, _OF_HOST) if spec.get("hostNetwork") else _TOLERATIONS
     rest = [each for each in added if each not in given] if isinstance(given, list) else [*added]
@@ -331,7 +331,7 @@ def with_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
 
 
 def pinned(spec: Mapping[str, object], node_name: str) -> dict[str, object]:
-    """Return the spec of a pod that fits one node alone, by its name, in the place of what its template requires."""
+    """Return the spec of a pod that fits only the node of this name, replacing the template's required affinity."""
     affinity = mapping(spec, "affinity")
     field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}

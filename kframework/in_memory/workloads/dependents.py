@@ -1,4 +1,4 @@
-"""What controllers own: found by the owner's uid, adopted and released by its selector; and the pods of workloads."""
+"""Objects owned by controllers: found by the owner's uid, adopted and released by its selector; pods of workloads."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from kframework.objects.meta import LabelSelector
 
 _log = logging.getLogger(__name__)
 
-#: What owns others by a selector.
+#: Kinds that own objects by a selector.
 Workload = TypeVar("Workload", DaemonSet, Deployment, Job)
 Owner = TypeVar("Owner", bound=ApiObject)
 
 
 class Dependents(Generic[T]):
-    """The objects of a kind by who controls them, and by their namespace those that nobody does."""
+    """The objects of a kind by their controller, and those without one by namespace."""
 
     def __init__(self, cluster: MemoryCluster, kind: type[T]) -> None:
         self._cluster = cluster
@@ -49,7 +49,7 @@ class Dependents(Generic[T]):
         self._of: dict[str, dict[Key, None]] = {}  # by the uid of the controller, or the namespace of orphans
 
     def file(self, change: Change) -> None:
-        """Take down who controls an object now."""
+        """Record the current controller of an object."""
         for subject in (change.old, change.new):
             if subject is not None:
                 owner, key = controller_of(subject), key_of(subject)
@@ -62,7 +62,7 @@ class Dependents(Generic[T]):
                         del self._of[place]
 
     def touched(self, change: Change, owners: type[Workload]) -> Iterator[Key]:
-        """Take down who controls an object now; name the owners that it has or had, and those that may adopt it."""
+        """Record the current controller of an object; yield its owners before and now, and those that may adopt it."""
         self.file(change)
         yield from touched_owners(change, kind_of(owners).name)
         if change.new is not None and is_orphan(change.new):
@@ -72,7 +72,7 @@ class Dependents(Generic[T]):
                     yield key_of(each)
 
     def of(self, owner: ApiObject) -> list[T]:
-        """List what an object controls."""
+        """List the objects that an owner controls."""
         return list(self._found(owner.metadata.uid))
 
     def claimed(
@@ -82,9 +82,9 @@ class Dependents(Generic[T]):
         may_be_adopted: Callable[[T], bool],
         finalizers: tuple[str, ...] = (),
     ) -> list[T]:
-        """List what an object controls after it has taken what its selector matches, and let go what it does not.
+        """Adopt objects that the owner's selector matches, release those it does not, and list the controlled ones.
 
-        What it takes gets its finalizers.
+        Adopted objects get its finalizers.
         """
         mine = []
         deleted = owner.metadata.deletion_timestamp is not None
@@ -137,7 +137,7 @@ def touched_owners(change: Change, kind: str) -> Iterator[Key]:
 
 
 def is_orphan(subject: ApiObject | None) -> bool:
-    """Return whether there is an object that nobody controls."""
+    """Return whether there is an object without a controller."""
     return subject is not None and controller_of(subject) is None
 
 
@@ -152,7 +152,7 @@ def selector_of(selector: LabelSelector | None) -> Selector:
 
 
 def makes_pods(owner: ApiObject, template: PodTemplate, selector: Selector) -> bool:
-    """Return whether a workload has a template, and selects the pods that it would make of it: else there is no end."""
+    """Return whether a workload has a template, and selects the pods created from it: else it never stops."""
     if not template.spec:
         return False
     if not selector.matches(template.metadata.labels):
@@ -168,14 +168,14 @@ def _adopted(subject: T, owner: ApiObject, finalizers: tuple[str, ...]) -> T:
     return replace(subject, metadata=replace(metadata, owner_references=owners, finalizers=metadata.finalizers + added))
 
 
-#: The annotation that says which pods a replica set deletes first: those with the lowest number.
+#: The annotation by which a replica set chooses the pods to delete first: those with the lowest number.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def pod_metadata(owner: ApiObject, template: PodTemplate, **settings: object) -> ObjectMeta:
-    """Return the metadata of a pod that an object makes of a template; its name is generated unless it is given."""
+    """Return the metadata of a pod that an owner creates from a template; its name is generated unless it is given."""
     return ObjectMeta(
         namespace=owner.metadata.namespace,
         owner_references=(owner_reference(owner),),
@@ -196,20 +196,20 @@ def mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
 
 
 def make_pod(cluster: MemoryCluster, metadata: ObjectMeta, spec: Mapping[str, object]) -> Pod:
-    """Create a pod that shows all that its spec says, also what no scheduler reads."""
+    """Create a pod with all fields of its spec, including those that no scheduler reads."""
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": to_builtins(metadata), "spec": dict(spec)}
     return cluster.add(convert(written, kind_of(Pod)), written=written)
 
 
 def set_status(cluster: MemoryCluster, owner: Owner, status: object) -> None:
-    """Store the status of an object unless it is gone by now: a finalizer that was taken away may have let it go."""
+    """Store the status of an object unless it is gone by now, as after the removal of a finalizer."""
     current = cluster.find(type(owner), owner.metadata.name, owner.metadata.namespace)
     if current is not None and current.metadata.uid == owner.metadata.uid:
         cluster.replace(replace(current, status=status))
 
 
 def delete_pod(cluster: MemoryCluster, pod: Pod) -> None:
-    """Delete a pod, with the grace that it asks for."""
+    """Delete a pod, with its own grace period."""
     metadata = pod.metadata
     cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid)
 
@@ -227,7 +227,7 @@ def available_at(pod: Pod, min_ready_seconds: int) -> float:
 
 
 def ready_since(pod: Pod) -> float:
-    """Return when a pod became ready, 0 if nobody has said so."""
+    """Return when a pod became ready, 0 if it has no such time."""
     times = (each.last_transition_time for each in pod.status.conditions if each.type == "Ready")
     return seconds_of(text) if (text := next(times, None)) else 0.0
 
@@ -260,5 +260,5 @@ def _deletion_cost(pod: Pod) -> int:
 
 
 def _age(since: float, now: float) -> int:
-    """Return an age as its order of magnitude: what differs by less is told apart by uid."""
+    """Return an age as its order of magnitude: pods that differ by less are ordered by uid."""
     return int(math.log2((now - since) * 1e9)) if now > since else -1

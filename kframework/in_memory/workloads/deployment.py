@@ -37,7 +37,7 @@ from kframework.in_memory.workloads.revisions import (
 )
 from kframework.objects import ApiObject, Deployment, DeploymentStatus, Pod, ReplicaSet, WorkloadCondition
 
-#: How many replica sets without pods are kept, unless the deployment says it.
+#: The default number of replica sets without pods that are kept.
 _HISTORY = 10
 
 
@@ -98,7 +98,7 @@ class DeploymentController(ControlLoop):
             self._tell_counts(rollout)
             return
         rollout = self._told_of_pause(rollout)
-        # Its replica sets say how many pods it wanted when they were last looked at.
+        # Its replica sets have the number of pods it wanted when they were last reconciled.
         said = {each.metadata.annotations.get(DESIRED) for each in rollout.active}
         is_rescaled = not said <= {None, str(wanted(deployment))}
         if deployment.spec.paused or is_rescaled:
@@ -113,7 +113,7 @@ class DeploymentController(ControlLoop):
             self._recreate(rollout)
 
     def _with_revision(self, rollout: _Rollout) -> _Rollout:
-        """Number the new replica set, if there is one, and say its number at the deployment."""
+        """Number the new replica set, if there is one, and write its number to the deployment."""
         deployment, new, old = rollout
         if new is None:
             return rollout
@@ -123,7 +123,7 @@ class DeploymentController(ControlLoop):
         return _Rollout(self._revised(deployment, new), new, old)
 
     def _with_new(self, rollout: _Rollout) -> _Rollout:
-        """Make the replica set of a template that is new."""
+        """Create the replica set of a new template."""
         deployment, new, old = rollout
         if new is not None:
             deployment, new, old = self._with_revision(rollout)
@@ -133,7 +133,7 @@ class DeploymentController(ControlLoop):
             return _Rollout(deployment, new, old)
         made = made_for(deployment, max(map(revision_of, old), default=0) + 1)
         found = self._cluster.find(ReplicaSet, made.metadata.name, made.metadata.namespace)
-        if found is not None:  # it is somebody else's
+        if found is not None:  # it has another owner
             status = replace(deployment.status, collision_count=(deployment.status.collision_count or 0) + 1)
             deployment = self._cluster.replace(replace(deployment, status=status))
             made = made_for(deployment, revision_of(made))
@@ -154,7 +154,7 @@ class DeploymentController(ControlLoop):
         )
 
     def _told_of_pause(self, rollout: _Rollout) -> _Rollout:
-        """Say that a rollout is paused, or no more: meanwhile its deadline does not run."""
+        """Set the condition for a paused or resumed rollout: while paused its deadline does not run."""
         deployment = rollout.deployment
         told = progressing(deployment.status)
         if deadline_of(deployment) is None or (told is not None and told.reason == "ProgressDeadlineExceeded"):
@@ -187,7 +187,7 @@ class DeploymentController(ControlLoop):
         return _Rollout(rollout.deployment, new, [resized(each) for each in rollout.old])
 
     def _roll(self, rollout: _Rollout) -> None:
-        """Let the new replica set grow; where it cannot, let the old ones shrink."""
+        """Scale up the new replica set; if that is not possible, scale down the old ones."""
         deployment, new, old = rollout
         assert new is not None
         size, total = wanted(new), wanted(deployment)
@@ -201,7 +201,7 @@ class DeploymentController(ControlLoop):
         self._tell_progress(rollout)
 
     def _recreate(self, rollout: _Rollout) -> None:
-        """Let all old pods go, and once they are gone make new ones."""
+        """Delete all old pods, and create new ones once they are gone."""
         if any(wanted(each) for each in rollout.old):
             rollout = self._with_revision(rollout)
             rollout = self._resize(rollout, {each.metadata.name: 0 for each in rollout.old})
@@ -217,7 +217,7 @@ class DeploymentController(ControlLoop):
             self._clean_up(rollout)
 
     def _clean_up(self, rollout: _Rollout) -> None:
-        """Delete the oldest revisions, but for those that the history keeps."""
+        """Delete the oldest revisions, except those that the history keeps."""
         limit = rollout.deployment.spec.revision_history_limit
         kept = _HISTORY if limit is None else limit
         alive = [each for each in rollout.old if each.metadata.deletion_timestamp is None]
@@ -241,7 +241,7 @@ class DeploymentController(ControlLoop):
 
 _AVAILABLE = "NewReplicaSetAvailable"
 _TIMED_OUT = "ProgressDeadlineExceeded"
-#: Whoever wants no deadline says the largest number that there is.
+#: The largest number means no deadline.
 _NO_DEADLINE = 2**31 - 1
 
 
@@ -254,7 +254,7 @@ def deadline_of(deployment: Deployment) -> int | None:
 def counted(
     deployment: Deployment, new: ReplicaSet | None, every: Iterable[ReplicaSet], now: float
 ) -> DeploymentStatus:
-    """Count the pods of a deployment, and say whether there are as many as it needs."""
+    """Count the pods of a deployment, and set the condition for whether there are enough."""
     every = list(every)
     available = available_of(every)
     if available >= wanted(deployment) - max_unavailable(deployment):
@@ -284,9 +284,9 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
 def progressed(
     deployment: Deployment, new: ReplicaSet | None, status: DeploymentStatus, now: float
 ) -> tuple[DeploymentStatus, float | None]:
-    """Say in a status that was counted whether the rollout is done, comes on, or has timed out.
+    """Set in a counted status whether the rollout is complete, progressing, or has timed out.
 
-    The seconds are those after which its deadline passes if nothing changes until then.
+    The seconds are those until its deadline passes if nothing changes.
     """
     deadline = deadline_of(deployment)
     if deadline is None:
@@ -311,7 +311,7 @@ def progressed(
 
 
 def progressing(status: DeploymentStatus) -> WorkloadCondition | None:
-    """Return what a status says about progress."""
+    """Return the Progressing condition of a status."""
     return next((each for each in status.conditions if each.type == "Progressing"), None)
 
 
@@ -331,7 +331,7 @@ def _telling(status: DeploymentStatus, said: tuple[str, str, str], now: float, a
 def _with(
     conditions: tuple[WorkloadCondition, ...], name: str, said: tuple[str, str, str], now: float, anew: bool = False
 ) -> tuple[WorkloadCondition, ...]:
-    """Set a condition; what says the same as before keeps its times, unless its update counts `anew`."""
+    """Set a condition; an unchanged one keeps its times, except its update time if `anew`."""
     old = next((each for each in conditions if each.type == name), None)
     if old is not None and (old.status, old.reason, old.message) == said and not anew:
         return conditions

@@ -51,21 +51,21 @@ from kframework.in_memory.workloads.job_tally import (
 )
 from kframework.objects import ApiObject, Job, JobStatus, Pod, UncountedTerminatedPods
 
-#: At most so many pods are made or deleted at a time.
+#: The maximum number of pods created or deleted at a time.
 _BURST = 500
-#: Who manages jobs that do not say who.
+#: The manager of jobs that name none.
 _NAME = "kubernetes.io/job-controller"
 
 
 class _Step(NamedTuple):
-    """What was done for a job: pods that were deleted, and how many were made."""
+    """A step of a job: the deleted pods, and the number of created ones."""
 
     deleted: list[Pod]
     made: int = 0
 
 
 class JobController(ControlLoop):
-    """Makes the pods of jobs, counts those that have ended, and says when a job is over."""
+    """Creates the pods of jobs, counts those that have ended, and completes or fails the job."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Job, Pod)
 
@@ -111,7 +111,7 @@ class JobController(ControlLoop):
         self._track(count, step, said)
 
     def _manage(self, count: Tally, backoff: Backoff) -> _Step:
-        """Bring the number of running pods in step with how many are wanted; it deletes, or makes."""
+        """Delete or create pods until the number of running ones is the wanted one."""
         job, active = count.job, len(count.active)
         wanted = _wanted(count)
         surplus = self._surplus(count, max(0, active - wanted))
@@ -168,7 +168,7 @@ class JobController(ControlLoop):
         return made
 
     def _make(self, job: Job, index: int | None = None, before: Pod | None = None) -> None:
-        """Make a pod, for an index in the place of the one `before`."""
+        """Create a pod, for an index as replacement of `before`."""
         template = job.spec.template
         finalizers = tuple(each for each in template.metadata.finalizers if each != TRACKING)
         settings: dict[str, object] = {"finalizers": (*finalizers, TRACKING)}
@@ -188,7 +188,7 @@ class JobController(ControlLoop):
         return _Step(pods)
 
     def _track(self, count: Tally, step: _Step, said: Verdict | None) -> None:
-        """Count the pods that have ended, let them go, and say what has become of the job."""
+        """Count the pods that have ended, remove their finalizers, and update the job's status."""
         status = _counted(count, step, said)
         done = [pod for pod in count.pods if TRACKING in pod.metadata.finalizers and _is_settled(count, pod, said)]
         now = self._clock.now()
@@ -207,7 +207,7 @@ class JobController(ControlLoop):
 
 
 class OrphanedJobPods(ControlLoop):
-    """Takes the finalizer of jobs from pods that no job counts any more."""
+    """Removes the finalizer of jobs from pods that no job counts any more."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Job, Pod)
 
@@ -240,7 +240,7 @@ class OrphanedJobPods(ControlLoop):
 
 
 class FinishedJobs(ControlLoop):
-    """Deletes jobs that are over for as many seconds as they say."""
+    """Deletes finished jobs after their TTL in seconds."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Job,)
 
@@ -315,7 +315,7 @@ def _counted(count: Tally, step: _Step, said: Verdict | None) -> JobStatus:
 
 
 def _suspended(job: Job, status: JobStatus, now: float) -> JobStatus:
-    """Say whether a job is suspended; its deadline runs from when it is no more."""
+    """Set whether a job is suspended; its deadline counts from when it is resumed."""
     said = ("True", "JobSuspended", "Job suspended") if job.spec.suspend else ("False", "JobResumed", "Job resumed")
     conditions = with_condition(status.conditions, ("Suspended", *said), now)
     if conditions == status.conditions:
@@ -324,7 +324,7 @@ def _suspended(job: Job, status: JobStatus, now: float) -> JobStatus:
 
 
 def _counts(job: Job, before: Pod | None) -> dict[str, str]:
-    """Say how often an index has failed, at the pod that takes the place of the last."""
+    """Return annotations with the failures of an index, for the pod that replaces the last."""
     if job.spec.backoff_limit_per_index is None:
         return {}
     if before is None:
@@ -335,7 +335,7 @@ def _counts(job: Job, before: Pod | None) -> dict[str, str]:
 
 
 def _with_index(spec: dict[str, object]) -> dict[str, object]:
-    """Tell containers their index by a variable, unless they have one of that name."""
+    """Pass the index to containers in a variable, unless they have one of that name."""
     return spec | {
         field: [_with_variable(each) for each in containers]
         for field in ("initContainers", "containers")

@@ -1,4 +1,4 @@
-"""How far a job is: its pods and indexes, and whether they make it succeed or fail; pure functions.
+"""The progress of a job: its pods and indexes, and whether they make it succeed or fail; pure functions.
 
 Indexes are intervals: a job may have a hundred thousand, and a client may write more.
 """
@@ -35,7 +35,7 @@ def index_of(pod: Pod) -> int | None:
 
 
 def read(text: str, completions: int) -> Intervals:
-    """Read indexes below the number of completions; what is no interval is passed over."""
+    """Read indexes below the number of completions; anything but an interval is skipped."""
     intervals = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -53,12 +53,12 @@ def written(intervals: Intervals) -> str:
 
 
 def single(indexes: Iterable[int]) -> Intervals:
-    """Make intervals of indexes."""
+    """Convert indexes to intervals."""
     return merged((index, index) for index in indexes)
 
 
 def merged(intervals: Iterable[tuple[int, int]]) -> Intervals:
-    """Put together what touches or crosses."""
+    """Merge adjacent and overlapping intervals."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
         if found and first <= found[-1][1] + 1:
@@ -84,7 +84,7 @@ def in_common(some: Intervals, others: Intervals) -> int:
 
 
 def first_missing(intervals: Intervals, count: int, completions: int) -> list[int]:
-    """List at most so many of the lowest indexes that are not among these."""
+    """List at most `count` of the lowest indexes that are not in these intervals."""
     missing: list[int] = []
     begin = 0
     for first, last in (*intervals, (completions, completions)):
@@ -94,19 +94,19 @@ def first_missing(intervals: Intervals, count: int, completions: int) -> list[in
 
 
 class Consequence(NamedTuple):
-    """What follows from a failed pod, and what is said of a job that fails for it."""
+    """The consequence of a failed pod, and the message if the job fails for it."""
 
     action: str
     message: str = ""
 
     @property
     def counts(self) -> bool:
-        """Whether the failure is one of those that a job may have only so many of."""
+        """Whether the failure counts against the job's limit."""
         return self.action != "Ignore"
 
 
 def consequence(policy: PodFailurePolicy | None, pod: Pod) -> Consequence:
-    """Return what follows from a failed pod."""
+    """Return the consequence of a failed pod."""
     for place, rule in enumerate(policy.rules if policy is not None else ()):
         reason = _reason(rule, pod)
         if reason:
@@ -115,7 +115,7 @@ def consequence(policy: PodFailurePolicy | None, pod: Pod) -> Consequence:
 
 
 def _reason(rule: PodFailurePolicyRule, pod: Pod) -> str:
-    """Say why a rule is about a pod; "" if it is not."""
+    """Return why a rule matches a pod; "" if it does not."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
         status = pod.status
@@ -133,7 +133,7 @@ def _reason(rule: PodFailurePolicyRule, pod: Pod) -> str:
 
 
 def is_success(policy: SuccessPolicy | None, completions: int, succeeded: Intervals) -> str:
-    """Say which rule makes a job succeed with the indexes that have succeeded; "" if none does."""
+    """Return the rule by which a job succeeds with the succeeded indexes; "" if there is none."""
     for place, rule in enumerate(policy.rules if policy is not None and succeeded else ()):
         required = None if rule.succeeded_indexes is None else read(rule.succeeded_indexes, completions)
         if required == ():
@@ -145,18 +145,18 @@ def is_success(policy: SuccessPolicy | None, completions: int, succeeded: Interv
     return ""
 
 
-#: How long it waits after one failure, and at most, in seconds; it doubles.
+#: The backoff after one failure, and the maximum, in seconds; it doubles.
 _FIRST, _LONGEST = 10.0, 600.0
 
 
 class Backoff(NamedTuple):
-    """How many pods of a job have failed since one has succeeded, and when the last did."""
+    """The number of a job's pods that have failed since one has succeeded, and the time of the last failure."""
 
     failures: int = 0
     failed_at: float = 0.0
 
     def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> Backoff:
-        """Take in the pods that have ended since it was last looked at."""
+        """Return the backoff after these newly ended pods."""
         success = max(map(ended_at, succeeded), default=None)
         failures = sorted(at for at in map(ended_at, failed) if success is None or at > success)
         before = self if success is None else Backoff()
@@ -171,7 +171,7 @@ class Backoff(NamedTuple):
 
 
 def ended_at(pod: Pod) -> float:
-    """Return when a pod ended, as well as its status tells."""
+    """Return when a pod ended, as far as its status shows."""
     said = [each for each in pod.status.conditions if (each.type, each.status) == ("Ready", "False")]
     if said and (text := said[0].last_transition_time):
         return seconds_of(text)
@@ -190,7 +190,7 @@ _MOST = 2**31 - 1
 
 
 class Verdict(NamedTuple):
-    """Why a job is over: it succeeds, or it fails."""
+    """The reason why a job is over: it succeeds, or it fails."""
 
     succeeds: bool
     reason: str
@@ -198,16 +198,16 @@ class Verdict(NamedTuple):
 
     @property
     def first(self) -> str:
-        """What is said while pods still end."""
+        """The condition while pods are still ending."""
         return "SuccessCriteriaMet" if self.succeeds else "FailureTarget"
 
     @property
     def last(self) -> str:
-        """What is said in the end."""
+        """The final condition."""
         return "Complete" if self.succeeds else "Failed"
 
 
-#: Why a job is over that has as many succeeded pods as it wants.
+#: The verdict on a job that has as many succeeded pods as it wants.
 REACHED = Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
 
 
@@ -226,14 +226,14 @@ class Tally(NamedTuple):
 
     @property
     def succeeded(self) -> int:
-        """How many pods, or indexes, have succeeded."""
+        """The number of pods, or indexes, that have succeeded."""
         if is_indexed(self.job):
             return total(self.succeeded_indexes)
         return self.job.status.succeeded + len(self.new_succeeded)
 
     @property
     def failed(self) -> int:
-        """How many pods have failed, but for those that do not count."""
+        """The number of failed pods, except those that do not count."""
         policy = self.job.spec.pod_failure_policy
         return self.job.status.failed + sum(consequence(policy, pod).counts for pod in self.new_failed)
 
@@ -245,7 +245,7 @@ class Tally(NamedTuple):
 
 
 def filled(job: Job) -> Job:
-    """Return a job that says all that it may leave out."""
+    """Return a job with defaults for all optional fields."""
     spec = job.spec
     only_failed = spec.pod_failure_policy is not None
     alone = spec.completions is None and spec.parallelism is None
@@ -263,7 +263,7 @@ def filled(job: Job) -> Job:
 
 
 def tally(job: Job, pods: list[Pod]) -> Tally:
-    """Tell the pods of a job apart."""
+    """Classify the pods of a job."""
     job, active = filled(job), [pod for pod in pods if is_active(pod)]
     uncounted = [pod for pod in pods if TRACKING in pod.metadata.finalizers and belongs(job, pod)]
     succeeded = [pod for pod in uncounted if pod.status.phase == "Succeeded"]
@@ -351,7 +351,7 @@ def failures_of(pod: Pod) -> int:
 
 
 def noted(pod: Pod, annotation: str) -> int:
-    """Return a number that a pod was made with, 0 if it is none."""
+    """Return a number in an annotation of a pod, 0 if it is none."""
     text = pod.metadata.annotations.get(annotation, "")
     number = int(text) if text.isdecimal() and len(text) < 11 else 0
     return number if number <= _MOST else 0

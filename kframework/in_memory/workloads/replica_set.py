@@ -38,15 +38,15 @@ from kframework.objects.label_selectors import Selector
 
 Replicas = ReplicaSet | ReplicationController
 
-#: At most so many pods are made or deleted at a time.
+#: The maximum number of pods created or deleted at a time.
 _BURST = 500
 
 
 class ReplicaSetController(ControlLoop):
-    """Makes and deletes the pods of replica sets; one without a template, as files often have it, is left alone."""
+    """Creates and deletes the pods of replica sets; one without a template, as often in files, is left alone."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (ReplicaSet, Pod)
-    #: Whose pods it makes.
+    #: The kind whose pods it creates.
     kind: ClassVar[type[Replicas]] = ReplicaSet
 
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
@@ -99,7 +99,7 @@ class ReplicaSetController(ControlLoop):
                 delete_pod(self._cluster, pod)
 
     def _tell(self, replica_set: Replicas, active: list[Pod], ending: int) -> None:
-        """Bring the status in step with the pods that were there, and look again when one will be available."""
+        """Update the status from the existing pods, and requeue for when one will be available."""
         now, seconds = self._clock.now(), replica_set.spec.min_ready_seconds
         times = [available_at(pod, seconds) for pod in active if is_ready(pod)]
         labels = replica_set.spec.template.metadata.labels.items()
@@ -117,7 +117,7 @@ class ReplicaSetController(ControlLoop):
 
 
 class ReplicationControllerController(ReplicaSetController):
-    """Makes and deletes the pods of replication controllers."""
+    """Creates and deletes the pods of replication controllers."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (ReplicationController, Pod)
     kind: ClassVar[type[Replicas]] = ReplicationController
@@ -132,5 +132,5 @@ def _selector(workload: Replicas) -> Selector:
 
 
 def wanted(workload: Replicas | Deployment) -> int:
-    """Return how many pods a workload wants, 1 where it does not say."""
+    """Return how many pods a workload wants, 1 by default."""
     return 1 if workload.spec.replicas is None else workload.spec.replicas

@@ -27,7 +27,7 @@ from kframework.objects import (
     WorkloadSpec,
 )
 
-#: Annotations of replica sets: how many pods the deployment wanted, and could have, when it was last looked at.
+#: Annotations of replica sets: how many pods the deployment wanted, and could have, when it was last reconciled.
 DESIRED, MAXIMUM = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
 
 
@@ -37,7 +37,7 @@ def is_rolling(deployment: Deployment) -> bool:
 
 
 def scaled(number: int | str | None, total: int, *, up: bool) -> int:
-    """Return a number of pods, of a percentage of all rounded up or down; what is neither counts as 0."""
+    """Return a number of pods, a percentage of all rounded up or down; anything else counts as 0."""
     if isinstance(number, int):
         return number
     if number is None or not re.fullmatch(r"[0-9]+%", number):
@@ -101,11 +101,11 @@ def sizes_of_old(deployment: Deployment, new: ReplicaSet, old: list[ReplicaSet])
 
 
 def proportional_sizes(deployment: Deployment, active: list[ReplicaSet]) -> dict[str, int]:
-    """Share out among replica sets, by name, what a deployment wants more, or fewer, in the midst of a rollout."""
+    """Distribute a deployment's change of size during a rollout among its replica sets, by name."""
     total = wanted(deployment)
     allowed = total + fenceposts(deployment)[0] if total else 0
     change, changed = allowed - total_of(active), 0
-    # Who grows is the largest, of equals the newest; who shrinks is the largest, of equals the oldest.
+    # The largest grows, of equals the newest; the largest shrinks, of equals the oldest.
     ordered = sorted(active, key=lambda each: each.metadata.creation_timestamp or "", reverse=change > 0)
     ordered.sort(key=lambda each: -wanted(each))
     sizes = {}
@@ -136,11 +136,11 @@ def _number(text: str | None) -> int:
     return int(text) if text is not None and text.isdecimal() else 0
 
 
-#: The label that tells pods of one template from those of another.
+#: The label that distinguishes pods of different templates.
 TEMPLATE_HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
 _REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
-#: What replica sets do not take over from the annotations of their deployment.
+#: Annotations of a deployment that its replica sets do not inherit.
 _NOT_TAKEN = (
     "kubectl.kubernetes.io/last-applied-configuration",
     "deprecated.deployment.rollback.to",
@@ -165,7 +165,7 @@ def new_among(deployment: Deployment, replica_sets: Iterable[ReplicaSet]) -> Rep
 
 
 def made_for(deployment: Deployment, revision: int) -> ReplicaSet:
-    """Make the replica set for a template that has none yet, without pods at first."""
+    """Create the replica set for a template that has none yet, without pods at first."""
     spec, template = deployment.spec, deployment.spec.template
     name_hash = hashed(template, deployment.status.collision_count or 0)
     labels = template.metadata.labels | {TEMPLATE_HASH: name_hash}
@@ -188,7 +188,7 @@ def made_for(deployment: Deployment, revision: int) -> ReplicaSet:
 
 
 def annotated(replica_set: ReplicaSet, deployment: Deployment, revision: int) -> ReplicaSet:
-    """Give the new replica set what the deployment's annotations say, and its revision if that is a later one."""
+    """Copy the deployment's annotations to the new replica set, and its revision if that is later."""
     annotations = dict(replica_set.metadata.annotations)
     annotations |= {key: text for key, text in deployment.metadata.annotations.items() if key not in _NOT_TAKEN}
     before = annotations.get(REVISION, "")
@@ -214,17 +214,17 @@ def _without_hash(template: PodTemplate) -> PodTemplate:
 
 
 def hashed(template: object, collisions: int) -> str:
-    """Return the hash of a template in the letters of Kubernetes' names; it depends on what it says alone."""
+    """Return the hash of a template in the letters of Kubernetes' names; it depends on the content alone."""
     text = msgspec.json.encode((template, collisions), order="deterministic")
     number = int.from_bytes(hashlib.sha256(text).digest()[:4])
     return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(number))
 
 
-#: The label of pods that says of which revision they are.
+#: The label with a pod's revision.
 REVISION_LABEL = "controller-revision-hash"
 _HASH_LABELS = {StatefulSet: "controller.kubernetes.io/hash", DaemonSet: REVISION_LABEL}
 
-#: How many revisions without pods are kept, unless the workload says it.
+#: The default number of revisions without pods that are kept.
 _HISTORY = 10
 
 W = TypeVar("W", StatefulSet, DaemonSet)
@@ -273,7 +273,7 @@ class Revisions(Generic[W]):
         return History([*every, update], update, collisions)
 
     def forget_old(self, owner: W, history: History, alive: Collection[str]) -> None:
-        """Delete the oldest revisions of which there are no pods, but for those that the history keeps."""
+        """Delete the oldest revisions without pods, except those that the history keeps."""
         limit = owner.spec.revision_history_limit
         past = [each for each in history.every if each.metadata.name not in alive and each is not history.update]
         for each in past[: max(0, len(past) - (_HISTORY if limit is None else limit))]:
@@ -282,7 +282,7 @@ class Revisions(Generic[W]):
 
 
 def template_of(revision: ControllerRevision) -> PodTemplate:
-    """Return the template of a revision; an empty one if somebody has made something else of it."""
+    """Return the template of a revision; an empty one if its data are no template."""
     spec = revision.data.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
     try:

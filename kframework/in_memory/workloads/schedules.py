@@ -38,9 +38,9 @@ _DAYS = {name: n for n, name in enumerate("sun mon tue wed thu fri sat".split())
 _BOUNDS = (_Bounds(0, 59), _Bounds(0, 23), _Bounds(1, 31), _Bounds(1, 12, _MONTHS), _Bounds(0, 6, _DAYS))
 _ZONED = re.compile(r"(?:CRON_)?TZ=(?P<zone>[^ ]*)(?P<rest> .*)?", re.DOTALL)
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?=[0-9])0*(?P<digits>[0-9]*)")
-#: What a number may be in Go, and how many digits it has at most.
+#: The range of a number in Go, and its maximum number of digits.
 _INTEGERS, _LONGEST = range(-(1 << 63), 1 << 63), 19
-#: How far a schedule is looked ahead: what does not come within so many days never does.
+#: The number of days that a schedule looks ahead: a time beyond them counts as never.
 _HORIZON = 5 * 366
 
 
@@ -49,7 +49,7 @@ class ScheduleError(ValueError):
 
 
 class Schedule(Protocol):
-    """When something is due, in seconds since 1970."""
+    """A schedule: the times at which something is due, in seconds since 1970."""
 
     def after(self, time: float) -> float | None:
         """Return the first time after another, None if there is none any more."""
@@ -57,7 +57,7 @@ class Schedule(Protocol):
 
 
 class Every(NamedTuple):
-    """Due again so many whole seconds later."""
+    """A schedule with a fixed period in whole seconds."""
 
     seconds: int
 
@@ -74,7 +74,7 @@ class Cron(NamedTuple):
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
-    #: Whether a day must match both ways, as where one of them says any.
+    #: Whether a day must match both fields, as when one of them is `*`.
     both: bool
     zone: tzinfo
 
@@ -159,7 +159,7 @@ def _every(text: str) -> Every:
 
 
 class _Field(NamedTuple):
-    """The values of a field, and whether it says any."""
+    """The values of a field, and whether it is `*`."""
 
     values: frozenset[int]
     is_any: bool

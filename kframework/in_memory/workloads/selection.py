@@ -1,4 +1,4 @@
-"""Which controllers run: all, but for those that are switched off."""
+"""The selection of controllers: all run, except those that are switched off."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def selected(
     clock: Clock,
     controllers: Mapping[str, tuple[type[ControlLoop], ...]] = CONTROLLERS,
 ) -> Iterator[ControlLoop]:
-    """Make the controllers that are named; `*` names all, and a minus before a name switches it off.
+    """Create the named controllers; `*` names all, and a minus before a name switches it off.
 
-    What is said first counts. Raises ConfigError for a name that there is not.
+    The first mention of a name counts. Raises ConfigError for an unknown name.
     """
     said: dict[str, bool] = {}
     for each in names:

@@ -45,7 +45,7 @@ _MEMBER = re.compile(r"(.*)-(\d{1,10})")
 
 
 class _Set(NamedTuple):
-    """A stateful set with its pods by their ordinals, of which it may have more than it wants, or fewer."""
+    """A stateful set with its pods by ordinal; it may have more than it wants, or fewer."""
 
     owner: StatefulSet
     history: History
@@ -79,7 +79,7 @@ class _Set(NamedTuple):
 
 
 class StatefulSetController(ControlLoop):
-    """Makes, updates and deletes the pods of stateful sets, and makes their claims."""
+    """Creates, updates and deletes the pods of stateful sets, and creates their claims."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (StatefulSet, Pod, ControllerRevision, PersistentVolumeClaim)
 
@@ -127,7 +127,7 @@ class StatefulSetController(ControlLoop):
         self._tell(state)
 
     def _act(self, state: _Set) -> None:
-        """Do what is next; in order, that is one thing at a time."""
+        """Take the next actions; with ordered management, one at a time."""
         for ordinal in state.ordinals:
             if not self._keep(state, ordinal) and state.is_ordered:
                 return
@@ -148,7 +148,7 @@ class StatefulSetController(ControlLoop):
             self._update(state)
 
     def _keep(self, state: _Set, ordinal: int) -> bool:
-        """Make a pod, or see to the one that there is; return whether the next in order has its turn."""
+        """Create a pod, or maintain the existing one; return whether the next in order has its turn."""
         owner, pod = state.owner, state.pods.get(ordinal)
         if pod is None:
             if not self._claims.are_stale(owner, ordinal):
@@ -193,7 +193,7 @@ class StatefulSetController(ControlLoop):
                 return
 
     def _tell(self, state: _Set) -> None:
-        """Say how many pods there are now, and look again when one will be available."""
+        """Update the numbers of pods in the status, and requeue for when one will be available."""
         owner, update = state.owner, state.history.update
         keys = map(key_of, state.pods.values())
         pods = [pod for namespace, name in keys if (pod := self._cluster.find(Pod, name, namespace)) is not None]
@@ -233,7 +233,7 @@ def _is_of(pod: Pod, revision: ControllerRevision) -> bool:
 
 
 def _stays_behind(state: _Set, ordinal: int) -> bool:
-    """Return whether a pod that is made now still gets the template of before."""
+    """Return whether a pod created now still gets the previous template."""
     strategy = state.owner.spec.update_strategy
     if strategy.rolling_update is not None:
         return ordinal < state.ordinals.start + (strategy.rolling_update.partition or 0)
@@ -242,13 +242,13 @@ def _stays_behind(state: _Set, ordinal: int) -> bool:
 
 
 class Claims:
-    """Makes the claims of stateful sets, and has them go with a set or with a pod, as the set says."""
+    """Creates the claims of stateful sets, and has them deleted with the set or a pod, by the set's policy."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
 
     def make_missing(self, owner: StatefulSet, ordinal: int) -> None:
-        """Make those claims of a pod that there are not."""
+        """Create the missing claims of a pod."""
         namespace = owner.metadata.namespace
         selector = owner.spec.selector
         for template, name in zip(owner.spec.volume_claim_templates, claim_names(owner, ordinal), strict=True):
@@ -264,14 +264,14 @@ class Claims:
                 self._cluster.add(convert(written, kind_of(PersistentVolumeClaim)), written=written)
 
     def are_stale(self, owner: StatefulSet, ordinal: int) -> bool:
-        """Return whether claims of a pod that is to be made still wait to go with the last one of its name."""
+        """Return whether claims of a pod to be created are still to be deleted with the last one of its name."""
         if _policy(owner).when_scaled != "Delete":
             return False
         references = (each for claim in self._of(owner, ordinal) for each in claim.metadata.owner_references)
         return any((each.kind, each.name) == ("Pod", pod_name(owner, ordinal)) for each in references)
 
     def own(self, owner: StatefulSet, pod: Pod, ordinal: int, *, condemned: bool) -> None:
-        """Have the claims of a pod be owned by it, by its set, or by neither, as the set's policy says."""
+        """Set the owner of a pod's claims: the pod, its set, or neither, by the set's policy."""
         policy = _policy(owner)
         if condemned and policy.when_scaled == "Delete":
             wanted: ApiObject | None = pod

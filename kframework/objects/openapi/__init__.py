@@ -1,1 +1,1 @@
-"""Kubernetes' types as its OpenAPI document defines them; the README beside this names the document and its source."""
+"""Kubernetes' types as its OpenAPI document defines them; the README names the document and its source."""

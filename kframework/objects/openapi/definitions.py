@@ -1,6 +1,6 @@
 """The definitions of Kubernetes' OpenAPI document: the fields of each type, and how they merge.
 
-The document is read when a definition is first asked for, which takes 20 ms; each definition is decoded by itself.
+The document is read when a definition is first requested, which takes 20 ms; each definition is decoded by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 _FILE = Path(__file__).with_name("kubernetes-1.37.json.gz")
-#: What a reference begins with, before the name of a definition.
+#: The prefix of a reference, before the name of a definition.
 REFERENCE = "#/definitions/"
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -47,7 +47,7 @@ class Schema(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def element(self) -> Schema:
-        """The schema of what a list or a map holds; of other values, their own."""
+        """The schema of the elements of a list or a map; of other values, their own."""
         return self.items or self.additional_properties or self
 
     @property

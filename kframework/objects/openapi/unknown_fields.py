@@ -68,7 +68,7 @@ def _to_look_at(definition: str, names: tuple[str, ...]) -> tuple[_Field, ...]:
     """List those of an object's fields that hold objects, and those that its type does not have."""
     known = properties(definition)
     looked_at: list[_Field] = []
-    for name in names if known else ():  # what has no fields of its own may have any
+    for name in names if known else ():  # an object without declared fields may have any
         schema = known.get(name)
         if schema is None:
             looked_at.append((name, "", False, False, nearest(str(name), known)))

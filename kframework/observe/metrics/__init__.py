@@ -1,1 +1,1 @@
-"""Prometheus metrics: kube-scheduler's, by its names, of what the records tell and of what stands in the engine."""
+"""Prometheus metrics with kube-scheduler's names, from the records and from the engine's state."""

@@ -1,4 +1,4 @@
-"""Counts and times attempts and binding cycles, as they are told in their records."""
+"""Counts and durations of attempts and binding cycles, from their records."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kframework.observe.metrics import families
 from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, as_labels
 from kframework.values.status import Code
 
-#: In so many of the attempts plugins are timed one by one, and once a second at least. kube-scheduler times a tenth,
-#: which at 55 us for an attempt would cost more than all else that is counted of a pod.
+#: The share of attempts in which plugins are timed one by one; once a second at least. kube-scheduler times a tenth,
+#: which at 55 us for an attempt would cost more than all other metrics of a pod.
 TIMED_SHARE: Final = 0.01
 
-#: The hooks of which kube-scheduler counts how often they are called.
+#: The hooks whose calls kube-scheduler counts.
 _EVALUATING = frozenset({"pre_filter", "filter", "pre_score", "score"})
 
-#: The label of each hook that is timed; what else is timed, such as the wait for Permit plugins, is none of their work.
+#: The label of each timed hook; other timings, such as the wait for Permit plugins, are not work of plugins.
 EXTENSION_POINTS: dict[str, str] = {
     **{
         hook: "".join(word.capitalize() for word in hook.split("_"))
@@ -34,25 +34,25 @@ EXTENSION_POINTS: dict[str, str] = {
 _BEHIND_THE_SEARCH = frozenset({"assume", "reserve", "permit", "unreserve"})
 _BEHIND_THE_BINDING = frozenset({"post_bind"})
 
-#: After so many attempts what waits is sorted into buckets, which takes about a millisecond.
+#: The number of attempts after which waiting values are sorted into buckets, which takes about a millisecond.
 _MANY_ATTEMPTS = 1000
 
-#: Pods that took so many attempts, or more, share a label.
+#: Pods that took this number of attempts, or more, share a label.
 _MANY = 15
 
-#: Looking a member of an enumeration up costs as much as counting it.
+#: To look up an enum member costs as much as counting it.
 _SUCCESS, _SKIP = Code.SUCCESS, Code.SKIP
 _SCHEDULED, _UNSCHEDULABLE, _ERROR = Result.SCHEDULED, Result.UNSCHEDULABLE, Result.ERROR
 
-#: Takes notice of nanoseconds, or of none of them.
+#: Observes nanoseconds, or ignores them.
 _Observe = Callable[[int], None]
 _observe_nothing: _Observe = deque[int](maxlen=0).append
 
 
 class Attempts(Observer):
-    """An observer that knows after each attempt what kube-scheduler's metrics would say.
+    """An observer that keeps the values of kube-scheduler's metrics up to date after each attempt.
 
-    An attempt counts when it has come to its end: a successful one when its pod is bound.
+    An attempt counts when it has ended: a successful one when its pod is bound.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Attempts(Observer):
                 histograms.settle()
         if decision.plugins:
             self._plugins_of(decision)
-            # An attempt that is timed stands for all since the one before.
+            # A timed attempt represents all since the previous timed one.
             stands_for, self._timed = decision.attempt - self._timed, decision.attempt
             for hook, plugin, _, code in decision.plugins:
                 if hook in _EVALUATING and code is not _SKIP:
@@ -130,7 +130,7 @@ class Attempts(Observer):
             self._ended(_UNSCHEDULABLE if binding.code.rejected else _ERROR, binding.profile, spent)
 
     def gated(self, spent: int, code: Code, profile: str) -> None:
-        """Observe a run of PreEnqueue, of which no record tells."""
+        """Observe a run of PreEnqueue, which has no record."""
         self._points["pre_enqueue", code, profile].observe(spent)
 
     def _points_of(self, profile: str, timings: tuple[PointTiming, ...], behind: frozenset[str]) -> tuple[int, int]:
@@ -174,7 +174,7 @@ class _UsualPoints(dict[str, _Observe]):
         return made
 
     def rare(self, point: str, code: Code) -> _Observe:
-        """Return what observes this end of the point."""
+        """Return the observer of this status code of the point."""
         if point not in EXTENSION_POINTS:
             return _observe_nothing
         return self._points[point, code, self._profile].waiting.append

@@ -1,7 +1,7 @@
 """Metrics over HTTP: `/metrics`, `/metrics/resources` and `/metrics/slis`, as kube-scheduler has them.
 
-There may be many series, of every pod in a cluster for instance, so an answer is written piece by piece, and the
-scheduler works meanwhile. DELETE begins to count anew.
+There may be many series, for example one for every pod in a cluster, so a response is written piece by piece, and the
+scheduler works meanwhile. DELETE resets the metrics.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SLICE = 0.001
 
 
 def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: HealthResults) -> list[web.RouteDef]:
-    """Return the routes that show what is counted of a scheduler and of its health checks."""
+    """Return the routes for the metrics of a scheduler and of its health checks."""
     election = scheduler.configuration.settings.leader_election
     own = tuple(series)
     if election.leader_elect:
@@ -46,7 +46,7 @@ def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: He
 
     async def of_pods() -> AsyncIterator[bytes]:
         await at_rest(scheduler.engine.cluster)
-        # One replica tells of the pods, and the others of none.
+        # One replica reports the pods, the others none.
         async for piece in _sliced(() if scheduler.standing_by else resources):
             yield piece
 
@@ -64,7 +64,7 @@ def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Itera
         response = web.StreamResponse(headers=_HEADERS)
         response.enable_compression()
         await response.prepare(request)
-        with suppress(ConnectionResetError):  # whoever asked may have gone away
+        with suppress(ConnectionResetError):  # the client may have disconnected
             async for piece in pieces():
                 await response.write(piece)
             await response.write_eof()
@@ -79,7 +79,7 @@ def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Itera
 
 
 async def _sliced(series: Iterable[Series]) -> AsyncIterator[bytes]:
-    """Join the pieces that are made within a slice of time, and let others run between two slices."""
+    """Join the pieces written within a slice of time, and let other tasks run between two slices."""
     joined, began = list[str](), perf_counter()
     for piece in chain.from_iterable(map(written, series)):
         joined.append(piece)
@@ -91,7 +91,7 @@ async def _sliced(series: Iterable[Series]) -> AsyncIterator[bytes]:
 
 
 def _of_others() -> bytes:
-    """Write what is registered with prometheus-client itself: the process, Python, and what plugins count."""
+    """Write the metrics registered with prometheus-client itself: the process, Python, and those of plugins."""
     from prometheus_client import generate_latest
 
     return generate_latest()

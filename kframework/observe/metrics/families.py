@@ -1,6 +1,6 @@
 """The metrics by name: kube-scheduler's own, with its labels and buckets, so that dashboards and alerts keep working.
 
-A histogram of seconds is observed in nanoseconds. What each of them counts stands in `docs/reference/metrics.md`.
+A histogram of seconds is observed in nanoseconds. `docs/reference/metrics.md` describes each metric.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Type = Literal["counter", "gauge", "histogram"]
 class Family(msgspec.Struct, frozen=True):
     """All series of one name; `buckets` are the upper bounds of a histogram's, without the last, which has none.
 
-    `help` begins with what Kubernetes promises of a metric: [STABLE], [BETA] or [ALPHA].
+    `help` begins with Kubernetes' stability level of a metric: [STABLE], [BETA] or [ALPHA].
     """
 
     type: Type
@@ -28,7 +28,7 @@ class Family(msgspec.Struct, frozen=True):
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Return the bounds of buckets of which each is so many times as wide as the one before.
+    """Return the bounds of buckets, each `factor` times as wide as the one before.
 
     Multiplied step by step, as Go does, since the last digit of a bound is part of a series' name.
     """
@@ -203,7 +203,7 @@ REST_CLIENT_RESPONSE_SIZE = _histogram(
     "rest_client_response_size_bytes", "[ALPHA] Sizes of the bodies of answers.", ("verb", "host"), buckets=_BYTES
 )
 
-# -- what goes wrong inside: ours, kube-scheduler has none of it -------------------------------------------
+# -- internal errors: ours, kube-scheduler has none of them ------------------------------------------------
 
 SLOW_HOOKS = _counter(
     "kframework_slow_hooks_total", "[ALPHA] How often a hook held the loop for more than 50 ms.", ("plugin", "hook")
@@ -253,7 +253,7 @@ HEALTHCHECKS = _counter(
     "kubernetes_healthchecks_total", "[STABLE] Results of health checks.", ("name", "type", "status")
 )
 
-# -- what pods ask for ---------------------------------------------------------------------------------------------
+# -- resource requests of pods -------------------------------------------------------------------------------------
 
 _OF_A_POD = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
 POD_RESOURCE_REQUEST = _gauge(

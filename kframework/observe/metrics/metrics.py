@@ -28,17 +28,17 @@ from kframework.values.status import Code, Status
 #: The release of Kubernetes whose scheduler is followed.
 _FOLLOWED = ("1", "36", "v1.36.2")
 
-#: What Go calls the processors that Python names otherwise.
+#: Go's names of processors that Python names differently.
 _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Metrics:
-    """All that one process counts: `attempts` is an observer of its scheduler, the others are told what they count."""
+    """The metrics of one process: `attempts` observes its scheduler, the others are updated by their callers."""
 
     def __init__(self) -> None:
         self.attempts: Attempts = Attempts()
         self.devices: DeviceCounts = DeviceCounts()
-        #: How long events took to be taken in, and hints to be asked.
+        #: The durations of handling events, and of calling queueing hints.
         self.handling: Histograms[str] = Histograms(
             families.EVENT_HANDLING_DURATION, lambda label: (label,), scale=NANOSECONDS
         )
@@ -49,12 +49,12 @@ class Metrics:
         )
         self.requests: RequestCounts = RequestCounts()
         self.health: HealthResults = HealthResults()
-        #: Counted in the watchdog's thread, and copied at once by whoever reads it.
+        #: Counted in the watchdog's thread; readers copy it at once.
         self.slow_hooks: dict[tuple[str, ...], int] = {}
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """What is counted whichever engine it is."""
+        """The series that every engine has."""
         return (
             *self.attempts.series,
             *self.devices.series,
@@ -64,11 +64,11 @@ class Metrics:
         )
 
     def slow(self, plugin: str, hook: str) -> None:
-        """Take notice of a hook that held the loop."""
+        """Count a hook that blocked the event loop."""
         self.slow_hooks[plugin, hook] = self.slow_hooks.get((plugin, hook), 0) + 1
 
     def attach(self, engine: PodEngine) -> tuple[Series, ...]:
-        """Begin to count what happens in an engine that has not begun; return all series of `/metrics`."""
+        """Begin to count in an engine that has not started yet; return all series of `/metrics`."""
         self.devices.attach(engine.profiles)
         engine.queue.rules = _TimedRules(engine.queue.rules, self.hints, self.attempts)
         engine.handlers = _TimedHandlers(engine, self.handling)
@@ -85,13 +85,13 @@ class HealthResults:
         self.series: tuple[Series, ...] = (Readings(families.HEALTHCHECK, lambda: self._last), self._counts)
 
     def checked(self, endpoint: str, check: str, problem: str | None) -> None:
-        """Take notice of a check that was asked for at an endpoint: `livez`, `readyz`, `healthz`."""
+        """Count a check that was requested at an endpoint: `livez`, `readyz`, `healthz`."""
         self._last[check, endpoint] = int(problem is None)
         self._counts[check, endpoint, "success" if problem is None else "error"] += 1
 
 
 def build_info() -> Series:
-    """Return what says which versions run."""
+    """Return the series with the running versions."""
     system, machine = platform.system().lower(), platform.machine()
     major, minor, version = _FOLLOWED
     labels = (
@@ -109,7 +109,7 @@ def build_info() -> Series:
 
 
 class DeviceCounts:
-    """What kube-scheduler's metrics would say of claims."""
+    """The counts of kube-scheduler's metrics about claims."""
 
     def __init__(self) -> None:
         self.made: Counts[tuple[str]] = Counts(families.RESOURCECLAIM_CREATES, as_labels)
@@ -121,7 +121,7 @@ class DeviceCounts:
         self.series: tuple[Series, ...] = (self.made, self.allocations, self.waits)
 
     def attach(self, profiles: Profiles) -> None:
-        """Begin to count what becomes of the claims of these profiles' pods."""
+        """Begin to count the outcomes of the claims of these profiles' pods."""
         from kframework.plugins.dynamic_resources.plugin import DynamicResources
 
         for profile, plugin in profiles.plugins():
@@ -173,7 +173,7 @@ class _TimedHandlers(EventHandlers):
         super().on_event(event, only)
 
     def _begin(self) -> int:
-        """Forget events that came of no object, such as those of a binding that failed; return the moment."""
+        """Drop events without an object, such as those of a failed binding; return the time."""
         self._labels.clear()
         return perf_counter_ns()
 
@@ -184,7 +184,7 @@ class _TimedHandlers(EventHandlers):
 
 
 class _TimedRules(QueueRules):
-    """The queue's rules, of which those that ask plugins are timed."""
+    """The queue's rules, with those that call plugins timed."""
 
     def __init__(self, rules: QueueRules, hints: Histograms[tuple[str, str, bool]], attempts: Attempts) -> None:
         self._rules = rules

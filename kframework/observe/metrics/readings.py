@@ -1,6 +1,6 @@
-"""What is read off an engine when somebody asks, so that nothing is kept twice: its queue, its cache, its pods.
+"""Metrics read from an engine when they are scraped, so that nothing is kept twice: its queue, its cache, its pods.
 
-A series for each pod and resource, as `/metrics/resources` shows it, is more than is made in one go.
+The series for each pod and resource, shown by `/metrics/resources`, are too many to be written in one go.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
 
 
 def pod_resources(engine: Engine) -> tuple[Series, ...]:
-    """Return the series of what the pods that an engine knows request, and what limits them."""
+    """Return the series of the requests and limits of the pods that an engine knows."""
     return (
         _PodResources(families.POD_RESOURCE_REQUEST, engine, fit_requests),
         _PodResources(families.POD_RESOURCE_LIMIT, engine, limits),
@@ -83,7 +83,7 @@ def pod_resources(engine: Engine) -> tuple[Series, ...]:
 
 
 class _PodResources(Series):
-    """One of the two families; nothing of it is kept, but what a template's pods have in common."""
+    """One of the two families; only the common parts of a template's pods are kept."""
 
     def __init__(self, family: Family, engine: Engine, amounts: Callable[[PodSpec], dict[str, int]]) -> None:
         self.family = family
@@ -91,7 +91,7 @@ class _PodResources(Series):
         self._amounts = amounts
 
     def lines(self) -> Iterator[str]:
-        # The engine may go on meanwhile. Until the API says where an assumed pod is, it is pending; no pod is told of
+        # The engine may continue meanwhile. An assumed pod is pending until the API confirms it; no pod is reported
         # twice.
         pending, placed = dict(self._engine.pending), list(self._engine.cluster.pods.values())
         for waiting in pending.values():
@@ -107,7 +107,7 @@ class _PodResources(Series):
         return "".join([f"{self.family.name}{{{names},{ending}" for ending in endings])
 
     def _endings(self, spec: PodSpec) -> tuple[str, ...]:
-        """Write what the pods of a template have in common: everything behind their names."""
+        """Write the common parts of a template's pods: everything after their names."""
         priority = "" if spec.priority is None else str(spec.priority)
         common = label_pairs(("scheduler", "priority"), (spec.scheduler_name or "default-scheduler", priority))
         return tuple(
@@ -118,7 +118,7 @@ class _PodResources(Series):
         )
 
     def reset(self) -> None:
-        pass  # there is nothing to forget
+        pass  # there is nothing to reset
 
 
 def _unit(resource: str) -> str:

@@ -1,4 +1,4 @@
-"""How requests to the API server went, under the names of Kubernetes' own client: counted right before the server."""
+"""Metrics of requests to the API server, named as in Kubernetes' own client and counted right before the server."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def _of_an_end(key: tuple[int, str, str]) -> tuple[str, ...]:
 
 
 class MeteredTransport(TransportLayer):
-    """A transport whose requests are counted as those to `host`; it stands right before the server.
+    """A transport that counts its requests as those to `host`; it is the innermost layer, right before the server.
 
-    Of a stream only its beginning counts.
+    A stream counts only until it has begun.
     """
 
     def __init__(self, transport: Transport, counts: RequestCounts, host: str) -> None:

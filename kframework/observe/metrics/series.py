@@ -1,7 +1,7 @@
-"""The series of a family: counted in plain dictionaries, written in Prometheus' text format when somebody asks.
+"""The series of a family: counted in plain dictionaries, written in Prometheus' text format when scraped.
 
-A series goes by a key of its counter's choice, which becomes the values of its labels when it is written; so counting
-costs a fraction of a microsecond.
+A counter chooses the keys of its series; a key becomes the values of the labels when the series is written, so
+counting costs a fraction of a microsecond.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ L = TypeVar("L", bound=tuple[str, ...])
 #: The scale of a histogram of seconds that observes nanoseconds.
 NANOSECONDS: Final = 10**9
 
-#: So many values wait at most.
+#: The maximum number of waiting values.
 _MANY = 256
 
 _Labels = tuple[str, ...]
@@ -37,7 +37,7 @@ class Series(Protocol):
         ...
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset all series."""
 
 
 class Counts(dict[K, int], Series):
@@ -64,9 +64,9 @@ class Counts(dict[K, int], Series):
 
 
 class Distribution:
-    """One series of a histogram: how many values fell into each bucket, and their sum.
+    """One series of a histogram: the number of values in each bucket, and their sum.
 
-    Values wait until there are some, or somebody asks, since many are sorted into buckets for the price of a few.
+    Values wait until there are enough, or until they are read, since sorting many into buckets costs as much as a few.
     """
 
     __slots__ = ("_bounds", "_counts", "_total", "waiting")
@@ -75,17 +75,17 @@ class Distribution:
         self._bounds = bounds
         self._counts = np.zeros(len(bounds) + 1, dtype=np.int64)
         self._total = 0
-        #: What was observed last. Whoever observes much may append to it, if he calls `settle` from time to time.
+        #: The values observed last. Frequent observers may append to it if they call `settle` from time to time.
         self.waiting: list[int] = []
 
     def observe(self, value: int) -> None:
-        """Count a value, which falls into the first bucket whose bound it does not exceed."""
+        """Count a value in the first bucket whose bound it does not exceed."""
         self.waiting.append(value)
         if len(self.waiting) >= _MANY:
             self.settle()
 
     def settle(self) -> None:
-        """Sort what waits into the buckets."""
+        """Sort the waiting values into the buckets."""
         if self.waiting:
             places = np.searchsorted(self._bounds, self.waiting)
             self._counts += np.bincount(places, minlength=len(self._counts))
@@ -94,7 +94,7 @@ class Distribution:
 
     @property
     def counts(self) -> list[int]:
-        """How many values each bucket has, the last one all that exceed every bound."""
+        """The number of values in each bucket, the last one for all that exceed every bound."""
         self.settle()
         return self._counts.tolist()
 
@@ -105,16 +105,16 @@ class Distribution:
         return self._total
 
     def reset(self) -> None:
-        """Forget what was observed."""
+        """Drop all observations."""
         self.waiting.clear()
         self._counts[:] = 0
         self._total = 0
 
 
 class Histograms(dict[K, Distribution], Series):
-    """The series of a histogram by key: `histograms[key].observe(value)`; whoever wants may keep `histograms[key]`.
+    """The series of a histogram by key: `histograms[key].observe(value)`; callers may keep `histograms[key]`.
 
-    Whole numbers are observed, of which `scale` make one of the family's unit. A series is shown once it has observed
+    Values are whole numbers; `scale` of them make one of the family's unit. A series is shown once it has observed
     something, or always if its key is one of `always`.
     """
 
@@ -152,7 +152,7 @@ class Histograms(dict[K, Distribution], Series):
         return f"{''.join(text)}{name}_sum{behind} {total}\n{name}_count{behind} {below}\n"
 
     def settle(self) -> None:
-        """Sort into the buckets what waits, where it is much."""
+        """Sort the waiting values into the buckets, where they are many."""
         for distribution in self.values():
             if len(distribution.waiting) >= _MANY:
                 distribution.settle()
@@ -163,7 +163,7 @@ class Histograms(dict[K, Distribution], Series):
 
 
 class Readings(Series, Generic[L]):
-    """The series of a family that are read off when somebody asks, by the values of their labels."""
+    """The series of a family that are read when scraped, by the values of their labels."""
 
     def __init__(self, family: Family, read: Callable[[], Mapping[L, float]]) -> None:
         self.family = family
@@ -181,12 +181,12 @@ class Readings(Series, Generic[L]):
 
 
 def as_labels(key: L) -> L:
-    """Return the labels of a series that goes by them."""
+    """Return the labels of a series whose key they are."""
     return key
 
 
 def written(series: Series) -> Iterator[str]:
-    """Yield what is shown of a family, in pieces of a few lines or none; nothing at all before a series has begun."""
+    """Yield the text of a family, in pieces of a few lines or none; nothing at all before a series has begun."""
     family = series.family
     header = f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.type}\n"
     for lines in series.lines():
@@ -201,7 +201,7 @@ def _single(family: Family, values: Mapping[L, float]) -> Iterator[str]:
 
 
 def label_pairs(names: Iterable[str], values: Iterable[str]) -> str:
-    """Write labels as they stand between a series' braces."""
+    """Write labels as they appear between a series' braces."""
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
 
 

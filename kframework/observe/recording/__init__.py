@@ -1,1 +1,1 @@
-"""What a scheduler was told and decided, as a file: written, read, replayed."""
+"""Recordings of a scheduler's inputs and decisions in a file: written, read, replayed."""

@@ -1,8 +1,8 @@
-"""Which annotations a recording holds, and what becomes of a replay that needs another.
+"""The annotations that a recording keeps, and the error in a replay that needs another.
 
-Anybody writes anything into annotations: manifests, tokens, answers of other tools. A scheduler reads few of them. Of
-the others a recording has the key, and in place of the value a fingerprint, so that a change is still a change. Whoever
-reads such a value in a replay is told, as no answer that rests on it would be the recorded one.
+Annotations contain anything: manifests, tokens, outputs of other tools. A scheduler reads few of them. For the others
+a recording keeps the key, and a fingerprint instead of the value, so that a change is still a change. To read such a
+value in a replay is an error, as a result based on it would differ from the recorded one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Object = TypeVar("Object", bound=ApiObject)
 
-#: What is recorded unless told otherwise: what our own plugins and our own tables read. `*` stands for any end.
+#: The annotations kept by default: those that our own plugins and tables read. `*` matches any suffix.
 KEPT = (
     "kframework.dev/*",
     "pv.kubernetes.io/*",
@@ -38,7 +38,7 @@ _WITHHELD = re.compile(f"{_PREFIX}[0-9a-f]{{24}}")
 
 
 class WithheldError(KFrameworkError):
-    """Raised in a replay when somebody reads an annotation whose value the recording does not hold."""
+    """Raised in a replay on reading an annotation whose value is not in the recording."""
 
     def __init__(self, key: str, owner: str) -> None:
         super().__init__(key, owner)
@@ -51,7 +51,7 @@ class WithheldError(KFrameworkError):
 
 
 def keeping(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return what says of a key whether one of these patterns names it."""
+    """Return a predicate for the keys that match one of these patterns."""
     any_of = re.compile("|".join(re.escape(pattern).replace(r"\*", ".*") for pattern in patterns) or "(?!)", re.DOTALL)
 
     @lru_cache(maxsize=4096)
@@ -71,7 +71,7 @@ def without_values(obj: Object, kept: Callable[[str], bool], fingerprint: Callab
 
 
 def guarded(obj: Object) -> Object:
-    """Return an object of a recording such that whoever reads an annotation that is not in it gets WithheldError."""
+    """Return an object of a recording that raises WithheldError on reading an annotation that was not kept."""
     annotations = obj.metadata.annotations
     if not any(map(_WITHHELD.fullmatch, annotations.values())):
         return obj
@@ -85,7 +85,7 @@ def _with(obj: Object, annotations: dict[str, str]) -> Object:
 
 
 class _Guarded(dict[str, str]):
-    """Annotations of which some have no value: these may be asked for and compared, and not be read."""
+    """Annotations, some without a value: those may be looked for and compared, but not read."""
 
     __slots__ = ("_owner",)
 

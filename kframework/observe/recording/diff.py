@@ -1,4 +1,4 @@
-"""What came of a replay: which records were decided again, and which of the decisions differ."""
+"""The result of a replay: the records that were decided again, and the decisions that differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from kframework.core.cycle.records import Decision
 from kframework.observe.text_table import NONE
 
-#: What a Decision is called among the records of an engine.
+#: The name of a Decision among the records of an engine.
 ATTEMPT = "attempt"
 
 
@@ -17,18 +17,18 @@ class DecisionDiff(msgspec.Struct, frozen=True, kw_only=True):
     """A decision that a replay makes differently.
 
     Attributes:
-        record: What the record of it is called: `attempt`, or a name of the engine's own, such as `session`.
+        record: The name of its record: `attempt`, or one of the engine's own, such as `session`.
         name: The number of the attempt, or the name of the engine's own record.
-        kind: How the two differ, such as `other node`; in a strict replay the fields that differ.
+        kind: The kind of difference, such as `other node`; in a strict replay the fields that differ.
         recorded: The decision in the recording, None if only the replay makes it.
         replayed: The decision of the replay, None if only the recording has it.
-        subject_kind: What the subject is: `pod`, or the engine's own, such as `job`.
+        subject_kind: The kind of the subject: `pod`, or one of the engine's own, such as `job`.
         subject: The pod or job that the decision is about; "" if a whole record differs.
-        at: When it was decided, in seconds since 1970.
+        at: The time of the decision, in seconds since 1970.
         recorded_text: The recorded decision, for a table.
         replayed_text: The decision of the replay, for a table.
         message: The reason.
-        details: What JSON shows beside the two decisions, by name.
+        details: Further fields of the JSON output, by name.
         line: The line of the recording at which a strict replay ended; 0 otherwise.
         fields: The fields of the record that differ in a strict replay.
     """
@@ -58,7 +58,7 @@ class DecisionDiff(msgspec.Struct, frozen=True, kw_only=True):
         line: int = 0,
         fields: tuple[str, ...] = (),
     ) -> DecisionDiff:
-        """Compare two decisions of an attempt, one of which may be missing."""
+        """Compare two decisions of an attempt; one may be missing."""
         decision = recorded or replayed
         assert decision is not None
         return cls(
@@ -95,13 +95,13 @@ class DecisionDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replay came to.
+    """The result of a replay.
 
     Attributes:
-        compared: The names of the records that were decided again, in order, by what one of them is called.
+        compared: The names of the records that were decided again, in order, by the name of their kind.
         differences: The decisions that differ, in order; a strict replay ends at the first.
         steps: The steps that the engine took.
-        part: Which part of a run the recording is, from 1.
+        part: The number of the recording among the parts of a run, from 1.
         cut_off: Whether the recording ends in the middle, because its writer died or is still at work.
     """
 
@@ -113,7 +113,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def attempts(self) -> int:
-        """How many attempts were decided again."""
+        """The number of attempts that were decided again."""
         return len(self.compared.get(ATTEMPT, ()))
 
     @property

@@ -1,7 +1,7 @@
-"""Engines that are recorded, and made again to be told what was recorded.
+"""Kinds of engines that can be recorded, and created again to replay the recorded messages.
 
-A distribution offers its kind of engine by an entry point of the group `kframework.engines`: an instance of a class
-derived from `EngineKind`, by the name that recordings of it have in their headers.
+A distribution registers its kind of engine with an entry point of the group `kframework.engines`: an instance of a
+class derived from `EngineKind`, under the name that its recordings have in their headers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ E = TypeVar("E", bound=Engine)
 
 
 class EngineKind(ABC, Generic[E]):
-    """How engines of one kind are recorded, and made again for a replay.
+    """A kind of engine: how it is recorded, and created again for a replay.
 
-    `messages` are those that only these engines know, `accounts` the records that they give their observers beside
-    Decisions, by what one is called in the singular; its first field is its name. Fields in `measured` say how long
-    something took, and are not compared. `annotations` are the keys of those that they read, `*` for any part.
+    `messages` are those that only these engines know, `accounts` the records other than Decisions that their observers
+    receive, by singular name; the first field of a record is its name. Fields in `measured` are durations, and are
+    not compared. `annotations` are the keys of the annotations that they read, `*` for any part.
     """
 
     name: ClassVar[str] = ""
@@ -47,21 +47,21 @@ class EngineKind(ABC, Generic[E]):
 
     @abstractmethod
     def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> E:
-        """Make an engine of what the header of a recording, a file of this name, says; raises ConfigError."""
+        """Create an engine from the configuration in a recording's header, a file of this name; raises ConfigError."""
 
     def tell(self, engine: E, recorded: Recorded, line: Line) -> None:
-        """Do what a line says that tells of a message; InputError for one that nobody knows."""
+        """Offer the message of a line to the engine; InputError for an unknown one."""
         own = next((kind for kind in self.messages if kind.__name__ == line.what), None)
         engine.offer(recorded.message(line) if own is None else recorded.read(line.body, own))
 
     def recording(
         self, recorder: Recorder, make: MakeRecorded[R], again: Callable[[Configuration], str]
     ) -> MakeRecorded[R]:
-        """Return what makes the same engine, and has a recorder write what reaches it."""
+        """Return a factory of the same engine, with a recorder for its inputs."""
         return recorder.recording(make, again, engine=self.name, offered_by=offered_by(self.name))
 
     def explain(self, engine: E, accounts: Sequence[msgspec.Struct], namespace: str, name: str) -> EngineExplanation:
-        """Explain what has this name, by the accounts that an engine has given so far, the newest first.
+        """Explain the object with this name, by the accounts of an engine so far, the newest first.
 
         Raises Unexplainable.
         """
@@ -70,16 +70,16 @@ class EngineKind(ABC, Generic[E]):
     def explain_files(
         self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
     ) -> EngineExplanation:
-        """Simulate cluster files, by a configuration file of the engine's own, and explain what has this name.
+        """Simulate cluster files, with the engine's own configuration file, and explain the object with this name.
 
         Raises Unexplainable.
         """
         raise Unexplainable(f"the engine {self.name!r} explains nothing")
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
-        """Decide each record again by a configuration file of the engine's own, on the state as it was.
+        """Decide each record again with a configuration file of the engine, on the recorded state.
 
-        What was recorded is what then happens. Raises ConfigError.
+        After each, the recorded outcome is applied. Raises ConfigError.
         """
         raise ConfigError(f"the engine {self.name!r} decides as it did or not at all: leave out --config")
 
@@ -97,7 +97,7 @@ def kind_of_recording(recorded: Recorded) -> EngineKind[Engine]:
 def kind_named(engine: str) -> EngineKind[Engine] | None:
     """Return the kind of engine that is installed under this name, None if there is none.
 
-    InputError where what is installed is something else.
+    InputError if something else is installed under it.
     """
     offer = next((offer for offer in installed(GROUP) if offer.name == engine), None)
     if offer is None:

@@ -1,11 +1,11 @@
-"""Where a recording goes: a gzip file, written by a thread of its own, that makes way for a new one in time.
+"""The file of a recording: gzip, written by its own thread and rotated by size.
 
-FILE is the part being written, FILE.1 the one before, and so on. A part that goes on where another ended begins with
-what must be known of the time before. Secrets, and annotations that may hold some, do not go in: in their place stands
-a fingerprint, so that a change is still a change.
+FILE is the part being written, FILE.1 the one before, and so on. A part that continues another one begins with the
+state at the end of that. Secrets, and annotations that may hold some, are replaced by a fingerprint, so that a change
+is still a change.
 
-Nothing here may disturb a scheduler: it neither waits for the disk nor fails with it, and holds bounded memory. What it
-hands over is frozen, and put into lines by the thread that writes.
+Recording must not disturb the scheduler, which neither waits for the disk nor fails with it, and needs bounded memory.
+Its entries are frozen, and encoded as lines by the writing thread.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from kframework.state.inbox import BindingEnded, Changed, Gone
 
 _log = logging.getLogger(__name__)
 
-#: How many bytes all parts of a recording take at most unless told otherwise, and how many parts there are.
+#: The default maximum size of all parts of a recording in bytes, and the number of parts.
 LIMIT, PARTS = 256 << 20, 4
 
-#: How many entries may wait to be written; a disk that is so far behind is given up.
+#: The maximum number of entries that wait to be written; with more, the recording is given up.
 BACKLOG = 100_000
 
-#: So many entries are worth waking the writer, who else comes by himself after so many seconds: that much is lost with
-#: the process at most.
+#: The number of entries that wakes the writer, and the seconds after which it wakes by itself: at most that much is
+#: lost if the process dies.
 _WORTHWHILE, _PAUSE = 2_000, 0.5
 
-#: So many lines are packed at a time; meanwhile others may run.
+#: The number of lines compressed at a time; other threads may run in between.
 _PACK = 64
 
-#: How long the end waits for the disk, in seconds.
+#: The seconds that closing waits for the disk.
 _ENDING = 10.0
 
-#: When something happened, and what: a record, which goes by the name of its class, or nothing but a name.
+#: The time of an entry, and its content: a record, written under the name of its class, or only a name.
 Entry = tuple[float, msgspec.Struct | str]
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Opening(NamedTuple):
-    """What a part begins with: its header, its nodes in their order, what is told ahead of the decisions, and after."""
+    """The beginning of a part: its header, its nodes in their order, the entries before the decisions, and after."""
 
     header: msgspec.Struct
     nodes: Sequence[str] = ()
@@ -64,11 +64,11 @@ class Opening(NamedTuple):
 
 
 class RecordingFile:
-    """Takes entries at once, and writes them later.
+    """A file that accepts entries at once, and writes them later.
 
-    What goes wrong with the disk is logged once; from then on nothing is written. What stands in the file already
-    becomes FILE.1 when the recording begins: a start that is refused before costs nobody a recording. OSError if the
-    file cannot be opened.
+    The first disk error is logged; from then on nothing is written. An existing file becomes FILE.1 only when the
+    recording begins, so that a start that fails before does not cost an old recording. OSError if the file cannot
+    be opened.
     """
 
     def __init__(self, file: Path, limit: int = LIMIT, annotations: Sequence[str] = KEPT) -> None:
@@ -86,15 +86,15 @@ class RecordingFile:
         self._thread = Thread(target=self._run, name=f"recording to {file}", daemon=True)
         self._thread.start()
 
-    # -- in the thread of whoever records ------------------------------------------------------------------------------
+    # -- in the recorder's thread --------------------------------------------------------------------------------------
 
     @property
     def behind(self) -> int:
-        """How many entries wait to be written."""
+        """The number of entries that wait to be written."""
         return len(self._waiting)
 
     def put(self, entry: Entry) -> None:
-        """Write what happened."""
+        """Enqueue an entry."""
         if self.failed or self._closing:
             return
         self._waiting.append(entry)
@@ -114,13 +114,13 @@ class RecordingFile:
         self._waiting.append(opening)
 
     def end(self, why: str) -> None:
-        """Write what waits, and nothing that comes from now on."""
+        """Write the waiting entries, and drop all later ones."""
         _log.warning("the recording to %s ends here: %s; the scheduler works on without it", self._file, why)
         self._closing = True
         self._wake.set()
 
     def close(self) -> None:
-        """Write what waits, and finish the file; a disk that does not answer is not waited for."""
+        """Write the waiting entries, and finish the file; a disk that does not respond is not waited for."""
         self._closing = True
         self._wake.set()
         self._thread.join(_ENDING)
@@ -145,7 +145,7 @@ class RecordingFile:
                     self._over = self._is_full()
         except OSError as error:
             self._give_up(error.strerror or error)
-        except Exception as error:  # what cannot be put into words, such as text that is no Unicode
+        except Exception as error:  # an entry that cannot be encoded, such as text that is no Unicode
             self._give_up(error)
         finally:
             self._waiting.clear()
@@ -179,7 +179,7 @@ class RecordingFile:
             self._packed.close()
             self._raw.close()
         if self._rotates and self._file.stat().st_size:
-            # Every part that is there gets the next number, and the last one goes.
+            # Every existing part gets the next number, and the last one is deleted.
             for number in range(PARTS - 1, 0, -1):
                 part = self._part(number - 1)
                 if part.exists():
@@ -200,7 +200,7 @@ class RecordingFile:
         return self._rotates and self._raw.tell() > max(self._limit, 2 * self._opened_with)
 
     def _create(self, more: int) -> int:
-        """Open the file as it is, made if there is none; others have no business with a cluster's objects."""
+        """Open the file, created if missing; other users may not read a cluster's objects."""
         return os.open(self._file, os.O_WRONLY | os.O_CREAT | more, 0o600)
 
     def _part(self, number: int) -> Path:
@@ -208,9 +208,9 @@ class RecordingFile:
 
 
 class Scribe:
-    """Writes lines, and remembers the last of every object and the last decision on every pod that waits.
+    """A writer of lines that keeps the last of every object and the last decision on every waiting pod.
 
-    Of annotations those are written whose keys fit one of `annotations`.
+    Annotations are written if their keys match one of `annotations`.
     """
 
     def __init__(self, annotations: Sequence[str] = KEPT) -> None:
@@ -253,7 +253,7 @@ class Scribe:
     def opening(self, opening: Opening) -> Iterator[bytes]:
         """Yield the lines that a part begins with."""
         yield _encode(opening.header) + b"\n"
-        # In the order in which they are looked at, so that they come into the same one again.
+        # In the order in which they are evaluated, so that the replay has the same order.
         yield from (self._nodes[name] for name in opening.nodes if name in self._nodes)
         yield from self._objects.values()
         yield from (self.line(entry) for entry in opening.before)

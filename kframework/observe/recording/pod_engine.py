@@ -1,13 +1,13 @@
-"""Recordings of the pod engine: how one is recorded, made again for a replay, and made to follow what was decided.
+"""Recordings of the pod engine: recording it, creating it again for a replay, and following recorded decisions.
 
 Two kinds of lines are its own, both about pods that wait in Permit:
 
     {"at": 1767225601.0, "what": "Allowed", "with": {"uid": "...", "plugin": "Gang"}}    a waiting pod gets one consent
     {"at": 1767225601.0, "what": "Judged", "with": {"uid": "...", "status": {...}}}      and its verdict
 
-A part that goes on where another ended begins with the objects as they were last told, what the plugins' sources hold,
-the last decision on every pod that waited for another attempt or for its binding, each by itself and without a step,
-the nominations, and {"what": "Continued"} with the rest.
+A part that continues another one begins with the objects as last received, the data of the plugins' sources, the last
+decision on every pod that waited for another attempt or for its binding, each by itself and without a step, the
+nominations, and {"what": "Continued"} with the rest.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class Continued(msgspec.Struct, frozen=True):
-    """Where an engine stood between two attempts: how many there were, and where the next search starts."""
+    """The state of an engine between two attempts: their number so far, and the start of the next search."""
 
     attempts: int
     rotation: int
 
 
 def recorded_by(recorder: Recorder) -> MakeEngine[PodEngine]:
-    """Return what makes the engine that a configuration asks for, and has a recorder write what reaches it."""
+    """Return a factory of a configuration's engine, with a recorder for its inputs."""
 
     def again(configuration: Configuration) -> str:
         return effective_yaml(configuration, built_in_args(configuration))
@@ -69,7 +69,7 @@ def recorded_by(recorder: Recorder) -> MakeEngine[PodEngine]:
 
 
 class RecordedPodEngine(RecordedEngine, PodEngine):
-    """A pod engine that tells a recorder what reaches it from outside, and when it takes a step."""
+    """A pod engine that passes its inputs and steps to a recorder."""
 
     @property
     def can_place_runs(self) -> bool:
@@ -114,7 +114,7 @@ P = TypeVar("P", bound=PodEngine)
 
 
 class PodEngineKind(EngineKind[P]):
-    """Makes pod engines of this class for a replay, with the plugins of this registry, or the installed ones."""
+    """Creates pod engines of this class for a replay, with the plugins of this registry, or the installed ones."""
 
     def __init__(self, engine: type[P], registry: Registry | None = None) -> None:
         self._engine = engine
@@ -150,7 +150,7 @@ class FollowingEngine(PodEngine):
     _recorded: Decision | None = None
 
     def follow(self, decision: Decision) -> None:
-        """Make this attempt."""
+        """Run this attempt."""
         queued = self._take(decision)
         if queued is not None:
             self.attempts = decision.attempt - 1
@@ -159,7 +159,7 @@ class FollowingEngine(PodEngine):
             self._recorded = None
 
     def take_up(self, decision: Decision) -> None:
-        """Put the pod where its last attempt of the previous part left it."""
+        """Restore the pod to its place after its last attempt of the previous part."""
         self.catch_up()
         if decision.result is Result.SCHEDULED:
             self.follow(decision)

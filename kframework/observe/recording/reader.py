@@ -26,14 +26,14 @@ _PLAIN: dict[str, type[Message]] = {
 
 
 class _Named(msgspec.Struct, frozen=True, rename="camel"):
-    """What an object says of its kind."""
+    """The apiVersion and kind of an object."""
 
     api_version: str
     kind: str
 
 
 class Recorded:
-    """A recording that is being read; InputError for what is none, or needs a newer kframework.
+    """A recording that is being read; InputError if it is none, or needs a newer kframework.
 
     `cut_off`: it ends in the middle, because its writer died or is still at work. `number` is the line read last.
     """
@@ -49,7 +49,7 @@ class Recorded:
         return (self.read(text, Line) for text in self._texts)
 
     def message(self, line: Line) -> Message:
-        """Make the message that a line tells of."""
+        """Decode the message of a line."""
         plain, about_object = _PLAIN.get(line.what), _ABOUT_OBJECTS.get(line.what)
         if plain is not None:
             return self.read(line.body, plain)
@@ -67,7 +67,7 @@ class Recorded:
             raise self.error(str(error)) from error
 
     def read(self, text: bytes | msgspec.Raw, struct: type[T]) -> T:
-        """Read a line, or what it is about."""
+        """Decode a line, or its body."""
         try:
             return msgspec.json.decode(text, type=struct)
         except (ValueError, RecursionError) as error:
@@ -75,7 +75,7 @@ class Recorded:
             raise self.error(f"{what}: {error}") from error
 
     def error(self, message: str) -> InputError:
-        """Say what is wrong with the line read last."""
+        """Create an error about the line read last."""
         return InputError(message, file=str(self.file), line=self.number or None)
 
     def _header(self, text: bytes) -> Header:
@@ -96,7 +96,7 @@ class Recorded:
         return self.read(text, Header)
 
     def _whole(self) -> Iterator[bytes]:
-        """Yield whole lines: where the writer died, what it did not finish is left out."""
+        """Yield whole lines: if the writer died, its unfinished line is left out."""
         try:
             with gzip.open(self.file) as lines:
                 for self.number, text in enumerate(lines, 1):
@@ -112,7 +112,7 @@ class Recorded:
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What the first line of any recording says, of whatever version."""
+    """The fields that the first line of a recording has in any version."""
 
     format: str = ""
     version: int = 0

@@ -1,7 +1,7 @@
-"""Recorded attempts, decided again by another configuration: on the state as it was, with no say in what happens.
+"""Decide recorded attempts again with another configuration, on the recorded state and without changing it.
 
-What is asked is where the pod should go: PreFilter to Score, and PostFilter where nothing fits. Reserve and Permit act
-on the state, so they are not asked, and neither are PreEnqueue and QueueSort: whose turn it was is what happened.
+Only the choice of a node is made again: PreFilter to Score, and PostFilter where nothing fits. Reserve and Permit act
+on the state, so they are not called, and neither are PreEnqueue and QueueSort: the order of the pods is as recorded.
 Chance makes no difference: where the recorded choice is among the best, it is the choice.
 """
 
@@ -39,7 +39,7 @@ def reconsider(
 ) -> ReplayResult:
     """Decide every attempt of a recording again, by this configuration, or by the recorded one if none is given.
 
-    Raises InputError for what is no recording; ConfigError for what cannot be asked.
+    Raises InputError if it is no recording; ConfigError if the configuration cannot be used.
     """
     replay = follow(file, registry)
     if configuration is None:
@@ -76,10 +76,10 @@ class Reconsiderer:
         engine.handlers.pending = followed.handlers.pending
 
     def diff(self, recorded: Decision) -> DecisionDiff | None:
-        """Return how the attempt that comes next would end otherwise; None if it would not."""
+        """Return the different outcome of the next attempt; None if it is the same."""
         queued = self._followed.queue.get(recorded.uid)
         if queued is None:
-            return None  # a pod whose story began before the recording did
+            return None  # a pod from before the beginning of the recording
         profile = self._engine.profiles.get(queued.pod.scheduler_name)
         if profile is None:
             return DecisionDiff.from_attempt("no profile", recorded, None)
@@ -88,7 +88,7 @@ class Reconsiderer:
         return DecisionDiff.from_attempt(kind, recorded, now) if kind else None
 
     def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
-        """Make an attempt that changes nothing."""
+        """Run an attempt without side effects."""
         engine = self._engine
         for turn in engine.sources.follow(self._followed.sources):
             engine.turned(turn)
@@ -128,8 +128,8 @@ class _DryAttempt(Attempt, kw_only=True):
 
 
 def _kind(recorded: Decision, now: Decision) -> str:
-    """Say how two decisions on the same pod differ, "" if they do not."""
-    # Where a node was found and yet not taken, Reserve or Permit refused it: they are not asked again.
+    """Return how two decisions on the same pod differ, "" if they do not."""
+    # Where a node was found but not used, Reserve or Permit rejected it: they are not called again.
     before, after = recorded.feasible > 0, now.feasible > 0
     if before and after:
         return "other node" if recorded.node not in ("", now.node) else ""

@@ -29,7 +29,7 @@ _MEASURED = frozenset({"started", "timings", "plugins", "woken_by"})
 
 
 class Mode(Enum):
-    """Who decides in a replay.
+    """The mode of a replay: which of engine and recording decides.
 
     STRICT: the engine, by itself. Each record is compared with the recorded one; the replay ends at the first
     difference. FOLLOW: the recording. Each attempt ends as recorded, whatever the engine would decide.
@@ -54,13 +54,13 @@ def replay(file: Path, registry: Registry | None = None) -> ReplayResult:
 def follow(file: Path, registry: Registry | None = None, observers: Iterable[Observer] = ()) -> Replay[FollowingEngine]:
     """Return a recording of the pod engine at its beginning, to be followed.
 
-    Raises InputError for what is no recording of the pod engine, ConfigError where its plugins are not installed.
+    Raises InputError if it is no recording of the pod engine, ConfigError if its plugins are not installed.
     """
     return Replay(Recorded(file), PodEngineKind(FollowingEngine, registry), Mode.FOLLOW, observers)
 
 
 class Replay(Host, Generic[E]):
-    """A recording that is replayed to a new engine of its kind, made of what the header says.
+    """A recording that is replayed to a new engine of its kind, created from the header.
 
     The engine's state is the recorded one's at every moment. `observers` receive the records that are replayed, and
     the recorded bindings. Raises InputError for a recording of another engine, and in strict mode for a later part.
@@ -85,7 +85,7 @@ class Replay(Host, Generic[E]):
         self.clock: FrozenClock = FrozenClock(SystemClock())
         self.clock.freeze(header.at)
         self.engine: E = kind.again(header.configuration, str(recorded.file), self.clock, self)
-        #: Where a strict replay ended before the recording did.
+        #: The difference at which a strict replay ended before the recording did.
         self.difference: DecisionDiff | None = None
         self._kind = kind
         self._observers = tuple(observers)
@@ -94,7 +94,7 @@ class Replay(Host, Generic[E]):
         self._structs: dict[str, type[msgspec.Struct]] = {record.__name__: record for record in self._nouns}
         self._compared: dict[str, list[int | str]] = {noun: [] for noun in self._nouns.values()}
         self._measured = kind.measured | _MEASURED
-        #: What the engine has decided and the recording has not reached yet.
+        #: Decisions of the engine that the recording has not reached yet.
         self._made: deque[msgspec.Struct] = deque()
         self._steps = 0
         self._records = self._decide() if mode is Mode.STRICT else self._follow()
@@ -102,8 +102,8 @@ class Replay(Host, Generic[E]):
     def __iter__(self) -> Iterator[msgspec.Struct]:
         """Replay to the end, record by record.
 
-        In strict mode a Decision or account comes once the engine has made it. In follow mode a Decision comes right
-        before its attempt: all that had arrived is applied, and the pod is still in its queue.
+        In strict mode a Decision or account follows once the engine has made it. In follow mode a Decision comes right
+        before its attempt: all messages so far are applied, and the pod is still in its queue.
         """
         return self._records
 
@@ -112,7 +112,7 @@ class Replay(Host, Generic[E]):
         return next(filter(stop, self._records), None)
 
     def replay_all(self) -> ReplayResult:
-        """Replay what is left."""
+        """Replay the rest."""
         deque(self._records, maxlen=0)
         return ReplayResult(
             compared=self._compared,
@@ -204,7 +204,7 @@ class Replay(Host, Generic[E]):
     # -- in both modes -------------------------------------------------------------------------------------------------
 
     def _apply(self, line: Line) -> None:
-        """Apply a line that is neither a step nor what the engine decided in one."""
+        """Apply a line that is neither a step nor a decision."""
         if line.what == "Binding":
             binding = self.recorded.read(line.body, Binding)
             for observer in self._observers:

@@ -1,7 +1,7 @@
-"""Runs written down: all that reaches an engine from outside, in order, so that another process decides the same.
+"""Recordings of runs: all inputs of an engine in order, so that another process decides the same.
 
 A recording is a gzip file of JSON lines. The first one, the header, names the format, its version, the engine and its
-configuration (with the seed); every other says what happened, when, and with what:
+configuration (with the seed); every other is an event with its time and content:
 
     {"at": 1767225600.0, "what": "Changed", "with": {"apiVersion": "v1", "kind": "Node", ...}}    a message arrives
     {"at": 1767225601.0, "what": "Step"}                     the engine applies what has arrived and takes a step
@@ -9,12 +9,11 @@ configuration (with the seed); every other says what happened, when, and with wh
     {"at": 1767225601.0, "what": "Decision", "with": {...}}                              what came of it, and
     {"at": 1767225601.0, "what": "Binding", "with": {...}}                               how it ended
 
-Messages and accounts that are an engine's own go by the names of their classes, too; `pod_engine` says what that of
-single pods has of its own. What an engine does by itself is not written, so neither are the messages that it offers
-itself during a step. What a plugin learns from its sources arrives as messages; what it learns elsewhere is not in a
-recording.
+Messages and accounts of an engine's own are written under the names of their classes, too; `pod_engine` describes
+those of the pod engine. An engine's own actions are not written, and neither are the messages that it offers itself
+during a step. A plugin's data from its sources arrive as messages; data from elsewhere are not in a recording.
 
-A part that goes on where another ended has a header with a `part` above 1, and begins with what its engine must know.
+A part that continues another one has a header with a `part` above 1, and begins with the state that its engine needs.
 """
 
 from __future__ import annotations
@@ -40,23 +39,23 @@ from kframework.state.inbox import Inbox, Message
 T = TypeVar("T")
 R = TypeVar("R", bound="RecordedEngine")
 
-#: Makes an engine that can be recorded, as `kframework.engine.MakeEngine` makes any.
+#: Creates an engine that can be recorded, as `kframework.engine.MakeEngine` creates any.
 MakeRecorded = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], R]
 
 FORMAT = "kframework.dev/recording"
 
-#: What this module writes, and what can be replayed.
+#: The version that is written, and that can be replayed.
 VERSION = 2
 
 _NOTHING = msgspec.Raw(b"{}")
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel"):
-    """The first line of a recording: which part of a run it is, when the engine was made, and by what.
+    """The first line of a recording: its part of a run, the time of the engine's creation, and the writer's version.
 
-    `engine` is its name in the entry-point group `kframework.engines`, and `offered_by` the distribution that offers
-    it, with its version; the pod engine has neither. `configuration` is what the engine can be made of again; of the
-    pod engine it is the effective one, in YAML.
+    `engine` is its name in the entry-point group `kframework.engines`, and `offered_by` the distribution that has
+    it, with its version; the pod engine has neither. `configuration` can create the engine again; that of the pod
+    engine is the effective one, in YAML.
     """
 
     format: str
@@ -78,7 +77,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, rename={"body": "wit
 
 
 class FrozenClock(Clock):
-    """A clock that can stand still: a recorded engine's during a step, so that a replay can give it the same time."""
+    """A clock that can be frozen: a recorded engine's during a step, so that a replay can give it the same time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -89,7 +88,7 @@ class FrozenClock(Clock):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether time stands still."""
+        """Whether time is frozen."""
         return self._moment is not None
 
     def freeze(self, moment: float | None = None) -> None:
@@ -114,9 +113,9 @@ class Recorder(Observer, Accounting):
     def recording(
         self, make: MakeRecorded[R], again: Callable[[Configuration], str], *, engine: str = "", offered_by: str = ""
     ) -> MakeRecorded[R]:
-        """Return what makes the engine, and records what reaches it; it raises ConfigError with extenders.
+        """Return a factory of the engine that records its inputs; it raises ConfigError with extenders.
 
-        `again` says what the engine can be made of another time; the rest is as in the Header.
+        `again` returns a configuration to create the engine again; the rest is as in the Header.
         """
 
         def made(
@@ -140,7 +139,7 @@ class Recorder(Observer, Accounting):
                 offered_by=offered_by,
             )
             self._file.begin(Opening(self._header))
-            # What the engine is made of is made at the moment that the recording begins with.
+            # The engine's parts are created at the time at which the recording begins.
             self.clock.freeze(self._header.at)
             try:
                 recorded = make(configuration, self.clock, outside, extenders, profiles)
@@ -181,18 +180,18 @@ class Recorder(Observer, Accounting):
 
 
 class RecordedEngine:
-    """Tells a recorder what reaches an engine from outside, and when it takes a step.
+    """A base that passes an engine's inputs and steps to a recorder.
 
-    It stands before the engine's class: `class Recorded(RecordedEngine, MyEngine)`.
+    It precedes the engine's class: `class Recorded(RecordedEngine, MyEngine)`.
     """
 
     inbox: Inbox
     _recorder: Recorder | None = None
 
     def record(self, recorder: Recorder) -> None:
-        """Tell this recorder, whose clock is the engine's, of everything that comes from now on.
+        """Pass all inputs from now on to this recorder, whose clock is the engine's.
 
-        What plugins ask for while they are made is not told: a replay makes them too.
+        Requests of plugins during their creation are not recorded: a replay creates them too.
         """
         self._recorder = recorder
 
@@ -207,7 +206,7 @@ class RecordedEngine:
         return self._while_time_stands("Step", step)
 
     def catch_up(self) -> None:
-        """Apply the messages and do what is due, but begin nothing."""
+        """Apply the messages and the due actions, but begin nothing."""
         catch_up: Callable[[], None] = super().catch_up  # type: ignore[misc]  # as in `offer`
         if self._recorder is not None and self._recorder.clock.is_frozen:
             catch_up()
@@ -228,10 +227,10 @@ class RecordedEngine:
         return done
 
     def told(self, what: msgspec.Struct) -> None:
-        """Record what comes from outside; a replay says by itself what is said during a step."""
+        """Record an input from outside; inputs during a step are not recorded, as a replay produces them again."""
         if self._recorder is not None and not self._recorder.clock.is_frozen:
             self._recorder.happened(what)
 
     def opening(self, header: Header, now: float) -> Opening | None:
-        """Say what a new part begins with; None where that cannot be said, and the recording is to end."""
+        """Return the beginning of a new part; None if there can be none, and the recording is to end."""
         return None

@@ -1,8 +1,8 @@
 """Traces: OpenTelemetry spans of scheduling attempts and binding cycles, built afterwards from their records.
 
 One trace per attempt; `docs/reference/traces.md` is its contract. Spans start at the Clock's time, virtual or not, and
-last as long as this machine took. By the number of the attempt a binding cycle, which runs beside the next attempts, or
-a log line finds its trace. Engines that do more than single attempts tell traces of their own (`tell`).
+last as long as this machine took. A binding cycle, concurrent with the next attempts, or a log line finds its trace by
+the number of the attempt. Engines that do more than single attempts add their own traces (`tell`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ATTEMPT, _QUEUE_WAIT, _CYCLE, _BINDING, _POINTS, _STEPS, _NAMED = 0, 1, 2, 3, 1
 #: The points of the hooks that are none themselves.
 _POINT_OF = {"normalize_score": "score"}
 
-#: The points that have no span where no plugin was asked: as every span is paid for, one that says nothing is left out.
+#: The points without a span if no plugin was called: as every span costs something, empty ones are omitted.
 _OFTEN_EMPTY = frozenset({"permit", "post_bind"})
 
 _SUCCESS, _ERROR = Code.SUCCESS, Code.ERROR
@@ -60,10 +60,10 @@ _Attributes = dict[str, str | int | float | tuple[str, ...]]
 
 
 class Tracing(Observer):
-    """An observer that makes spans of a sample of the attempts, and of their binding cycles.
+    """An observer that creates spans for a sample of the attempts, and for their binding cycles.
 
-    `rate_per_million` of a million attempts are traced. Trace ids are those of this run alone, unless a `seed` is
-    given: then every run with it has the same.
+    `rate_per_million` of a million attempts are traced. Trace ids are unique to this run, unless a `seed` is given:
+    then every run with it has the same.
     """
 
     def __init__(self, processor: SpanProcessor, *, rate_per_million: int, seed: int | None = None) -> None:
@@ -73,7 +73,7 @@ class Tracing(Observer):
 
     @classmethod
     def from_options(cls, options: TracingOptions, *, seed: int | None = None) -> Tracing | None:
-        """Trace as the configuration says, or not at all; ConfigError if its exporter is not installed."""
+        """Create the configured tracing, None if it is off; ConfigError if its exporter is not installed."""
         rate = options.sampling_rate_per_million
         if options.exporter == "none" or not rate:
             return None
@@ -92,7 +92,7 @@ class Tracing(Observer):
         return cls(SimpleSpanProcessor(exporter), rate_per_million=rate_per_million, seed=seed)
 
     def close(self) -> None:
-        """Export what is left; waits for the exporter."""
+        """Export the remaining spans; waits for the exporter."""
         self._traces.close()
 
     def trace_id(self, attempt: int, draw: float) -> str:
@@ -100,7 +100,7 @@ class Tracing(Observer):
         return format_trace_id(self._traces.trace(attempt)) if draw < self.share else ""
 
     def tell(self, name: str, draw: float, make: Callable[[], Span]) -> None:
-        """Trace what an engine has done, if it is of the sample by its draw; `name` is like no other's in this run."""
+        """Trace an operation of an engine, if its draw is in the sample; `name` is unique in this run."""
         if draw < self.share:
             make().end(self._traces, self._traces.trace(name))
 
@@ -137,7 +137,7 @@ class Tracing(Observer):
         self._traces.end("binding_cycle", own, context(trace, _ATTEMPT), moments, said | left, failed, links)
 
     def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
-        """Return what the hooks of an attempt are called in: their span is current there; None if it is not traced."""
+        """Return the context of an attempt's hooks, in which their span is current; None if it is not traced."""
         if sample_value >= self.share:
             return None
         trace = self._traces.trace(attempt)
@@ -155,7 +155,7 @@ class Tracing(Observer):
         timings: Sequence[PointTiming],
         plugins: Sequence[PluginTiming],
     ) -> _Attributes:
-        """Make a span of each point, one after the other; return what is left of plugins whose point has none."""
+        """Create a span for each point in turn; return the attributes of plugins whose point has none."""
         asked: dict[str, list[PluginTiming]] = {}
         for timing in plugins:
             asked.setdefault(_POINT_OF.get(timing[0], timing[0]), []).append(timing)
@@ -164,11 +164,11 @@ class Tracing(Observer):
             begun, start = start, start + nanoseconds
             if point in _OFTEN_EMPTY and point not in asked and code is _SUCCESS:
                 continue
-            # Of Success, which most have, nothing is said, as every word is paid for.
+            # Success, the most frequent code, is omitted, as every attribute costs something.
             said: _Attributes = {} if code is _SUCCESS else {"kframework.status": code.title}
             said |= _attributes_of_plugins(asked.pop(point, ()))
             status = Status(StatusCode.ERROR) if code is _ERROR else UNSET
-            # What a plugin began inside knows the first span of its point; a second one is known by its place.
+            # Spans that a plugin began inside refer to the first span of its point; a second one is known by its place.
             own = context(parent.trace_id, place) if point in made else _point(parent.trace_id, point)
             made.add(point)
             self._traces.end(point, own, parent, (begun, start), said, status)
@@ -176,7 +176,7 @@ class Tracing(Observer):
 
 
 def _point(trace: int, point: str) -> SpanContext:
-    """Return what the span of a point is known by, also before it is made."""
+    """Return the context of a point's span, even before it is created."""
     return context(trace, _NAMED + crc32(point.encode()))
 
 
@@ -223,9 +223,9 @@ def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
 
 
 def _with_permit_on_the_clock(binding: Binding) -> list[PointTiming]:
-    """Let the wait in Permit last as long as it did on the Clock: in virtual time this machine did not wait at all.
+    """Set the wait in Permit to its duration on the Clock: in virtual time this machine did not wait at all.
 
-    Leave it out where there was none.
+    Omit it if there was none.
     """
     waited = _nanoseconds(binding.waited)
     return [
@@ -241,9 +241,9 @@ def _nanoseconds(seconds: float) -> int:
 
 @dataclass(frozen=True)
 class Span:
-    """Something that took time: it began at `start`, in nanoseconds since 1970, and went on for as many as it `took`.
+    """An operation that began at `start`, in nanoseconds since 1970, and `took` some nanoseconds.
 
-    `failure` says what broke; "" where nothing did.
+    `failure` is the error; "" if there was none.
     """
 
     name: str
@@ -254,7 +254,7 @@ class Span:
     failure: str = ""
 
     def end(self, traces: Traces, trace: int) -> None:
-        """Hand on a whole trace, of which this is the root."""
+        """Export a whole trace with this span as its root."""
         self._end(traces, trace, count(), None)
 
     def _end(self, traces: Traces, trace: int, places: Iterator[int], parent: SpanContext | None) -> None:

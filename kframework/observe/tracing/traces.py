@@ -1,8 +1,8 @@
-"""The traces of one run: what they are known by, and how their spans are handed on.
+"""The traces of one run: their ids, and the export of their spans.
 
-Ids are derived from what a trace is of, so that what comes later finds its trace though nothing is kept. The SDK is
-imported when a Traces is made; its tracer is not used, as it draws ids and asks a sampler for each span, at five times
-the cost.
+Ids are derived from the subject of a trace, so that later spans find their trace without stored state. The SDK is
+imported when a Traces is created; its tracer is not used, as it draws ids and calls a sampler for each span, at five
+times the cost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 
-#: What is said of a span, by the name of the attribute.
+#: The attributes of a span by name.
 Attributes = Mapping[str, str | int | float | tuple[str, ...]]
 
 UNSET = Status(StatusCode.UNSET)
@@ -38,9 +38,9 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 class Traces:
-    """The traces of one run, whose spans a processor gets.
+    """The traces of one run, with a processor for their spans.
 
-    Their ids are those of this run alone, unless there is a `seed`: then every run with it has the same.
+    Their ids are unique to this run, unless there is a `seed`: then every run with it has the same.
     """
 
     def __init__(self, processor: SpanProcessor, seed: int | None) -> None:
@@ -54,9 +54,9 @@ class Traces:
         self._span = ReadableSpan
 
     def trace(self, of: int | str) -> int:
-        """Return the number of a trace, of an attempt by its number or of something that goes by a name.
+        """Return the number of a trace, of an attempt by its number or of something else by its name.
 
-        It is random to those who, as the standard says, sample by its digits.
+        Its digits are random enough for sampling by them, as in the standard.
         """
         return int.from_bytes(blake2b(f"{self._run}/{of}".encode(), digest_size=16).digest(), "big")
 
@@ -86,21 +86,21 @@ class Traces:
         self._processor.on_end(span)
 
     def close(self) -> None:
-        """Export what is left; waits for the exporter."""
+        """Export the remaining spans; waits for the exporter."""
         self._processor.shutdown()
 
 
 def context(trace: int, place: int) -> SpanContext:
-    """Return what a span at this place of its trace is known by."""
+    """Return the context of the span at this place of its trace."""
     return SpanContext(trace, (trace + place) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
 
 
-#: Where OpenTelemetry sends spans unless told otherwise.
+#: OpenTelemetry's default endpoint.
 _LOCAL = "http://localhost:4318"
 
 
 def resource() -> Resource:
-    """Say whose spans these are; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES know better."""
+    """Return the source of the spans; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override it."""
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
     class Ours(Resource):
@@ -172,7 +172,7 @@ def otlp_exporter(endpoint: str | None) -> SpanExporter:
 
 
 def _environment(name: str) -> str:
-    """Return what OpenTelemetry's variables say for traces, else for everything."""
+    """Return the value of OpenTelemetry's variable for traces, else of that for everything."""
     return os.environ.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or os.environ.get(f"OTEL_EXPORTER_OTLP_{name}", "")
 
 

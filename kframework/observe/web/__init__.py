@@ -1,5 +1,5 @@
-"""The web page of a scheduler, and of the result of a simulation or a replay: one document, without anything outside.
+"""The web page of a scheduler, and of the result of a simulation or a replay: one self-contained document.
 
-What it shows are plain records (`summary`, `pods`, `nodes`, `profiles`), answered over HTTP for a scheduler that runs
-(`routes`) and embedded in a report.
+It shows plain records (`summary`, `pods`, `nodes`, `profiles`), served over HTTP for a running scheduler (`routes`)
+and embedded in a report.
 """

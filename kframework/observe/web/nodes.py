@@ -1,4 +1,4 @@
-"""How full the nodes are: columns of numbers, one per node, that a picture of thousands of nodes is drawn from."""
+"""The utilization of nodes: columns of numbers, one per node, from which a picture of thousands of nodes is drawn."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kframework.plugins.dynamic_resources.devices import NodeDevice, node_device
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 
-#: So many resources are shown, and so many of the pods of a node and of its devices.
+#: The maximum numbers of shown resources, pods of a node and devices of a node.
 RESOURCES, PODS, DEVICES = 12, 250, 250
 
 _FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
 class Fill(msgspec.Struct, frozen=True):
-    """What the nodes offer of a resource and what their pods take: milli-CPU for `cpu`, whole units for all else."""
+    """A resource's allocatable and requested amounts by node: milli-CPU for `cpu`, whole units for all else."""
 
     resource: str
     allocatable: list[int]
@@ -47,9 +47,9 @@ class NodePod(msgspec.Struct, frozen=True):
 
 
 class NodePods(msgspec.Struct, frozen=True):
-    """What else is known of one node: its labels, its taints as text, the first of its pods, the largest first.
+    """The details of one node: its labels, its taints as text, the first of its pods, the largest first.
 
-    And the first of its devices, of `devices_total`, with who has them.
+    And the first of its devices, of `devices_total`, with their consumers.
     """
 
     node: str
@@ -66,7 +66,7 @@ def nodes(table: NodeTable) -> Nodes:
     order, by_row = table.order, table.by_row
     rows: list[int] = order.tolist()
     zones: dict[tuple[str, str], int] = {}
-    # What every node has comes first.
+    # Resources of every node come first.
     offered = [name for name, column in table.allocatables.items() if column.values.any()]
     offered.sort(key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
     return Nodes(

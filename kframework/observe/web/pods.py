@@ -1,4 +1,4 @@
-"""The pods that wait, place by place, for somebody to look at; to show the first of many costs only these."""
+"""The waiting pods, place by place, for display; to show the first of many costs only these."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kframework.observe.web.shown import Shown, ShownPod
 from kframework.scheduler.scheduler import E
 from kframework.state.pods import PodInfo
 
-#: So many pods are shown of a place, and so many of those whose name was asked for.
+#: The maximum numbers of pods shown of a place, and of those found by name.
 SHOWN, FOUND = 200, 50
 
-#: So many pods are looked at before others have their turn.
+#: The number of pods looked at before other tasks have their turn.
 _PIECE = 500
 
 
 class HeldBack(msgspec.Struct, frozen=True):
-    """How many pods of a profile a plugin holds back."""
+    """The number of pods of a profile that wait for a plugin."""
 
     profile: str
     plugin: str
@@ -28,9 +28,9 @@ class HeldBack(msgspec.Struct, frozen=True):
 
 
 class Queues(msgspec.Struct, frozen=True):
-    """How many pods wait in each place, who holds how many back, and the first pods of what was asked for.
+    """The numbers of pods waiting in each place and for each plugin, and the first of the requested pods.
 
-    `total` is how many these are the first of.
+    `total` is the number of all requested pods.
     """
 
     counts: Mapping[str, int]
@@ -40,7 +40,7 @@ class Queues(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A pod whose name has what was asked for: where it waits, or the node that it is on."""
+    """A pod found by name: the place where it waits, or its node."""
 
     pod: str
     place: str

@@ -14,10 +14,10 @@ from kframework.core.runtime.timing import PointTiming
 from kframework.core.sources import OutsideData, outside_data
 from kframework.observe.history import History
 
-#: So many attempts are looked at.
+#: The number of attempts that are evaluated.
 COUNTED = 1_000
 
-#: What an attempt and its binding cycle are timed by, in the order in which they come by it.
+#: The timed points of an attempt and its binding cycle, in the order in which they run.
 _ORDER = (
     "pre_enqueue", "queue_sort", "sign", "pre_filter", "filter", "extender_filter", "post_filter", "extender_preempt",
     "pre_score", "score", "normalize_score", "extender_prioritize", "assume", "reserve", "permit", "wait_on_permit",
@@ -29,7 +29,7 @@ _Ledger = defaultdict[str, list[int]]
 
 
 class Time(msgspec.Struct, frozen=True):
-    """How often something was timed, and how long it took all in all, in nanoseconds."""
+    """The number of times that something was timed, and its total in nanoseconds."""
 
     what: str
     times: int
@@ -37,7 +37,7 @@ class Time(msgspec.Struct, frozen=True):
 
 
 class PluginPart(msgspec.Struct, frozen=True):
-    """A plugin: whose it is, at which points it stands (and in which place there, from 1), and what it took there."""
+    """A plugin: its distribution, its points (and its place at each, from 1), and its time at each."""
 
     name: str
     distribution: str
@@ -49,7 +49,7 @@ class PluginPart(msgspec.Struct, frozen=True):
 class ProfilePart(msgspec.Struct, frozen=True):
     """A profile: its plugins, and how long the extension points took over `attempts` attempts that were timed.
 
-    Plugins are timed in some of the attempts only, or not at all. `outside` is what they go by beside the cluster.
+    Plugins are timed in some of the attempts only, or not at all. `outside` is their data from outside the cluster.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ProfilePart(msgspec.Struct, frozen=True):
 
 
 def profile_parts(profiles: Profiles, history: History, now: float, *, counted: int = COUNTED) -> list[ProfilePart]:
-    """Show the profiles, and where the time of so many of the last attempts went."""
+    """Return the profiles, and where the time of the last `counted` attempts went."""
     decisions = history.recent(counted)
     return [
         _part(profile, [decision for decision in decisions if decision.profile == name], history, now)

@@ -1,4 +1,4 @@
-"""The page of a scheduler that runs, at its HTTP port, and what the page asks for."""
+"""The page of a running scheduler, at its HTTP port, and the page's data."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def web_routes(shown: Shown[E]) -> list[web.RouteDef]:
 def _answering(
     cluster: ClusterState, view: Callable[[_Query], object]
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Answer by a view of what stands, and not of what an engine is only trying."""
+    """Return a handler that shows a view of the settled state, without the what-if changes of an engine."""
     from aiohttp import web
 
     async def answer(request: web.Request) -> web.Response:

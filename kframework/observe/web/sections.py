@@ -1,4 +1,4 @@
-"""Tables of an engine's own: plain rows below a title, which the page draws without knowing what they are about."""
+"""Tables of an engine's own: plain rows below a title, which the page draws without knowing their subject."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Self
 
 import msgspec
 
-#: So many rows of a table are shown.
+#: The maximum number of shown rows of a table.
 ROWS = 200
 
 
 class Kind(StrEnum):
-    """What stands in a column, and so how it is drawn."""
+    """The kind of a column's values, which determines how they are drawn."""
 
     TEXT = "text"
-    #: Text in sentences, which may take what room there is.
+    #: Text in sentences, which may take all available width.
     SAID = "said"
     NUMBER = "number"
     #: A part of a whole that is 1.
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 class Tone(StrEnum):
-    """How what a row is about fares."""
+    """The state of a row's subject."""
 
     PLAIN = ""
     GOOD = "good"
@@ -39,7 +39,7 @@ class Tone(StrEnum):
 
 
 class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What has details of its own, by its sort and its name; `text` is what is shown of it, the name if empty.
+    """A reference to something with its own details, by sort and name; `text` is shown, the name if empty.
 
     The page knows the sorts "pod" (`namespace/name`) and "node"; others are the engine's (`Shown.details`).
     """
@@ -68,7 +68,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A table, or the first rows of `total`; the page knows it by its `name` and says the `note` below it."""
+    """A table, or the first rows of `total`; the page identifies it by its `name` and shows the `note` below it."""
 
     name: str
     title: str
@@ -81,7 +81,7 @@ class Section(msgspec.Struct, frozen=True):
     def of(
         cls, name: str, title: str, columns: Sequence[SectionColumn], rows: Iterable[Row], total: int, *, note: str = ""
     ) -> Self:
-        """Make a section of the first rows; no others are made."""
+        """Create a section of the first rows; no others are created."""
         return cls(name, title, tuple(columns), tuple(islice(rows, ROWS)), total, note)
 
     def refs(self) -> Iterator[Ref]:
@@ -90,7 +90,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Details(msgspec.Struct, frozen=True):
-    """What is known of one thing beyond its row: tables; and whether `/explain?SORT=NAME` has more to say of it."""
+    """The details of one thing beyond its row: tables; and whether `/explain?SORT=NAME` explains it further."""
 
     sections: tuple[Section, ...] = ()
     explained: bool = False

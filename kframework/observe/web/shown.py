@@ -1,4 +1,4 @@
-"""What is shown of an engine: what any engine has, and what one with places, tables and words of its own adds."""
+"""The displayed content of an engine: what any engine has, and additions by one with its own places and tables."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from kframework.scheduler.scheduler import E
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 
-#: Where pods are between having a place on a node and being bound to it; and where all others wait, if an engine does
-#: not say more.
+#: The place of pods that are reserved on a node but not bound yet; and of all other waiting pods, unless an engine
+#: distinguishes more.
 BINDING, PENDING = "binding", "pending"
 
 
 class ShownPod(msgspec.Struct, frozen=True, omit_defaults=True):
     """A pod that waits: in a place of the engine's, or in its binding cycle (`place` "binding").
 
-    `since` is when it was created, `queued` when it last entered the queue, `until` when its rest or its wait in Permit
-    ends; seconds since 1970. `plugins` stand against it, in this `hook` if it is being bound, since `asked`; `held`
-    says that it is not tried before they give way. `node` is the one it is nominated to, or has its place on.
+    `since` is when it was created, `queued` when it last entered the queue, `until` when its backoff or its wait in
+    Permit ends; seconds since 1970. `plugins` reject it, or delay it in this `hook` since `asked` if it is being bound;
+    if `held`, it is not tried before they admit it. `node` is the one it is nominated to, or reserved on.
     """
 
     pod: str
@@ -54,7 +54,7 @@ class ShownPod(msgspec.Struct, frozen=True, omit_defaults=True):
 class EngineExplanation(msgspec.Struct, frozen=True):
     """An explanation by another engine than that of pods: its words, short and in full, and its data.
 
-    `engine` is what it is installed as, never empty.
+    `engine` is the name under which it is installed, never empty.
     """
 
     engine: str
@@ -64,7 +64,7 @@ class EngineExplanation(msgspec.Struct, frozen=True):
 
 
 class Shown(Generic[E]):
-    """What the page and a report show of an engine; one that has more to show than this derives its own.
+    """The content of the page and of a report for an engine; an engine with more to show derives its own class.
 
     `history` must be among the scheduler's observers. Nothing here changes anything.
     """
@@ -98,13 +98,13 @@ class Shown(Generic[E]):
         return ()
 
     def sections(self) -> tuple[Section, ...]:
-        """Return the engine's own tables, in order; what their rows lead to is asked of `details`."""
+        """Return the engine's own tables, in order; `details` returns the details of their rows."""
         return ()
 
     def details(self, sort: str, name: str) -> Details:
-        """Return what is known of one thing, such as a "pod" by `namespace/name`, or what the engine's own rows name.
+        """Return the details of one thing, such as a "pod" by `namespace/name`, or a reference of the engine's rows.
 
-        Of what there is not, nothing is known.
+        They are empty if it does not exist.
         """
         return Details()
 
@@ -135,7 +135,7 @@ class Shown(Generic[E]):
         )
 
     def last_message(self, pod: PendingPod) -> str:
-        """Return how the last attempt or its binding ended, or the pod's condition where none is remembered."""
+        """Return how the last attempt or its binding ended, or the pod's condition if neither is kept."""
         decisions = self.history.of(pod.uid).decisions
         if decisions:
             binding = self.history.binding(decisions[-1])
@@ -161,7 +161,7 @@ def created(pod: PendingPod) -> float | None:
     return seconds_of(since) if since else None
 
 
-#: The parts of the script, in the order in which they stand in it.
+#: The parts of the script in their order.
 _SCRIPTS = "elements source words summary sections waiting decisions nodes profiles pod detail page".split()
 
 
@@ -174,12 +174,12 @@ class Document(NamedTuple):
 
 @cache
 def live_page() -> Document:
-    """Return the page that asks the scheduler which served it."""
+    """Return the page that requests its data from the scheduler that served it."""
     return _document("kframework", "null", "connect-src 'self'")
 
 
 def report_page(title: str, data: bytes) -> Document:
-    """Return the page of these data, JSON; it asks nobody for anything."""
+    """Return the page of these data, JSON; it makes no requests."""
     return _document(visible(title), visible_json(data.decode()).replace("<", "\\u003c"), "connect-src 'none'")
 
 

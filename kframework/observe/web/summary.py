@@ -1,4 +1,4 @@
-"""The scheduler at a glance: how much there is of everything, and what the last attempts came to."""
+"""The scheduler at a glance: the numbers of everything, and the results of the last attempts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kframework.observe.history import History
 from kframework.observe.web.shown import Shown
 from kframework.scheduler.scheduler import E
 
-#: So many attempts are shown at once, and so many are counted over time, in so many stretches of time.
+#: The numbers of attempts that are shown at once and that are counted over time, and of stretches of time.
 SHOWN, COUNTED, STRETCHES = 200, 1_000, 60
 
 
 class Attempts(msgspec.Struct, frozen=True):
     """Decisions, the newest first, and those bindings of theirs that have ended; `last` numbers the newest attempt.
 
-    What each plugin took is left out; the profiles add it up.
+    The times of plugins are left out; the profiles add them up.
     """
 
     last: int
@@ -28,7 +28,7 @@ class Attempts(msgspec.Struct, frozen=True):
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """How many of the last attempts there were in equal stretches of time, by their result.
+    """The numbers of the last attempts in equal stretches of time, by their result.
 
     The first stretch begins at `start`, in seconds since 1970; each is `width` seconds long.
     """
@@ -39,7 +39,7 @@ class Timeline(msgspec.Struct, frozen=True):
 
 
 class Durations(msgspec.Struct, frozen=True):
-    """How long attempts took that were timed, in nanoseconds: half of them less than `median`, one in 100 `slow`."""
+    """The durations of timed attempts, in nanoseconds: half of them less than `median`, one in 100 `slow`."""
 
     median: int
     slow: int
@@ -47,7 +47,7 @@ class Durations(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What stands above all else on the page.
+    """The summary at the top of the page.
 
     `now` is the scheduler's time in seconds since 1970, `synced` whether it has seen the whole cluster. `timeline` and
     `took` are about the last `counted` attempts.
@@ -66,7 +66,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def summary(shown: Shown[E], *, counted: int = COUNTED) -> Summary:
-    """Sum up how things stand, and how so many of the last attempts went."""
+    """Summarize the current state, and the last `counted` attempts."""
     engine, decisions = shown.engine, shown.history.recent(counted)
     now = engine.clock.now()
     return Summary(
@@ -106,7 +106,7 @@ def timeline(decisions: Sequence[Decision], now: float) -> Timeline:
 
 
 def durations(decisions: Iterable[Decision]) -> Durations | None:
-    """Say how long attempts took; None if none was timed."""
+    """Return how long attempts took; None if none was timed."""
     took = sorted(filter(None, map(duration, decisions)))
     if not took:
         return None
