@@ -23,7 +23,7 @@ class Outcome(StrEnum):
     HELD_BACK = "held back"
     #: Its tasks are bound where they have room, and its victims sent away.
     COMMITTED = "committed"
-    #: It had less than it needs, and keeps that until the session ends, so that nobody else takes it.
+    #: It had less than it needs, and keeps that until the session ends, so that no other job takes it.
     KEPT = "kept"
     #: It had less than it needs, and all of it was undone.
     DISCARDED = "discarded"
@@ -34,11 +34,11 @@ class Outcome(StrEnum):
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one task in a turn.
+    """The outcome of one task in a turn.
 
-    `node` is where it had room, or was `promised` some: others are still to leave, or the rest of its subgroup has none
-    yet. It was one of `feasible` nodes, `ties` of which had the best `score`. Without a node `message` says why, and
-    `plugin` who if it was one plugin alone.
+    `node` is where the task was allocated, or `promised` room: victims still have to leave, or the rest of its subgroup
+    has none yet. It was one of `feasible` nodes; `ties` of them had the best `score`. Without a node `message` is the
+    reason, and `plugin` the rejecting plugin if it was a single one.
     """
 
     pod: str
@@ -62,7 +62,7 @@ class Victim(msgspec.Struct, frozen=True):
 
 
 class Spared(msgspec.Struct, frozen=True):
-    """How many tasks a plugin would not let go for somebody's sake, with the first of them."""
+    """The number of tasks that a plugin protected from one task, and the first of them."""
 
     plugin: str
     tasks: int
@@ -70,9 +70,9 @@ class Spared(msgspec.Struct, frozen=True):
 
 
 class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A hypernode in which a job was tried in vain: `had` counts as that of a turn does, `message` says why no more.
+    """A hypernode that was tried without success: `had` counts as in a turn, `message` is the reason.
 
-    Where nothing was tried, since it lacks too much altogether, `had` counts what the job had before.
+    If nothing was tried, because the hypernode lacks too much altogether, `had` counts what the job had before.
     """
 
     hypernode: str
@@ -125,10 +125,11 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class QueueState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A queue at the beginning of a session, in its place among all, and what its jobs `held` in the end.
+    """A queue at the beginning of a session, in its place in the queue order, and what its jobs `held` at the end.
 
-    `deserved` is what `plugin` says that it is due, and `share` the largest part of that which it has, 1 being all;
-    nobody says so where there is no such plugin. `dominant` is the largest part of the cluster that it held in the end.
+    `deserved` is what it deserves according to `plugin`, and `share` the largest fraction of that which it holds, 1
+    being all; both are unset without such a plugin. `dominant` is the largest fraction of the cluster that it held at
+    the end.
     """
 
     queue: str
@@ -222,7 +223,7 @@ MEASURED: frozenset[str] = frozenset({"started", "parts", "took"})
 
 
 class SessionObserver(Observer, ABC):
-    """An observer of sessions. What is decided on tasks stands in their accounts, so it takes no notice of that."""
+    """An observer of sessions, which ignores single decisions: the accounts contain them."""
 
     def decided(self, decision: Decision) -> None:
         pass
@@ -240,8 +241,8 @@ class SessionObserver(Observer, ABC):
         """Take notice of a session that is over."""
 
 
-#: So many sessions in which nothing happens are kept, and fewer of others: a turn, a verdict, a pod that is bound, a
-#: line about a queue or a job weigh as much as such a session.
+#: The number of idle sessions that are kept, and fewer of others: a turn, a verdict, a bound pod, or a line about a
+#: queue or a job weighs as much as an idle session.
 KEPT = 20_000
 
 

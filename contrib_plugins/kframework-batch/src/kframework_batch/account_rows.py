@@ -12,7 +12,7 @@ from kframework_batch.account import Outcome, QueueState, SessionAccount, Turn, 
 #: Names the job of a uid.
 NameJob = Callable[[str], Ref]
 
-#: So many reasons are told of those that tasks of one job have.
+#: The number of reasons shown for the tasks of one job.
 _REASONS = 3
 
 _TONES = {

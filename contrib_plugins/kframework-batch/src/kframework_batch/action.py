@@ -53,10 +53,10 @@ def candidates(session: Session) -> Iterator[JobInfo]:
 
 
 def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:
-    """Return the candidates that may push others out, by the name of their queue.
+    """Return the candidates that may evict others, by the name of their queue.
 
-    A job that must be within one hypernode, or has such subgroups, is none: who went for it might go in vain. In
-    Volcano no job with a topology preempts.
+    Jobs that must be within one hypernode, or have such subgroups, are left out: a victim might be evicted without
+    effect. In Volcano no job with a topology preempts.
     """
     found: dict[str, list[JobInfo]] = {}
     for job in candidates(session):

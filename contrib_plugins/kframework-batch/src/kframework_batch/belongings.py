@@ -9,7 +9,7 @@ from kframework.objects import ApiObject, ApiStruct, LabelSelector, ServiceSpec,
 
 @kind("v1", "secrets")
 class Secret(ApiObject, frozen=True, kw_only=True):
-    """Texts by name that are nobody's business, in base64."""
+    """Confidential texts by name, in base64."""
 
     data: dict[str, str] = msgspec.field(default_factory=dict)
     type: str = ""

@@ -1,7 +1,7 @@
-"""The combined voice of all plugins in one session: how the answers of tiers of plugins become one answer.
+"""Combine the answers of all plugins of a session, tier by tier, into one answer.
 
 The rules are Volcano's (session_plugins.go), but for one: when the plugins of a tier agree on no victim, Volcano lets
-the next plugin of that tier name victims afresh, as if those before it had abstained; here the tier names nobody.
+the next plugin of that tier name victims as if those before it had abstained; here the tier names none.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Descending:
 
 
 class Combination:
-    """All plugins of a session as one, but for what they say of nodes (`kframework_batch.placement`).
+    """All plugins of a session as one, except for predicates and node scores (`kframework_batch.placement`).
 
-    `protected` is told which plugin does not let which tasks go, where its word counts.
+    `protected` is called with each plugin whose protection counts and the tasks that it protects.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Combination:
         return self._agreed("reclaimable", reclaimer, tasks)
 
     def unified_evictable(self, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return which of these tasks a task may push out, of whatever queue they are, in their order."""
+        """Return which of these tasks a task may evict, from any queue, in their order."""
         return self._agreed("unified_evictable", evictor, tasks)
 
     def _agreed(self, hook: str, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
@@ -166,7 +166,7 @@ class Combination:
         return victims
 
     def victim_tasks(self, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return which of these running tasks should go although nobody asks for their room, in their order."""
+        """Return which of these running tasks should be evicted without a preemptor, in their order."""
         for tier in cast("_Tiered[Sequence[TaskInfo]]", self.tiers.calls("victim_tasks")):
             named = {task.uid for call in tier for task in call(self._session, tasks)}
             if named:
@@ -209,7 +209,7 @@ class Combination:
         return self._refuser("job_enqueueable", job)
 
     def job_enqueued(self, job: JobInfo) -> None:
-        """Tell every plugin that pods of a job may be made."""
+        """Notify every plugin that pods of a job may be made."""
         self._tell("job_enqueued", job)
 
     def job_ready(self, job: JobInfo) -> bool:
@@ -260,7 +260,7 @@ class Combination:
     # -- books -------------------------------------------------------------------------------------------------------
 
     def allocated(self, task: TaskInfo) -> Status | None:
-        """Tell every plugin that a task got room; if one refuses, return that after those told before took it back."""
+        """Notify every plugin that a task got room; if one rejects it, undo the notifications and return its status."""
         session = self._session
         told: list[BatchPlugin] = []
         for call in self._allocated:
@@ -274,12 +274,12 @@ class Combination:
         return None
 
     def deallocated(self, task: TaskInfo) -> None:
-        """Tell every plugin that a task lost its room or the promise of it."""
+        """Notify every plugin that a task lost its room or the promise of it."""
         self._tell("deallocated", task)
 
 
 def timed(steps: Iterator[None], took: Callable[[int], None]) -> Iterator[None]:
-    """Go through these steps, and tell how many nanoseconds each took, without what ran between them."""
+    """Run these steps, and report how many nanoseconds each took, without what ran between them."""
     while True:
         began = perf_counter_ns()
         try:
@@ -303,9 +303,9 @@ def _rejection(asked: Iterable[Call[object]], *arguments: object) -> Status | No
 def _in_common(
     tasks: Sequence[TaskInfo], answers: Iterable[tuple[str, Sequence[TaskInfo] | None]]
 ) -> tuple[list[TaskInfo], list[tuple[str, list[TaskInfo]]]]:
-    """Return the tasks that are in all answers but None, and whom of the rest each plugin was the first to leave out.
+    """Return the tasks that are in all answers but None, and the rest by the first plugin that left them out.
 
-    There are none if nobody answers; nobody is asked once none are left.
+    The result is empty if all plugins abstain; plugins after an empty intersection are not called.
     """
     left: Sequence[TaskInfo] = tasks
     spared: list[tuple[str, list[TaskInfo]]] = []

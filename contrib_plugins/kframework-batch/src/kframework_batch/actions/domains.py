@@ -61,7 +61,7 @@ def why_none(session: Session, gang: GangInfo) -> str:
 
 
 def shortage(session: Session, tasks: Collection[TaskInfo], count: int, domain: Domain) -> str:
-    """Say what a hypernode lacks for so many of these tasks, even if all that is left were in one piece; "" if nothing.
+    """Return what a hypernode lacks for `count` of these tasks, even if all idle room were in one piece, or "".
 
     It spares trying the tasks one by one where that is hopeless.
     """
@@ -81,7 +81,7 @@ def in_words(messages: Iterable[str]) -> str:
 
 
 def _highest_tier(session: Session, closeness: Closeness) -> int | None:
-    """Return the highest tier that a gang may be spread over; None for any, or if nobody knows its name."""
+    """Return the highest tier that a gang may be spread over; None for any, or if no hypernode has the tier's name."""
     if closeness.highest_tier is not None or not closeness.tier_name:
         return closeness.highest_tier
     return session.hypernodes.tier_named(closeness.tier_name)

@@ -1,4 +1,4 @@
-"""A run measured moment by moment: completion, waiting, fairness, utilisation, and what half gangs held in vain."""
+"""A run measured moment by moment: completion, waiting, fairness, utilisation, and what half gangs held uselessly."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Course(msgspec.Struct):
 
 
 class Standing(msgspec.Struct):
-    """Where a gang stands: its pods with a place and what these hold, by uid, and what is left of its demand.
+    """The state of a gang: its placed pods with what they hold, by uid, and what is left of its demand.
 
     `complete_at` is when as many of its pods as must run together ran for the first time.
     """
@@ -172,7 +172,7 @@ class Replay:
             self._spans[queue] += span * self._capacity
 
     def _draw(self) -> None:
-        """Add to the course how things stand now; what comes at the same moment takes its place."""
+        """Add the current state to the course, replacing an entry of the same moment."""
         course = self.course
         if not course.moments or course.moments[-1] < self._now:
             course.moments.append(self._now)

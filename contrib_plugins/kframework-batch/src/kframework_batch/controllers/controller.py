@@ -24,7 +24,7 @@ T = TypeVar("T", bound=ApiObject)
 #: The kind of an object, its namespace and its name.
 _Place = tuple[type[ApiObject], str, str]
 
-#: So many of the last objects that went are remembered: an answer may tell of one after the watch told of its end.
+#: The number of deleted objects that are remembered: a response may arrive after the watch reported the deletion.
 _REMEMBERED = 10_000
 
 
@@ -109,14 +109,14 @@ _log = logging.getLogger(__name__)
 
 #: What failed is tried again after the first of these, then after twice as long each time, up to the last; seconds.
 _FIRST_BACKOFF, _LAST_BACKOFF = 0.1, 60.0
-#: Answers that will be the same next time, unless somebody changes something.
+#: Statuses that a retry would only repeat, unless an object changes.
 _REFUSALS = (400, 403, 422)
 
 
 class Controller(ABC):
-    """Keeps subjects in order, each of which is reconciled as a whole: a queue, say, or a job with its pods.
+    """A loop that reconciles subjects, each as a whole: for example a queue, or a job with its pods.
 
-    A subject goes by a text of the controller's own choice.
+    A subject is identified by a string of the controller's own choice.
     """
 
     #: What it watches, and what it does to it.
@@ -178,11 +178,11 @@ class Controller(ABC):
     # -- for those who reconcile -----------------------------------------------------------------------------------
 
     def look_again(self, subject: str, seconds: float) -> None:
-        """Reconcile the subject once more after so many seconds, unless it is looked at before that."""
+        """Reconcile the subject again after this many seconds, unless it is reconciled before that."""
         self._timers[subject] = asyncio.get_running_loop().call_later(seconds, self._enqueue, subject)
 
     def expect(self, subject: str, seconds: float) -> None:
-        """Reconcile the subject once more after so many seconds, and count as busy until then."""
+        """Reconcile the subject again after this many seconds, and count as busy until then."""
         self._expected.add(subject)
         self.look_again(subject, seconds)
 

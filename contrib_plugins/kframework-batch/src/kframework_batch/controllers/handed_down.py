@@ -29,7 +29,7 @@ def _taken(texts: Mapping[str, str], *keys: str) -> dict[str, str]:
 
 
 def min_resources(pods: Iterable[tuple[PodSpec, int]]) -> ResourceList:
-    """Sum what so many pods of each spec ask for; QuantityError for a request that is no quantity.
+    """Sum the requests of the given numbers of pods; QuantityError for a request that is no quantity.
 
     The number of pods is left out, unlike with Volcano: no session counts it among what is shared.
     """

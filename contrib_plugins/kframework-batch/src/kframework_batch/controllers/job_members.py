@@ -79,9 +79,9 @@ ENDED: frozenset[str] = frozenset({"Aborted", "Completed", "Terminated", "Failed
 
 @dataclass(frozen=True)
 class Tally:
-    """How many pods of a job stand where; `succeeded_of` counts those that have succeeded by their task.
+    """The number of a job's pods in each state; `succeeded_of` counts the succeeded pods by task.
 
-    Those that have to go, or are being deleted, are terminating and nothing else.
+    Pods that have to go, or are being deleted, count as terminating only.
     """
 
     pending: int = 0

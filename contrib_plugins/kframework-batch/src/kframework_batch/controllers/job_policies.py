@@ -1,8 +1,8 @@
-"""The policies of a job: what has happened to its pods, and what is to be done about it.
+"""The policies of a job: which events happened to its pods, and which action follows.
 
-What has happened is read off what there is, so it is found again after a restart: a pod that failed is still there, one
-that was evicted is missing from the number that the job's status knows. What is to be done after a timeout is done if
-it is still so then; since when it is so is remembered here, as by Volcano's controller, so that a restart begins anew.
+Events are derived from the current objects, so a restart finds them again: a pod that failed is still there, one
+that was evicted is missing from the number that the job's status knows. An action with a timeout runs if its event
+still holds then; the start of the timeout is kept in memory, as by Volcano's controller, so a restart begins it again.
 """
 
 from __future__ import annotations
@@ -152,9 +152,9 @@ def _happenings(job: Job, members: Members, group: PodGroup | None, timeouts: Ti
 
 
 def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
-    """Name the tasks of which a pod was evicted: just now, or some time ago and none runs in its place yet.
+    """Return the tasks with an evicted pod: just now, or some time ago without a running replacement.
 
-    A task that waits for others has no pods yet which could have been evicted.
+    A task that waits for others has no pods yet that could have been evicted.
     """
     waits = {task.name for task in job.spec.tasks if not members.kept[task.name] and not may_begin(job, task, members)}
     evicted = members.short_of(stays) if _staying(members.tally) < _staying(job.status) else []

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class PodGroupController(Controller):
-    """Gives plain pods their groups, and takes these away when nobody is left who could be in them.
+    """Creates groups for plain pods, and deletes those without possible members.
 
     A subject is a pod group by namespace/name. `schedulers` are those whose pods get groups.
     """

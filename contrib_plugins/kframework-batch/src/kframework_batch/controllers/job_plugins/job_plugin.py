@@ -1,4 +1,4 @@
-"""What a plugin of a Job is, and how it is told its arguments: as Go's `flag` package reads them."""
+"""The base of job plugins, and their arguments, parsed like those of Go's `flag` package."""
 
 from __future__ import annotations
 
