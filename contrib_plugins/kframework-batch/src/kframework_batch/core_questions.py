@@ -53,7 +53,7 @@ class Cycle(NamedTuple):
 
 
 class CoreQuestions:
-    """What the core's plugins say of tasks, on the nodes as they stand now."""
+    """A cache of what the core's plugins answer for tasks, on the current nodes."""
 
     def __init__(self, cluster: ClusterState, profiles: Profiles, memory: int) -> None:
         self._cluster = cluster
@@ -124,7 +124,7 @@ class CoreQuestions:
         log.since(log.end)
 
     def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
-        """Return whether no plugin must be asked afresh; within a session only other pods' terms can change that."""
+        """Return whether all answers are in the plan; within a session only other pods' terms can change that."""
         # What is not remembered is no part of the signature, and so not of the plan either: a pod's own terms are not.
         alike, moved = (plan, task.pod.template, task.pod.label_class), self._cluster.nodes.terms_moved
         known = self._unasked.get(alike)
@@ -144,7 +144,7 @@ class CoreQuestions:
         return known[1]
 
     def search(self, task: TaskInfo) -> AllNodesSearch:
-        """Ask about all nodes as they stand now; the search for a task is kept until a node or a pod changes."""
+        """Evaluate all nodes as they are now; the search for a task is cached until a node or a pod changes."""
         nodes = self._cluster.nodes
         now = task.uid, id(task.pod), nodes.pod_log.end, nodes.node_log.end
         if self._searched is None or self._searched[0] != now:

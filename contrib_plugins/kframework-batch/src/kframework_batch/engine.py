@@ -73,7 +73,7 @@ class Deciding(NamedTuple):
 class BatchEngine(Engine, Consequences):
     """Schedules jobs in sessions."""
 
-    #: What sessions look at, and what they do to it beside binding: victims go, queues and groups are told of it.
+    #: The kinds that sessions read or change: victims are evicted, statuses of queues and groups are written.
     watches: tuple[Watch, ...] = (
         Watch(Pod, verbs=("delete",)),
         Watch(Namespace),
@@ -121,7 +121,7 @@ class BatchEngine(Engine, Consequences):
         self._dirty = False
         self._not_before = 0.0
         self._wanted_at: float | None = None
-        #: Whether it only catches up, as that of a scheduler that stands by, or stops, and begins no session.
+        #: Whether the engine only watches, in a standby or stopping scheduler, and begins no session.
         self._follows = False
         #: The pod groups that there were in the last session, with the phases in which it left them, by job.
         self._groups: dict[str, tuple[GroupObject, str]] = {}
@@ -220,7 +220,7 @@ class BatchEngine(Engine, Consequences):
 
     def _begin(self) -> Generator[None, None, None]:
         if self._next_program is not None:
-            # Only where another program asks the core for other plugins, these are made anew.
+            # Only if another program needs other plugins of the core, they are recreated.
             schedulers, seed = list(self.profiles), self._configuration.options.seed
             old = core_configuration(self._program, schedulers, seed)
             new = core_configuration(self._next_program, schedulers, seed)
@@ -245,9 +245,9 @@ class BatchEngine(Engine, Consequences):
         return Deciding(self._program, self.core, self._score_cache)
 
     def trial(self, by: Deciding | None = None) -> TrialSession:
-        """Return a session of which nothing is kept, to be tried out at once; none may be open.
+        """Return a session that rolls everything back, to be tried out at once; no session may be open.
 
-        It decides as the next one would, or by something else.
+        It decides as the next one would, or as `by` does.
         """
         assert self.stands
         random = Random()

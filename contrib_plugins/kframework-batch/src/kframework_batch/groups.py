@@ -16,7 +16,7 @@ QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 
 
 class Priorities:
-    """What the priority classes of the cluster stand for."""
+    """The priorities of pods and groups by the cluster's priority classes."""
 
     def __init__(self, classes: Iterable[PriorityClass] = ()) -> None:
         known = list(classes)
@@ -93,7 +93,7 @@ said: Callable[[JobInfo], tuple[object, ...]] = attrgetter(
 
 
 def phase_of(group: GroupObject) -> Phase:
-    """Read the phase out of the status, in Volcano's words; "" where it tells of none."""
+    """Return the phase in the status, in Volcano's words; "" if it has none."""
     match group:
         case PodGroup(status=status):
             return status.phase

@@ -1,12 +1,12 @@
 """The contract of session plugins: every hook, with how the answers of several plugins are combined.
 
-Plugins stand in tiers, as the configuration lists them. Arguments go by position. `session` is the open Session; what
-hooks see of it (jobs, tasks, queues, nodes) is as the session has made it so far. Hooks are plain functions that
-neither wait nor do I/O. What a hook raises is the plugin's fault: the session ends there, names it in the log, and the
-next one begins a period later; nothing that was not committed stays.
+Plugins are grouped in tiers, as the configuration lists them. Arguments are positional. `session` is the open Session;
+its jobs, tasks, queues and nodes include the session's own changes so far. Hooks are plain functions that neither wait
+nor do I/O. If a hook raises, the plugin is at fault: the session ends there, names it in the log, and the next one
+begins a period later; everything that was not committed is rolled back.
 
 An order is given by keys, lowest first, not by comparing: the keys of all plugins, in the order of tiers and plugins,
-make one tuple, so the first plugin that tells two apart decides. Keys of one hook must compare with each other.
+make one tuple, so the first plugin with different keys decides. Keys of one hook must be comparable with each other.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Lifecycle(Protocol):
     def on_session_open(self, session: SessionView) -> Iterator[None] | None:
         """Work out what the session needs; called for all plugins in order, before the first action.
 
-        It may be a generator, which is gone through to its end: where it yields the scheduler may see to other things,
-        so that thousands of jobs (`session_view.in_batches`) keep nobody waiting. Nothing changes meanwhile.
+        It may be a generator, which is run to its end: where it yields the scheduler may do other work, so that
+        thousands of jobs (`session_view.in_batches`) do not block it. Nothing changes meanwhile.
         """
         ...
 
     @hookspec
     def on_session_close(self, session: SessionView) -> None:
-        """Look at what came of it; called after the last action, while the session's tasks stand as it left them."""
+        """Look at the result; called after the last action, before the session's tasks are reset."""
         ...
 
     @hookspec
@@ -148,10 +148,10 @@ class HyperNodeOrdering(Protocol):
 
 
 class Victims(Protocol):
-    """Who may be pushed out.
+    """The hooks that choose victims.
 
-    None abstains. In the first tier with an answer, who all its plugins name are the victims; where a plugin names
-    nobody, or they agree on nobody, the next tier is asked.
+    None abstains. In the first tier with an answer, the tasks that all its plugins name are the victims; where a plugin
+    names none, or they agree on none, the next tier is called.
     """
 
     @hookspec
@@ -177,9 +177,9 @@ class Victims(Protocol):
 
     @hookspec
     def victim_tasks(self, session: SessionView, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        """Return which of these running tasks should go although nobody asks for their room (shuffle).
+        """Return which of these running tasks should be evicted without a preemptor (shuffle).
 
-        All that the plugins of a tier name count; the first tier that names anybody decides.
+        All that the plugins of a tier name count; the first tier that names any task decides.
         """
         ...
 

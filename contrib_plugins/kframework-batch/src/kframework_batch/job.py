@@ -36,8 +36,8 @@ _REQUESTING = frozenset(TaskStatus) - COMPLETED
 class TaskInfo:
     """One pod of a job.
 
-    `pod` is the core's own PendingPod or PodInfo, by identity the one that stands in the live tables; `object` what the
-    API last said. `status` is changed by `JobInfo.move` alone, which keeps the job's sums. `request` is what the pod
+    `pod` is the core's own PendingPod or PodInfo, the identical object of the live tables; `object` the latest version
+    from the API. `status` is changed by `JobInfo.move` alone, which keeps the job's sums. `request` is what the pod
     takes on a node; without any the task is best effort. `gated` tasks have scheduling gates and are left alone.
     """
 
@@ -128,7 +128,7 @@ _NONE: dict[str, TaskInfo] = {}
 
 
 class Closeness(NamedTuple):
-    """How close together the tasks of a job must be, or had better be where it is not `hard`.
+    """The required network closeness of a job's tasks, or the preferred one where it is not `hard`.
 
     They are to be in one hypernode of a tier up to `highest_tier`, which may be given by its `tier_name`; of any tier
     where neither is given.
@@ -232,10 +232,10 @@ class GangInfo:
 
 
 class SubJobInfo(GangInfo):
-    """A part of a job: the tasks of one subgroup of `policy`, or all that are in none, of which one is enough.
+    """A part of a job: the tasks of one subgroup of `policy`, or all tasks in none, with a minimum of one.
 
-    `name` is its policy's, with what tells it from the others; "" for those that are in none. Of equals the lower
-    `index` goes first.
+    `name` is its policy's, with its distinguishing label values; "" for the tasks in none. Of equals the lower `index`
+    goes first.
     """
 
     def __init__(self, groups: SubGroups | None, values: tuple[str, ...]) -> None:
@@ -253,10 +253,10 @@ class SubJobInfo(GangInfo):
 
 
 class JobInfo(GangInfo):
-    """The tasks of one pod group, of whatever kind it is.
+    """The tasks of one pod group of any kind.
 
-    Sums follow the status of the tasks, which `move` alone changes: `allocated` is what those take that hold room,
-    `requested` what all take that have not ended. A session's uid stands in conditions and says which wrote them.
+    Sums follow the status of the tasks, which `move` alone changes: `allocated` is what the tasks with room take,
+    `requested` what all tasks take that have not ended. Conditions contain the uid of the session that wrote them.
     """
 
     def __init__(self, namespace: str, name: str) -> None:
@@ -284,7 +284,7 @@ class JobInfo(GangInfo):
         self.phase: Phase = ""
         #: Whether there is a group that says all this; tasks may be seen before it.
         self.known: bool = False
-        #: Why it cannot be scheduled at all, whoever asks; "" if it can.
+        #: Why it cannot be scheduled at all, in any action; "" if it can.
         self.refused: str = ""
         #: What divides it, and its parts by their names; none where nothing does.
         self.subgroups: tuple[SubGroups, ...] = ()
@@ -387,7 +387,7 @@ class JobInfo(GangInfo):
                 del self.subjobs[subjob.name]
 
     def lacking(self, has_enough: Callable[[SubJobInfo], bool]) -> str:
-        """Say of the first policy of which too few subgroups have enough how many have; "" if there is none."""
+        """Return how many subgroups are ready, for the first policy with too few; "" if there is none."""
         for groups in self.subgroups:
             having = sum(subjob.policy == groups.name and has_enough(subjob) for subjob in self.subjobs.values())
             if having < groups.minimum:

@@ -108,7 +108,7 @@ class SubGroups(msgspec.Struct, frozen=True):
         return self.policy.min_sub_groups or 0
 
     def values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Return what tells the subgroup of a pod from others, () if it is in none of these.
+        """Return the label values that identify the subgroup of a pod, () if it is in none of these.
 
         A policy without `matchLabelKeys` groups nothing, as Volcano has it.
         """

@@ -176,7 +176,7 @@ class PodGroupCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodGroupStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where a pod group stands; `phase` is Pending, Inqueue, Running, Unknown or Completed."""
+    """The status of a pod group; `phase` is Pending, Inqueue, Running, Unknown or Completed."""
 
     phase: str = ""
     conditions: tuple[PodGroupCondition, ...] = ()
@@ -274,7 +274,7 @@ class JobState(ApiStruct, frozen=True, kw_only=True):
 
 
 class JobStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where a job stands, how many of its pods do so too, and which plugins have made what belongs to it."""
+    """The status of a job: its state, the numbers of its pods by state, and the plugins that have made its objects."""
 
     state: JobState = JobState()
     min_available: int = 0
@@ -330,7 +330,7 @@ class SigsPodGroupSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class SigsPodGroupStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where it stands."""
+    """The status of such a group."""
 
     phase: str = ""
     scheduled: int = 0
@@ -351,7 +351,7 @@ class ObjectCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class KubeGang(ApiStruct, frozen=True, kw_only=True):
-    """All of so many pods or none."""
+    """A gang policy: at least this number of pods or none."""
 
     min_count: int = 1
 
@@ -385,7 +385,7 @@ class KubePodGroupSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class KubePodGroupStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where it stands: the condition PodGroupScheduled."""
+    """The status with the condition PodGroupScheduled."""
 
     conditions: tuple[ObjectCondition, ...] = ()
 

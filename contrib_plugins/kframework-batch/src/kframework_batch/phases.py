@@ -59,7 +59,7 @@ def patch_of(status: ApiStruct) -> dict[str, object]:
     return {name: value for name, value in patch.items() if value != ""}
 
 
-@cache  # msgspec works this out anew each time, which takes 0.2 ms
+@cache  # msgspec computes this on each call, which takes 0.2 ms
 def _fields(kind: type[ApiStruct]) -> tuple[tuple[str, str], ...]:
     """Return the fields of a struct with their names in the API."""
     return tuple((field.name, field.encode_name) for field in msgspec.structs.fields(kind))
@@ -90,7 +90,7 @@ def verdict(job: JobInfo) -> Verdict | None:
 
 
 def next_phase(job: JobInfo) -> Phase:
-    """Return the phase of a job by where its tasks stand.
+    """Return the phase of a job by the statuses of its tasks.
 
     Unlike in Volcano a job of minimum 0 is not Completed before any task of it has run.
     """
@@ -122,7 +122,7 @@ def why_pending(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
 def _is_unschedulable(job: JobInfo) -> bool:
     if job.refused or not job.tasks or job.is_ready:
         return bool(job.refused)
-    # It may have less than its minimum only because pods of it are going, and nobody is to follow.
+    # It may have less than its minimum only because pods of it are going, without replacements.
     waiting, leaving = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED), _leaving(job)
     return waiting > 0 or not leaving or job.count(*SCHEDULED) + leaving < job.min_available
 

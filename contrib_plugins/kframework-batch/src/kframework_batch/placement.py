@@ -50,7 +50,7 @@ class NodeQuestions:
         self._scores = [self._node_order.get(p) or self._score_by_column(p) for p in self._ordering]
 
     def rejection(self, task: TaskInfo, node: NodeInfo) -> Status | None:
-        """Return the first rejection to a node as it stands now; None if all let the task in."""
+        """Return the first rejection of a node in its current state; None if all plugins accept it."""
         for plugin, ask in self._filters:
             status = ask(self._session, task, node)
             if _rejects(status):
@@ -129,10 +129,10 @@ def _by_plugin(tiers: Tiers, hook: str) -> Mapping[BatchPlugin, Call[R]]:
     return {call.plugin: cast("Call[R]", call) for call in tiers.flat(hook)}
 
 
-#: Up to so many rows are asked one by one, more as columns.
+#: Up to this number rows are evaluated one by one, more as columns.
 _FEW = 16
 
-#: The scores of so many signatures are remembered.
+#: The number of signatures whose scores are cached.
 _MOST = 512
 
 
@@ -284,7 +284,7 @@ class Placement:
         scores.idle.put_many(rows, idle)
         scores.future.put_many(rows, future)
 
-    # -- what is asked afresh ------------------------------------------------------------------------------------------
+    # -- what is not cached --------------------------------------------------------------------------------------------
 
     def _looked_at(self, task: TaskInfo, rows: Rows) -> NodeScores:
         """Return scores for this task alone: those with room now are scored, or if there are none, the others."""
@@ -320,11 +320,11 @@ class Placement:
         return [int(row) for row in rows[np.argsort(-scores, kind="stable")]]
 
     def rejection(self, task: TaskInfo, row: int) -> Status | None:
-        """Return what the predicates have against a node as it stands now; resources are not among it."""
+        """Return the predicates' rejection of a node in its current state; resources are not checked."""
         return self.questions.rejection(task, self._nodes[row])
 
     def _why_not(self, task: TaskInfo, rows: Rows) -> str:
-        """Say why none of these nodes will do: on how many each reason is among the first against the task."""
+        """Return why all of these nodes are rejected: the number of nodes for each of the first reasons."""
         reasons: dict[str, int] = {}
         short = np.zeros(len(rows), dtype=np.bool_)
         for resource, _, enough in self._idle.shortages(task, rows):

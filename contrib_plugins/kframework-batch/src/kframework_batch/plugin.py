@@ -9,7 +9,7 @@
         def queue_order(self, session, queue):
             return sum(job.queue == queue.name for job in session.jobs.values())
 
-The hooks, one by one, stand in `kframework_batch.hookspecs`.
+`kframework_batch.hookspecs` describes each hook.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from kframework.objects import (
     Volume,
 )
 
-#: What stands there as it is.
+#: A part of a template that is not decoded.
 Whole = dict[str, object]
 
 

@@ -65,7 +65,7 @@ def beside(make: MakeController) -> Companion[BatchEngine]:
 
 
 def following(file: ConfigurationFile, tell: Callable[[str], None]) -> Companion[BatchEngine]:
-    """Have the scheduler run what its configuration file says when that changes; `tell` gets a line each time."""
+    """Return a companion that reloads the configuration file when it changes; `tell` gets a line each time."""
 
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:
         def use(program: Program) -> None:

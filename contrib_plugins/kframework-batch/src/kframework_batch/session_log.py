@@ -34,10 +34,10 @@ from kframework_batch.queue import QueueAccount, QueueInfo
 from kframework_batch.resource import Resource, dominant_share
 from kframework_batch.task_status import TaskStatus
 
-#: So many of the tasks that a plugin protects are named.
+#: The number of protected tasks that are named.
 _EXAMPLES = 5
 
-#: So many of the hypernodes are named in which a job was tried in vain.
+#: The number of hypernodes tried without success that are named.
 _HYPERNODES = 8
 
 
@@ -145,10 +145,10 @@ class SessionLog:
         hypernode: str = "",
         tried: Sequence[Tried] = (),
     ) -> None:
-        """Note how the turn of a job ended, while its tasks still stand as the turn has left them.
+        """Record how the turn of a job ended, before its tasks change again.
 
-        `placed` are those of its tasks that have room, `promised` those that are promised it, where `choices` says how
-        they came by it.
+        `placed` are those of its tasks that have room, `promised` those that are promised it; `choices` has their
+        choices of nodes.
         """
         turn = msgspec.structs.replace(
             self._ended(job, outcome, message=message),
@@ -197,7 +197,7 @@ class SessionLog:
     # -- the session as a whole --------------------------------------------------------------------------------------
 
     def opened(self, queue: QueueInfo, plugin: str, account: QueueAccount | None) -> None:
-        """Note how a queue stands when the plugins have opened the session; call it in the order of queues."""
+        """Record a queue after the plugins have opened the session; call it in the order of queues."""
         state = QueueState(queue=queue.name, weight=queue.weight, plugin=plugin)
         if account is not None:
             state = msgspec.structs.replace(

@@ -60,9 +60,9 @@ class Settings:
         return BatchEngine.maker(self.program, self.period, self.default_queue)
 
     def controllers(self, *, simulated: bool = False) -> tuple[MakeController, ...]:
-        """Return what makes pods of jobs, groups of plain pods, and the default queue.
+        """Return the controllers that make pods of jobs, groups of plain pods, and the default queue.
 
-        Nobody can guess the keys that jobs are given, but in a simulation, where all chance begins with the seed.
+        The keys of jobs are unpredictable, except in a simulation, where all chance begins with the seed.
         """
         chance = Seeds(self.seed).generator("keys of jobs") if simulated else SystemRandom()
         first, names = self.scheduler_names[0], frozenset(self.scheduler_names)

@@ -14,7 +14,7 @@ from kframework_batch.compare.measures import Course
 _TITLE = "What queues hold of the cluster"
 _STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'
 _LEFT, _TOP, _WIDTH, _HEIGHT, _LEGEND = 60, 50, 620, 260, 180
-#: Told apart by those who see few colours, too (Okabe and Ito).
+#: Distinguishable with colour blindness, too (Okabe and Ito).
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f", "#555555")
 #: The steps of the time axis, in seconds: the smallest that makes no more than this many marks.
 _STEPS, _MARKS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 6 * 3600, 24 * 3600), 8

@@ -1,12 +1,12 @@
-"""Tests of actions and session plugins in few words: nodes, queues and jobs in; binds, evictions and phases out.
+"""Tests of actions and session plugins: nodes, queues and jobs in; binds, evictions and phases out.
 
     stage = Stage(nodes=[make_node("n1", cpu=4)], gangs=[make_gang("train", 4, minimum=4, cpu=2)])
     stage.session()
     assert stage.bound == {}
     assert stage.phase("train") == "Pending"
 
-A Stage is a BatchEngine on a clock that stands still, with a cluster that does at once what it is told: what is bound
-runs, a victim is gone when `let_go` says so. For runs over time there is `kframework_batch.scenario`.
+A Stage is a BatchEngine on a stopped clock, with a cluster that executes writes at once: bound pods run, a victim is
+gone after `let_go`. For runs over time there is `kframework_batch.scenario`.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def make_gang(
     role: str = "",
     **group: object,
 ) -> Gang:
-    """Make a group of so many equal pods `name-0`, `name-1`, ...; the first of them run `on` these nodes."""
+    """Make a group of `size` equal pods `name-0`, `name-1`, ...; the first of them run `on` these nodes."""
     group.setdefault("phase", "Running" if on else "Inqueue")
     made = make_group(name, minimum=size if minimum is None else minimum, queue=queue, age=age, **group)  # type: ignore[arg-type]  # whatever make_group takes
     nodes = [*on, *[""] * (size - len(on))]
@@ -173,11 +173,11 @@ def make_hypernode(name: str, tier: int, *members: str, kind: str = "Node", tier
 
 
 class Stage(Host):
-    """An engine, and a cluster that does at once what it is told.
+    """An engine, and a cluster that executes writes at once.
 
     `bound` maps pods that were bound to their nodes, `evicted` victims to why, both by name, since the stage was set.
-    A bind of a pod in `unbindable` fails with what stands there; with `refusing` no victim can be deleted. `classes`
-    are actions and plugins beside the installed ones.
+    A bind of a pod in `unbindable` fails with its error; with `refusing` no victim can be deleted. `classes`
+    are actions and plugins that are added to the installed ones.
     """
 
     def __init__(

@@ -136,7 +136,7 @@ class Tiers:
         self._flat = {hook: tuple(call for tier in calls for call in tier) for hook, calls in self._calls.items()}
 
     def calls(self, hook: str) -> tuple[tuple[Call[object], ...], ...]:
-        """Return who is asked at a hook, in order; a tier in which nobody is asked is left out."""
+        """Return the calls of a hook, in order, by tier; a tier without any is left out."""
         return self._calls[hook]
 
     def flat(self, hook: str) -> tuple[Call[object], ...]:

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 #: The score of a row that takes no part.
 ABSENT = float("-inf")
 
-#: So many stand in a block: two to the power of this.
+#: The binary logarithm of the size of a block.
 _SHIFT = 5
 _BLOCK = 1 << _SHIFT
 
-#: Where more than one row in so many changes at once, all are played off anew: that takes as long.
+#: If more than one row in this number changes at once, all are played again: that takes as long.
 _DENSE = 256
 
 
 class Tournament:
-    """Scores by row, of which the best are asked for; the rows that take part are those with a score above ABSENT."""
+    """Scores by row, to find the best of; the rows that take part are those with a score above ABSENT."""
 
     def __init__(self, rows: int) -> None:
         #: By row, whole blocks of them; `put` and `put_many` alone change them.
@@ -55,7 +55,7 @@ class Tournament:
 
     @property
     def best(self) -> float:
-        """The highest score; ABSENT if nobody takes part."""
+        """The highest score; ABSENT if no row takes part."""
         if not self._bests:
             self._play_all()
         return self._bests[-1][0]

@@ -111,7 +111,7 @@ def explain_steps(
 def _state_of(
     engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None
 ) -> Explanation:
-    """Say where a job or task stands, and what came of the last session in which the job had turns."""
+    """Return the state of a job or task, and the result of the last session in which the job had turns."""
     last = next((account for account in sessions if account.turns_of(job.uid)), sessions[0] if sessions else None)
     explanation = Explanation(
         job=job.uid,

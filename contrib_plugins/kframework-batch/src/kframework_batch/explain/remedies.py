@@ -1,4 +1,4 @@
-"""What would help a job: changes that its turns suggest, each tried in a session of which nothing is kept."""
+"""Remedies for a job: changes that its turns suggest, each tried in a session that is rolled back."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def _larger(engine: BatchEngine, name: str, more: Mapping[str, int], statement: 
     yield
 
 
-#: So many changes are tried where sessions are short, by the number of jobs and tasks that one goes through; none where
-#: they are longer, since nobody else has a turn meanwhile. A session takes some 20 us for each.
+#: The number of changes to try, by the jobs and tasks in a session; none for larger sessions, since the scheduler
+#: blocks meanwhile. A session takes some 20 us for each.
 _TRIALS = ((500, 24), (2_000, 6))
 
-#: So many times its weight a queue is given.
+#: The factors by which the weight of a queue is raised.
 _FACTORS = (2, 4, 10)
 
-#: So many other jobs, and nodes, are tried.
+#: The numbers of other jobs, and of nodes, to try.
 _JOBS, _NODES = 6, 2
 
 
@@ -124,7 +124,7 @@ def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
 
 
 def will_be_served(engine: BatchEngine, job: JobInfo) -> bool:
-    """Return whether the next session will serve a job as things stand."""
+    """Return whether the next session will serve a job if nothing changes."""
     return _served(engine, job) is not None
 
 

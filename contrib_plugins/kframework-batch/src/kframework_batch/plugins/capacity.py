@@ -157,7 +157,7 @@ class Capacity(BatchPlugin):
         return victims
 
     def _in_reach(self, chain: _Chain) -> _Chain:
-        """Return the queue at the end of a chain, and those above it that stand in for it, but for the root."""
+        """Return the queue at the end of a chain, and those above it that may replace it, but for the root."""
         above = chain[1:-1][::-1][: self.arguments.ancestor_reclaim_level]
         return (*chain[-1:], *above)
 

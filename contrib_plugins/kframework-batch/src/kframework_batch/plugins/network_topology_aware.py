@@ -1,4 +1,4 @@
-"""network-topology-aware: the fuller a hypernode, the better; and tasks of a job had better be close to each other."""
+"""network-topology-aware: prefers full hypernodes, and keeps the tasks of a job close to each other."""
 
 from __future__ import annotations
 
