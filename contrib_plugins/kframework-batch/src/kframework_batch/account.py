@@ -186,10 +186,11 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
     `uid` is what conditions of its pod groups name it by, `at` when it began, in seconds since 1970. There were `nodes`
     with this `capacity`. `queues` are in the order in which they were to be served at first, `turns` in the order in
-    which they were taken. `bound` (pod, node) and `evicted` (pod, reason) are all that came of it, whoever asked for
-    it. `failure` ended it early. `gone` are jobs that have come to their end.
+    which they were taken. `bound` (pod, node) and `evicted` (pod, reason) are all results, of any action. `failure`
+    ended it early. `gone` are jobs that have ended.
 
-    `draw`, of [0, 1), is its lot, as that of an attempt is (`Decision.draw`). `started`, `parts` and `took`, of each of
+    `draw`, of [0, 1), is its sampling value, as that of an attempt is (`Decision.draw`). `started`, `parts` and `took`,
+    of each of
     the turns, are measured, in nanoseconds of this machine's monotonic clock.
     """
 

@@ -124,7 +124,7 @@ class CoreQuestions:
         log.since(log.end)
 
     def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
-        """Return whether all answers are in the plan; within a session only other pods' terms can change that."""
+        """Return whether all answers are cached; within a session only other pods' terms can change that."""
         # What is not remembered is no part of the signature, and so not of the plan either: a pod's own terms are not.
         alike, moved = (plan, task.pod.template, task.pod.label_class), self._cluster.nodes.terms_moved
         known = self._unasked.get(alike)

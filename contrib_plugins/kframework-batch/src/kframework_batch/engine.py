@@ -199,7 +199,7 @@ class BatchEngine(Engine, Consequences):
         except StopIteration:
             self._steps, self._told = None, ""
         except PluginError as error:
-            if str(error) != self._told:  # what goes wrong every time is told once
+            if str(error) != self._told:  # a permanent error is logged once
                 self._told = str(error)
                 _log.error("the session ended early: %s", error, exc_info=error.__cause__)
             self._steps, self.failure, self._dirty = None, error, True
@@ -305,7 +305,7 @@ class BatchEngine(Engine, Consequences):
                         self.cluster.nodes.touch(row)
                 self._dirty = True
             case _:
-                pass  # what other engines are told, or are asked for by plugins of theirs
+                pass  # messages to other engines, or requests of their plugins
 
     def _binding_ended(self, pod: PendingPod, failure: Status | None) -> None:
         task = self.cache.tasks.get(pod.uid)

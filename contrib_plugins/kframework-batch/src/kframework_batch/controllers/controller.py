@@ -268,7 +268,7 @@ class Controller(ABC):
             await self.reconcile(subject)
         except ClusterError as error:
             failures = self._failures[subject] = self._failures.get(subject, 0) + 1
-            if error.status in _REFUSALS:  # which keeps nobody waiting
+            if error.status in _REFUSALS:  # a retry would delay other work
                 self._retrying.discard(subject)
                 delay = _LAST_BACKOFF
             else:
