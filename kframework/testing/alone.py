@@ -37,7 +37,7 @@ _NONE: SourceValues = {}
 
 
 class _StoppedClock(Clock):
-    """Time that stands still: the same questions have the same answers on any day, and at the turn of a minute."""
+    """A stopped clock: the same calls have the same results on any day, and at the turn of a minute."""
 
     def now(self) -> float:
         return VIRTUAL_EPOCH
@@ -64,7 +64,7 @@ def profiles_of(
 ) -> Profiles:
     """Compile a profile that has this plugin, those `beside` it and what every profile must have; raises ConfigError.
 
-    Through its handle the plugin sees and asks the engine; no API is behind it. Its sources hold these values for ever.
+    Through its handle the plugin sees and uses the engine, without an API. Its sources always hold these values.
     """
     configuration = parse(configuration_of(plugin, args, beside), "args")
     profiles = profiles_factory(configuration, Registry.of(plugin), Host())(engine)

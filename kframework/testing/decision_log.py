@@ -7,7 +7,7 @@ from typing import overload
 
 from kframework.core.cycle.records import Binding, Decision, Observer
 
-#: So many decisions are told; a test that makes more has another trouble.
+#: The number of decisions that are shown; a test that makes more has another trouble.
 _TOLD = 200
 
 

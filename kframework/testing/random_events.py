@@ -1,4 +1,4 @@
-"""What happens to a cluster, at random and one thing at a time, as an API server would tell of it.
+"""Random events of a cluster, one at a time, as an API server would send them.
 
 Nothing happens that an API server would refuse: a pod on its way keeps its constraints, tolerations are only added.
 """
@@ -57,7 +57,7 @@ _OF_A_NODE = (
     ("status", "images"),
     ("status", "declared_features"),
 )
-#: The fields of a volume's spec that say what it is.
+#: The fields of a volume's spec that give its type.
 _SOURCES = set(PersistentVolumeSpec.__struct_fields__) - {
     "capacity",
     "access_modes",
@@ -298,9 +298,9 @@ def _may_become(old: ApiObject, new: ApiObject) -> bool:
 
 
 class RandomOutside(Host):
-    """The outside of an engine to which random events happen: it binds and evicts at once, and has it `told` later."""
+    """The outside of an engine with random events: it binds and evicts at once, and queues the changes in `told`."""
 
-    #: The engine; whoever makes it says so.
+    #: The engine; its creator sets this.
     engine: PodEngine
 
     def __init__(self, events: RandomEvents) -> None:

@@ -89,18 +89,18 @@ class Scenario:
         self._scripts: list[SourceScript] = []
 
     def at(self, seconds: float, action: Action) -> Scenario:
-        """Let something happen so many seconds after the start; at 0 it happens before the scheduler looks."""
+        """Schedule an action, in seconds after the start; at 0 it runs before the scheduler looks."""
         self._actions.append((seconds, action))
         return self
 
     def source(self, plugin: str, name: str, values: Mapping[str, object] | None = None) -> SourceScript:
-        """Let a source of a plugin, in every profile, say what is told it here instead of fetching anything."""
+        """Return a script for a source of a plugin, in every profile, that replaces its fetches."""
         script = SourceScript(plugin, name, values)
         self._scripts.append(script)
         return script
 
     def run(self, until: float | None = None) -> Result:
-        """Run from the start until so many virtual seconds have passed, or until nothing is left to do.
+        """Run from the start for `until` virtual seconds, or until there is nothing left to do.
 
         Raises ConfigError for a plugin or a configuration that cannot be used, RuntimeError in a running event loop:
         there it is `await scenario.arun()`.
@@ -111,7 +111,7 @@ class Scenario:
             if until is not None:
                 simulation.run(until)
             else:
-                # Pods that preempt each other for ever would never end it.
+                # Pods that keep preempting each other would never end it.
                 last = max((seconds for seconds, _ in self._actions), default=0.0)
                 simulation.run_to_end(last + IDLE_LIMIT)
         queue, profiles = simulation.scheduler.engine.queue, simulation.scheduler.profiles
@@ -184,12 +184,12 @@ class Result(msgspec.Struct, frozen=True):
         return next((each for each in self.pod(name).status.conditions if each.type == type), None)
 
     def message_of(self, name: str) -> str:
-        """Return why a pod is not scheduled, as its condition says; empty when it is."""
+        """Return why a pod is not scheduled, from its condition; empty when it is."""
         condition = self.condition_of(name)
         return condition.message if condition is not None and condition.status == "False" else ""
 
     def place_of(self, name: str) -> str:
-        """Say where a pod is: `bound`, in a queue (`active`, `backoff`, `unschedulable`, `gated`), or in `neither`."""
+        """Return a pod's place: `bound`, a queue (`active`, `backoff`, `unschedulable`, `gated`), or `neither`."""
         if self.node_of(name) is not None:
             return "bound"
         place, _ = self.waiting.get(self.pod(name).metadata.uid, ("neither", None))
@@ -218,7 +218,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def _play(script: SourceScript, simulation: Simulation) -> None:
-    """Have a script stand in for a source of a plugin, in every profile; ValueError if no plugin declares it."""
+    """Replace a source of a plugin by a script, in every profile; ValueError if no plugin declares it."""
     declared = list(simulation.scheduler.profiles.sources())
     sources = [source for source in declared if (source.plugin, source.name) == (script.plugin, script.name)]
     if not sources:
@@ -228,7 +228,7 @@ def _play(script: SourceScript, simulation: Simulation) -> None:
         script.play(source)
 
 
-#: What happens when it is its turn, whatever the cluster is like.
+#: What a script does to the cluster at its time.
 Turn = Callable[[object], None]
 
 

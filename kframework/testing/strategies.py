@@ -33,7 +33,7 @@ _SECONDS = st.floats(0.0, 600.0, allow_nan=False).map(lambda seconds: round(seco
 
 
 class Objects(NamedTuple):
-    """The nodes of a cluster, and its pods, none of which has a node yet."""
+    """The nodes of a cluster, and its pods, all of them unassigned."""
 
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]

@@ -35,19 +35,19 @@ from kframework.testing.alone import PROFILE, SourceValues, profiles_of
 from kframework.testing.contract.questions import ContractViolation
 from kframework.testing.random_events import RandomEvents, RandomOutside
 
-#: So many events happen to a cluster, and so many attempts follow on one at most.
+#: The number of events of a cluster, and the most attempts after one.
 _EVENTS, _ATTEMPTS = 100, 50
 
 
 class LostWakeUp(ContractViolation):
-    """Raised when a pod sleeps through the event that lets it go; says which pod and event, and who was asked."""
+    """Raised when a pod sleeps through the event that makes it schedulable; names both, and the plugins called."""
 
 
 class WakeUps(msgspec.Struct):
-    """What came of the events.
+    """The results of the events.
 
-    `queue` and `skip` count the answers of the hints, as `Plugin NodeAdd`; a registration without a hint says Queue.
-    `woken` pods were woken by an event of the cluster, `in_vain` so many of them.
+    `queue` and `skip` count the answers of the hints, as `Plugin NodeAdd`; a registration without a hint counts as
+    Queue. `woken` pods were woken by an event of the cluster, `in_vain` of them without being schedulable.
     """
 
     queue: Counter[str] = msgspec.field(default_factory=Counter)
@@ -106,7 +106,7 @@ class _Overheard(Profiles):
         return woken
 
     def said(self, queued: QueuedPod) -> str:
-        """Say what those that hold a pod back had to say of what happened."""
+        """Return what the plugins that hold a pod back answered to the events."""
         skipped = self.notes.get(queued.pod.uid, {})
         return "; ".join(
             f"the hint of {plugin} said Skip to {' and '.join(skipped[plugin])}"
@@ -196,7 +196,7 @@ class _Course(RandomOutside, Clock):
         return (queued for queued in queue if queue.dormant(queued.pod.uid))
 
     def _way(self, queued: QueuedPod) -> str | None:
-        """Say where a pod could go if it were tried now; None: nowhere."""
+        """Return where a pod could go if it were tried now; None: nowhere."""
         if self.profiles.gate(queued.pod) is not None:
             return None
         if queued.gating_plugin:
@@ -208,5 +208,5 @@ class _Course(RandomOutside, Clock):
         return f"go to node {oracle.nodes[row].name}" if row is not None else None
 
     def now(self) -> float:
-        """Time stands still: no flush wakes a pod, and no rest keeps one from its turn."""
+        """Time is stopped: no flush wakes a pod, and no backoff delays one."""
         return VIRTUAL_EPOCH

@@ -35,7 +35,7 @@ T = TypeVar("T", bound=ApiObject)
 #: The only profile of a case.
 PROFILE = "default-scheduler"
 
-#: Stands in the records for any uid of a share.
+#: Replaces any uid of a share in the records.
 _ANY = "*"
 
 #: The devices that claims get, by their names.
@@ -52,7 +52,7 @@ class Details(ApiStruct, frozen=True, kw_only=True):
 
 
 class ClaimsWritten(Host):
-    """The outside of an engine that writes nothing, but tells which claims it would have written."""
+    """The outside of an engine that writes nothing, but returns the claims that it would have written."""
 
     def __init__(self) -> None:
         #: The names of claims whose status was written, and of those that were deleted.

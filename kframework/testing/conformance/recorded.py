@@ -12,7 +12,7 @@ from kframework.values.status import Status
 
 
 class Verdict(ApiStruct, frozen=True, kw_only=True):
-    """A status, with its reasons sorted, and the nodes that a PreFilter leaves; `plugin` only where it tells who."""
+    """A status, with its reasons sorted, and the nodes that a PreFilter leaves; `plugin` only where it is recorded."""
 
     code: str
     reasons: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Recorded(ApiStruct, frozen=True, kw_only=True):
 
     @property
     def plugins(self) -> Set[str]:
-        """The plugins of which some answer is recorded."""
+        """The plugins with a recorded answer."""
         named: set[str] = {*self.pre_enqueue, *self.pre_filter, *self.scores}
         named.update(self.filter_skipped, self.filter_not_run, self.score_skipped)
         return named.union(*self.filter.values())

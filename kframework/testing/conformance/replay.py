@@ -83,7 +83,7 @@ _COMPARERS: Mapping[str, _Comparer] = {
 
 # -- many cases ------------------------------------------------------------------------------------------------------
 
-#: Where a field stands, what is recorded and what the engine says, as plain data.
+#: A field's path, its recorded value and the engine's, as plain data.
 Item = dict[str, object]
 
 

@@ -50,8 +50,8 @@ class Recorded(ApiStruct, frozen=True, kw_only=True):
 def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fact | Uncompared]:
     """Schedule the pods in turn; each is placed where kube-scheduler placed it, so that steps are compared singly.
 
-    A step does not tell which plugins had a say in it. While one of the profile's is missing, all that is compared is
-    that the nodes which are recorded as feasible are so for the others.
+    A step does not record the plugins that affected it. While one of the profile's is missing, the comparison is
+    reduced: the nodes that are recorded as feasible must be so for the others.
     """
     engine, built = given.engine(registry), frozenset(registry)
     chooses = {"pre_filter", "filter", "score"}

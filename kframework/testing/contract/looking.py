@@ -22,7 +22,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.contract.questions import Look, Questions
 from kframework.testing.contract.undoing import places, ready, reserve
 
-#: What waits for a disk, another process, the network or time, by its place and as it is told.
+#: Functions that wait for a disk, another process, the network or time, by module, and their descriptions.
 _WAITING = (
     (time, "sleep", "time.sleep"),
     (builtins, "open", "open"),

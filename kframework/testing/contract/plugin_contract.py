@@ -86,7 +86,7 @@ class PluginContract:
         self._check("test_no_wake_up_is_lost")
 
     def test_an_instance_made_anew_says_the_same(self) -> None:
-        """A reload, which makes the plugin anew and closes the old instance, changes no answer."""
+        """A reload, which replaces the plugin's instance and closes the old one, changes no answer."""
         self._check("test_an_instance_made_anew_says_the_same")
 
     def test_a_replay_says_the_same(self) -> None:
@@ -100,7 +100,7 @@ class PluginContract:
             with without_sleep(self.plugin):
                 PROMISES[test].check(Subject(**fields))
         except ContractViolation as violation:
-            # How we came to ask tells an author nothing; the cause, which a hook raised, stays.
+            # The checker's own frames do not help an author; the cause, which a hook raised, stays.
             raise violation.with_traceback(None) from violation.__cause__
         except ConfigError as error:
             raise error.with_traceback(None) from None  # it says all that its causes say

@@ -52,7 +52,7 @@ _REMEDY = "answer numbers and text, or tuples of these, all of one shape, that d
 
 
 def sort_keys_are_total_and_stable(questions: Questions) -> None:
-    """Expect keys of which exactly one of less, equal and greater holds, in one direction, and always the same keys."""
+    """Expect keys that are totally ordered and stable: of less, equal and greater exactly one holds."""
     if not questions.has("queue_sort"):
         return
     queued = [QueuedPod(pod, VIRTUAL_EPOCH + questions.random.choice([0.0, 0.5, 1.0, 60.0])) for pod in questions.pods]

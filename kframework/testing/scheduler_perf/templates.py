@@ -67,7 +67,7 @@ class Template:
         self._always = None if _ACTION.search(self._text) else self._made(self._text)
 
     def make(self, index: int, count: int) -> ApiObject:
-        """Make one of so many objects."""
+        """Make the object with this index, of `count`."""
         if self._always is not None:
             return self._always
         return self._made(_ACTION.sub(partial(self._said, {"Index": index, "Count": count}), self._text))
