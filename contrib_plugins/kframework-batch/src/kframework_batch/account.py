@@ -16,7 +16,7 @@ from kframework.engine import Binding, Decision, LastRecords, Observer
 
 
 class Outcome(StrEnum):
-    """How a job's turn ended."""
+    """The outcome of a job's turn."""
 
     #: enqueue: its pods may be made, or not yet.
     ADMITTED = "admitted"
@@ -82,10 +82,10 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SubJobTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What became of one subgroup in a turn of its job; `subjob` is "" for the tasks that are in none.
+    """The result for one subgroup in a turn of its job; `subjob` is "" for the tasks that are in none.
 
-    It is committed where it has what it needs, kept where it is promised that, else discarded. All but that is as of
-    the turn; what comes of it, comes with the turn as a whole.
+    It is committed where it has what it needs, kept where it is promised that, else discarded. All other fields are as
+    of the turn; the turn decides as a whole what takes effect.
     """
 
     subjob: str
@@ -101,8 +101,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One turn of a job in an action, and how it ended.
 
     `had` counts the tasks of the job that had room or were promised it when the turn ended, of the `minimum` that it
-    needs. `plugin` and `message` say who or what stood against the job as a whole; `spared` who kept tasks from going
-    for its sake. Of a job whose tasks are to be close together `hypernode` is the one in which they have their room;
+    needs. `plugin` and `message` are the rejection of the job as a whole; `spared` the plugins that protected victims
+    from it. Of a job whose tasks are to be close together `hypernode` is the one in which they have their room;
     `tried` are the first of those in which they had not. `subjobs` are the subgroups that were tried. `at` is when the
     turn ended, in seconds since 1970.
     """
@@ -174,7 +174,7 @@ class GoneJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """How long a part of a session took, in nanoseconds: an action, or a plugin where a session opens or closes."""
+    """The duration of a part of a session, in nanoseconds: an action, or a plugin where a session opens or closes."""
 
     kind: str
     name: str
@@ -189,9 +189,8 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     which they were taken. `bound` (pod, node) and `evicted` (pod, reason) are all results, of any action. `failure`
     ended it early. `gone` are jobs that have ended.
 
-    `draw`, of [0, 1), is its sampling value, as that of an attempt is (`Decision.draw`). `started`, `parts` and `took`,
-    of each of
-    the turns, are measured, in nanoseconds of this machine's monotonic clock.
+    `draw`, of [0, 1), is its sampling value, as that of an attempt is (`Decision.draw`). `started`, `parts` and the
+    `took` of each turn are measured, in nanoseconds of this machine's monotonic clock.
     """
 
     uid: str

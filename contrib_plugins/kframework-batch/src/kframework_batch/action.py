@@ -1,4 +1,4 @@
-"""What an action is: one pass over the jobs of a session, such as `allocate`; and what actions have in common."""
+"""The base of actions: one pass over the jobs of a session, such as `allocate`; and what actions have in common."""
 
 from __future__ import annotations
 

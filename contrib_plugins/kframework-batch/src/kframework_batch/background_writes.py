@@ -1,4 +1,4 @@
-"""What sessions have written beside bindings: statuses of groups and queues, deletions of victims, warnings.
+"""The writes of sessions except bindings: statuses of groups and queues, deletions of victims, warnings.
 
 The host makes the calls and tries them again; what could not be done reaches the engine as a message, between two
 sessions.

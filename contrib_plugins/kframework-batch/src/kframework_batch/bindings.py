@@ -174,7 +174,7 @@ class BrokenGangs:
         self._deadlines: dict[JobInfo, float] = {}
 
     def broken(self, job: JobInfo, now: float) -> None:
-        """Take note that a task of the job was not bound."""
+        """Record that a task of the job was not bound."""
         if not job.is_ready and _holds_room(job):
             self._deadlines.setdefault(job, now + self._timeout)
 

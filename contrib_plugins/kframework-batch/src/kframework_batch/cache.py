@@ -1,4 +1,4 @@
-"""What the cluster says, taken into the live tables and into jobs, tasks and queues.
+"""Apply watched objects to the live tables and to jobs, tasks and queues.
 
 Model: `kframework.core.event_handlers`, without a queue of pods and without events; each session looks at everything.
 """
@@ -52,7 +52,7 @@ class JobCache:
         self._bound: set[str] = set()
 
     def upserted(self, obj: ApiObject) -> bool:
-        """Take in an object that is new or changed; return whether a session may now come to another result."""
+        """Apply a new or changed object; return whether a session may now have another result."""
         match obj:
             case Pod():
                 return self._pod(obj)
@@ -80,7 +80,7 @@ class JobCache:
                 return before != replace(obj, metadata=metadata)
 
     def deleted(self, obj: ApiObject) -> bool:
-        """Take in that an object exists no more; return whether a session may now come to another result."""
+        """Apply the deletion of an object; return whether a session may now have another result."""
         match obj:
             case Pod():
                 freed, task = self._is_over(obj.metadata.uid), self.tasks.pop(obj.metadata.uid, None)
@@ -121,7 +121,7 @@ class JobCache:
             del self.jobs[job.uid]
 
     def write_failed(self, uid: str) -> None:
-        """Take note that the new status of the pod group or queue of this uid was not written: it is what it was."""
+        """Record that the new status of the pod group or queue of this uid was not written: it is what it was."""
         for queue in self.queues.values():
             if queue.uid == uid:
                 queue.status = queue.object.status
@@ -200,10 +200,9 @@ class JobCache:
         return self._let_go(uid)
 
     def _let_go(self, uid: str) -> bool:
-        """Take a pod that is going off its node; return whether it was on one and is not any more.
+        """Take a terminating pod off its node; return whether it was on one and is not any more.
 
-        One that is only assumed there may be in time to have its binding stopped: that ends as failed, and the pod
-        leaves its node then.
+        The binding of an assumed pod may still be stopped: it then ends as failed, and the pod leaves its node.
         """
         if uid not in self.cluster.assumed:
             return self.cluster.remove_pod(uid) is not None
@@ -249,7 +248,7 @@ class JobCache:
         return status
 
     def _update(self, uid: str) -> None:
-        """Give a task the status that it has now."""
+        """Update the status of a task."""
         task = self.tasks.get(uid)
         if task is not None:
             task.job.move(task, self._status(task.object))
@@ -257,9 +256,9 @@ class JobCache:
     # -- what this scheduler does ------------------------------------------------------------------------------------
 
     def bound(self, uid: str) -> bool:
-        """Take note that the API has bound an assumed pod; return whether the pod itself has not said so yet.
+        """Record that the API has bound an assumed pod; return whether the watch has not confirmed it yet.
 
-        If not, it will say nothing new to a session that has accounted for this.
+        If so, that update will change nothing for a session that has accounted for this.
         """
         if uid not in self.cluster.assumed or uid in self._bound:
             return False
@@ -268,19 +267,19 @@ class JobCache:
         return True
 
     def binding_failed(self, uid: str) -> None:
-        """Take note that a pod was not bound, after it was forgotten: its task waits again."""
+        """Record that a pod was not bound, after it was forgotten: its task waits again."""
         self._bound.discard(uid)
         task = self.tasks.get(uid)
         if task is not None:
             self._put_task(task.object)
 
     def evicting_begins(self, uid: str) -> None:
-        """Take note that a victim is being sent away: it is as good as going."""
+        """Record that a victim is being evicted: it counts as terminating."""
         self.evicting.add(uid)
         self._update(uid)
 
     def eviction_failed(self, uid: str) -> None:
-        """Take note that a victim could not be sent away: it stays."""
+        """Record that the eviction of a victim failed: it stays."""
         self.evicting.discard(uid)
         self._update(uid)
 

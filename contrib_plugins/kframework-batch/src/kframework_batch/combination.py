@@ -80,14 +80,14 @@ class Combination:
     # -- the session as a whole --------------------------------------------------------------------------------------
 
     def open(self, took: Took = lambda plugin, nanoseconds: None) -> Iterator[None]:
-        """Let every plugin work out what the session needs; yields after each, and where they do."""
+        """Run the open hook of every plugin; yields after each, and where they do."""
         for call in self.tiers.flat("on_session_open"):
             yield from timed(call.steps(self._session), partial(took, call.plugin.name))
             yield
             yield
 
     def close(self, took: Took = lambda plugin, nanoseconds: None) -> None:
-        """Let every plugin look at what came of the session."""
+        """Run the close hook of every plugin."""
         for call in self.tiers.flat("on_session_close"):
             began = perf_counter_ns()
             call(self._session)
@@ -176,11 +176,11 @@ class Combination:
     # -- queues ------------------------------------------------------------------------------------------------------
 
     def overused(self, queue: QueueInfo) -> str:
-        """Return the first plugin that says that a queue has its due already, "" if none does."""
+        """Return the first plugin that reports a queue as overused, "" if none does."""
         return next((call.plugin.name for call in self.tiers.flat("overused") if call(self._session, queue)), "")
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Return whether a queue may have room for this task too, as all plugins say."""
+        """Return whether all plugins let a queue have room for this task too."""
         return not self.refuses_room(queue, task)
 
     def refuses_room(self, queue: QueueInfo, task: TaskInfo) -> str:
@@ -191,13 +191,13 @@ class Combination:
         return ""
 
     def preemptive(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Return whether a queue may take room back for this task, as all plugins say."""
+        """Return whether all plugins let a queue reclaim room for this task."""
         return all(call(self._session, queue, task) for call in self.tiers.flat("preemptive"))
 
     # -- jobs --------------------------------------------------------------------------------------------------------
 
     def queue_account(self, queue: QueueInfo) -> tuple[str, QueueAccount | None]:
-        """Return what a queue has and is due, with the first plugin that says; ("", None) where none does."""
+        """Return a queue's account, with the plugin that keeps it; ("", None) without such a plugin."""
         for call in cast("_Flat[QueueAccount | None]", self.tiers.flat("queue_account")):
             account = call(self._session, queue)
             if account is not None:
@@ -213,7 +213,7 @@ class Combination:
         self._tell("job_enqueued", job)
 
     def job_ready(self, job: JobInfo) -> bool:
-        """Return whether enough tasks of a job have room, as all plugins say."""
+        """Return whether enough tasks of a job have room, for all plugins."""
         for call in self._job_ready:
             if not call(self._session, job):
                 return False
@@ -224,7 +224,7 @@ class Combination:
         return not self._refuser("job_pipelined", job)
 
     def subjob_ready(self, subjob: SubJobInfo) -> bool:
-        """Return whether enough tasks of a part of a job have room, as all plugins say."""
+        """Return whether enough tasks of a part of a job have room, for all plugins."""
         return all(call(self._session, subjob) for call in self._subjob_ready)
 
     def subjob_pipelined(self, subjob: SubJobInfo) -> bool:
@@ -232,7 +232,7 @@ class Combination:
         return not self._refuser("subjob_pipelined", subjob)
 
     def job_starving(self, job: JobInfo) -> bool:
-        """Return whether a job may push others out, as all plugins of the first tier say that knows of starving."""
+        """Return whether a job is starving, for all plugins of the first tier with this hook."""
         return any(all(call(self._session, job) for call in tier) for tier in self.tiers.calls("job_starving")[:1])
 
     def target_job(self, jobs: Sequence[JobInfo]) -> JobInfo | None:

@@ -1,6 +1,6 @@
-"""What the core's Filter and Score plugins say of tasks: predicates and nodeorder have no rules of their own.
+"""The results of the core's Filter and Score plugins for tasks: predicates and nodeorder have no rules of their own.
 
-Most tasks are answered from the core's memory (its layers), where one row is asked again when one row has changed; for
+Most tasks are answered from the core's cache (its layers), where one row is evaluated again when it has changed; for
 the others all nodes are searched.
 """
 
@@ -71,7 +71,7 @@ class CoreQuestions:
         self._cycles: dict[str, Cycle] = {}
 
     def begin(self) -> None:
-        """Forget what was said of single tasks; what is remembered of nodes stays."""
+        """Forget the results for single tasks; those for nodes stay cached."""
         self._even.clear()
         self._unasked.clear()
         self._cycles.clear()
@@ -179,7 +179,7 @@ class CoreQuestions:
         return status
 
     def release(self, task: TaskInfo, node_name: str) -> None:
-        """Let the plugins give back what they reserved for a task, and take it off the node that it is assumed on."""
+        """Unreserve a task, and take it off the node that it is assumed on."""
         plan, state = self.cycle(task)
         run_unreserve(plan.profile, state, self.pending(task), node_name)
         self._cluster.forget(task.uid)

@@ -63,7 +63,7 @@ GANG_TIMEOUT = 60.0
 
 
 class Deciding(NamedTuple):
-    """What sessions decide by: a program, what the core's plugins say to it, and the scores that it remembers."""
+    """The program of sessions, the results of the core's plugins, and the cached scores."""
 
     program: Program
     core: CoreQuestions
@@ -161,7 +161,7 @@ class BatchEngine(Engine, Consequences):
         self._score_cache = ScoreCache()
 
     def reload(self, program: Program) -> None:
-        """Take another program, from the next session on."""
+        """Use another program, from the next session on."""
         self._programs[program.text] = program
         self.offer(Reconfigured(program.text))
 
@@ -386,7 +386,7 @@ class BatchEngine(Engine, Consequences):
         self.effects.accounted(session.account(self._draw()))
 
     def _waits(self, job: JobInfo, task: TaskInfo) -> None:
-        """Say why a task waits, unless that was said last: another node that would have done is nothing new."""
+        """Report why a task waits, unless that is unchanged: another feasible node is nothing new."""
         reason, message = why_pending(job, task)
         place = job.places.get(task.uid)
         gist = (reason, message if place is None else place.status.value)

@@ -73,7 +73,7 @@ def may_have_room(task: TaskInfo) -> bool:
 
 @dataclass
 class _Try:
-    """What came of trying a gang in one hypernode, or in all that it may have (None), before that was taken back."""
+    """The result of trying a gang in one hypernode, or in all that it may use (None), before it was rolled back."""
 
     domain: Domain | None
     had: int
@@ -86,7 +86,7 @@ class _Try:
 
 @dataclass
 class _Result:
-    """Where a gang has its room, if the search has left it any, and where it had not."""
+    """The hypernode with a gang's room, if the search has left it any, and the hypernodes without."""
 
     outcome: Outcome
     domain: Domain | None = None
@@ -220,7 +220,7 @@ class Worksheet:
         self._failed.clear()
 
     def _hopeless(self, gang: GangInfo, domain: Domain | None) -> str:
-        """Say why trying is of no use; "" if it may be."""
+        """Return why trying is of no use; "" if it may be."""
         if domain is None:
             return ""
         parts = self._tasks if gang is self._job else (gang,)
@@ -232,7 +232,7 @@ class Worksheet:
     # -- whether it has enough -----------------------------------------------------------------------------------------
 
     def _outcome(self, gang: GangInfo, broken: bool) -> Outcome:
-        """Say what is to become of what a gang got; `broken` as it was before."""
+        """Return the outcome of a gang's turn; `broken` as it was before."""
         if self._is_ready(gang):
             return Outcome.COMMITTED
         return Outcome.KEPT if broken or self._is_pipelined(gang) else Outcome.DISCARDED
@@ -252,7 +252,7 @@ class Worksheet:
     # -- its tasks -----------------------------------------------------------------------------------------------------
 
     def _fill(self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
-        """Give a gang room, in a hypernode if there is one, until it is ready or cannot be any more."""
+        """Allocate a gang, in a hypernode if there is one, until it is ready or cannot be any more."""
         if gang is self._job and self._job.subjobs:
             yield from self._fill_parts(statement, queue, domain)
             return
@@ -271,7 +271,7 @@ class Worksheet:
                     break
 
     def _fill_parts(self, statement: JobStatement, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
-        """Give one part of the job after the other enough room or none, those first that the job needs."""
+        """Allocate each part of the job enough room or none, those first that the job needs."""
         job, plugins, needed = self._job, self._session.plugins, self._needed()
 
         def key(part: SubJobInfo) -> tuple[Key, ...]:
@@ -317,7 +317,7 @@ class Worksheet:
     def _place(
         self, statement: JobStatement, queue: QueueInfo, task: TaskInfo, domain: Domain | None, failed: set[str]
     ) -> str | None:
-        """Give a task room, or promise it some; return why that cannot be. `failed` are roles that found no node."""
+        """Allocate or pipeline a task; return why that cannot be. `failed` are roles that found no node."""
         session = self._session
         if refuser := session.plugins.refuses_room(queue, task):
             return self._rejected(task, f"queue {queue.name} is not due room for it", refuser)

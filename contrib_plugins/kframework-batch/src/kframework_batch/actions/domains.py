@@ -34,7 +34,7 @@ def domains(session: Session, gang: GangInfo, within: Domain | None) -> list[Dom
 
 
 def choose_within(session: Session, task: TaskInfo) -> Choice | str:
-    """Choose a node for one task, in the first hypernode that has one; or say why there is none."""
+    """Return a node for one task, in the first hypernode that has one, or why there is none."""
     found: list[Domain | None] = [None]
     for gang in task.gangs:
         found = [each for within in found for each in domains(session, gang, within)]
@@ -48,7 +48,7 @@ def choose_within(session: Session, task: TaskInfo) -> Choice | str:
 
 
 def why_none(session: Session, gang: GangInfo) -> str:
-    """Say why there is no hypernode in which a gang may be placed."""
+    """Return why there is no hypernode in which a gang may be placed."""
     closeness = gang.closeness
     assert closeness is not None
     highest = _highest_tier(session, closeness)
@@ -74,7 +74,7 @@ def shortage(session: Session, tasks: Collection[TaskInfo], count: int, domain: 
 
 
 def in_words(messages: Iterable[str]) -> str:
-    """Say how many hypernodes do not hold a gang, and why."""
+    """Return how many hypernodes do not hold a gang, and why."""
     counts = Counter(messages)
     said = "; ".join(f"{count} {message.removesuffix('.')}" for message, count in counts.items())
     return f"0/{counts.total()} hypernodes hold it: {said}"

@@ -119,7 +119,7 @@ def _is_worth_it(task: TaskInfo, other: TaskInfo) -> bool:
 
 
 def cost(victims: Sequence[TaskInfo], now: float) -> tuple[int, int, int, float]:
-    """Return what victims are worth, as kube-scheduler weighs them; `now` is when a victim started that does not say.
+    """Return the cost of victims, as kube-scheduler compares them; `now` replaces a missing start time of a victim.
 
     The highest of their priorities counts first, then the sum, then their number; then the one of highest priority
     that runs longest: better one that has started late.

@@ -17,9 +17,9 @@ from kframework_batch.task_status import PREEMPTABLE
 
 
 def in_victim_order(session: Session, tasks: Iterable[TaskInfo], preemptor_queue: QueueInfo) -> list[TaskInfo]:
-    """Sort tasks such that the first is the first to go.
+    """Sort tasks in eviction order.
 
-    First counts the queue, as `victim_queue_order` says and else the last to be served; then the job, the last in the
+    The queue counts first, by `victim_queue_order` and else the last to be served; then the job, the last in the
     order of its queue; then the task, the last in the order of its job.
     """
     plugins = session.plugins
@@ -104,9 +104,9 @@ _ENOUGH = 100
 
 
 class Candidate(NamedTuple):
-    """Whom it takes that a task fits a node; `victims` in the order in which they go.
+    """The victims that make a task fit a node, in eviction order.
 
-    `tears` says that gangs are among them that lose what they need: these go as a whole, unless that would be undone.
+    `tears` is true if gangs among them lose what they need: these go as a whole, unless that would be undone.
     """
 
     row: int
@@ -223,10 +223,9 @@ class VictimSelection:
         return True
 
     def _victims(self, statement: JobStatement, task: TaskInfo, row: int, may_go: MayGo) -> list[TaskInfo] | None:
-        """Return whom it takes on a node, None if that is no use.
+        """Return the victims on a node, None if they do not help.
 
-        Those who are the first to go are the first that plugins hear of: what gangs can spare is given away in this
-        order.
+        Plugins get the tasks in eviction order: what gangs can spare is given away in this order.
         """
         session = self._session
         residents = [other for other in self._residents.on(session.nodes[row].name) if may_go(task, other)]
@@ -243,9 +242,9 @@ class VictimSelection:
         return fewest(statement, named, lambda: self._fits(task, row), self._reason)
 
     def _followers(self, statement: JobStatement, task: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """List what is left of gangs that cannot run without these victims, wherever it is.
+        """List what is left of gangs that cannot run without these victims, on any node.
 
-        It comes to that only where plugins of a later tier overrule those of the tier that protects gangs.
+        This happens only where plugins of a later tier overrule those of the tier that protects gangs.
         """
         plugins = self._session.plugins
         gangs = {victim.job.uid: victim.job for victim in victims if victim.job is not task.job}

@@ -13,7 +13,7 @@ from kframework_batch.water_filling import Claim, fill
 
 
 class QueueMeasures(msgspec.Struct, frozen=True):
-    """What a queue had while it had demand: the mean share of the cluster that worked for it, and that it was due."""
+    """The share of the cluster that worked for a queue while it had demand, and that it deserved, as means."""
 
     queue: str
     weight: int
@@ -27,7 +27,7 @@ class QueueMeasures(msgspec.Struct, frozen=True):
 
 
 class Course(msgspec.Struct):
-    """How shares went: from each moment on what worked for every queue, and what half gangs held."""
+    """The shares over time: from each moment on what worked for every queue, and what half gangs held."""
 
     moments: list[float]
     working: dict[str, list[float]]

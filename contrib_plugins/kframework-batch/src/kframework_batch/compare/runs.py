@@ -100,7 +100,7 @@ def run_pods(
     settings: Settings,
     duration: float | None,
 ) -> tuple[Measures, Course]:
-    """Run a trace through the pod engine, with the controllers of batches beside it."""
+    """Run a trace through the pod engine, together with the batch controllers."""
     timeline = Timeline()
     simulation = Simulation(
         trace.objects,

@@ -1,4 +1,4 @@
-"""What happened to jobs and pods, seen from outside, so that every engine is measured alike."""
+"""The events of jobs and pods, observed from outside, so that every engine is measured alike."""
 
 from __future__ import annotations
 

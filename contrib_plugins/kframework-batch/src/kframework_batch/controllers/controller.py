@@ -51,7 +51,7 @@ class Mirror:
         return [cast("T", self._objects[place]) for place in places if place[0] is kind]
 
     def put(self, obj: ApiObject) -> ApiObject | None:
-        """Take in an object and return what was in its place.
+        """Store an object and return the one before.
 
         It returns the object itself if this is nothing new.
         """
@@ -197,7 +197,7 @@ class Controller(ABC):
         return True
 
     async def annotate(self, obj: ApiObject, key: str, text: str) -> None:
-        """Give the very object an annotation; with nothing to change there is no call."""
+        """Annotate the object if its uid still matches; without a change there is no call."""
         if obj.metadata.annotations.get(key) != text:
             patch = {"metadata": {"uid": obj.metadata.uid, "annotations": {key: text}}}
             self._see(await self.cluster.patch(type(obj), obj.metadata.name, patch, obj.metadata.namespace))
@@ -221,7 +221,7 @@ class Controller(ABC):
     # -- the loop --------------------------------------------------------------------------------------------------
 
     def _receive(self, message: Message) -> None:
-        """Remember what the cluster says for later: nothing may be written while it speaks."""
+        """Queue a change for later: no write may happen while the cluster delivers it."""
         match message:
             case Changed(obj=obj):
                 self._see(obj)

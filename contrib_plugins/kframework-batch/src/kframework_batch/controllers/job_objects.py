@@ -1,4 +1,4 @@
-"""What a job is made of: its pod group and pods, as Volcano has them, and what its plugins have made for it."""
+"""The objects of a job: its pod group and pods, as in Volcano, and the objects of its plugins."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] 
 
 
 def unmade(job: Job) -> list[str]:
-    """Say what a job wants that is not made here."""
+    """Return the parts of a job that are not supported here."""
     return ["spec: volumes"] if job.spec.volumes else []
 
 

@@ -110,7 +110,7 @@ _JOB = ("batch.volcano.sh/v1alpha1", "Job")
 
 
 class Answer(Enum):
-    """What a job has to a command that begins no action now."""
+    """The response of a job to a command that begins no action now."""
 
     LATER = "once it has restarted"
     NOTHING = "nothing"

@@ -28,7 +28,7 @@ _MAX_RETRY, _UNLIMITED = 3, -1
 
 @dataclass(frozen=True)
 class Action:
-    """What is to be done, and why; `restarted` are the pods that a task's action takes away."""
+    """An action on a job, and its reason; `restarted` are the pods that a task's action deletes."""
 
     name: str
     event: str
@@ -51,9 +51,9 @@ class _Happening:
 
 @dataclass
 class Timeouts:
-    """Timeouts on what is to be done about what has happened to a job.
+    """The timeouts of a job's actions.
 
-    `began` says since when that is so, by event and subject. In `left` seconds one is up; None if none is running.
+    `began` is the start of each, by event and subject. `left` is the time until the next in seconds; None without any.
     """
 
     began: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -166,7 +166,7 @@ def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
 
 
 def _task_failed(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_Happening]:
-    """Say that the containers of a task were restarted too often; it is the pod's with most restarts."""
+    """Report that the containers of a task were restarted too often, by its pod with most restarts."""
     most = task.max_retry or _MAX_RETRY
     restarts: list[tuple[int, Pod]] = []
     for pod in pods:
@@ -188,7 +188,7 @@ def _staying(counts: Tally | JobStatus) -> int:
 
 
 def not_built(job: Job) -> list[str]:
-    """Say which policies of a job are passed over here."""
+    """Return the policies of a job that are ignored here."""
     policies = [("spec.policies", policy) for policy in job.spec.policies]
     policies += [(f"spec.tasks[{task.name}].policies", each) for task in job.spec.tasks for each in task.policies]
     found = []

@@ -135,7 +135,7 @@ def _controller(obj: ApiObject) -> OwnerReference | None:
 
 
 def _min_member(annotations: Mapping[str, str], pod: Pod) -> int:
-    """Read how many pods must run together: 1 if nothing sensible is said."""
+    """Return how many pods must run together: 1 without a valid annotation."""
     text = annotations.get(MIN_MEMBER)
     if text is None:
         return 1

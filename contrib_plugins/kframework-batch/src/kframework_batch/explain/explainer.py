@@ -184,7 +184,7 @@ def _add_notes(explanation: Explanation, *notes: str) -> Explanation:
 
 
 def _add_session(explanation: Explanation, session: SessionAccount, turns: tuple[Turn, ...]) -> Explanation:
-    """Say what came of a session in which the job had these turns."""
+    """Add the result of a session in which the job had these turns."""
     return replace(
         explanation,
         queue=session.queue(explanation.queue_name),

@@ -207,7 +207,7 @@ def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
 
 
 def outcome_words(turn: Turn) -> str:
-    """Say how a turn ended."""
+    """Return in words how a turn ended."""
     nothing = turn.outcome is Outcome.COMMITTED and not any(verdict.node for verdict in turn.verdicts)
     words = [_NOTHING_MORE if nothing and not turn.victims else _OUTCOMES[turn.outcome]]
     if turn.verdicts or turn.outcome in (Outcome.DISCARDED, Outcome.KEPT, Outcome.COMMITTED):

@@ -54,7 +54,7 @@ def _with_fields(thing: object, statement: Statement, **fields: object) -> Itera
 
 @contextmanager
 def _ended(job: JobInfo, statement: Statement) -> Iterator[None]:
-    """Take all tasks of the job off their nodes, and let them have ended."""
+    """Take all tasks of the job off their nodes, as completed."""
     before = [(task, task.status) for task in job.tasks.values()]
     orders = [(gang, gang.order) for gang in job.gangs]
     for task, status in before:
@@ -73,7 +73,7 @@ def _ended(job: JobInfo, statement: Statement) -> Iterator[None]:
 
 @contextmanager
 def _larger(engine: BatchEngine, name: str, more: Mapping[str, int], statement: Statement) -> Iterator[None]:
-    """Let the node offer more; raises KeyError if it is gone."""
+    """Enlarge the node; raises KeyError if it is gone."""
     info = engine.cluster.nodes.named(name)
     if info is None:
         raise KeyError(name)

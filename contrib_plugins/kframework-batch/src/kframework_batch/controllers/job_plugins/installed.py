@@ -136,7 +136,7 @@ def plugins_of(job: Job, chance: Random) -> dict[str, JobPlugin]:
 
 
 def problems_of(job: Job) -> Iterator[str]:
-    """Say which arguments are passed over, without their values, and which plugins."""
+    """Return the ignored arguments, without their values, and the ignored plugins."""
     for name, texts in job.spec.plugins.items():
         if name in OF_VOLCANO:
             yield f"spec.plugins: plugin {name}"
