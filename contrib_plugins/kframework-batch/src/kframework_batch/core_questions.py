@@ -32,9 +32,9 @@ Moment = tuple[str, int, int, int]
 
 
 class _Planned(NamedTuple):
-    """The plan for a pod when the log of changed rows had come to its end, and whether it is all there is to ask.
+    """The plan for a pod at the end of the log of changed rows, and whether no plugin must be called besides.
 
-    That holds for the pods that come behind, while all that is `alike` stays the same.
+    It holds for the pods that follow, while all that is `alike` stays the same.
     """
 
     pod: PendingPod
@@ -46,14 +46,14 @@ class _Planned(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """The plan by which a task has its node, and what plugins noted about it, which Reserve and PreBind go by."""
+    """The plan by which a task was allocated, and its cycle state, which Reserve and PreBind use."""
 
     plan: Plan
     state: CycleState
 
 
 class CoreQuestions:
-    """A cache of what the core's plugins answer for tasks, on the current nodes."""
+    """The core's plugins as sessions call them, for tasks on the current nodes."""
 
     def __init__(self, cluster: ClusterState, profiles: Profiles, memory: int) -> None:
         self._cluster = cluster
@@ -119,7 +119,7 @@ class CoreQuestions:
         return planned
 
     def _keep_log(self) -> None:
-        """Let the log not be cut back behind this moment: it could come to the same end another way."""
+        """Keep the log of pods from being cut back to this moment: it could come to the same end another way."""
         log = self._cluster.nodes.pod_log
         log.since(log.end)
 

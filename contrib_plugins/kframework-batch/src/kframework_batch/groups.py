@@ -1,4 +1,4 @@
-"""What a pod group says of its job: queue, priority, minimums, and whether it can be scheduled here at all."""
+"""The scheduling data of pod groups: queue, priority, minimums, and whether it can be scheduled here at all."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Priorities:
 
 
 def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_queue: str) -> None:
-    """Write into a job what its pod group says.
+    """Copy the data of a pod group into its job.
 
-    What the group's status says counts only where the cluster has changed it, and not to what was written last: an
-    update that overtook our own write does not take it back.
+    The group's status counts only where the cluster has changed it, compared with the last write: an update that
+    overtook our own write does not revert it.
     """
     metadata, before = group.metadata, job.object
     subgroups: tuple[SubGroups, ...] = ()
@@ -74,7 +74,7 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
 
 
 def undescribe(job: JobInfo) -> None:
-    """Take note that a job has no pod group any more, and hence is in no queue."""
+    """Record that a job has no pod group any more, and hence is in no queue."""
     job.known = False
     job.object = job.status = None
     job.phase = job.queue = job.refused = job.message = ""

@@ -52,12 +52,12 @@ class Lifecycle(Protocol):
 
     @hookspec
     def allocated(self, session: SessionView, task: TaskInfo) -> Status | None:
-        """Take notice that a task got room, or is promised it; a Status refuses, and the operation is undone."""
+        """Account for room that a task got, or is promised; a Status rejects it, and the operation is undone."""
         ...
 
     @hookspec
     def deallocated(self, session: SessionView, task: TaskInfo) -> None:
-        """Take notice that a task lost its room or the promise of it: it is evicted, or an operation is undone."""
+        """Account for room, or the promise of it, that a task lost: it is evicted, or an operation is undone."""
         ...
 
     @hookspec
@@ -67,7 +67,7 @@ class Lifecycle(Protocol):
 
 
 class Orders(Protocol):
-    """Who goes first."""
+    """The hooks that order queues, jobs and tasks."""
 
     @hookspec
     def job_order(self, session: SessionView, job: JobInfo) -> Key:
@@ -96,21 +96,21 @@ class Orders(Protocol):
 
 
 class Predicate(Protocol):
-    """Where a task may go, beside the resources that it asks for; every plugin must agree."""
+    """The hooks that filter nodes, besides the resources of a task; every plugin must agree."""
 
     @hookspec
     def pre_predicate(self, session: SessionView, task: TaskInfo) -> Status | None:
-        """Say whether a task may go anywhere at all."""
+        """Filter a task for all nodes at once."""
         ...
 
     @hookspec
     def predicate(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
-        """Say whether a task may go to a node."""
+        """Filter one node for a task."""
         ...
 
     @hookspec
     def predicate_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> Rows:
-        """Say the same of many rows (int64, aligned with rows): 0 = it may, else a code for predicate_status."""
+        """Filter many rows (int64, aligned with rows): 0 = it may go there, else a code for predicate_status."""
         ...
 
     @hookspec
@@ -120,7 +120,7 @@ class Predicate(Protocol):
 
 
 class NodeOrdering(Protocol):
-    """Which node is best; what the plugins say is added up."""
+    """The hooks that score nodes; the scores of all plugins are added up."""
 
     @hookspec
     def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
@@ -139,7 +139,7 @@ class NodeOrdering(Protocol):
 
 
 class HyperNodeOrdering(Protocol):
-    """Which hypernode of a tier is best for a job or a subgroup; what the plugins say is added up."""
+    """The hook that scores hypernodes of a tier for a job or a subgroup; the scores of all plugins are added up."""
 
     @hookspec
     def hypernode_order(self, session: SessionView, gang: GangInfo, hypernode: Domain) -> float:
@@ -185,7 +185,7 @@ class Victims(Protocol):
 
 
 class Fairness(Protocol):
-    """What a queue may have."""
+    """The hooks that limit queues."""
 
     @hookspec
     def overused(self, session: SessionView, queue: QueueInfo) -> bool:
@@ -204,9 +204,9 @@ class Fairness(Protocol):
 
     @hookspec
     def queue_account(self, session: SessionView, queue: QueueInfo) -> QueueAccount | None:
-        """Return what a queue has and is due, for the accounts of sessions; the first plugin that does is heard.
+        """Return what a queue has and deserves, for the accounts of sessions; the first plugin with an answer decides.
 
-        It is asked once for each queue, after `on_session_open`.
+        It is called once for each queue, after `on_session_open`.
         """
         ...
 
@@ -217,16 +217,16 @@ class Fairness(Protocol):
 
     @hookspec
     def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
-        """Take notice that pods of a job may be made."""
+        """Account for a job whose pods may now be made."""
         ...
 
 
 class Gang(Protocol):
-    """When a job has enough."""
+    """The hooks that decide when a job has enough."""
 
     @hookspec
     def job_valid(self, session: SessionView, job: JobInfo) -> Status | None:
-        """Say whether a job can be scheduled at all; the first that says no decides."""
+        """Reject a job that cannot be scheduled at all; the first plugin that does decides."""
         ...
 
     @hookspec

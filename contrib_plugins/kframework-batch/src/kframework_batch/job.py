@@ -140,7 +140,7 @@ class Closeness(NamedTuple):
 
     @classmethod
     def of(cls, topology: NetworkTopology | None) -> Self | None:
-        """Read what a group says; without a mode it is hard, which is the field's default."""
+        """Read the network topology of a group; without a mode it is hard, which is the field's default."""
         if topology is None:
             return None
         if topology.mode == "soft":
@@ -149,7 +149,7 @@ class Closeness(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a task would have gone, had its job been given enough: Allocated or Pipelined, on this node."""
+    """The node that a task would have got, had its job been given enough, and whether Allocated or Pipelined."""
 
     status: TaskStatus
     node_name: str
@@ -312,7 +312,7 @@ class JobInfo(GangInfo):
     # -- tasks -----------------------------------------------------------------------------------------------------
 
     def add(self, task: TaskInfo) -> None:
-        """Take in a task."""
+        """Add a task."""
         self.tasks[task.uid] = task
         self.gated_num += task.gated
         self.recount(task, None, task.status)
@@ -320,7 +320,7 @@ class JobInfo(GangInfo):
             self._group(task)
 
     def remove(self, uid: str) -> TaskInfo | None:
-        """Take a task out; None if there is none of this uid."""
+        """Remove a task; None if there is none of this uid."""
         task = self.tasks.pop(uid, None)
         if task is not None:
             self.gated_num -= task.gated
@@ -329,7 +329,7 @@ class JobInfo(GangInfo):
         return task
 
     def move(self, task: TaskInfo, status: TaskStatus) -> None:
-        """Give a task another status."""
+        """Change the status of a task."""
         before, task.status = task.status, status
         self.recount(task, before, status)
         if task.subjob is not None:

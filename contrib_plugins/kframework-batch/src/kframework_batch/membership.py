@@ -1,4 +1,4 @@
-"""Which pod group a pod belongs to, of the three kinds that are read, and which subgroup of its job it is in."""
+"""Find a pod's group, of the three kinds that are read, and its subgroup within the job."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class SubGroups(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many tasks a subgroup needs: one, unless the policy says."""
+        """The number of tasks that a subgroup needs: one, unless the policy has another."""
         return 1 if self.policy.sub_group_size is None else self.policy.sub_group_size
 
     @property

@@ -1,8 +1,8 @@
-"""Where a task is to go: the nodes that let it in and have room for it, and the best of them.
+"""Choose the node of a task: filter the nodes with room for it, and find the best of them.
 
-What plugins say of a node is remembered in columns, per signature of the plugins asked, and asked again only for the
+The answers of plugins are cached in columns, per signature of the plugins called, and computed again only for the
 rows that have changed; so is where there is room. The best of a column is known at all times (`Tournament`), so a task
-costs what it takes to ask about the one row that the task before has changed.
+costs no more than evaluating the one row that the task before has changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 class NodeQuestions:
-    """What the plugins of a session say of nodes; `plugins` are those that say anything, in order."""
+    """The session plugins' answers about nodes; `plugins` are those with such hooks, in order."""
 
     def __init__(self, session: SessionView, tiers: Tiers) -> None:
         self._session = session
@@ -85,7 +85,7 @@ class NodeQuestions:
     def _codes(
         self, plugin: BatchPlugin, task: TaskInfo, rows: Rows, among: NDArray[np.bool_]
     ) -> tuple[Rows, Callable[[int], Status]]:
-        """Ask a plugin about the nodes that others let pass: 0 or a code for each, and what puts codes into words."""
+        """Call a plugin for the nodes that passed so far: return codes, 0 if it passes, and their statuses."""
         session, columnar = self._session, self._predicate_nodes.get(plugin)
         if columnar is not None:
             codes = np.where(among, columnar(session, task, rows), 0)
@@ -137,10 +137,10 @@ _MOST = 512
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Where a task is to go.
+    """The node of a task.
 
-    `idle` says that there is room now; else there will be, once those who are to go have gone. `ties` is the number of
-    nodes that were as good, `feasible` of those with room now (or to come).
+    `idle` is true if there is room now; else there will be, once terminating tasks and victims have gone. `ties` is the
+    number of nodes that were as good, `feasible` of those with room now (or in the future).
     """
 
     row: int
@@ -152,9 +152,9 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class NodeScores:
-    """What the plugins say of every node to the tasks of one signature, and where these fit.
+    """The scores of every node for the tasks of one signature, and where these fit.
 
-    `idle` holds the total of a node that lets them in and has room now, `future` that of one that will have room.
+    `idle` holds the total of a feasible node that has room now, `future` that of one that will have room.
     """
 
     def __init__(self, nodes: NodeTable) -> None:

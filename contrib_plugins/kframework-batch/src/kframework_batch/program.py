@@ -42,7 +42,7 @@ PLUGINS = "kframework.batch.plugins"
 
 
 class BatchRegistry:
-    """What can be named in a scheduler configuration.
+    """The actions and plugins that a scheduler configuration can name.
 
     `BatchRegistry.installed()` finds what is installed; `BatchRegistry.of(...)` takes classes, for tests and embedding.
     """
@@ -58,7 +58,7 @@ class BatchRegistry:
 
     @classmethod
     def of(cls, *classes: type[Action] | type[BatchPlugin]) -> BatchRegistry:
-        """Offer these classes, each under its name, beside the installed ones, which they replace."""
+        """Offer these classes, each under its name, in addition to the installed ones, which they replace."""
         actions = [offered for offered in classes if issubclass(offered, Action)]
         plugins = [offered for offered in classes if issubclass(offered, BatchPlugin)]
         return cls(beside_installed(ACTIONS, actions), beside_installed(PLUGINS, plugins))
@@ -96,7 +96,7 @@ _PLUGINS_OF_VOLCANO = (
 
 @dataclass(frozen=True)
 class Program:
-    """What sessions run, until the configuration changes; `notices` are lines for the user, each with its place."""
+    """The actions and plugins of sessions, until the configuration changes; `notices` are lines for the user."""
 
     configuration: BatchConfiguration
     actions: tuple[Action, ...]

@@ -44,9 +44,9 @@ class QueueInfo:
 
 
 class QueueTree:
-    """The place of each queue below the root, which is there even if no object says so.
+    """The path of each queue below the root, which exists even without an object.
 
-    `paths` leads from the root to each queue, by name; it is empty if the queues make no tree, and `broken` says why.
+    `paths` leads from the root to each queue, by name; it is empty without a tree, and `broken` is the reason.
     """
 
     def __init__(self, queues: Mapping[str, QueueInfo]) -> None:
@@ -108,9 +108,9 @@ class QueueAccount:
         self.elastic: Resource = Resource()
 
     def limit(self, rest: Resource, otherwise: float) -> None:
-        """Let it hold no more than its guarantee and what is left when all have theirs.
+        """Limit the capability to its guarantee and what is left when all have theirs.
 
-        `otherwise` is what is left of a resource that is not named: nothing, or as much as anybody likes (infinity).
+        `otherwise` is what is left of a resource that is not named: nothing, or an unlimited amount (infinity).
         """
         most, kept = self.capability, self.guarantee
         self.capability = Resource(
@@ -205,7 +205,7 @@ def unguaranteed(whole: Resource, accounts: Iterable[QueueAccount]) -> Resource:
 
 
 def minimum(job: JobInfo) -> Resource:
-    """Return what a job says it needs before its pods are made; not to be changed."""
+    """Return what a job needs before its pods are made; not to be changed."""
     return job.min_resources or _NOTHING
 
 

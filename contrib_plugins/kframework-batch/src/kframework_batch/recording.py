@@ -59,7 +59,7 @@ class RecordedBatchEngine(RecordedEngine, BatchEngine):
 
 
 class BatchEngines(EngineKind[BatchEngine]):
-    """Makes engines of batches again, as the header of a recording says."""
+    """Recreates batch engines from the header of a recording."""
 
     name: ClassVar[str] = "batch"
     messages: ClassVar[Sequence[type[OwnMessage]]] = (EvictionFailed, Reconfigured, StatusNotWritten)
@@ -229,7 +229,7 @@ def _of_jobs(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[Decisi
 
 
 class _Fate:
-    """What came of a job in its turns of a session: the nodes of the tasks that are bound, and who had to go for it."""
+    """The result of a job's turns in a session: the nodes of its bound tasks, and its victims."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self.turns = turns
@@ -249,7 +249,7 @@ class _Fate:
 
 
 def _compared(before: _Fate, now: _Fate) -> tuple[str, str]:
-    """Say how two fates of a job differ, and why; "" if they do not."""
+    """Return how two fates of a job differ, and why; "" if they do not."""
     if before.held_back != now.held_back:
         return ("held back now", why(*now.turns)) if now.held_back else ("let in now", why(*before.turns))
     had, has = len(before.nodes), len(now.nodes)

@@ -1,4 +1,4 @@
-"""What `kframework batch run` runs: a scheduler's process with sessions, and what works beside it."""
+"""The process of `kframework batch run`: a scheduler with sessions, and its companions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BatchObservers(Observers[BatchEngine]):
 
 
 def beside(make: MakeController) -> Companion[BatchEngine]:
-    """Have a controller work beside the scheduler, through its client."""
+    """Return a companion that runs a controller with the scheduler, through its client."""
 
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:
         await make(scheduler.cluster, scheduler.clock).run()

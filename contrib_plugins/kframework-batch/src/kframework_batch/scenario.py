@@ -77,7 +77,7 @@ class Stay(msgspec.Struct):
 
 
 class Record(msgspec.Struct):
-    """What came of a scenario; times are in seconds since the start, and pods go by their names.
+    """The result of a scenario; times are in seconds since the start, and pods go by their names.
 
     `cluster` is as it was at the end, `stays` are in the order in which they began, `began` is in seconds since 1970.
     """
@@ -124,10 +124,10 @@ class Record(msgspec.Struct):
 
 
 class Scenario:
-    """A simulation with a script: a cluster, a configuration, and what happens when.
+    """A simulation with a script: a cluster, a configuration, and events at given times.
 
-    `classes` are actions and plugins beside the installed ones, or in their place; `objects` is all that is neither
-    node nor queue nor job.
+    `classes` are actions and plugins that are added to the installed ones, or replace them; `objects` are all but
+    nodes, queues and jobs.
     """
 
     def __init__(

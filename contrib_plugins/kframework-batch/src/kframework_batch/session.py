@@ -1,8 +1,8 @@
 """A session: all actions of the configuration, once, on the live tables; afterwards only what was committed stays.
 
-One Statement of the core is open all the while: what jobs commit merges into it. At the end promises are taken back,
-victims return to their nodes, where they run until the cluster says that they are gone, and tasks that are being bound
-stay assumed. So a session costs no copy of the cluster, and nothing that comes from outside may be applied meanwhile.
+One Statement of the core is open throughout: what jobs commit merges into it. At the end promises are rolled back,
+victims return to their nodes, where they run until the watch reports their deletion, and tasks that are being bound
+stay assumed. So a session costs no copy of the cluster, and no event from outside may be applied meanwhile.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNSETTLED = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED, Ta
 
 
 class Consequences:
-    """What a session has done outside, by its engine. Every call returns at once; these do nothing."""
+    """The effects of a session outside, by its engine, all of which return at once; these do nothing."""
 
     def bind(self, tasks: Sequence[TaskInfo]) -> None:
         """Start the binding of tasks that are assumed on their nodes."""
@@ -54,7 +54,7 @@ class Consequences:
 
 
 class Runnable(Protocol):
-    """What a session runs: an action (`kframework_batch.action`)."""
+    """Runs within a session: an action (`kframework_batch.action`)."""
 
     name: ClassVar[str]
 
@@ -127,7 +127,7 @@ class Session(SessionView):
             self._close()
 
     def _conclude(self) -> Iterator[None]:
-        """Let the plugins look at what came of it, and the engine account for it."""
+        """Run the plugins' close hooks, and let the engine account for the session."""
         self.plugins.close(partial(self.log.spent, "close"))
         for task in (*self.promised, *self.reserved):
             task.job.places[task.uid] = Place(task.status, task.node_name)
@@ -267,9 +267,9 @@ class TrialSession(Session):
 class JobStatement:
     """Operations of one job, kept by `commit` and `keep`, or undone by `discard`.
 
-    It is an inner Statement of the session's, and adds what is kept beside the nodes: the status of the tasks, and the
-    books of the plugins, which hear of every operation and of its inverse. As a context manager it is discarded on the
-    way out unless it was closed before.
+    It is an inner Statement of the session's, and adds the status of the tasks and the books of the plugins, which are
+    notified of every operation and of its inverse. As a context manager it is discarded on the way out unless it was
+    closed before.
     """
 
     def __init__(self, session: Session, statement: Statement, outer: JobStatement | None = None) -> None:
@@ -291,7 +291,7 @@ class JobStatement:
     # -- operations ------------------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo, node_name: str) -> Status | None:
-        """Give a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
+        """Allocate a pending task on a node; return a plugin's rejection, after which nothing has changed."""
         session = self._session
         status = session.core.reserve(task, node_name, self._statement)
         if status is not None:

@@ -1,6 +1,6 @@
-"""What a session does, noted as it happens: its account is made from this when it is over.
+"""A record of what a session does, from which its account is made at its end.
 
-Actions say how the turn of each job ended; what plugins said meanwhile is kept until then. Nothing here decides.
+Actions record how the turn of each job ended; rejections meanwhile are kept until then. Nothing here decides.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HYPERNODES = 8
 
 
 class Said(NamedTuple):
-    """What was said in a try."""
+    """The rejections of a try."""
 
     rejected: tuple[Verdict, ...]
     subjobs: tuple[SubJobTurn, ...]
@@ -115,18 +115,18 @@ class SessionLog:
         self._subjobs.append(msgspec.structs.replace(turn, tried=turn.tried[:_HYPERNODES]))
 
     def mark(self) -> tuple[int, int]:
-        """Return how much was said, of tasks and of subgroups, where a try begins that may be taken back."""
+        """Return how many rejections there are, of tasks and of subgroups, before a try that may be rolled back."""
         return len(self._rejected), len(self._subjobs)
 
     def set_aside(self, mark: tuple[int, int]) -> Said:
-        """Forget what was said since, and return it."""
+        """Remove the rejections since the mark, and return them."""
         rejected, subjobs = mark
         said = Said(tuple(self._rejected[rejected:]), tuple(self._subjobs[subjobs:]))
         del self._rejected[rejected:], self._subjobs[subjobs:]
         return said
 
     def again(self, said: Said) -> None:
-        """Let that which was said in a try count after all."""
+        """Restore the rejections of a try."""
         self._rejected.extend(said.rejected)
         self._subjobs.extend(said.subjobs)
 

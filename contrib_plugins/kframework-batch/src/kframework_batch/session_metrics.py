@@ -98,7 +98,7 @@ _RETRIES = Family(
 
 
 class SessionMetrics(SessionObserver):
-    """An observer that knows after each session what Volcano's metrics would say."""
+    """An observer that computes the values of Volcano's metrics after each session."""
 
     def __init__(self) -> None:
         self._last: SessionAccount = SessionAccount(uid="", at=0.0)
@@ -230,7 +230,7 @@ _Values = Mapping[tuple[str, ...], float]
 
 @dataclass(frozen=True)
 class _Jobs:
-    """What is said of all jobs at one moment."""
+    """The values of all jobs at one moment."""
 
     shares: _Values = field(default_factory=dict)
     created: _Values = field(default_factory=dict)
@@ -239,7 +239,7 @@ class _Jobs:
 
 
 class JobMetrics:
-    """What the jobs of an engine come to when no session is open; `capacity` is that of the whole cluster."""
+    """Metrics of an engine's jobs when no session is open; `capacity` is that of the whole cluster."""
 
     def __init__(self, engine: BatchEngine, capacity: Callable[[], Mapping[str, int]]) -> None:
         self._engine = engine
@@ -309,7 +309,7 @@ _LAST = Family(
 
 
 class _Placed(NamedTuple):
-    """When a job last got a place for a task, and how long after the creation of this pod group; in seconds."""
+    """The time of a job's last placement, and the time since the creation of this pod group; in seconds."""
 
     group_uid: str
     at: float

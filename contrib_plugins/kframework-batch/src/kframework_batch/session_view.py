@@ -161,12 +161,12 @@ _BATCH = 256
 
 
 class SessionView:
-    """One session, to be looked at.
+    """A read-only view of one session.
 
-    `jobs` are those that can be scheduled: there is a group that says so, and its queue is known; in the order of their
+    `jobs` are those that can be scheduled: they have a valid group, and its queue is known; in the order of their
     creation. `queues` are all queues by name; `total` is what all nodes offer, `used` what pods take of it, `idle` what
-    is left on each node. `leaving` are the pods that still take room but are to go. `core` asks the core's plugins.
-    `hypernodes` says which nodes are close to each other.
+    is left on each node. `leaving` are the pods that still take room but are to go. `core` calls the core's plugins.
+    `hypernodes` shows which nodes are close to each other.
     """
 
     def __init__(

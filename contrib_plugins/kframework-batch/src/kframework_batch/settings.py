@@ -1,4 +1,4 @@
-"""What a batch scheduler is made of, whether it schedules a cluster or a simulation of one."""
+"""The parts of a batch scheduler, for a cluster or a simulation of one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def rights(
 ) -> list[dict[str, object]]:
     """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its.
 
-    `controllers` are those that work beside the scheduler, on the same account.
+    `controllers` are those that run in the scheduler's process, on the same account.
     """
     clock = SystemClock()
     cluster = MemoryCluster(clock)

@@ -1,4 +1,4 @@
-"""What queues hold, session by session, and pictures of it: shares of the cluster over time."""
+"""The shares of queues, session by session, and pictures of them: shares of the cluster over time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def share_chart(moments: Sequence[float], held: Mapping[str, Sequence[float]], t
 
 
 class _Scale:
-    """Where moments and shares are in the picture."""
+    """The scale of moments and shares in the picture."""
 
     def __init__(self, end: float, highest: float) -> None:
         self.end = max(end, 1.0)

@@ -1,4 +1,4 @@
-"""What the page and reports show of batch scheduling: the pods that wait by queue; queues, jobs and sessions."""
+"""The data of batch scheduling for the page and reports: the pods that wait by queue; queues, jobs and sessions."""
 
 from __future__ import annotations
 

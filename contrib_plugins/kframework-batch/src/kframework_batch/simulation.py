@@ -26,7 +26,7 @@ def create_simulation(
 ) -> Simulation[BatchEngine]:
     """Create a simulation of sessions that schedule the jobs and pods among these objects.
 
-    `engine` creates one that is recorded, and `controllers` run beside those of jobs, pod groups and queues.
+    `engine` creates one that is recorded, and `controllers` run in addition to those of jobs, pod groups and queues.
     """
     return Simulation(
         objects,

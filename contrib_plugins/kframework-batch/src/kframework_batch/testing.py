@@ -216,7 +216,7 @@ class Stage(Host):
     # -- what happens ------------------------------------------------------------------------------------------------
 
     def put(self, obj: ApiObject) -> None:
-        """Let an object be new or changed."""
+        """Create or update an object."""
         metadata = obj.metadata
         if not metadata.uid:
             obj = replace(obj, metadata=replace(metadata, uid=f"{type(obj).__name__}/{metadata.name}"))
@@ -224,11 +224,11 @@ class Stage(Host):
         self.engine.offer(Changed(obj))
 
     def gone(self, name: str, kind: type[ApiObject] = Pod) -> None:
-        """Let an object be gone."""
+        """Delete an object."""
         self.engine.offer(Gone(self.objects.pop((kind, name))))
 
     def let_go(self, *names: str) -> None:
-        """Let victims be gone, all of them if none is named."""
+        """Delete victims, all of them if none is named."""
         for name in names or [name for name in self.evicted if (Pod, name) in self.objects]:
             self.gone(name)
 
@@ -268,11 +268,11 @@ class Stage(Host):
         return group.status.phase
 
     def message(self, name: str) -> str:
-        """Return why a pod waits, as its condition says."""
+        """Return why a pod waits, from its condition."""
         return self.conditions[name].message
 
     def check(self) -> None:
-        """Check that nothing is half done: statuses, nodes and tables say the same; AssertionError otherwise."""
+        """Check that statuses, nodes and tables agree, without anything half done; AssertionError otherwise."""
         self.engine.catch_up()
         cluster, tasks = self.engine.cluster, list(self.engine.cache.tasks.values())
         held = [
@@ -295,7 +295,7 @@ class Stage(Host):
         self.engine.offer(BindingEnded(reservation.pod.uid, reservation.attempt, status))
 
     def assign(self, pod: PendingPod, node_name: str) -> Status | None:
-        """Let a pod run on a node; a Status if it is unbindable."""
+        """Run a pod on a node; a Status if it is unbindable."""
         if pod.name in self.unbindable:
             return Status(Code.ERROR, (self.unbindable[pod.name],))
         self.bound[pod.name] = node_name

@@ -158,7 +158,7 @@ _SOUND: WeakSet[type[BatchPlugin]] = WeakSet()
 
 
 def _check(enabled: EnabledPlugin) -> None:
-    """Let pluggy check a plugin's hooks against the contract, and check what pluggy does not know; once per class."""
+    """Check a plugin's hooks against the contract, with pluggy and beyond; once per class."""
     plugin, source = enabled.plugin, enabled.distribution or None
     if type(plugin) in _SOUND:
         return

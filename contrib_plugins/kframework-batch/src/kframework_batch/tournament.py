@@ -34,7 +34,7 @@ class Tournament:
         self._counts: list[list[int]] = []
 
     def put(self, row: int, score: float) -> None:
-        """Give a row another score."""
+        """Set the score of a row."""
         before = self._cells[row]
         if score == before:
             return
@@ -44,7 +44,7 @@ class Tournament:
             self._play(row, before, score)
 
     def put_many(self, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> None:
-        """Give many rows other scores, which are aligned with them; no row twice."""
+        """Set the scores of many rows, which are aligned with them; no row twice."""
         if self._bests and len(rows) * _DENSE <= len(self.scores):
             for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
                 self.put(row, score)
@@ -91,7 +91,7 @@ class Tournament:
         return some
 
     def _play(self, place: int, before: float, after: float) -> None:
-        """Let the change of a row's score be known round by round, for as long as it makes a difference."""
+        """Propagate a row's new score round by round, for as long as it makes a difference."""
         lost = gained = 1
         below: list[float] = []
         below_counts: list[int] = []

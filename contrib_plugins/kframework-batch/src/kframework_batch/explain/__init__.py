@@ -1,1 +1,1 @@
-"""Explain the state of a job or pod of batch scheduling from the accounts of sessions, with remedies that were tried."""
+"""Explain the state of a job or pod of batch scheduling: the accounts of sessions, and remedies that were tried."""

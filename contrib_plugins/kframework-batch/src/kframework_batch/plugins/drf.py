@@ -100,7 +100,7 @@ class FairTree:
         self._jobs: dict[str, _Leaf] = {}
 
     def add_queue(self, queue: QueueInfo) -> None:
-        """Find the place of a queue; who comes first to a place says what it weighs."""
+        """Find the node of a queue; the first queue at a node sets its weight."""
         names = queue.annotations.get(HIERARCHY, f"root/{queue.name}").split("/")[1:]
         weights = queue.annotations.get(WEIGHTS, "").split("/")[1:]
         path = [self._root]
@@ -120,7 +120,7 @@ class FairTree:
         self._count(held, 1)
 
     def note(self, job: JobInfo, amounts: Resource, sign: int) -> None:
-        """Take note that the account of a job has changed by these amounts: more with 1, less with -1."""
+        """Record that the account of a job has changed by these amounts: more with 1, less with -1."""
         self._jobs[job.uid].stale = True
         node: _Node | None = self._jobs[job.uid].parent
         while node is not None and not node.stale:

@@ -26,10 +26,10 @@ class SlaArguments(BatchArguments):
 
 
 class Sla(BatchPlugin):
-    """Gives a job a deadline: it was created, and may wait for so long.
+    """Gives a job a deadline: its creation plus its waiting time.
 
-    The earliest deadline goes first. Once it has passed the job is let in, and what was found for it in a session is
-    kept free for it although that is not enough, where no plugin before or beside this one objects.
+    The earliest deadline goes first. Once it has passed the job is admitted, and the room that a session finds for it
+    is kept free for it although that is not enough, unless another plugin of an earlier or the same tier objects.
     """
 
     name: ClassVar[str] = "sla"
