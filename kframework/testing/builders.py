@@ -132,7 +132,7 @@ def make_container(
     ports: Sequence[ContainerPort] = (),
     sidecar: bool = False,
 ) -> Container:
-    """Make a container; `sidecar` lets an init container run on beside the others."""
+    """Make a container; `sidecar` makes an init container that keeps running with the others."""
     return Container(
         name=name,
         image=image,

@@ -1,4 +1,4 @@
-"""What was decided in a test, to be read by people."""
+"""A readable log of the decisions in a test."""
 
 from __future__ import annotations
 

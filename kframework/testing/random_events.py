@@ -117,7 +117,7 @@ class RandomEvents:
             yield self._create_pod()
 
     def draw(self) -> Changed | Gone:
-        """Let something happen."""
+        """Change the cluster at random and return the change."""
         happenings = (
             *[self._change_node] * 4,
             *[self._change_pod] * 4,
@@ -275,7 +275,7 @@ class RandomEvents:
 
 
 def _resized(container: Container, other: Container) -> Container:
-    """Let a container ask for as much CPU and memory as another one; nothing else of a pod can be resized."""
+    """Resize a container to the CPU and memory of another one; nothing else of a pod can be resized."""
     kept = {name: amount for name, amount in container.resources.requests.items() if name not in _RESIZED}
     changed = {name: amount for name, amount in other.resources.requests.items() if name in _RESIZED}
     resources = msgspec.structs.replace(container.resources, requests=changed | kept)

@@ -56,13 +56,13 @@ def _name(obj: ApiObject) -> tuple[str, str]:
 
 
 class Scenario:
-    """A simulation with a script: a cluster, a configuration, and what happens when.
+    """A simulation with a script: a cluster, a configuration, and events at given times.
 
     `plugins` are classes, enabled at every point they extend, behind the default plugins. `args` and `weights` belong
     to them by name; args are spelled as in YAML. With `config`, the text of a configuration file, the plugins are only
-    on offer: the file says which of them run. `objects` are all that is neither node nor pod. Claims are made as by
-    Kubernetes' own controllers, and volumes bound and made, unless `volume_controller` is False. `observers` take
-    notice of decisions and bindings as they are made.
+    on offer: the file selects those that run. `objects` are all but nodes and pods. Claims are made as by Kubernetes'
+    own controllers, and volumes bound and made, unless `volume_controller` is False. `observers` are notified of
+    decisions and bindings as they are made.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Scenario:
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a scenario came to.
+    """The result of a scenario.
 
     Pods are named `name`, or `namespace/name` outside the namespace `default`.
 
@@ -233,10 +233,10 @@ Turn = Callable[[object], None]
 
 
 class SourceScript:
-    """What a source of a plugin says from now on; its methods return actions for `Scenario.at`.
+    """A script for the values of a plugin's source; its methods return actions for `Scenario.at`.
 
-    `values` is what it says from the start, None: nothing. While it says something, it says so again as often as the
-    source is declared to be fetched. After a failure it is heard when it is asked again.
+    `values` are its first values, None: nothing. While it has values, it publishes them as often as the source is
+    declared to be fetched. After a failure it publishes at the next fetch.
     """
 
     def __init__(self, plugin: str, name: str, values: Mapping[str, object] | None = None) -> None:
@@ -248,15 +248,15 @@ class SourceScript:
         self._turned: asyncio.Event
 
     def tell(self, values: Mapping[str, object]) -> Turn:
-        """Let it say these values, all there are."""
+        """Publish these values, all there are."""
         return lambda _: self._turn(values, "")
 
     def fail(self, error: str) -> Turn:
-        """Let it fail whenever it is asked."""
+        """Fail on every fetch."""
         return lambda _: self._turn(None, error)
 
     def fall_silent(self) -> Turn:
-        """Let it say nothing any more: what it has said grows old."""
+        """Publish nothing any more: the last values become stale."""
         return lambda _: self._turn(None, "")
 
     def _turn(self, values: Mapping[str, object] | None, error: str) -> None:
@@ -264,7 +264,7 @@ class SourceScript:
         self._turned.set()
 
     def play(self, source: Source[object]) -> None:
-        """Speak in the place of this source, from the beginning."""
+        """Replace the fetch of this source, from the beginning."""
         self._values, self._error, self._turned = self._first, "", asyncio.Event()
         every = source.settings.every
 
@@ -279,7 +279,7 @@ class SourceScript:
                     async with asyncio.timeout(every if self._values is not None else None):
                         await self._turned.wait()
                 except TimeoutError:
-                    continue  # it says the same again
+                    continue  # publishes the same values again
 
         source.fetch = told
         source.settings = msgspec.structs.replace(source.settings, timeout=None)

@@ -40,7 +40,7 @@ class Objects(NamedTuple):
 
 
 class Happening(msgspec.Struct, frozen=True):
-    """What happens to a cluster: an object is stored as it is here, in place of the one it was, or it goes."""
+    """A change of a cluster: an object is stored, in place of its previous version, or deleted."""
 
     obj: ApiObject
     goes: bool = False

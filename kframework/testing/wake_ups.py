@@ -1,4 +1,4 @@
-"""Whether every pod that a plugin holds back is woken by what lets it go: no wake-up is lost.
+"""Check that every pod that a plugin holds back is woken by the event that makes it schedulable.
 
     def test_no_wake_up_is_lost():
         assert check_wake_ups(FewestPods, args={"maxPodsPerNode": 3}).needless < 0.5
@@ -73,13 +73,13 @@ def check_wake_ups(
     examples: int = 20,
     seed: int = 0,
 ) -> WakeUps:
-    """Let much happen to `examples` random clusters; raise LostWakeUp when a pod should have been woken and was not.
+    """Apply many events to `examples` random clusters; raise LostWakeUp if a pod should have been woken and was not.
 
     `args` are spelled as in YAML; `beside` names other plugins of the profile. `nodes`, `pods` and `objects` (of all
-    other kinds) are mixed into what happens: give some that the plugin is about. `sources` is what the plugin's sources
-    hold, by their names; it does not change. See from the answer that the hints
-    said both Queue and Skip. Pods that Reserve or Permit sends back are not judged: only an attempt can tell whether
-    they could go. The same seed asks the same questions. Raises ConfigError for a plugin that cannot be loaded.
+    other kinds) are mixed into the events: give some that matter to the plugin. `sources` is what the plugin's sources
+    hold, by their names; it does not change. The result shows whether the hints answered both Queue and Skip. Pods that
+    Reserve or Permit sends back are not judged: only an attempt can show whether they could go. The same seed asks the
+    same questions. Raises ConfigError for a plugin that cannot be loaded.
     """
     nodes, pods, objects, wake_ups = list(nodes), list(pods), list(objects), WakeUps()
     for example in range(examples):
@@ -137,7 +137,7 @@ class _Course(RandomOutside, Clock):
         self.stuck: set[str] = set()
 
     def run(self) -> None:
-        """Let one thing after the other happen, and see after each who sleeps on."""
+        """Apply one event after the other, and check after each which pods sleep on."""
         for message in self.events.opening():
             self.engine.offer(message)
         self.engine.offer(Synced())
@@ -149,7 +149,7 @@ class _Course(RandomOutside, Clock):
             self._settle()
 
     def _settle(self) -> None:
-        """Give the pods their turns, until there is none left to try; note who cannot go."""
+        """Run attempts until there is none left to try; record the pods that cannot go."""
         for _ in range(_ATTEMPTS):
             tried = self.engine.step()
             self.stuck.update(
@@ -163,7 +163,7 @@ class _Course(RandomOutside, Clock):
             self._happen("an attempt" if tried else "the end of a binding", told)
 
     def _happen(self, title: str, messages: Iterable[Changed | Gone]) -> None:
-        """Let something happen, and look at every pod that was stuck."""
+        """Apply the events, and check every pod that was stuck."""
         self.profiles.notes.clear()
         for message in messages:
             if isinstance(message, Changed):

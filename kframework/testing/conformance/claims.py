@@ -1,4 +1,4 @@
-"""What a pod's claims get on each node, and what is written into claims, beside what is recorded."""
+"""Compare the allocations of a pod's claims on each node, and the written claims, with the recorded ones."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def compare_writes(engine: PodEngine, deallocates: Sequence[str], deletes: str) 
 
 
 def place(engine: PodEngine, pod: PendingPod, found: Reservation | None) -> None:
-    """Let the claims of a pod have what they get, and be reserved for it."""
+    """Store the allocations of a pod's claims, reserved for it."""
     user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
     for each in () if found is None else found.placed:
         claim = each.claim if each.allocation is None else each.allocated

@@ -26,7 +26,7 @@ _Comparer = Callable[[Case, Registry], Found]
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What came of one case."""
+    """The result of one case."""
 
     case: str
     suite: str

@@ -29,7 +29,7 @@ class Given(RecordedCluster, frozen=True, kw_only=True):
 
 
 class Step(ApiStruct, frozen=True, kw_only=True):
-    """What became of one pod."""
+    """The result for one pod."""
 
     pod: str
     totals: dict[str, int] = msgspec.field(default_factory=dict)
@@ -42,7 +42,7 @@ class Step(ApiStruct, frozen=True, kw_only=True):
 
 
 class Recorded(ApiStruct, frozen=True, kw_only=True):
-    """What became of the pods, in order."""
+    """The results for the pods, in order."""
 
     steps: tuple[Step, ...]
 

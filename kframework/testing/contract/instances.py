@@ -109,7 +109,7 @@ class _Recorded(RandomOutside, Clock):
         return self._moment
 
     def write_to(self, file: Path) -> None:
-        """Let much happen, and write it to this file."""
+        """Record a run with many events in this file."""
         subject = self._subject
         configuration = parse(configuration_of(subject.plugin, subject.args, subject.beside), "args")
         recorder = Recorder(file, annotations=("*",))

@@ -54,7 +54,7 @@ class PluginContract:
                 setattr(cls, test, next(own for each in cls.__mro__ if (own := vars(each).get(test))))
 
     def test_scalar_and_columnar_forms_agree(self) -> None:
-        """What is said of many nodes at once is what is said of each."""
+        """The columnar forms answer like the scalar ones."""
         self._check("test_scalar_and_columnar_forms_agree")
 
     def test_remembered_answers_stay_true(self) -> None:

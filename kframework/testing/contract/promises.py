@@ -96,7 +96,7 @@ _MEMORY = 1 << 20
 
 
 def forms_agree(questions: Questions) -> None:
-    """Expect of the columnar forms, over rows given in several ways, what the scalar ones say of each node."""
+    """Expect the columnar forms, over rows given in several ways, to answer like the scalar ones."""
     for pod in questions.pods:
         answers = questions.answers(pod)
         for hook, way, column in questions.columns(pod):
@@ -213,7 +213,7 @@ _HOLDING = frozenset({"pre_enqueue", "pre_filter", "filter", "filter_nodes", "re
 
 
 class Promise(msgspec.Struct, frozen=True):
-    """What a plugin promises that has one of these `hooks`; `check` raises ContractViolation where it is not kept."""
+    """A promise of plugins that have one of these `hooks`; `check` raises ContractViolation if it is broken."""
 
     hooks: frozenset[str]
     check: Callable[[Subject], object]

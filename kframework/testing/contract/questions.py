@@ -58,7 +58,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reached(msgspec.Struct):
-    """What the questions came upon: how often each reason, each code, each raw score, and a `Skip` by hook."""
+    """The coverage of the questions: how often each reason, each code, each raw score, and a `Skip` by hook."""
 
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
     codes: Counter[Code] = msgspec.field(default_factory=Counter)
@@ -156,7 +156,7 @@ class Questions:
             self.violated(hook, pod, f"raises {in_words(error)}", "a hook answers; it does not raise", cause=error)
 
     def said(self, hook: str, pod: PendingPod, *arguments: object) -> object:
-        """Ask a hook as the plugin has it, which checks nothing, or one row of its columnar form."""
+        """Call a hook of the plugin itself, without checks, or its columnar form for one row."""
         call = method_of(self.plugin, hook)
         if call is None:
             step = self.filter if hook == "filter" else self.score
@@ -172,7 +172,7 @@ class Questions:
         return known
 
     def answers_given(self, pod: PendingPod, given: NodeTable, scored: NDArray[np.int64]) -> Answers:
-        """Ask about every node in the scalar form, or about one row at a time where there is none.
+        """Evaluate every node in the scalar form, or one row at a time if there is none.
 
         `pre_filter` is `given` these nodes, `pre_score` those of the rows `scored` that pass, all that pass if none
         of them does.
@@ -199,7 +199,7 @@ class Questions:
         return state
 
     def asked_whole(self, state: CycleState, pod: PendingPod, given: NodeTable) -> Status | NodeNames | None:
-        """Ask `pre_filter`; None where there is none."""
+        """Call `pre_filter`; None if there is none."""
         if not self.has("pre_filter"):
             return None
         answer = self.said("pre_filter", pod, state, pod, given)
@@ -219,7 +219,7 @@ class Questions:
         return answer
 
     def asked_filter(self, state: CycleState, pod: PendingPod, row: int) -> Status | None:
-        """Ask about one node; None where the plugin has nothing against it."""
+        """Filter one node; None if the plugin accepts it."""
         status = self._rejection("filter", pod, self.said("filter", pod, state, pod, self.nodes[row]))
         if status is None:
             self.reached.passes += 1
@@ -369,8 +369,8 @@ def _only(steps: tuple[T, ...]) -> T | None:
 class ContractViolation(AssertionError):
     """Raised when a plugin breaks the contract.
 
-    `asked` says what was asked about which pod and node, `answered` what came of it and what should have come,
-    `remedy` what to change; `when` names the random cluster, and what had happened to it.
+    `asked` describes the call, with its pod and node, `answered` the result and the expected one, `remedy` what to
+    change; `when` names the random cluster, and its latest change.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ def places(questions: Questions) -> list[Place]:
 
 
 def reserve(questions: Questions, state: CycleState, place: Place) -> Status | None:
-    """Ask `reserve`, if the plugin has it."""
+    """Call `reserve`, if the plugin has it."""
     pod, row = place
     if not questions.has("reserve"):
         return None

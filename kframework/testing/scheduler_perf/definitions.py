@@ -65,12 +65,12 @@ class Operation(_Strict, frozen=True, kw_only=True, tag_field="opcode"):
     """
 
     def problem(self) -> str | None:
-        """Say what makes no sense, once the parameters are in place."""
+        """Return what is invalid, once the parameters are in place."""
         return None
 
 
 class NodeAllocatable(_Strict, frozen=True, kw_only=True):
-    """What each node can give: resources, and volumes per CSI driver."""
+    """The allocatable of each node: resources, and volumes per CSI driver."""
 
     node_allocatable: dict[str, str] = {}
     csi_node_allocatable: dict[str, dict[str, int]] = {}
@@ -269,7 +269,7 @@ def _no_count(count: int) -> str | None:
 
 
 class MetricSelector(_Strict, frozen=True, kw_only=True):
-    """What a threshold is compared with."""
+    """The metric that a threshold is compared with."""
 
     name: str
     labels: dict[str, str] = {}

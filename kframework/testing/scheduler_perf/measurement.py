@@ -1,4 +1,4 @@
-"""What is measured of a workload: scheduler_perf's throughput and durations, and what a pod and a cycle cost.
+"""The measurements of a workload: scheduler_perf's throughput and durations, and the cost of a pod and a cycle.
 
 All durations are of this machine's clocks: a benchmark runs on real time.
 """
@@ -48,7 +48,7 @@ class Percentiles(msgspec.Struct, frozen=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured between two points of a workload.
+    """The measurements between two points of a workload.
 
     `pods_per_second` counts from the first pop of a pod to the last binding, `throughput` is over samples of a second
     and None if it took no two of them. `cycle_us` is a scheduling cycle in microseconds, `attempt_ms` an attempt from

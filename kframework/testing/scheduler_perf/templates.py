@@ -91,7 +91,7 @@ class Template:
             raise InputError(error.message, file=str(self.file), subject=error.subject, path=error.path) from error
 
     def _respell(self, data: object, unknown: Problem) -> None:
-        """Take a field whose letters are of the wrong case for the one that is meant, as Go's JSON does."""
+        """Correct the letter case of a field's name, as Go's JSON does."""
         *parents, name = unknown.path
         if unknown.nearest is None or unknown.nearest.lower() != str(name).lower():
             raise InputError(f'unknown field "{format_path(unknown.path)}"', file=str(self.file))
@@ -107,7 +107,7 @@ class Template:
         return str(value)
 
     def _value(self, words: list[str], facts: Facts) -> float | str:
-        """Take a function with its arguments, or a single value, off the words."""
+        """Parse a function with its arguments, or a single value, off the words."""
         if words[0] in _FUNCTIONS:
             function = _FUNCTIONS[words.pop(0)]
             arguments = []
