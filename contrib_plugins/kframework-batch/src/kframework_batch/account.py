@@ -128,8 +128,7 @@ class QueueState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A queue at the beginning of a session, in its place in the queue order, and what its jobs `held` at the end.
 
     `deserved` is what it deserves according to `plugin`, and `share` the largest fraction of that which it holds, 1
-    being all; both are unset without such a plugin. `dominant` is the largest fraction of the cluster that it held at
-    the end.
+    being all; both are unset without such a plugin. `dominant` is the largest fraction of the cluster it held at last.
     """
 
     queue: str
