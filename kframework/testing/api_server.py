@@ -49,7 +49,7 @@ class FakeApi:
 
     url: str
     kubeconfig: Path
-    #: Ready clients of the libraries that are installed beside kframework.
+    #: Ready clients of the client libraries that are installed.
     clients: Clients
 
     def __init__(

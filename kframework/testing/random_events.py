@@ -305,7 +305,7 @@ class RandomOutside(Host):
 
     def __init__(self, events: RandomEvents) -> None:
         self.events = events
-        #: What has come of it and no engine has heard of yet.
+        #: The resulting changes that no engine has received yet.
         self.told: list[Changed | Gone] = []
 
     def bind(self, reservation: Reservation) -> None:

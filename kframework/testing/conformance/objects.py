@@ -93,7 +93,7 @@ def _answered(given: SelectorQuestion) -> Answer:
         case "podRequiredNodeAffinity":
             predicate, required = required_node_affinity(given.pod.spec), required_node_selector(given.pod.spec)
             answer = {"matches": predicate is None or predicate(labels, name)}
-            # nodeSelector is asked first: where it does not match, the terms are not.
+            # nodeSelector goes first: if it does not match, the terms are not evaluated.
             if not answer["matches"] and required and exact(given.pod.spec.node_selector).matches(labels):
                 for error in NodeSelectorTerms(required.node_selector_terms).errors[:1]:
                     answer["matchError"] = str(error)

@@ -18,7 +18,7 @@ from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
 from kframework.values.status import Status
 
-#: Plugins of the default set that no recorded case gives anything to say: none uses declared features.
+#: Plugins of the default set without effect in any recorded case: none uses declared features.
 _SILENT = {"NodeDeclaredFeatures"}
 
 

@@ -91,7 +91,7 @@ def _difference(subject: Subject, random: Random) -> str:
         try:
             _Recorded(subject, random).write_to(file)
             told = replay(file, Registry.of(subject.plugin))
-        except VerificationError as error:  # under KFRAMEWORK_VERIFY all is asked twice already
+        except VerificationError as error:  # under KFRAMEWORK_VERIFY every hook is called twice already
             return str(error)
     return "" if told.difference is None else str(told.difference)
 

@@ -44,7 +44,7 @@ class PluginContract:
         super().__init_subclass__()
         plugin = getattr(cls, "plugin", None)
         if plugin is None and not cls.__name__.startswith("Test"):
-            return  # others inherit it, who say which plugin
+            return  # subclasses name the plugin
         if not isinstance(plugin, type) or not issubclass(plugin, Plugin):
             raise TypeError(f"{cls.__name__}: say whose contract it tests, as `plugin = Mine`; it says {plugin!r}")
         for test, promise in PROMISES.items():
@@ -103,4 +103,4 @@ class PluginContract:
             # The checker's own frames do not help an author; the cause, which a hook raised, stays.
             raise violation.with_traceback(None) from violation.__cause__
         except ConfigError as error:
-            raise error.with_traceback(None) from None  # it says all that its causes say
+            raise error.with_traceback(None) from None  # its message contains those of its causes

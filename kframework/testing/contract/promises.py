@@ -158,7 +158,7 @@ class Remembered:
             search = Search(questions.cluster.state, plan, pod, Rotation(), Random(0))
             outcome = search.run()
             if isinstance(outcome, ScheduleError):
-                scores_are_in_range(questions)  # which says of scores what is wrong, and where
+                scores_are_in_range(questions)  # which reports what is wrong with scores, and where
                 questions.violated("the search", pod, outcome.status.message, "a hook answers as the contract says")
             try:
                 verify(search, outcome)

@@ -110,7 +110,7 @@ class Questions:
         )
         self._use(profile_of(subject.plugin, subject.args, self.cluster.state, subject.sources))
         self.pods: list[PendingPod] = self.cluster.pending(PODS)
-        #: What was asked last.
+        #: The last call.
         self.asking: str = "nothing"
         self._example = example
         self._latest = "at the start"

@@ -18,7 +18,7 @@ from kframework.objects.openapi.unknown_fields import unknown_fields
 from kframework.objects.problem import Problem, format_path
 from kframework.objects.yaml_documents import documents
 
-#: What is said of the object that is being made: its number, from 0, and how many there are.
+#: The values of the object that is being made: its number, from 0, and how many there are.
 Facts = Mapping[str, int]
 
 _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)

@@ -74,7 +74,7 @@ class BackgroundWrites:
 
         def refused(error: ClusterError) -> None:
             # A pod that is not found went by itself. A conflict may mean that, or that the pod has been changed
-            # meanwhile: if it is gone, the cluster says so, else it is there as before.
+            # meanwhile: if it is gone, the watch reports it, else it is there as before.
             if error.status == _NOT_FOUND:
                 return
             if error.status != _CONFLICT:

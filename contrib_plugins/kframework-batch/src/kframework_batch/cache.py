@@ -227,7 +227,7 @@ class JobCache:
         new = None
         if group is not None:
             uid, job = pod.metadata.uid, self.job(group)
-            # In this order: an assumed pod counts on its node, whatever else is known of it.
+            # In this order: an assumed pod counts on its node, in every case.
             info = self.cluster.pods.get(uid) or self.pending.get(uid) or PodInfo(pod, self.cluster.interned)
             new = self.tasks[uid] = TaskInfo(job, info, pod, self._status(pod))
             job.add(new)

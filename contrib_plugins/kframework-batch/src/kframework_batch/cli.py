@@ -183,7 +183,7 @@ _WITH_VALUE = """
     scheduler-sharding-name stderrthreshold vmodule
 """
 
-#: The same for those that are true when they stand alone.
+#: The same for flags that are true without a value.
 _SWITCHES = """
     add-dir-header alsologtostderr cache-dumper csi-storage disable-default-scheduler-config enable-healthz
     enable-metrics enable-pprof logtostderr one-output priority-class skip-headers skip-log-headers

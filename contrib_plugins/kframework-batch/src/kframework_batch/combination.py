@@ -158,7 +158,7 @@ class Combination:
             answers = ((call.plugin.name, call(self._session, evictor, tasks)) for call in tier)
             victims, against = _in_common(tasks, answers)
             if victims:
-                spared = against  # what the tiers before it said counts for nothing
+                spared = against  # the answers of earlier tiers do not count
                 break
             spared += against
         for plugin, left_out in spared:

@@ -105,7 +105,7 @@ class BatchEngine(Engine, Consequences):
         self._configuration = configuration
         self._program = program
         self._next_program: Program | None = None
-        #: What texts come to that are known already.
+        #: Cached results of parsing texts.
         self._programs: dict[str, Program] = {}
         self._period = period
         self._hypernodes = HyperNodes(self.cluster)
@@ -125,7 +125,7 @@ class BatchEngine(Engine, Consequences):
         self._follows = False
         #: The pod groups that there were in the last session, with the phases in which it left them, by job.
         self._groups: dict[str, tuple[GroupObject, str]] = {}
-        #: What was last said of each pod that waits, and of each group that cannot run, by uid.
+        #: The last message for each pod that waits, and for each group that cannot run, by uid.
         self._said: dict[str, tuple[str, str]] = {}
         self._use(profiles(self))
 
@@ -364,7 +364,7 @@ class BatchEngine(Engine, Consequences):
                 uid, said = group.metadata.uid, verdict(job)
                 if said is None or said.ready:
                     self._said.pop(uid, None)
-                elif self._said.get(uid) != said[1:]:  # it was not what was said last
+                elif self._said.get(uid) != said[1:]:  # the message has changed
                     self._said[uid] = said[1:]
                     self.tell(job, "Unschedulable", said.message)
             for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):

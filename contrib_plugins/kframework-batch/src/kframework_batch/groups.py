@@ -85,7 +85,7 @@ def undescribe(job: JobInfo) -> None:
     job.places.clear()
 
 
-#: All that a session reads of what a pod group says.
+#: The fields of a pod group that a session reads.
 said: Callable[[JobInfo], tuple[object, ...]] = attrgetter(
     *("known", "group_uid", "created", "annotations", "labels", "queue", "priority", "phase", "refused"),
     *("min_available", "role_minimums", "min_resources", "closeness", "subgroups"),

@@ -17,7 +17,7 @@ from kframework_batch.task_status import ALLOCATED, COMPLETED, READY, TaskStatus
 ROLE = "volcano.sh/task-spec"
 #: The number of a task among those of its role.
 INDEX = "volcano.sh/task-index"
-#: Whether others may push the task out; an annotation or a label. Pods may be, unless they say otherwise.
+#: Whether others may preempt the task; an annotation or a label. The default for pods is yes.
 MAY_BE_PREEMPTED = "volcano.sh/preemptable"
 #: The priority of a task within its job, in place of its pod's.
 PRIORITY = "volcano.sh/task-priority"
@@ -144,7 +144,7 @@ class Closeness(NamedTuple):
         if topology is None:
             return None
         if topology.mode == "soft":
-            return cls(hard=False)  # what it says of tiers is for hard ones, as Volcano has it
+            return cls(hard=False)  # its tiers are for hard ones, as in Volcano
         return cls(hard=True, highest_tier=topology.highest_tier_allowed, tier_name=topology.highest_tier_name)
 
 
@@ -163,7 +163,7 @@ class GangInfo:
 
     def __init__(self) -> None:
         self.min_available: int = 0
-        #: How close together its tasks are to be; None if it does not say.
+        #: The required closeness of its tasks; None if there is none.
         self.closeness: Closeness | None = None
         self.tasks: dict[str, TaskInfo] = {}
         #: The number of tasks that have room, or have succeeded.
@@ -265,7 +265,7 @@ class JobInfo(GangInfo):
         self.name: str = name
         #: What a session knows it by: namespace/name, with the API group before it where that is not Volcano's.
         self.uid: str = f"{namespace}/{name}"
-        #: The pod group as the API last said it is, and its status as it will be once what was written is there.
+        #: The latest version of the pod group, and its status after all pending writes.
         self.object: GroupObject | None = None
         self.status: GroupStatus | None = None
         #: The uid of the pod group, and when it was created (RFC 3339).
@@ -275,14 +275,14 @@ class JobInfo(GangInfo):
         #: The value of the pod group's PriorityClass, or of the default one.
         self.priority: int = 0
         self.role_minimums: Mapping[str, int] = {}
-        #: What must be free before pods are made, but for the number of pods; None if the group does not say.
+        #: What must be free before pods are made, but for the number of pods; None if the group has no such field.
         self.min_resources: Resource | None = None
-        #: Whether the group says that others may push it out: Volcano's default for groups is no.
+        #: Whether others may preempt it, by its group: Volcano's default for groups is no.
         self.preemptable: bool = False
         self.annotations: dict[str, str] = {}
         self.labels: Mapping[str, str] = {}
         self.phase: Phase = ""
-        #: Whether there is a group that says all this; tasks may be seen before it.
+        #: Whether its pod group exists; tasks may be seen before it.
         self.known: bool = False
         #: Why it cannot be scheduled at all, in any action; "" if it can.
         self.refused: str = ""

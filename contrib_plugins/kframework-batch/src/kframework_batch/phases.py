@@ -30,7 +30,7 @@ from kframework_batch.task_status import ALLOCATED, COMPLETED, SCHEDULED, TaskSt
 
 Condition = TypeVar("Condition", PodGroupCondition, ObjectCondition)
 
-#: The tasks that a gang can count on, or may still come to.
+#: The tasks that a gang has, or may still get.
 _VALID = (*ALLOCATED, TaskStatus.SUCCEEDED, TaskStatus.PIPELINED, TaskStatus.PENDING)
 
 

@@ -45,7 +45,7 @@ class NodeQuestions:
         self._filtering = tuple(p for p in tiers.plugins if p in self._predicate or p in self._predicate_nodes)
         self._ordering = tuple(p for p in tiers.plugins if p in self._node_order or p in self._node_order_nodes)
         self.plugins: tuple[BatchPlugin, ...] = tuple(dict.fromkeys([*self._filtering, *self._ordering]))
-        #: How each is asked about one node, which is what most tasks take.
+        #: The calls for one node, which most tasks use.
         self._filters = [(p, self._predicate.get(p) or self._filter_by_column(p)) for p in self._filtering]
         self._scores = [self._node_order.get(p) or self._score_by_column(p) for p in self._ordering]
 
@@ -220,7 +220,7 @@ class Placement:
         if rejection is not None:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
         rows = self._nodes.order if within is None else within.rows
-        # What the answers depend on beside the nodes; where a plugin signs None it must be asked every time.
+        # The dependencies of the answers besides the nodes; a plugin that signs None must be called every time.
         signs = tuple([plugin.sign(self._session, task) for plugin in self.questions.plugins])
         known = None not in signs
         scores = self._caught_up(task, (task.pod.template, signs)) if known else self._looked_at(task, rows)

@@ -35,7 +35,7 @@ class QueueInfo:
         self.capability: Resource = Resource.parse(spec.capability)
         #: What is kept for it even while it does not use it.
         self.guarantee: Resource = Resource.parse(spec.guarantee.resource)
-        #: What its owner says that it is due (read by `capacity` alone).
+        #: What it deserves by its owner's spec (read by `capacity` alone).
         self.deserved: Resource = Resource.parse(spec.deserved)
         self.parent: str = spec.parent
         #: Whether others may take back what it holds beyond its due.

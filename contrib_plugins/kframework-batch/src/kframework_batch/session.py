@@ -276,7 +276,7 @@ class JobStatement:
         self._session = session
         self._statement = statement
         self._outer = outer
-        #: The tasks that got room, those that are promised it, and the victims with what is said of them.
+        #: The tasks that got room, those that are promised it, and the victims with their reasons.
         self.allocated: list[TaskInfo] = []
         self.pipelined: list[TaskInfo] = []
         self.evicted: list[tuple[TaskInfo, str]] = []

@@ -77,7 +77,7 @@ class SessionLog:
         self._bound: list[tuple[str, str]] = []
         self._evicted: list[tuple[str, str]] = []
         self._parts: dict[tuple[str, str], int] = {}
-        #: What was said in the turn that is under way.
+        #: The rejections of the current turn.
         self._rejected: list[Verdict] = []
         self._subjobs: list[SubJobTurn] = []
         self._protected: dict[str, dict[str, TaskInfo]] = {}

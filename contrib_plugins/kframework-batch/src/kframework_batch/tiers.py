@@ -89,7 +89,7 @@ class Call(Generic[R_co]):
         try:
             return self._function(*arguments)
         except PluginError:
-            raise  # another plugin's, which this one has asked through the session
+            raise  # another plugin's, which this one has called through the session
         except Exception as error:
             raise self._fault(error) from error
 

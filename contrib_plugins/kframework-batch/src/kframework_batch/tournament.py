@@ -29,7 +29,7 @@ class Tournament:
         self.scores: NDArray[np.float64] = np.full(max(-(-rows // _BLOCK), 1) * _BLOCK, ABSENT)
         self._cells: memoryview[float] = memoryview(self.scores)  # type: ignore[arg-type]  # it exports floats
         self._entered = 0
-        #: What each block of a round has come to: the best, and how many rows have it. No rounds: not played yet.
+        #: The result of each block of a round: the best, and how many rows have it. No rounds: not played yet.
         self._bests: list[list[float]] = []
         self._counts: list[list[int]] = []
 

@@ -26,7 +26,7 @@ from kframework import (
 #: The number of GPUs that the pod asks for.
 _WANTED = StateKey[int]("GpuPacking.wanted")
 
-#: What a node without room scores; Filter has kept it out, but the question may be asked.
+#: The score of a node without room; Filter has rejected it, but Score may still be called.
 _NO_ROOM = -(1 << 62)
 #: A raw score is made of three numbers, the second and third of this many bits.
 _BITS = 16

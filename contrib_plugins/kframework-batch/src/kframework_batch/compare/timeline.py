@@ -158,7 +158,7 @@ def gang_of(job: Job) -> Gang:
     job = admitted(job, job.spec.scheduler_name)
     wanted = Resource()
     for task in job.spec.tasks:
-        # Where containers say nothing they request what they are limited to, as the API server has it.
+        # Requests default to the limits, as in the API server.
         containers = []
         for each in task.template.spec.containers:
             requests = {**each.resources.limits, **each.resources.requests}

@@ -16,7 +16,7 @@ from kframework_batch.controllers.job_plugins.ssh import Ssh
 from kframework_batch.objects import Job, JobPolicy, NetworkTopology, TaskSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 
-#: How often a job is restarted, unless it says otherwise.
+#: The default of a job's maxRetry.
 _MAX_RETRY = 3
 
 _EVENTS = frozenset(

@@ -66,7 +66,7 @@ def _has_begun(pod: Pod) -> bool:
 
 #: The annotation with the version of the job that an object was made for; a job gets another one when it is killed.
 VERSION = "volcano.sh/job-version"
-#: The annotation with the restart by which a pod goes, as the job counts them; Volcano only says that it goes.
+#: The annotation with the restart by which a pod goes, as the job counts them; Volcano only marks the pod.
 RESTARTED_BY = "volcano.sh/controller-out-of-sync"
 
 #: The label with the number of the partition that a pod is in, of a task that has any.

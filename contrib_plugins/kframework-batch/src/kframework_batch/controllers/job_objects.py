@@ -130,7 +130,7 @@ class JobBelongings:
     def __init__(self, cluster: Cluster, chance: Random) -> None:
         self._cluster = cluster
         self._chance = chance
-        self._hosts: dict[str, dict[str, str]] = {}  # what the ConfigMap of a job says, by the job's uid
+        self._hosts: dict[str, dict[str, str]] = {}  # the data of a job's ConfigMap, by the job's uid
 
     def plugins(self, job: Job) -> Iterable[JobPlugin]:
         """List the plugins of a job."""

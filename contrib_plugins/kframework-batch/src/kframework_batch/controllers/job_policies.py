@@ -22,7 +22,7 @@ _BUILT = frozenset({"PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "T
 OF_JOBS: frozenset[str] = frozenset({"RestartJob", "AbortJob", "TerminateJob", "CompleteJob"})
 _OF_TASKS = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
 
-#: So often the containers of a task are restarted until it has failed, unless it says otherwise; -1 is without limit.
+#: The default number of restarts of a task's containers until it has failed; -1 is without limit.
 _MAX_RETRY, _UNLIMITED = 3, -1
 
 
@@ -100,7 +100,7 @@ def _action(name: str, happening: _Happening, job: Job, members: Members) -> Act
                 restarted = []
             elif happening.pod is not None:
                 restarted = partitions[happening.pod.metadata.labels.get(PARTITION, "")]
-            else:  # as no pod says which partition it is, those that are short of pods
+            else:  # pods do not name their partition, so those that are short of pods
                 short = (pods for pods in partitions.values() if sum(map(stays, pods)) < policy.partition_size)
                 restarted = [pod for pods in short for pod in pods]
         case _:

@@ -40,7 +40,7 @@ class Proportion(BatchPlugin):
         rest = unguaranteed(session.total, self._accounts.values())
         for account in self._accounts.values():
             account.limit(rest, 0)
-        # Every queue gets its due of every resource that there is, or that anybody asks for.
+        # Every queue deserves a part of every resource that exists, or that a job requests.
         accounts = list(zip(self._accounts.values(), session.queues.values(), strict=True))
         for name in dict.fromkeys([*session.total, *[each for account, _ in accounts for each in account.requested]]):
             claims = []
