@@ -105,7 +105,7 @@ class BatchEngine(Engine, Consequences):
         self._configuration = configuration
         self._program = program
         self._next_program: Program | None = None
-        #: Cached results of parsing texts.
+        #: Compiled programs by their text.
         self._programs: dict[str, Program] = {}
         self._period = period
         self._hypernodes = HyperNodes(self.cluster)

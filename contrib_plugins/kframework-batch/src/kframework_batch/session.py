@@ -34,7 +34,7 @@ _UNSETTLED = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED, Ta
 
 
 class Consequences:
-    """The effects of a session outside, by its engine, all of which return at once; these do nothing."""
+    """The effects of a session on the outside, by its engine; they return at once, and do nothing here."""
 
     def bind(self, tasks: Sequence[TaskInfo]) -> None:
         """Start the binding of tasks that are assumed on their nodes."""

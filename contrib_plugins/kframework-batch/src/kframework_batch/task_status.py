@@ -8,7 +8,7 @@ from kframework.objects import Pod
 
 
 class TaskStatus(Enum):
-    """The status of a task, of which the first three and Releasing of a victim exist within a session only."""
+    """The status of a task; the first three, and Releasing of a victim, exist within a session only."""
 
     PENDING = "Pending"
     ALLOCATED = "Allocated"  # put on a node in this session; bound once its job is ready

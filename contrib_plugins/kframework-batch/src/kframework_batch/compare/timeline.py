@@ -52,7 +52,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Gang(msgspec.Struct):
-    """A job, or a pod of no job: a number of pods, at least `minimum` of which run together, in a queue."""
+    """A job, or a pod of no job: a number of pods in a queue, with a `minimum` that must run together."""
 
     name: str
     queue: str

@@ -100,7 +100,7 @@ def _action(name: str, happening: _Happening, job: Job, members: Members) -> Act
                 restarted = []
             elif happening.pod is not None:
                 restarted = partitions[happening.pod.metadata.labels.get(PARTITION, "")]
-            else:  # pods do not name their partition, so those that are short of pods
+            else:  # without a pod of the event: those that are short of pods
                 short = (pods for pods in partitions.values() if sum(map(stays, pods)) < policy.partition_size)
                 restarted = [pod for pods in short for pod in pods]
         case _:

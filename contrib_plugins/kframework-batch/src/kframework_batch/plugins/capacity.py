@@ -47,8 +47,8 @@ class Capacity(BatchPlugin):
     With `enableHierarchy` queues form a tree (`spec.parent`): only its leaves have jobs, and what they hold counts for
     all queues above them too. If queues make no tree nothing is scheduled until they do.
 
-    A queue reclaims only up to what it deserves, only what others hold beyond theirs (or resources of which they
-    deserve nothing), and only from queues that still come after it in the order once the room is free, so that the room
+    A queue reclaims only up to what it deserves, only what others hold beyond theirs (or resources that they do not
+    deserve at all), and only from queues that still come after it in the order once the room is free, so that the room
     goes to it and not back. Queues that hold less than they deserve therefore go first, whatever their priority;
     Volcano compares the priority first, and then the queue that had to give way may be the first to be served again.
     """
