@@ -231,13 +231,13 @@ class SessionObserver(Observer, ABC):
         pass
 
     def accounted(self, account: msgspec.Struct) -> None:
-        """Take notice of an account, if it is that of a session."""
+        """Process an account, if it is that of a session."""
         if isinstance(account, SessionAccount):
             self.session_ended(account)
 
     @abstractmethod
     def session_ended(self, account: SessionAccount) -> None:
-        """Take notice of a session that is over."""
+        """Process the account of a session that has ended."""
 
 
 #: The number of idle sessions that are kept, and fewer of others: a turn, a verdict, a bound pod, or a line about a
@@ -246,7 +246,7 @@ KEPT = 20_000
 
 
 class SessionHistory(SessionObserver):
-    """Keeps the accounts of the last sessions: `kept` of the shortest, fewer of those that say more, one at least."""
+    """Keeps the accounts of the last sessions: `kept` of the shortest, fewer of longer ones, one at least."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._accounts: LastRecords[SessionAccount] = LastRecords(kept, _weight)

@@ -241,7 +241,7 @@ class Combination:
         return next((job for job in chosen if job is not None), None)
 
     def reserved_nodes(self) -> None:
-        """Let every plugin keep nodes free for the target job."""
+        """Call every plugin that keeps nodes free for the target job."""
         self._tell("reserved_nodes")
 
     def _refuser(self, hook: str, gang: GangInfo) -> str:

@@ -85,8 +85,8 @@ class SubGroupError(ValueError):
 class SubGroups(msgspec.Struct, frozen=True):
     """The subgroups of one policy: pods that have the same values of some labels are in the same one.
 
-    `size` is the number of tasks that one needs, `minimum` how many of them the job needs. Two that say the same are
-    equal.
+    `size` is the number of tasks that one needs, `minimum` how many of them the job needs. Two with the same policy
+    are equal.
     """
 
     policy: SubGroupPolicy

@@ -59,7 +59,7 @@ class Standing(msgspec.Struct):
         return (until if self.complete_at is None else self.complete_at) - self.arrived
 
     def let_go(self, uid: str) -> int:
-        """Take a pod off its place, and return what it held."""
+        """Remove a pod from its place, and return what it held."""
         self.bound.discard(uid)
         return self.holding.pop(uid, 0)
 

@@ -85,7 +85,7 @@ def due(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts, 
 
 
 def _action(name: str, happening: _Happening, job: Job, members: Members) -> Action | None:
-    """Return what an action comes to; None if it is not built, or about tasks where what happened is not."""
+    """Return an event's action; None if it is not supported, or is about tasks where the event is not."""
     task = next((task for task in job.spec.tasks if task.name == happening.task), None)
     if name in OF_JOBS:
         return Action(name, happening.event, happening.message)

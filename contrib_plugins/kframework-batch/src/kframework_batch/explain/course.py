@@ -60,7 +60,7 @@ def course(sessions: Iterable[SessionAccount], job: str) -> Generator[None, None
 
 
 class _Happened(NamedTuple):
-    """Something that came of a job: what makes it another thing than what came before, and how it is said."""
+    """An event of a job: its identity, to compare it with the one before, and its wording."""
 
     gist: Hashable
     said: str

@@ -47,7 +47,7 @@ def explain_by_name(
 ) -> Generator[None, None, EngineExplanation]:
     """Explain the job or pod of this name; raise Unexplainable if there is none of this name, and was none.
 
-    A job whose pod group is gone is explained by what the sessions say of it. Yields so that others have their turn; no
+    A job whose pod group is gone is explained from the accounts of sessions. Yields so that other work can run; no
     session may be open when it is driven on.
     """
     found = find_job(engine, namespace, name)

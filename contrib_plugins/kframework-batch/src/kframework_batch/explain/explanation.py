@@ -40,10 +40,10 @@ class TaskPlace(msgspec.Struct, frozen=True):
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """Sessions one after the other, `first` to `last`, in which the same came of a job.
+    """Consecutive sessions, `first` to `last`, with the same result for a job.
 
-    It began `at` this time, in seconds since 1970, and lasted until the next one did; `said` is that in the words of
-    the last session.
+    It began `at` this time, in seconds since 1970, and lasted until the next one did; `said` describes it in the words
+    of the last session.
     """
 
     at: float

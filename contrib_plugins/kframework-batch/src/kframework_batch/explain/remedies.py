@@ -41,7 +41,7 @@ def _format_amounts(amounts: Mapping[str, int]) -> str:
 
 @contextmanager
 def _with_fields(thing: object, statement: Statement, **fields: object) -> Iterator[None]:
-    """Let fields have these values as long as the context lasts."""
+    """Set fields to these values for the duration of the context."""
     before = {name: getattr(thing, name) for name in fields}
     try:
         for name, value in fields.items():
