@@ -1,6 +1,6 @@
-"""What plugin authors test with: pods and nodes in few words, what one hook is given, whole scenarios, and checks.
+"""Tools for the tests of plugin authors: builders of pods and nodes, arguments of single hooks, scenarios, and checks.
 
-Each name is imported when it is first asked for: pytest loads its plugin, which stands here, in every run.
+Each name is imported on first use: pytest loads its plugin, which is in this package, in every run.
 """
 
 from __future__ import annotations

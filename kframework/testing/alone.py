@@ -37,7 +37,7 @@ _NONE: SourceValues = {}
 
 
 class _StoppedClock(Clock):
-    """Time that stands still: the same questions have the same answers on any day, and at the turn of a minute."""
+    """A stopped clock: the same calls have the same results on any day, and at the turn of a minute."""
 
     def now(self) -> float:
         return VIRTUAL_EPOCH
@@ -46,10 +46,9 @@ class _StoppedClock(Clock):
 def profile_of(
     plugin: type[Plugin], args: Mapping[str, object], cluster: ClusterState, sources: SourceValues = _NONE
 ) -> Profile:
-    """Compile a profile that has this plugin and, beside it, only what every profile must have.
+    """Compile a profile with only this plugin and what every profile must have.
 
-    Its handle shows the cluster as virtual time starts; what the plugin asks for through it is not done. Raises
-    ConfigError.
+    Its handle shows the cluster at the start of virtual time; requests through it are ignored. Raises ConfigError.
     """
     profiles = functools.partial(profiles_of, plugin, args, sources=sources)
     return PodEngine(cluster, _StoppedClock(), Host(), profiles, verifying=False).profiles[PROFILE]
@@ -62,9 +61,9 @@ def profiles_of(
     beside: Sequence[str] = (),
     sources: SourceValues = _NONE,
 ) -> Profiles:
-    """Compile a profile that has this plugin, those `beside` it and what every profile must have; raises ConfigError.
+    """Compile a profile with this plugin, those of `beside` and what every profile must have; raises ConfigError.
 
-    Through its handle the plugin sees and asks the engine; no API is behind it. Its sources hold these values for ever.
+    Through its handle the plugin sees and uses the engine, without an API. Its sources always hold these values.
     """
     configuration = parse(configuration_of(plugin, args, beside), "args")
     profiles = profiles_factory(configuration, Registry.of(plugin), Host())(engine)
@@ -75,7 +74,7 @@ def profiles_of(
 
 
 def configuration_of(plugin: type[Plugin], args: Mapping[str, object], beside: Sequence[str] = ()) -> str:
-    """Write a configuration of this plugin, those `beside` it and what every profile must have."""
+    """Write a configuration of this plugin, those of `beside` and what every profile must have."""
     needed = {"queue_sort": "PrioritySort", "bind": "DefaultBinder"}
     names = [name for point, name in needed.items() if point not in points_of(plugin)]
     names += [name for name in beside if name not in (*names, plugin.name)] + [plugin.name]

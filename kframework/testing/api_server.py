@@ -1,4 +1,4 @@
-"""A fake API over HTTP, beside a program that may be of any kind: it has a thread and a loop of its own."""
+"""A fake API over HTTP, for a program of any kind: it has its own thread and event loop."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _PATIENCE = 30.0
 
 
 class FakeApi:
-    """A cluster that anybody on this machine reaches by `url`, or by `kubeconfig`, while it is entered.
+    """A cluster that any process on this machine reaches by `url`, or by `kubeconfig`, while it is entered.
 
-    `cluster` is a cluster file, or objects. Pods that are bound run, claims are made and bound, and those
-    `controllers` act that kube-controller-manager's flag would name so. It lives in real time. With `tls` it shows a
-    certificate that its kubeconfig vouches for, and so it does with either of the others. Who brings one of the
-    `tokens` is that user, and with `rbac` may do what the cluster's roles say; the kubeconfig's own token is an
-    administrator's, and without either whoever reaches the port is one. Raises InputError for what cannot be read, and
-    where a port or a file is refused what the system says.
+    `cluster` is a cluster file, or objects. Bound pods run, claims are made and bound, and the `controllers` run, by
+    their names in kube-controller-manager's flag. It runs in real time. With `tls` it has a certificate that its
+    kubeconfig trusts, and with either of the others too. A client with one of the `tokens` is that user, and with
+    `rbac` may do what the cluster's roles allow; the kubeconfig's own token is an administrator's, and without `tokens`
+    and `rbac` every client is one. Raises InputError for unreadable input, and the system's error for a port or file
+    that it rejects.
     """
 
     url: str
     kubeconfig: Path
-    #: Ready clients of the libraries that are installed beside kframework.
+    #: Ready clients of the client libraries that are installed.
     clients: Clients
 
     def __init__(

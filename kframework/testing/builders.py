@@ -132,7 +132,7 @@ def make_container(
     ports: Sequence[ContainerPort] = (),
     sidecar: bool = False,
 ) -> Container:
-    """Make a container; `sidecar` lets an init container run on beside the others."""
+    """Make a container; `sidecar` makes an init container that keeps running with the others."""
     return Container(
         name=name,
         image=image,
@@ -188,7 +188,7 @@ def pending_pod(pod: Pod) -> PendingPod:
 
 
 def node_info(node: Node, pods: Iterable[Pod] = ()) -> NodeInfo:
-    """Show a node as hooks get it, with these pods on it, whatever node they name."""
+    """Make a node as hooks get it, with these pods on it, ignoring the pods' own node names."""
     name = node.metadata.name
     there = [msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=name)) for pod in pods]
     return node_table([node], there)[0]

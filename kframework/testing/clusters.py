@@ -163,11 +163,11 @@ def _pick(random: Random, options: Sequence[T]) -> list[T]:
 
 
 class RandomCluster:
-    """A cluster that starts at random and to which one thing after another happens.
+    """A random cluster that random events change, one after the other.
 
     `nodes`, `pods` and `objects` are mixed in: these nodes are there from the start, copies of these pods run on nodes
     and are among the `pending` ones, these objects come and go, one version of them after the other. One cluster in
-    four has so many nodes that columnar forms are used.
+    four has enough nodes for the columnar forms.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class RandomCluster:
             self._start_pod()
 
     def pending(self, number: int) -> list[PendingPod]:
-        """Return the given pods and so many random ones, each with a twin that differs in nothing but its own names."""
+        """Return the given pods and `number` random ones, each with a twin that differs only in its own names."""
         pods = [altered(pod, "spec", node_name="") for pod in self._pods]
         for _ in range(number):
             wanted = self._some_node() if self.random.random() < 0.1 else ""
@@ -206,7 +206,7 @@ class RandomCluster:
         return PendingPod(read_only(self._pod(self._name("pod"), "")), self.state.interned)
 
     def change(self, look: Callable[[], None]) -> str:
-        """Let something happen and say what; in the middle of a what-if somebody may `look`."""
+        """Change something and return a description; in the middle of a what-if, call `look`."""
         changes = (
             self._update_node,
             self._update_node,

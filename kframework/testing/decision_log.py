@@ -1,4 +1,4 @@
-"""What was decided in a test, to be read by people."""
+"""A readable log of the decisions in a test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import overload
 
 from kframework.core.cycle.records import Binding, Decision, Observer
 
-#: So many decisions are told; a test that makes more has another trouble.
+#: The number of decisions that are shown; a test that makes more has another trouble.
 _TOLD = 200
 
 

@@ -3,7 +3,7 @@
 `scenario`   makes a Scenario, whose decisions are shown where the test fails
 `decisions`  what was decided in the scenarios so far
 `spans`      the spans of the scenarios so far
-`clock`      a clock that moves when it is told to
+`clock`      a clock that a test advances
 `cluster`    a cluster in memory, by that clock
 `fake_api`   a cluster with a `url` and a `kubeconfig`, served over HTTP to this machine
 
@@ -69,7 +69,7 @@ def scenario(decisions: DecisionLog, _observers: list[Observer]) -> MakeScenario
 
 @pytest.fixture
 def clock() -> StubClock:
-    """A clock that moves when it is told to."""
+    """A clock that a test advances."""
     from kframework.testing.stubs import StubClock
 
     return StubClock()
@@ -85,7 +85,7 @@ def cluster(clock: StubClock) -> MemoryCluster:
 
 @pytest.fixture
 def fake_api() -> Iterator[FakeApi]:
-    """An empty cluster that is served over HTTP on this machine, beside the test."""
+    """An empty cluster that is served over HTTP on this machine, in its own thread."""
     from kframework.testing.api_server import FakeApi
 
     with FakeApi() as api:

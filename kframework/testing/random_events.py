@@ -1,4 +1,4 @@
-"""What happens to a cluster, at random and one thing at a time, as an API server would tell of it.
+"""Random events of a cluster, one at a time, as an API server would send them.
 
 Nothing happens that an API server would refuse: a pod on its way keeps its constraints, tolerations are only added.
 """
@@ -57,7 +57,7 @@ _OF_A_NODE = (
     ("status", "images"),
     ("status", "declared_features"),
 )
-#: The fields of a volume's spec that say what it is.
+#: The fields of a volume's spec that give its type.
 _SOURCES = set(PersistentVolumeSpec.__struct_fields__) - {
     "capacity",
     "access_modes",
@@ -117,7 +117,7 @@ class RandomEvents:
             yield self._create_pod()
 
     def draw(self) -> Changed | Gone:
-        """Let something happen."""
+        """Change the cluster at random and return the change."""
         happenings = (
             *[self._change_node] * 4,
             *[self._change_pod] * 4,
@@ -275,7 +275,7 @@ class RandomEvents:
 
 
 def _resized(container: Container, other: Container) -> Container:
-    """Let a container ask for as much CPU and memory as another one; nothing else of a pod can be resized."""
+    """Resize a container to the CPU and memory of another one; nothing else of a pod can be resized."""
     kept = {name: amount for name, amount in container.resources.requests.items() if name not in _RESIZED}
     changed = {name: amount for name, amount in other.resources.requests.items() if name in _RESIZED}
     resources = msgspec.structs.replace(container.resources, requests=changed | kept)
@@ -298,14 +298,14 @@ def _may_become(old: ApiObject, new: ApiObject) -> bool:
 
 
 class RandomOutside(Host):
-    """The outside of an engine to which random events happen: it binds and evicts at once, and has it `told` later."""
+    """The outside of an engine with random events: it binds and evicts at once, and queues the changes in `told`."""
 
-    #: The engine; whoever makes it says so.
+    #: The engine; its creator sets this.
     engine: PodEngine
 
     def __init__(self, events: RandomEvents) -> None:
         self.events = events
-        #: What has come of it and no engine has heard of yet.
+        #: The resulting changes that no engine has received yet.
         self.told: list[Changed | Gone] = []
 
     def bind(self, reservation: Reservation) -> None:

@@ -56,13 +56,13 @@ def _name(obj: ApiObject) -> tuple[str, str]:
 
 
 class Scenario:
-    """A simulation with a script: a cluster, a configuration, and what happens when.
+    """A simulation with a script: a cluster, a configuration, and events at given times.
 
     `plugins` are classes, enabled at every point they extend, behind the default plugins. `args` and `weights` belong
     to them by name; args are spelled as in YAML. With `config`, the text of a configuration file, the plugins are only
-    on offer: the file says which of them run. `objects` are all that is neither node nor pod. Claims are made as by
-    Kubernetes' own controllers, and volumes bound and made, unless `volume_controller` is False. `observers` take
-    notice of decisions and bindings as they are made.
+    on offer: the file selects those that run. `objects` are all but nodes and pods. Claims are made as by Kubernetes'
+    own controllers, and volumes bound and made, unless `volume_controller` is False. `observers` are notified of
+    decisions and bindings as they are made.
     """
 
     def __init__(
@@ -89,18 +89,18 @@ class Scenario:
         self._scripts: list[SourceScript] = []
 
     def at(self, seconds: float, action: Action) -> Scenario:
-        """Let something happen so many seconds after the start; at 0 it happens before the scheduler looks."""
+        """Schedule an action, in seconds after the start; at 0 it runs before the scheduler looks."""
         self._actions.append((seconds, action))
         return self
 
     def source(self, plugin: str, name: str, values: Mapping[str, object] | None = None) -> SourceScript:
-        """Let a source of a plugin, in every profile, say what is told it here instead of fetching anything."""
+        """Return a script for a source of a plugin, in every profile, that replaces its fetches."""
         script = SourceScript(plugin, name, values)
         self._scripts.append(script)
         return script
 
     def run(self, until: float | None = None) -> Result:
-        """Run from the start until so many virtual seconds have passed, or until nothing is left to do.
+        """Run from the start for `until` virtual seconds, or until there is nothing left to do.
 
         Raises ConfigError for a plugin or a configuration that cannot be used, RuntimeError in a running event loop:
         there it is `await scenario.arun()`.
@@ -111,7 +111,7 @@ class Scenario:
             if until is not None:
                 simulation.run(until)
             else:
-                # Pods that preempt each other for ever would never end it.
+                # Pods that keep preempting each other would never end it.
                 last = max((seconds for seconds, _ in self._actions), default=0.0)
                 simulation.run_to_end(last + IDLE_LIMIT)
         queue, profiles = simulation.scheduler.engine.queue, simulation.scheduler.profiles
@@ -150,7 +150,7 @@ class Scenario:
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a scenario came to.
+    """The result of a scenario.
 
     Pods are named `name`, or `namespace/name` outside the namespace `default`.
 
@@ -184,12 +184,12 @@ class Result(msgspec.Struct, frozen=True):
         return next((each for each in self.pod(name).status.conditions if each.type == type), None)
 
     def message_of(self, name: str) -> str:
-        """Return why a pod is not scheduled, as its condition says; empty when it is."""
+        """Return why a pod is not scheduled, from its condition; empty when it is."""
         condition = self.condition_of(name)
         return condition.message if condition is not None and condition.status == "False" else ""
 
     def place_of(self, name: str) -> str:
-        """Say where a pod is: `bound`, in a queue (`active`, `backoff`, `unschedulable`, `gated`), or in `neither`."""
+        """Return a pod's place: `bound`, a queue (`active`, `backoff`, `unschedulable`, `gated`), or `neither`."""
         if self.node_of(name) is not None:
             return "bound"
         place, _ = self.waiting.get(self.pod(name).metadata.uid, ("neither", None))
@@ -218,7 +218,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def _play(script: SourceScript, simulation: Simulation) -> None:
-    """Have a script stand in for a source of a plugin, in every profile; ValueError if no plugin declares it."""
+    """Replace a source of a plugin by a script, in every profile; ValueError if no plugin declares it."""
     declared = list(simulation.scheduler.profiles.sources())
     sources = [source for source in declared if (source.plugin, source.name) == (script.plugin, script.name)]
     if not sources:
@@ -228,15 +228,15 @@ def _play(script: SourceScript, simulation: Simulation) -> None:
         script.play(source)
 
 
-#: What happens when it is its turn, whatever the cluster is like.
+#: What a script does to the cluster at its time.
 Turn = Callable[[object], None]
 
 
 class SourceScript:
-    """What a source of a plugin says from now on; its methods return actions for `Scenario.at`.
+    """A script for the values of a plugin's source; its methods return actions for `Scenario.at`.
 
-    `values` is what it says from the start, None: nothing. While it says something, it says so again as often as the
-    source is declared to be fetched. After a failure it is heard when it is asked again.
+    `values` are its first values, None: nothing. While it has values, it publishes them as often as the source is
+    declared to be fetched. After a failure it publishes at the next fetch.
     """
 
     def __init__(self, plugin: str, name: str, values: Mapping[str, object] | None = None) -> None:
@@ -248,15 +248,15 @@ class SourceScript:
         self._turned: asyncio.Event
 
     def tell(self, values: Mapping[str, object]) -> Turn:
-        """Let it say these values, all there are."""
+        """Publish these values, all there are."""
         return lambda _: self._turn(values, "")
 
     def fail(self, error: str) -> Turn:
-        """Let it fail whenever it is asked."""
+        """Fail on every fetch."""
         return lambda _: self._turn(None, error)
 
     def fall_silent(self) -> Turn:
-        """Let it say nothing any more: what it has said grows old."""
+        """Publish nothing any more: the last values become stale."""
         return lambda _: self._turn(None, "")
 
     def _turn(self, values: Mapping[str, object] | None, error: str) -> None:
@@ -264,7 +264,7 @@ class SourceScript:
         self._turned.set()
 
     def play(self, source: Source[object]) -> None:
-        """Speak in the place of this source, from the beginning."""
+        """Replace the fetch of this source, from the beginning."""
         self._values, self._error, self._turned = self._first, "", asyncio.Event()
         every = source.settings.every
 
@@ -279,7 +279,7 @@ class SourceScript:
                     async with asyncio.timeout(every if self._values is not None else None):
                         await self._turned.wait()
                 except TimeoutError:
-                    continue  # it says the same again
+                    continue  # publishes the same values again
 
         source.fetch = told
         source.settings = msgspec.structs.replace(source.settings, timeout=None)

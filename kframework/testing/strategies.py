@@ -33,14 +33,14 @@ _SECONDS = st.floats(0.0, 600.0, allow_nan=False).map(lambda seconds: round(seco
 
 
 class Objects(NamedTuple):
-    """The nodes of a cluster, and its pods, none of which has a node yet."""
+    """The nodes of a cluster, and its pods, all of them unassigned."""
 
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
 
 
 class Happening(msgspec.Struct, frozen=True):
-    """What happens to a cluster: an object is stored as it is here, in place of the one it was, or it goes."""
+    """A change of a cluster: an object is stored, in place of its previous version, or deleted."""
 
     obj: ApiObject
     goes: bool = False

@@ -36,7 +36,7 @@ _WAIT = 900.0
 
 
 class StubClock(Clock):
-    """A clock that moves when it is told to; it begins where virtual time does."""
+    """A clock that a test advances; it begins where virtual time does."""
 
     def __init__(self) -> None:
         self._now = VIRTUAL_EPOCH
@@ -45,15 +45,15 @@ class StubClock(Clock):
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Move on by so many seconds."""
+        """Advance the clock by this number of seconds."""
         self._now += seconds
 
 
 class StubHandle(PluginHandle):
-    """A plugin's handle that does nothing outside, and remembers what it was asked for, in order.
+    """A plugin's handle that does nothing outside, and records its calls, in order.
 
     `activated` and `nominated` hold pods (with the name of the node), `touched` the names of each call (none: all
-    nodes), `events` what was told of pods, `spawned` coroutines, which a test may await.
+    nodes), `events` the events of pods, `spawned` coroutines, which a test may await.
     """
 
     def __init__(self, engine: PodEngine, clock: StubClock, api: Api | None) -> None:

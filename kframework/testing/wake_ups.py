@@ -1,4 +1,4 @@
-"""Whether every pod that a plugin holds back is woken by what lets it go: no wake-up is lost.
+"""Check that every pod that a plugin holds back is woken by the event that makes it schedulable.
 
     def test_no_wake_up_is_lost():
         assert check_wake_ups(FewestPods, args={"maxPodsPerNode": 3}).needless < 0.5
@@ -35,19 +35,19 @@ from kframework.testing.alone import PROFILE, SourceValues, profiles_of
 from kframework.testing.contract.questions import ContractViolation
 from kframework.testing.random_events import RandomEvents, RandomOutside
 
-#: So many events happen to a cluster, and so many attempts follow on one at most.
+#: The number of events of a cluster, and the most attempts after one.
 _EVENTS, _ATTEMPTS = 100, 50
 
 
 class LostWakeUp(ContractViolation):
-    """Raised when a pod sleeps through the event that lets it go; says which pod and event, and who was asked."""
+    """Raised when a pod sleeps through the event that makes it schedulable; names both, and the plugins called."""
 
 
 class WakeUps(msgspec.Struct):
-    """What came of the events.
+    """The results of the events.
 
-    `queue` and `skip` count the answers of the hints, as `Plugin NodeAdd`; a registration without a hint says Queue.
-    `woken` pods were woken by an event of the cluster, `in_vain` so many of them.
+    `queue` and `skip` count the answers of the hints, as `Plugin NodeAdd`; a registration without a hint counts as
+    Queue. `woken` pods were woken by an event of the cluster, `in_vain` of them without being schedulable.
     """
 
     queue: Counter[str] = msgspec.field(default_factory=Counter)
@@ -73,13 +73,13 @@ def check_wake_ups(
     examples: int = 20,
     seed: int = 0,
 ) -> WakeUps:
-    """Let much happen to `examples` random clusters; raise LostWakeUp when a pod should have been woken and was not.
+    """Apply many events to `examples` random clusters; raise LostWakeUp if a pod should have been woken and was not.
 
     `args` are spelled as in YAML; `beside` names other plugins of the profile. `nodes`, `pods` and `objects` (of all
-    other kinds) are mixed into what happens: give some that the plugin is about. `sources` is what the plugin's sources
-    hold, by their names; it does not change. See from the answer that the hints
-    said both Queue and Skip. Pods that Reserve or Permit sends back are not judged: only an attempt can tell whether
-    they could go. The same seed asks the same questions. Raises ConfigError for a plugin that cannot be loaded.
+    other kinds) are mixed into the events: give some that matter to the plugin. `sources` is what the plugin's sources
+    hold, by their names; it does not change. The result shows whether the hints answered both Queue and Skip. Pods that
+    Reserve or Permit sends back are not judged: only an attempt can show whether they could go. The same seed asks the
+    same questions. Raises ConfigError for a plugin that cannot be loaded.
     """
     nodes, pods, objects, wake_ups = list(nodes), list(pods), list(objects), WakeUps()
     for example in range(examples):
@@ -106,7 +106,7 @@ class _Overheard(Profiles):
         return woken
 
     def said(self, queued: QueuedPod) -> str:
-        """Say what those that hold a pod back had to say of what happened."""
+        """Return what the plugins that hold a pod back answered to the events."""
         skipped = self.notes.get(queued.pod.uid, {})
         return "; ".join(
             f"the hint of {plugin} said Skip to {' and '.join(skipped[plugin])}"
@@ -137,7 +137,7 @@ class _Course(RandomOutside, Clock):
         self.stuck: set[str] = set()
 
     def run(self) -> None:
-        """Let one thing after the other happen, and see after each who sleeps on."""
+        """Apply one event after the other, and check after each which pods sleep on."""
         for message in self.events.opening():
             self.engine.offer(message)
         self.engine.offer(Synced())
@@ -149,7 +149,7 @@ class _Course(RandomOutside, Clock):
             self._settle()
 
     def _settle(self) -> None:
-        """Give the pods their turns, until there is none left to try; note who cannot go."""
+        """Run attempts until there is none left to try; record the pods that cannot go."""
         for _ in range(_ATTEMPTS):
             tried = self.engine.step()
             self.stuck.update(
@@ -163,7 +163,7 @@ class _Course(RandomOutside, Clock):
             self._happen("an attempt" if tried else "the end of a binding", told)
 
     def _happen(self, title: str, messages: Iterable[Changed | Gone]) -> None:
-        """Let something happen, and look at every pod that was stuck."""
+        """Apply the events, and check every pod that was stuck."""
         self.profiles.notes.clear()
         for message in messages:
             if isinstance(message, Changed):
@@ -196,7 +196,7 @@ class _Course(RandomOutside, Clock):
         return (queued for queued in queue if queue.dormant(queued.pod.uid))
 
     def _way(self, queued: QueuedPod) -> str | None:
-        """Say where a pod could go if it were tried now; None: nowhere."""
+        """Return where a pod could go if it were tried now; None: nowhere."""
         if self.profiles.gate(queued.pod) is not None:
             return None
         if queued.gating_plugin:
@@ -208,5 +208,5 @@ class _Course(RandomOutside, Clock):
         return f"go to node {oracle.nodes[row].name}" if row is not None else None
 
     def now(self) -> float:
-        """Time stands still: no flush wakes a pod, and no rest keeps one from its turn."""
+        """Time is stopped: no flush wakes a pod, and no backoff delays one."""
         return VIRTUAL_EPOCH

@@ -1,4 +1,4 @@
-"""What each plugin of a profile answers when it is asked by itself, in every form that it has."""
+"""Compare the answers of each plugin of a profile, called by itself, in every form that it has."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Verdicts = Mapping[str, Verdict]
 def compare_pre_enqueue(
     expected: Verdicts, profile: Profile, pod: PendingPod, built: Set[str], *path: str | int
 ) -> Iterator[Fact]:
-    """Ask each PreEnqueue plugin whether the pod may be queued."""
+    """Compare each PreEnqueue plugin's answer for the pod."""
     got = {step.name: Verdict.of(step.call(pod)) for step in profile.pre_enqueue}
     yield from beside(_rejections(expected, built), _rejections(got), *path, "preEnqueue")
 
@@ -82,14 +82,14 @@ class Answers:
             yield from beside(in_our_words(expected, got), got, "filter_nodes", name)
 
     def _verdicts(self, step: FilterStep) -> list[Verdict]:
-        """Ask the columnar form about all nodes, in their order."""
+        """Return the columnar form's statuses of all nodes, in their order."""
         assert step.ask_rows is not None
         rows = self._nodes.order
         try:
             bits = as_column(step.ask_rows(self._state, self._pod, self._nodes, rows), len(rows)).tolist()
             statuses = [step.explain(self._pod, b) if b else None for b in bits]
         except Exception as error:
-            # What is an error is the scalar form's to say, on some node at least: the engine asks it in such a case.
+            # The scalar form decides what is an error, on some node at least: the engine calls it in such a case.
             statuses = [step.ask(self._state, self._pod, node) for node in self._nodes]
             if not any(status is not None and status.code == Code.ERROR for status in statuses):
                 statuses = [self._profile.faulty(step.name, "filter_nodes", error)] * len(rows)
@@ -166,7 +166,7 @@ def _pre_filter_verdict(answer: PreFilterAnswer) -> Verdict:
 
 
 def _filter_verdict(step: FilterStep, status: Status | None) -> Verdict:
-    """Return what the plugin itself said, without the words that the cycle puts before an error."""
+    """Return the plugin's own message, without the cycle's prefix for errors."""
     if status is not None and status.code == Code.ERROR:
         prefix = f'running "{step.name}" filter plugin: '
         status = Status(status.code, tuple(reason.removeprefix(prefix) for reason in status.reasons))

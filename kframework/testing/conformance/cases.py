@@ -20,7 +20,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A question and kube-scheduler's answer to it, as they stand in the file; `line` counts from 1."""
+    """A question and kube-scheduler's answer to it, from the file; `line` counts from 1."""
 
     id: str
     kind: str
@@ -50,7 +50,7 @@ class Case(msgspec.Struct, frozen=True):
             raise self.error(problem.message, spelled(problem.path)) from error
 
     def error(self, message: str, path: str = "") -> InputError:
-        """Return the error that says what is wrong with the case, and where it stands."""
+        """Return an error about the case, with its file and line."""
         return InputError(message, file=self.file, line=self.line, subject=self.id, path=path)
 
 
@@ -90,7 +90,7 @@ def _case(line: bytes, file: str, number: int) -> Case:
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One field of a case: where it stands, what kube-scheduler answered and what the engine did; None = nothing."""
+    """One field of a case: its path, kube-scheduler's result and the engine's; None = nothing."""
 
     path: FieldPath
     expected: object
@@ -116,5 +116,5 @@ def beside(expected: Mapping[str, object], got: Mapping[str, object], *path: str
 
 
 def not_built(part: str, plugin: str) -> Uncompared:
-    """Say that a part waits for a plugin that nobody offers."""
+    """Report that a part needs a plugin that does not exist here."""
     return Uncompared(part, f"{plugin} is not built yet")

@@ -1,4 +1,4 @@
-"""What a pod's claims get on each node, and what is written into claims, beside what is recorded."""
+"""Compare the allocations of a pod's claims on each node, and the written claims, with the recorded ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T", bound=ApiObject)
 #: The only profile of a case.
 PROFILE = "default-scheduler"
 
-#: Stands in the records for any uid of a share.
+#: Replaces any uid of a share in the records.
 _ANY = "*"
 
 #: The devices that claims get, by their names.
@@ -52,7 +52,7 @@ class Details(ApiStruct, frozen=True, kw_only=True):
 
 
 class ClaimsWritten(Host):
-    """The outside of an engine that writes nothing, but tells which claims it would have written."""
+    """The outside of an engine that writes nothing, but returns the claims that it would have written."""
 
     def __init__(self) -> None:
         #: The names of claims whose status was written, and of those that were deleted.
@@ -141,7 +141,7 @@ def compare_writes(engine: PodEngine, deallocates: Sequence[str], deletes: str) 
 
 
 def place(engine: PodEngine, pod: PendingPod, found: Reservation | None) -> None:
-    """Let the claims of a pod have what they get, and be reserved for it."""
+    """Store the allocations of a pod's claims, reserved for it."""
     user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
     for each in () if found is None else found.placed:
         claim = each.claim if each.allocation is None else each.allocated

@@ -1,4 +1,4 @@
-"""Kinds `quantity`, `resources` and `selector`: what objects say by themselves, without a cluster.
+"""Kinds `quantity`, `resources` and `selector`: calculations on single objects, without a cluster.
 
 Quantities are read, compared and added; a pod's requests are as each reader sees them; label selectors and node
 selectors match, tolerations put up with taints.
@@ -48,7 +48,7 @@ Operation = Literal[
 
 
 class SelectorQuestion(ApiStruct, frozen=True, kw_only=True):
-    """Which function is asked (`op`), and what."""
+    """The function to call (`op`), and its arguments."""
 
     op: Operation
     selector: LabelSelector | None = None
@@ -65,7 +65,7 @@ class SelectorQuestion(ApiStruct, frozen=True, kw_only=True):
 
 
 def compare_selector(given: SelectorQuestion, recorded: Answer) -> Iterator[Fact]:
-    """Compare what a selector or toleration says; of errors only the fact counts."""
+    """Compare the result of a selector or toleration; of errors only the fact counts."""
     try:
         got = _answered(given)
     except SelectorError as error:
@@ -93,7 +93,7 @@ def _answered(given: SelectorQuestion) -> Answer:
         case "podRequiredNodeAffinity":
             predicate, required = required_node_affinity(given.pod.spec), required_node_selector(given.pod.spec)
             answer = {"matches": predicate is None or predicate(labels, name)}
-            # nodeSelector is asked first: where it does not match, the terms are not.
+            # nodeSelector goes first: if it does not match, the terms are not evaluated.
             if not answer["matches"] and required and exact(given.pod.spec.node_selector).matches(labels):
                 for error in NodeSelectorTerms(required.node_selector_terms).errors[:1]:
                     answer["matchError"] = str(error)
@@ -122,7 +122,7 @@ class QuantityQuestion(ApiStruct, frozen=True, kw_only=True):
 
 
 def compare_quantity(given: QuantityQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
-    """Compare what a quantity is, or what two come to; of an error only the fact counts."""
+    """Compare the value of a quantity, or of an operation on two; of an error only the fact counts."""
     got: dict[str, object]
     try:
         if given.op == "quantity":

@@ -1,4 +1,4 @@
-"""What a case records of one pod's scheduling cycle, and which plugins have a say in it."""
+"""The recorded results of one pod's scheduling cycle, and which plugins affect it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kframework.values.status import Status
 
 
 class Verdict(ApiStruct, frozen=True, kw_only=True):
-    """A status, with its reasons sorted, and the nodes that a PreFilter leaves; `plugin` only where it tells who."""
+    """A status, with its reasons sorted, and the nodes that a PreFilter leaves; `plugin` only where it is recorded."""
 
     code: str
     reasons: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ PASSES = Verdict(code="Success")
 
 
 class Scored(ApiStruct, frozen=True, kw_only=True):
-    """What a plugin gave the feasible nodes."""
+    """The scores of a plugin for the feasible nodes."""
 
     weight: int
     raw: dict[str, int] = msgspec.field(default_factory=dict)
@@ -58,7 +58,7 @@ class Candidate(ApiStruct, frozen=True, kw_only=True):
 
 
 class PostFilter(ApiStruct, frozen=True, kw_only=True):
-    """What PostFilter came to; `preemption` is the status of DefaultPreemption alone."""
+    """The result of PostFilter; `preemption` is the status of DefaultPreemption alone."""
 
     code: str = ""
     message: str = ""
@@ -96,20 +96,20 @@ class Recorded(ApiStruct, frozen=True, kw_only=True):
 
     @property
     def plugins(self) -> Set[str]:
-        """The plugins of which some answer is recorded."""
+        """The plugins with a recorded answer."""
         named: set[str] = {*self.pre_enqueue, *self.pre_filter, *self.scores}
         named.update(self.filter_skipped, self.filter_not_run, self.score_skipped)
         return named.union(*self.filter.values())
 
     @property
     def filter_voices(self) -> Set[str]:
-        """The plugins that have a say in which nodes are feasible: those that reject or narrow somewhere."""
+        """The plugins that affect which nodes are feasible: those that reject or narrow somewhere."""
         blamed = {verdict.plugin for verdict in self.nodes.values() if verdict.plugin}
         return blamed.union(_rejecting(self.pre_filter), *map(_rejecting, self.filter.values()))
 
     @property
     def score_voices(self) -> Set[str]:
-        """The plugins that have a say in the totals: those that give some node more than 0."""
+        """The plugins that affect the totals: those that give some node more than 0."""
         return {name for name, scored in self.scores.items() if any(scored.normalized.values())}
 
 

@@ -52,7 +52,7 @@ from kframework.testing.conformance.claims import PROFILE, ClaimsWritten
 
 
 class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
-    """The objects of a case beside the pods to be scheduled, and the profile block as it stands in a configuration."""
+    """The objects of a case except the pods to be scheduled, and the profile block of a configuration."""
 
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
@@ -90,7 +90,7 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
         for field in RecordedCluster.__struct_fields__[:-2]:
             for subject in cast("tuple[ApiObject, ...]", getattr(self, field)):
                 engine.offer(Changed(subject))
-        engine.step()  # takes them in; an engine that was not told that it is in sync schedules nothing
+        engine.step()  # takes them in; an engine that is not in sync schedules nothing
         for plugin in engine.profiles[PROFILE].plugins.values():
             if isinstance(plugin, DynamicResources):
                 plugin.devices = FaultyDevices(plugin.handle)
@@ -102,7 +102,7 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
             yield Uncompared("answers", f"the feature gate {name} is {'on' if is_on else 'off'}")
 
     def missing(self, registry: Registry) -> Sequence[str]:
-        """Name the plugins that the profile enables and nobody offers; raises ConfigError."""
+        """Return the plugins that the profile enables but the registry lacks; raises ConfigError."""
         (profile,) = self.configuration().profiles
         return [name for name in profile.plugins.enabled_names() if name not in registry]
 
@@ -115,7 +115,7 @@ def _configuration(profile: bytes) -> Configuration:
 
 
 class _StoppedClock(Clock):
-    """A clock that stands still: all that is recorded is long past, or in 2099."""
+    """A stopped clock: all recorded times are long past, or in 2099."""
 
     def now(self) -> float:
         return seconds_of("2050-01-01T00:00:00Z")

@@ -26,7 +26,7 @@ _Comparer = Callable[[Case, Registry], Found]
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What came of one case."""
+    """The result of one case."""
 
     case: str
     suite: str
@@ -83,7 +83,7 @@ _COMPARERS: Mapping[str, _Comparer] = {
 
 # -- many cases ------------------------------------------------------------------------------------------------------
 
-#: Where a field stands, what is recorded and what the engine says, as plain data.
+#: A field's path, its recorded value and the engine's, as plain data.
 Item = dict[str, object]
 
 

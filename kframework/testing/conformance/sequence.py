@@ -18,7 +18,7 @@ from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
 from kframework.values.status import Status
 
-#: Plugins of the default set that no recorded case gives anything to say: none uses declared features.
+#: Plugins of the default set without effect in any recorded case: none uses declared features.
 _SILENT = {"NodeDeclaredFeatures"}
 
 
@@ -29,7 +29,7 @@ class Given(RecordedCluster, frozen=True, kw_only=True):
 
 
 class Step(ApiStruct, frozen=True, kw_only=True):
-    """What became of one pod."""
+    """The result for one pod."""
 
     pod: str
     totals: dict[str, int] = msgspec.field(default_factory=dict)
@@ -42,7 +42,7 @@ class Step(ApiStruct, frozen=True, kw_only=True):
 
 
 class Recorded(ApiStruct, frozen=True, kw_only=True):
-    """What became of the pods, in order."""
+    """The results for the pods, in order."""
 
     steps: tuple[Step, ...]
 
@@ -50,8 +50,8 @@ class Recorded(ApiStruct, frozen=True, kw_only=True):
 def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fact | Uncompared]:
     """Schedule the pods in turn; each is placed where kube-scheduler placed it, so that steps are compared singly.
 
-    A step does not tell which plugins had a say in it. While one of the profile's is missing, all that is compared is
-    that the nodes which are recorded as feasible are so for the others.
+    A step does not record the plugins that affected it. While one of the profile's is missing, the comparison is
+    reduced: the nodes that are recorded as feasible must be so for the others.
     """
     engine, built = given.engine(registry), frozenset(registry)
     chooses = {"pre_filter", "filter", "score"}

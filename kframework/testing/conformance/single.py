@@ -128,7 +128,7 @@ def _alone(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAns
 
 
 def _compare_claims(recorded: PostFilter, status: Status) -> Iterator[Fact]:
-    """Compare the part that stands before DefaultPreemption's, or in place of it; a success hides it."""
+    """Compare the part before DefaultPreemption's, or in place of it; a success hides it."""
     if recorded.code == "Unschedulable":
         before, preemption, _ = recorded.message.partition(", preemption: ")
         yield Fact(("postFilter", _CLAIMS), before if preemption else recorded.message, status.message)

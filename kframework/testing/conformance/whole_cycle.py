@@ -21,7 +21,7 @@ from kframework.values.status import Status
 
 
 class WholeCycle:
-    """The search for a node, with remembered answers, and the same asked afresh where the search did not look."""
+    """The search for a node, with cached results, and the uncached evaluation where the search did not look."""
 
     def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
         self.engine: PodEngine = engine
@@ -32,7 +32,7 @@ class WholeCycle:
         self._oracle = Oracle(engine.cluster, self.profile, pod)
 
     def doubts(self) -> Iterator[Fact]:
-        """Compare every remembered answer with the one asked afresh."""
+        """Compare every cached result with the uncached one."""
         try:
             verify(self.search, self.outcome)
         except VerificationError as error:

@@ -1,4 +1,4 @@
-"""Promises about instances: one that is made anew answers as the old one did, and a replay decides as its recording."""
+"""Promises about instances: a new one answers as the old one did, and a replay decides as its recording."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kframework.testing.alone import configuration_of
 from kframework.testing.contract.questions import ContractViolation, Questions, Subject
 from kframework.testing.random_events import RandomEvents, RandomOutside
 
-#: So much happens in a recording, so many seconds apart, and so many attempts follow on each at most.
+#: The number of events in a recording, the seconds between them, and the most attempts after each.
 _EVENTS, _APART, _ATTEMPTS = 40, 0.5, 20
 
 
@@ -35,7 +35,7 @@ _EVENTS, _APART, _ATTEMPTS = 40, 0.5, 20
 
 
 def survives_reload(questions: Questions) -> None:
-    """Expect of an instance made now what the old one says, also when the old one has been closed."""
+    """Expect a new instance to answer like the old one, also when the old one has been closed."""
     anew = questions.anew()
     _say_the_same(questions, anew, "an instance made anew")
     _close(questions)
@@ -85,13 +85,13 @@ def replays_alike(subject: Subject) -> None:
 
 
 def _difference(subject: Subject, random: Random) -> str:
-    """Say where a replay leaves its recording; nothing where it does not."""
+    """Return where a replay differs from its recording; "" if it does not."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "run.jsonl.gz"
         try:
             _Recorded(subject, random).write_to(file)
             told = replay(file, Registry.of(subject.plugin))
-        except VerificationError as error:  # under KFRAMEWORK_VERIFY all is asked twice already
+        except VerificationError as error:  # under KFRAMEWORK_VERIFY every hook is called twice already
             return str(error)
     return "" if told.difference is None else str(told.difference)
 
@@ -109,7 +109,7 @@ class _Recorded(RandomOutside, Clock):
         return self._moment
 
     def write_to(self, file: Path) -> None:
-        """Let much happen, and write it to this file."""
+        """Record a run with many events in this file."""
         subject = self._subject
         configuration = parse(configuration_of(subject.plugin, subject.args, subject.beside), "args")
         recorder = Recorder(file, annotations=("*",))

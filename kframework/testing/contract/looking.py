@@ -22,7 +22,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.contract.questions import Look, Questions
 from kframework.testing.contract.undoing import places, ready, reserve
 
-#: What waits for a disk, another process, the network or time, by its place and as it is told.
+#: Functions that wait for a disk, another process, the network or time, by module, and their descriptions.
 _WAITING = (
     (time, "sleep", "time.sleep"),
     (builtins, "open", "open"),
@@ -59,7 +59,7 @@ _HOOKS = "all hooks up to permit"
 
 
 def ask_all(questions: Questions) -> None:
-    """Ask every hook that may be asked between two cycles, and leave what it answers to others."""
+    """Call every hook that may be called between two cycles, and ignore the answers."""
     for pod in questions.pods:
         if questions.has("pre_enqueue"):
             questions.said("pre_enqueue", pod, pod)
@@ -86,7 +86,7 @@ class _Waited(BaseException):
 
 @contextmanager
 def _waiting_told(questions: Questions) -> Iterator[None]:
-    """Let no hook wait meanwhile: raise a violation that names what it waits for."""
+    """Prevent hooks from waiting: raise a violation that names what a hook waits for."""
     waited: list[tuple[str, str]] = []
     asker = threading.get_ident()
 
@@ -124,7 +124,7 @@ def _modules(plugin: type[Plugin]) -> Iterator[object]:
 
 @contextmanager
 def without_sleep(plugin: type[Plugin]) -> Iterator[None]:
-    """Let no hook of a plugin sleep meanwhile, so that those who ask it about other things need not wait for it."""
+    """Prevent the hooks of a plugin from sleeping, so that checks of other promises need not wait."""
     asker, sleep = threading.get_ident(), time.sleep
 
     def skip(seconds: float) -> None:

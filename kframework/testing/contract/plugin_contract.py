@@ -44,7 +44,7 @@ class PluginContract:
         super().__init_subclass__()
         plugin = getattr(cls, "plugin", None)
         if plugin is None and not cls.__name__.startswith("Test"):
-            return  # others inherit it, who say which plugin
+            return  # subclasses name the plugin
         if not isinstance(plugin, type) or not issubclass(plugin, Plugin):
             raise TypeError(f"{cls.__name__}: say whose contract it tests, as `plugin = Mine`; it says {plugin!r}")
         for test, promise in PROMISES.items():
@@ -54,7 +54,7 @@ class PluginContract:
                 setattr(cls, test, next(own for each in cls.__mro__ if (own := vars(each).get(test))))
 
     def test_scalar_and_columnar_forms_agree(self) -> None:
-        """What is said of many nodes at once is what is said of each."""
+        """The columnar forms answer like the scalar ones."""
         self._check("test_scalar_and_columnar_forms_agree")
 
     def test_remembered_answers_stay_true(self) -> None:
@@ -86,7 +86,7 @@ class PluginContract:
         self._check("test_no_wake_up_is_lost")
 
     def test_an_instance_made_anew_says_the_same(self) -> None:
-        """A reload, which makes the plugin anew and closes the old instance, changes no answer."""
+        """A reload, which replaces the plugin's instance and closes the old one, changes no answer."""
         self._check("test_an_instance_made_anew_says_the_same")
 
     def test_a_replay_says_the_same(self) -> None:
@@ -100,7 +100,7 @@ class PluginContract:
             with without_sleep(self.plugin):
                 PROMISES[test].check(Subject(**fields))
         except ContractViolation as violation:
-            # How we came to ask tells an author nothing; the cause, which a hook raised, stays.
+            # The checker's own frames do not help an author; the cause, which a hook raised, stays.
             raise violation.with_traceback(None) from violation.__cause__
         except ConfigError as error:
-            raise error.with_traceback(None) from None  # it says all that its causes say
+            raise error.with_traceback(None) from None  # its message contains those of its causes

@@ -52,7 +52,7 @@ _REMEDY = "answer numbers and text, or tuples of these, all of one shape, that d
 
 
 def sort_keys_are_total_and_stable(questions: Questions) -> None:
-    """Expect keys of which exactly one of less, equal and greater holds, in one direction, and always the same keys."""
+    """Expect keys that are totally ordered and stable: of less, equal and greater exactly one holds."""
     if not questions.has("queue_sort"):
         return
     queued = [QueuedPod(pod, VIRTUAL_EPOCH + questions.random.choice([0.0, 0.5, 1.0, 60.0])) for pod in questions.pods]
@@ -96,7 +96,7 @@ _MEMORY = 1 << 20
 
 
 def forms_agree(questions: Questions) -> None:
-    """Expect of the columnar forms, over rows given in several ways, what the scalar ones say of each node."""
+    """Expect the columnar forms, over rows given in several ways, to answer like the scalar ones."""
     for pod in questions.pods:
         answers = questions.answers(pod)
         for hook, way, column in questions.columns(pod):
@@ -158,7 +158,7 @@ class Remembered:
             search = Search(questions.cluster.state, plan, pod, Rotation(), Random(0))
             outcome = search.run()
             if isinstance(outcome, ScheduleError):
-                scores_are_in_range(questions)  # which says of scores what is wrong, and where
+                scores_are_in_range(questions)  # which reports what is wrong with scores, and where
                 questions.violated("the search", pod, outcome.status.message, "a hook answers as the contract says")
             try:
                 verify(search, outcome)
@@ -213,7 +213,7 @@ _HOLDING = frozenset({"pre_enqueue", "pre_filter", "filter", "filter_nodes", "re
 
 
 class Promise(msgspec.Struct, frozen=True):
-    """What a plugin promises that has one of these `hooks`; `check` raises ContractViolation where it is not kept."""
+    """A promise of plugins that have one of these `hooks`; `check` raises ContractViolation if it is broken."""
 
     hooks: frozenset[str]
     check: Callable[[Subject], object]

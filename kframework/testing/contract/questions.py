@@ -1,6 +1,6 @@
-"""The questions that promises are made of: one plugin, alone in its profile, asked about pods on a random cluster.
+"""The calls that promises are made of: one plugin, alone in its profile, evaluates pods on a random cluster.
 
-What a hook may not answer at all is told here, whoever asks; whether answers go together is for the promises.
+This module checks each answer by itself; the promises check whether answers are consistent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kframework.values.status import Code, Status
 
 T = TypeVar("T")
 
-#: So many changes happen to a cluster, and so many pods, each with a twin, are asked about after each.
+#: The number of changes to a cluster, and of pods, each with a twin, that are evaluated after each.
 CHANGES, PODS = 10, 3
 _LARGEST_BITS = (1 << 32) - 1
 
@@ -58,7 +58,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reached(msgspec.Struct):
-    """What the questions came upon: how often each reason, each code, each raw score, and a `Skip` by hook."""
+    """The coverage of the questions: how often each reason, each code, each raw score, and a `Skip` by hook."""
 
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
     codes: Counter[Code] = msgspec.field(default_factory=Counter)
@@ -68,7 +68,7 @@ class Reached(msgspec.Struct):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """What a plugin says of a pod: `pre_filter` of the whole, then by row a rejection, or else a raw score.
+    """A plugin's answers for a pod: `pre_filter` of the whole, then by row a rejection, or else a raw score.
 
     `drew`: whether it drew from its random generator meanwhile.
     """
@@ -85,7 +85,7 @@ class Answers(msgspec.Struct, frozen=True):
         return [row for row in rows if self.statuses.get(row) is None]
 
     def differences(self, others: Answers) -> Iterator[tuple[int | None, object, object]]:
-        """List where two answers differ: the row, None for the whole, and what each says."""
+        """List where two answers differ: the row, None for the whole, and both answers."""
         if self.whole != others.whole:
             yield None, self.whole, others.whole
         for mine, theirs in ((self.statuses, others.statuses), (self.scores, others.scores)):
@@ -94,7 +94,7 @@ class Answers(msgspec.Struct, frozen=True):
                     yield row, mine.get(row), theirs.get(row)
 
 
-#: Looks at what a plugin says of the cluster as it stands; raises ContractViolation.
+#: Checks a plugin's answers on the current cluster; raises ContractViolation.
 Look = Callable[["Questions"], None]
 
 
@@ -110,7 +110,7 @@ class Questions:
         )
         self._use(profile_of(subject.plugin, subject.args, self.cluster.state, subject.sources))
         self.pods: list[PendingPod] = self.cluster.pending(PODS)
-        #: What was asked last.
+        #: The last call.
         self.asking: str = "nothing"
         self._example = example
         self._latest = "at the start"
@@ -135,7 +135,7 @@ class Questions:
         return twin
 
     def change(self, look: Look | None = None) -> None:
-        """Let something happen to the cluster; in the middle of a what-if somebody may look."""
+        """Change the cluster; in the middle of a what-if, call `look`."""
         self._latest = "after: " + self.cluster.change(lambda: look(self) if look is not None else None)
         self._known = {}
 
@@ -156,7 +156,7 @@ class Questions:
             self.violated(hook, pod, f"raises {in_words(error)}", "a hook answers; it does not raise", cause=error)
 
     def said(self, hook: str, pod: PendingPod, *arguments: object) -> object:
-        """Ask a hook as the plugin has it, which checks nothing, or one row of its columnar form."""
+        """Call a hook of the plugin itself, without checks, or its columnar form for one row."""
         call = method_of(self.plugin, hook)
         if call is None:
             step = self.filter if hook == "filter" else self.score
@@ -165,14 +165,14 @@ class Questions:
         return self.ask(hook, pod, call, *arguments)
 
     def answers(self, pod: PendingPod) -> Answers:
-        """Return what the plugin says of every node as the cluster stands; asked once."""
+        """Return the plugin's cached answers for every node of the current cluster."""
         known = self._known.get(id(pod))  # pods of one template may have one uid too
         if known is None:
             known = self._known[id(pod)] = self.answers_given(pod, self.nodes, self.nodes.order)
         return known
 
     def answers_given(self, pod: PendingPod, given: NodeTable, scored: NDArray[np.int64]) -> Answers:
-        """Ask about every node in the scalar form, or about one row at a time where there is none.
+        """Evaluate every node in the scalar form, or one row at a time if there is none.
 
         `pre_filter` is `given` these nodes, `pre_score` those of the rows `scored` that pass, all that pass if none
         of them does.
@@ -199,7 +199,7 @@ class Questions:
         return state
 
     def asked_whole(self, state: CycleState, pod: PendingPod, given: NodeTable) -> Status | NodeNames | None:
-        """Ask `pre_filter`; None where there is none."""
+        """Call `pre_filter`; None if there is none."""
         if not self.has("pre_filter"):
             return None
         answer = self.said("pre_filter", pod, state, pod, given)
@@ -219,7 +219,7 @@ class Questions:
         return answer
 
     def asked_filter(self, state: CycleState, pod: PendingPod, row: int) -> Status | None:
-        """Ask about one node; None where the plugin has nothing against it."""
+        """Filter one node; None if the plugin accepts it."""
         status = self._rejection("filter", pod, self.said("filter", pod, state, pod, self.nodes[row]))
         if status is None:
             self.reached.passes += 1
@@ -237,7 +237,7 @@ class Questions:
         return self._rejection("filter_status", pod, self.said("filter_status", pod, pod, bits))
 
     def columns(self, pod: PendingPod) -> Iterator[tuple[str, str, Iterator[tuple[int, int]]]]:
-        """Ask the columnar forms about the rows of the pod's answers in several ways: hook, way, what it says."""
+        """Call the columnar forms with the rows of the pod's answers in several ways: hook, way, answers."""
         answers = self.answers(pod)
         if not answers.statuses and not answers.scores:
             return
@@ -252,7 +252,7 @@ class Questions:
                 yield "score_nodes", way, self.column("score_nodes", pod, rows, scores)
 
     def column(self, hook: str, pod: PendingPod, rows: Rows, answer: object) -> Iterator[tuple[int, int]]:
-        """Pair the rows with what a columnar form says of them."""
+        """Pair the rows with the answers of a columnar form."""
         listed = list(range(rows.start, rows.stop)) if isinstance(rows, slice) else rows.tolist()
         if isinstance(answer, int) and hook != "filter_nodes":
             answer = np.full(len(listed), answer)
@@ -305,7 +305,7 @@ class Questions:
     # -- saying so -------------------------------------------------------------------------------------------------
 
     def same(self, hook: str, pod: PendingPod, said: Answers, expected: Answers, remedy: str) -> None:
-        """Raise where two answers about a pod differ; `hook` says what was done before the first."""
+        """Raise if two answers about a pod differ; `hook` describes what was done before the first."""
         for row, mine, theirs in said.differences(expected):
             self.violated(hook, pod, f"{_shown(mine)}, not {_shown(theirs)}", remedy, row=row)
 
@@ -339,7 +339,7 @@ def on_random_clusters(
 ) -> Reached:
     """Look at a plugin on one random cluster after the other, again after each of many changes.
 
-    Somebody looks `amid` what-ifs, and `at_last`, when all has happened. Returns what was come upon; raises
+    Calls `amid` within what-ifs, and `at_last` after the last change. Returns which hooks were reached; raises
     ContractViolation, and ConfigError for a plugin that cannot be loaded.
     """
     reached = Reached()
@@ -369,8 +369,8 @@ def _only(steps: tuple[T, ...]) -> T | None:
 class ContractViolation(AssertionError):
     """Raised when a plugin breaks the contract.
 
-    `asked` says what was asked about which pod and node, `answered` what came of it and what should have come,
-    `remedy` what to change; `when` names the random cluster, and what had happened to it.
+    `asked` describes the call, with its pod and node, `answered` the result and the expected one, `remedy` what to
+    change; `when` names the random cluster, and its latest change.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from kframework.values.status import Code, Status
 
 #: So often a place is reserved and given back: what is not given back adds up.
 _TIMES = 3
-#: So many pods find a place.
+#: The number of pods that are placed.
 _PLACED = 3
 
 #: A pod and the row of a node that the plugin lets it onto.
@@ -20,7 +20,7 @@ Place = tuple[PendingPod, int]
 
 
 def unreserve_undoes_reserve(questions: Questions) -> None:
-    """Expect after `unreserve`, whatever came before it, the answers from before `reserve`."""
+    """Expect after `unreserve`, in every situation, the answers from before `reserve`."""
     before, chosen = _picture(questions), places(questions)
     for place in chosen:
         _unreserve(questions, ready(questions, place), place)
@@ -31,7 +31,7 @@ def unreserve_undoes_reserve(questions: Questions) -> None:
     if len(chosen) > 1:
         _leave_others_alone(questions, chosen[0], chosen[1], before)
     for place in chosen[-1:]:
-        # After all that was undone, `reserve` says what an instance says that has reserved nothing yet.
+        # After all that was undone, `reserve` answers like an instance that has reserved nothing yet.
         said, fresh = _come_and_go(questions, place), _come_and_go(questions.anew(), place)
         if said != fresh:
             answered = f"says {said}, and {fresh} where nothing was ever reserved"
@@ -49,7 +49,7 @@ def places(questions: Questions) -> list[Place]:
 
 
 def reserve(questions: Questions, state: CycleState, place: Place) -> Status | None:
-    """Ask `reserve`, if the plugin has it."""
+    """Call `reserve`, if the plugin has it."""
     pod, row = place
     if not questions.has("reserve"):
         return None
@@ -60,7 +60,7 @@ def reserve(questions: Questions, state: CycleState, place: Place) -> Status | N
 
 
 def ready(questions: Questions, place: Place) -> CycleState:
-    """Return the state of an attempt that has come to this node."""
+    """Return the state of an attempt that has selected this node."""
     pod, row = place
     state = CycleState()
     skipped = isinstance(questions.asked_whole(state, pod, questions.nodes), Status)
@@ -70,7 +70,7 @@ def ready(questions: Questions, place: Place) -> CycleState:
 
 
 def _come_and_go(questions: Questions, place: Place) -> Status | None:
-    """Reserve a place and give it back, twice; return what `reserve` said."""
+    """Reserve a place and unreserve it, twice; return the answers of `reserve`."""
     state = ready(questions, place)
     status = _assumed(questions, state, place)
     _forgotten(questions, state, place)
@@ -107,7 +107,7 @@ def _leave_others_alone(questions: Questions, held: Place, other: Place, before:
 
 
 def _picture(questions: Questions) -> dict[PendingPod, Answers]:
-    """Return what the plugin says now of each pod that has no place, but of those for which it draws."""
+    """Return the plugin's current answers for each unplaced pod, except those for which it draws."""
     pods = (pod for pod in questions.pods[::2] if pod.row < 0)
     said = {pod: questions.answers_given(pod, questions.nodes, questions.nodes.order) for pod in pods}
     return {pod: answers for pod, answers in said.items() if not answers.drew}
@@ -126,7 +126,7 @@ _GIVE_BACK = "give back in `unreserve` what `reserve` took for this pod, as ofte
 
 
 def remove_pod_undoes_add_pod(questions: Questions) -> None:
-    """Expect of a state that pods were added to and removed from what a state says that was made just now."""
+    """Expect a state with pods added and removed to answer like a new one."""
     for pod in questions.pods[::2]:
         state = CycleState()
         if not isinstance(questions.asked_whole(state, pod, questions.nodes), Status):
@@ -162,7 +162,7 @@ def _tell(questions: Questions, hook: str, state: CycleState, pod: PendingPod, o
 
 
 def _accounted(questions: Questions, hook: str, state: CycleState, pod: PendingPod) -> None:
-    """Expect what a state says that is made of the tables as they are now."""
+    """Expect the answers of a state that is made from the current tables."""
     fresh = CycleState()
     whole = questions.asked_whole(fresh, pod, questions.nodes)
     if not isinstance(whole, Status):

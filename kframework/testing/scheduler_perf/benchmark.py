@@ -17,10 +17,10 @@ from kframework.testing.scheduler_perf.stage import Stage, Told
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a workload.
+    """The result of a workload.
 
-    `floor` is the least throughput that is asked of it, in pods a second, 0 for none. `skipped` says why it was not
-    run, `failed` why it did not come to its end.
+    `floor` is the required throughput, in pods a second, 0 for none. `skipped` is the reason why it was not run,
+    `failed` why it did not finish.
     """
 
     name: str
@@ -41,9 +41,9 @@ def _rate(measurement: Measurement) -> float:
 
 
 def benchmark(definition: Definition, config: str | None, tell: Told) -> Result:
-    """Run a workload in a fresh process, so that it finds nothing that another left; tell how far it is.
+    """Run a workload in a fresh process, without leftovers of another; report progress to `tell`.
 
-    `config` is the file of a KubeSchedulerConfiguration that takes the place of the workload's own.
+    `config` is the file of a KubeSchedulerConfiguration that replaces the workload's own.
     """
     if beyond := definition.beyond():
         return Result(name=definition.name, skipped=beyond)

@@ -1,4 +1,4 @@
-"""What scheduler_perf's files say: test cases, the operations they consist of, and workloads that give the numbers.
+"""The content of scheduler_perf's files: test cases, the operations they consist of, and workloads with the numbers.
 
 Fields, defaults and what is refused are those of `test/integration/scheduler_perf` in Kubernetes 1.36.
 """
@@ -30,7 +30,7 @@ Value = int | float | str | bool
 #: The name of the file in each of scheduler_perf's folders.
 FILE_NAME = "performance-config.yaml"
 
-#: What templates say of the kinds of devices, and of which kind they are.
+#: Matches templates of device kinds, by their API group.
 _OF_DEVICES = re.compile(r"^apiVersion: resource\.k8s\.io/", re.MULTILINE)
 _KIND = re.compile(r"^kind: *(\w+)", re.MULTILINE)
 
@@ -65,12 +65,12 @@ class Operation(_Strict, frozen=True, kw_only=True, tag_field="opcode"):
     """
 
     def problem(self) -> str | None:
-        """Say what makes no sense, once the parameters are in place."""
+        """Return what is invalid, once the parameters are in place."""
         return None
 
 
 class NodeAllocatable(_Strict, frozen=True, kw_only=True):
-    """What each node can give: resources, and volumes per CSI driver."""
+    """The allocatable of each node: resources, and volumes per CSI driver."""
 
     node_allocatable: dict[str, str] = {}
     csi_node_allocatable: dict[str, dict[str, int]] = {}
@@ -91,7 +91,7 @@ class UniqueNodeLabel(_Strict, frozen=True, kw_only=True):
 
 
 class _Counted(Operation, frozen=True, kw_only=True):
-    """A step that makes so many of something."""
+    """A step that makes a number of something."""
 
     count: int = 0
     count_param: str = ""
@@ -117,7 +117,7 @@ class CreateNamespaces(_Counted, frozen=True, kw_only=True, tag="createNamespace
 
 
 class CreatePods(_Counted, frozen=True, kw_only=True, tag="createPods"):
-    """Create pods at once, and wait until they are scheduled; or keep so many coming for `duration`."""
+    """Create pods at once, and wait until they are scheduled; or keep that number coming for `duration`."""
 
     steady_state: bool = False
     steady_state_param: str = ""
@@ -147,7 +147,7 @@ class CreatePodSets(_Counted, frozen=True, kw_only=True, tag="createPodSets"):
 
 
 class DeletePods(Operation, frozen=True, kw_only=True, tag="deletePods"):
-    """Delete the pods of a namespace, at once or so many a second."""
+    """Delete the pods of a namespace, at once or at a rate per second."""
 
     namespace: str
     label_selector: dict[str, str] = {}
@@ -195,7 +195,7 @@ class CreateAny(Operation, frozen=True, kw_only=True, tag="createAny"):
 
 
 class UpdateAny(Operation, frozen=True, kw_only=True, tag="updateAny"):
-    """Replace objects of any kind, at once or so many a second, and their status if the template has one."""
+    """Replace objects of any kind, at once or at a rate per second, and their status if the template has one."""
 
     namespace: str = ""
     template_path: str
@@ -225,7 +225,7 @@ class CreateResourceClaims(_Counted, frozen=True, kw_only=True, tag="createResou
 
 
 class CreateResourceDriver(Operation, frozen=True, kw_only=True, tag="createResourceDriver"):
-    """Publish so many devices of a driver on each node whose name fits a glob."""
+    """Publish a number of devices of a driver on each node whose name fits a glob."""
 
     driver_name: str
     nodes: str
@@ -269,7 +269,7 @@ def _no_count(count: int) -> str | None:
 
 
 class MetricSelector(_Strict, frozen=True, kw_only=True):
-    """What a threshold is compared with."""
+    """The metric that a threshold is compared with."""
 
     name: str
     labels: dict[str, str] = {}
@@ -327,11 +327,11 @@ class Definition(msgspec.Struct, frozen=True):
 
     @property
     def topic(self) -> str:
-        """The name under which a threshold may stand: that of the folder."""
+        """The name of its threshold: that of the folder."""
         return self.file.parent.name
 
     def beyond(self) -> str:
-        """Say what it needs that there is not here, be it the Go code beside its file; "" if nothing."""
+        """Return what it needs that is missing here, such as the Go code beside its file; "" if nothing."""
         gates = self.case.feature_gates | self.workload.feature_gates
         missing = sorted(gate for gate in _GATES_OFF if gates.get(gate))
         missing += sorted({kind for each in self.case.workload_template if (kind := self._unread_kind(each))})
@@ -355,7 +355,7 @@ class Definition(msgspec.Struct, frozen=True):
         return known
 
     def error(self, message: str) -> InputError:
-        """Return the error that says what is wrong with this workload."""
+        """Return an error about this workload."""
         return InputError(message, file=str(self.file), subject=self.name)
 
 

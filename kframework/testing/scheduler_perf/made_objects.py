@@ -228,11 +228,11 @@ class _Filling:
         self._selection = Selection()
 
     def note(self, claim: ResourceClaim) -> None:
-        """Take notice of what a claim has got."""
+        """Record the allocation of a claim."""
         self._claims.put(claim.metadata, claim)
 
     def allocation(self, claim: ResourceClaim) -> AllocationResult | None:
-        """Find devices for a claim on some node; None if no node has them."""
+        """Return devices for a claim on some node; None if no node has them."""
         found = (self._allocation_on(node, claim) for node in self._in_random_order())
         return next((each for each in found if each is not None), None)
 

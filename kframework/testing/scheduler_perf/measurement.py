@@ -1,4 +1,4 @@
-"""What is measured of a workload: scheduler_perf's throughput and durations, and what a pod and a cycle cost.
+"""The measurements of a workload: scheduler_perf's throughput and durations, and the cost of a pod and a cycle.
 
 All durations are of this machine's clocks: a benchmark runs on real time.
 """
@@ -24,12 +24,12 @@ SAMPLE = 1.0
 
 _KIB_IN_MIB = 1024
 
-#: After so many pods the time is read.
+#: The number of pods between two readings of the time.
 _EVERY = 64
 
 
 class Percentiles(msgspec.Struct, frozen=True):
-    """The average of some figures, and so many of a hundred of them that are no larger."""
+    """The average of some figures, and their percentiles."""
 
     average: float
     perc50: float
@@ -48,7 +48,7 @@ class Percentiles(msgspec.Struct, frozen=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured between two points of a workload.
+    """The measurements between two points of a workload.
 
     `pods_per_second` counts from the first pop of a pod to the last binding, `throughput` is over samples of a second
     and None if it took no two of them. `cycle_us` is a scheduling cycle in microseconds, `attempt_ms` an attempt from
@@ -69,7 +69,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Collector(RunObserver, Observer):
-    """Takes notice of what goes on, and of the pods of some namespaces that are scheduled meanwhile."""
+    """Records decisions and bindings, and which pods of some namespaces are scheduled meanwhile."""
 
     def __init__(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
         self.name: str = name

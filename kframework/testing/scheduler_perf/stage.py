@@ -57,13 +57,13 @@ from kframework.testing.scheduler_perf.templates import template
 #: So long pods are waited for, in seconds; as in scheduler_perf.
 PATIENCE = 600.0
 
-#: After so many pods it is told how many there are.
+#: The number of pods between two progress reports.
 _TELL = 50
 
 #: How often pods that cannot be counted as they come are looked at, in seconds.
 _LOOK = 0.1
 
-#: Told how many pods have been scheduled, of how many.
+#: Called with the number of scheduled pods, and of all.
 Told = Callable[[int, int], None]
 
 
@@ -249,7 +249,7 @@ class Stage(RunObserver, Observer):
             self._cluster.add(made)
 
     async def _keep_coming(self, operation: CreatePods, namespace: str) -> None:
-        """Delete the pods whenever all are scheduled, and create them anew."""
+        """Delete the pods whenever all are scheduled, and recreate them."""
         while True:
             await self._until_scheduled(namespace, operation.count, {})
             for pod in self._cluster.objects(Pod, namespace):
@@ -257,7 +257,7 @@ class Stage(RunObserver, Observer):
             self._create(operation, namespace)
 
     async def _until_scheduled(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
-        """Wait until so many pods of a namespace are on nodes."""
+        """Wait until `count` pods of a namespace are on nodes."""
         with self._patience(namespace, "scheduled"):
             if not labels:
                 self._awaited[namespace] = count
@@ -269,20 +269,20 @@ class Stage(RunObserver, Observer):
                 await self._until(_is_scheduled, namespace, count, labels)
 
     async def _until_attempted(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
-        """Wait until so many pods of a namespace were tried."""
+        """Wait until `count` pods of a namespace were tried."""
         with self._patience(namespace, "attempted"):
             await self._until(_is_attempted, namespace, count, labels)
 
     async def _until(
         self, reached: Callable[[Pod], bool], namespace: str, count: int, labels: Mapping[str, str]
     ) -> None:
-        """Look again and again until so many pods of a namespace have got there."""
+        """Poll until `count` pods of a namespace have `reached` it."""
         while sum(map(reached, self._labelled(namespace, labels))) < count:  # noqa: ASYNC110 -- too many events
             await asyncio.sleep(_LOOK)
 
     @contextmanager
     def _patience(self, namespace: str, what: str) -> Iterator[None]:
-        """Wait no longer than scheduler_perf does, and name a pod that was waited for in vain."""
+        """Wait no longer than scheduler_perf does; on a timeout name a pod that is still pending."""
         with anyio.move_on_after(PATIENCE) as scope:
             yield
         if scope.cancelled_caught:
@@ -309,7 +309,7 @@ class Stage(RunObserver, Observer):
             self._add_one_each(operation, namespace)
 
     async def _recreate(self, operation: Churn, namespace: str) -> None:
-        """Create objects of each template in so many intervals, delete them in the next ones, and so on."""
+        """Create objects of each template in `number` intervals, delete them in the next ones, and so on."""
         there: list[list[ApiObject]] = [[] for _ in range(operation.number)]
         for turn in itertools.cycle(range(operation.number)):
             await asyncio.sleep(operation.interval_milliseconds / 1000)
@@ -376,7 +376,7 @@ def _placed(subject: ApiObject, namespace: str) -> ApiObject:
 
 
 async def _at_a_rate(per_second: int, calls: Sequence[Callable[[], None]]) -> None:
-    """Make these calls, so many a second; 0 is all at once."""
+    """Make these calls, this number a second; 0 is all at once."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     for number, call in enumerate(calls, 1):

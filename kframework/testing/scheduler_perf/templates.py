@@ -18,7 +18,7 @@ from kframework.objects.openapi.unknown_fields import unknown_fields
 from kframework.objects.problem import Problem, format_path
 from kframework.objects.yaml_documents import documents
 
-#: What is said of the object that is being made: its number, from 0, and how many there are.
+#: The values of the object that is being made: its number, from 0, and how many there are.
 Facts = Mapping[str, int]
 
 _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
@@ -67,7 +67,7 @@ class Template:
         self._always = None if _ACTION.search(self._text) else self._made(self._text)
 
     def make(self, index: int, count: int) -> ApiObject:
-        """Make one of so many objects."""
+        """Make the object with this index, of `count`."""
         if self._always is not None:
             return self._always
         return self._made(_ACTION.sub(partial(self._said, {"Index": index, "Count": count}), self._text))
@@ -91,7 +91,7 @@ class Template:
             raise InputError(error.message, file=str(self.file), subject=error.subject, path=error.path) from error
 
     def _respell(self, data: object, unknown: Problem) -> None:
-        """Take a field whose letters are of the wrong case for the one that is meant, as Go's JSON does."""
+        """Correct the letter case of a field's name, as Go's JSON does."""
         *parents, name = unknown.path
         if unknown.nearest is None or unknown.nearest.lower() != str(name).lower():
             raise InputError(f'unknown field "{format_path(unknown.path)}"', file=str(self.file))
@@ -107,7 +107,7 @@ class Template:
         return str(value)
 
     def _value(self, words: list[str], facts: Facts) -> float | str:
-        """Take a function with its arguments, or a single value, off the words."""
+        """Parse a function with its arguments, or a single value, off the words."""
         if words[0] in _FUNCTIONS:
             function = _FUNCTIONS[words.pop(0)]
             arguments = []

@@ -16,14 +16,14 @@ from kframework.engine import Binding, Decision, LastRecords, Observer
 
 
 class Outcome(StrEnum):
-    """How a job's turn ended."""
+    """The outcome of a job's turn."""
 
     #: enqueue: its pods may be made, or not yet.
     ADMITTED = "admitted"
     HELD_BACK = "held back"
     #: Its tasks are bound where they have room, and its victims sent away.
     COMMITTED = "committed"
-    #: It had less than it needs, and keeps that until the session ends, so that nobody else takes it.
+    #: It had less than it needs, and keeps that until the session ends, so that no other job takes it.
     KEPT = "kept"
     #: It had less than it needs, and all of it was undone.
     DISCARDED = "discarded"
@@ -34,11 +34,11 @@ class Outcome(StrEnum):
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one task in a turn.
+    """The outcome of one task in a turn.
 
-    `node` is where it had room, or was `promised` some: others are still to leave, or the rest of its subgroup has none
-    yet. It was one of `feasible` nodes, `ties` of which had the best `score`. Without a node `message` says why, and
-    `plugin` who if it was one plugin alone.
+    `node` is where the task was allocated, or `promised` room: victims still have to leave, or the rest of its subgroup
+    has none yet. It was one of `feasible` nodes; `ties` of them had the best `score`. Without a node `message` is the
+    reason, and `plugin` the rejecting plugin if it was a single one.
     """
 
     pod: str
@@ -62,7 +62,7 @@ class Victim(msgspec.Struct, frozen=True):
 
 
 class Spared(msgspec.Struct, frozen=True):
-    """How many tasks a plugin would not let go for somebody's sake, with the first of them."""
+    """The number of tasks that a plugin protected from one task, and the first of them."""
 
     plugin: str
     tasks: int
@@ -70,9 +70,9 @@ class Spared(msgspec.Struct, frozen=True):
 
 
 class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A hypernode in which a job was tried in vain: `had` counts as that of a turn does, `message` says why no more.
+    """A hypernode that was tried without success: `had` counts as in a turn, `message` is the reason.
 
-    Where nothing was tried, since it lacks too much altogether, `had` counts what the job had before.
+    If nothing was tried, because the hypernode lacks too much altogether, `had` counts what the job had before.
     """
 
     hypernode: str
@@ -82,10 +82,10 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SubJobTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What became of one subgroup in a turn of its job; `subjob` is "" for the tasks that are in none.
+    """The result for one subgroup in a turn of its job; `subjob` is "" for the tasks that are in none.
 
-    It is committed where it has what it needs, kept where it is promised that, else discarded. All but that is as of
-    the turn; what comes of it, comes with the turn as a whole.
+    It is committed where it has what it needs, kept where it is promised that, else discarded. All other fields are as
+    of the turn; the turn decides as a whole what takes effect.
     """
 
     subjob: str
@@ -101,8 +101,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One turn of a job in an action, and how it ended.
 
     `had` counts the tasks of the job that had room or were promised it when the turn ended, of the `minimum` that it
-    needs. `plugin` and `message` say who or what stood against the job as a whole; `spared` who kept tasks from going
-    for its sake. Of a job whose tasks are to be close together `hypernode` is the one in which they have their room;
+    needs. `plugin` and `message` are the rejection of the job as a whole; `spared` the plugins that protected victims
+    from it. Of a job whose tasks are to be close together `hypernode` is the one in which they have their room;
     `tried` are the first of those in which they had not. `subjobs` are the subgroups that were tried. `at` is when the
     turn ended, in seconds since 1970.
     """
@@ -125,10 +125,10 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class QueueState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A queue at the beginning of a session, in its place among all, and what its jobs `held` in the end.
+    """A queue at the beginning of a session, in its place in the queue order, and what its jobs `held` at the end.
 
-    `deserved` is what `plugin` says that it is due, and `share` the largest part of that which it has, 1 being all;
-    nobody says so where there is no such plugin. `dominant` is the largest part of the cluster that it held in the end.
+    `deserved` is what it deserves according to `plugin`, and `share` the largest fraction of that which it holds, 1
+    being all; both are unset without such a plugin. `dominant` is the largest fraction of the cluster it held at last.
     """
 
     queue: str
@@ -173,7 +173,7 @@ class GoneJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """How long a part of a session took, in nanoseconds: an action, or a plugin where a session opens or closes."""
+    """The duration of a part of a session, in nanoseconds: an action, or a plugin where a session opens or closes."""
 
     kind: str
     name: str
@@ -185,11 +185,11 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
     `uid` is what conditions of its pod groups name it by, `at` when it began, in seconds since 1970. There were `nodes`
     with this `capacity`. `queues` are in the order in which they were to be served at first, `turns` in the order in
-    which they were taken. `bound` (pod, node) and `evicted` (pod, reason) are all that came of it, whoever asked for
-    it. `failure` ended it early. `gone` are jobs that have come to their end.
+    which they were taken. `bound` (pod, node) and `evicted` (pod, reason) are all results, of any action. `failure`
+    ended it early. `gone` are jobs that have ended.
 
-    `draw`, of [0, 1), is its lot, as that of an attempt is (`Decision.draw`). `started`, `parts` and `took`, of each of
-    the turns, are measured, in nanoseconds of this machine's monotonic clock.
+    `draw`, of [0, 1), is its sampling value, as that of an attempt is (`Decision.draw`). `started`, `parts` and the
+    `took` of each turn are measured, in nanoseconds of this machine's monotonic clock.
     """
 
     uid: str
@@ -222,7 +222,7 @@ MEASURED: frozenset[str] = frozenset({"started", "parts", "took"})
 
 
 class SessionObserver(Observer, ABC):
-    """An observer of sessions. What is decided on tasks stands in their accounts, so it takes no notice of that."""
+    """An observer of sessions, which ignores single decisions: the accounts contain them."""
 
     def decided(self, decision: Decision) -> None:
         pass
@@ -231,22 +231,22 @@ class SessionObserver(Observer, ABC):
         pass
 
     def accounted(self, account: msgspec.Struct) -> None:
-        """Take notice of an account, if it is that of a session."""
+        """Process an account, if it is that of a session."""
         if isinstance(account, SessionAccount):
             self.session_ended(account)
 
     @abstractmethod
     def session_ended(self, account: SessionAccount) -> None:
-        """Take notice of a session that is over."""
+        """Process the account of a session that has ended."""
 
 
-#: So many sessions in which nothing happens are kept, and fewer of others: a turn, a verdict, a pod that is bound, a
-#: line about a queue or a job weigh as much as such a session.
+#: The number of idle sessions that are kept, and fewer of others: a turn, a verdict, a bound pod, or a line about a
+#: queue or a job weighs as much as an idle session.
 KEPT = 20_000
 
 
 class SessionHistory(SessionObserver):
-    """Keeps the accounts of the last sessions: `kept` of the shortest, fewer of those that say more, one at least."""
+    """Keeps the accounts of the last sessions: `kept` of the shortest, fewer of longer ones, one at least."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._accounts: LastRecords[SessionAccount] = LastRecords(kept, _weight)

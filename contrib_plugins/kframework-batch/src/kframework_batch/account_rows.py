@@ -12,7 +12,7 @@ from kframework_batch.account import Outcome, QueueState, SessionAccount, Turn, 
 #: Names the job of a uid.
 NameJob = Callable[[str], Ref]
 
-#: So many reasons are told of those that tasks of one job have.
+#: The number of reasons shown for the tasks of one job.
 _REASONS = 3
 
 _TONES = {
@@ -42,7 +42,7 @@ def tone_of(turn: Turn) -> Tone:
 
 
 def had(turn: Turn) -> str:
-    """Say how many tasks of a job had room or were promised it, of how many it needs."""
+    """Return how many tasks of a job had room or were promised it, of how many it needs."""
     return f"{turn.had} of {turn.minimum}"
 
 
@@ -53,12 +53,12 @@ def opponent(turn: Turn) -> str:
 
 
 def why(*turns: Turn) -> str:
-    """Say what stood against a job in its turns, and who; everything once."""
+    """Return the rejections of a job in its turns, and their plugins; each once."""
     return "; ".join(dict.fromkeys(chain.from_iterable(map(_reasons, turns))))
 
 
 def where(turn: Turn) -> str:
-    """Say in which hypernode a job has its room, if it must be within one, and what stood against it elsewhere."""
+    """Return the hypernode in which a job has its room, if it must be within one, and the rejections elsewhere."""
     tried = (f"not in {each.hypernode}: {each.message.removesuffix('.')}" for each in turn.tried[:_REASONS])
     own = turn.hypernode and f"in hypernode {turn.hypernode}"
     said = [(sub, f"in hypernode {sub.hypernode}" if sub.hypernode else sub.message) for sub in turn.subjobs]
@@ -159,7 +159,7 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
 
 
 def counted(tasks: Mapping[str, int]) -> str:
-    """Say how many tasks have which status."""
+    """Return the number of tasks by status."""
     return ", ".join(f"{count} {status}" for status, count in tasks.items()) or "none"
 
 

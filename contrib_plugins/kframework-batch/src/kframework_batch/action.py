@@ -1,4 +1,4 @@
-"""What an action is: one pass over the jobs of a session, such as `allocate`; and what actions have in common."""
+"""The base of actions: one pass over the jobs of a session, such as `allocate`; and what actions have in common."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def candidates(session: Session) -> Iterator[JobInfo]:
 
 
 def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:
-    """Return the candidates that may push others out, by the name of their queue.
+    """Return the candidates that may evict others, by the name of their queue.
 
-    A job that must be within one hypernode, or has such subgroups, is none: who went for it might go in vain. In
-    Volcano no job with a topology preempts.
+    Jobs that must be within one hypernode, or have such subgroups, are left out: a victim might be evicted without
+    effect. In Volcano no job with a topology preempts.
     """
     found: dict[str, list[JobInfo]] = {}
     for job in candidates(session):

@@ -1,4 +1,4 @@
-"""What sessions have written beside bindings: statuses of groups and queues, deletions of victims, warnings.
+"""The writes of sessions except bindings: statuses of groups and queues, deletions of victims, warnings.
 
 The host makes the calls and tries them again; what could not be done reaches the engine as a message, between two
 sessions.
@@ -74,7 +74,7 @@ class BackgroundWrites:
 
         def refused(error: ClusterError) -> None:
             # A pod that is not found went by itself. A conflict may mean that, or that the pod has been changed
-            # meanwhile: if it is gone, the cluster says so, else it is there as before.
+            # meanwhile: if it is gone, the watch reports it, else it is there as before.
             if error.status == _NOT_FOUND:
                 return
             if error.status != _CONFLICT:

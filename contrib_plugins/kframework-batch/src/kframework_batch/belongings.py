@@ -9,7 +9,7 @@ from kframework.objects import ApiObject, ApiStruct, LabelSelector, ServiceSpec,
 
 @kind("v1", "secrets")
 class Secret(ApiObject, frozen=True, kw_only=True):
-    """Texts by name that are nobody's business, in base64."""
+    """Confidential texts by name, in base64."""
 
     data: dict[str, str] = msgspec.field(default_factory=dict)
     type: str = ""
@@ -26,7 +26,7 @@ class HeadlessServiceSpec(ServiceSpec, frozen=True, kw_only=True):
 
 
 class NetworkPolicyPeer(ApiStruct, frozen=True, kw_only=True):
-    """Who may connect."""
+    """A peer that may connect."""
 
     pod_selector: LabelSelector | None = None
 
@@ -38,7 +38,7 @@ class NetworkPolicyIngressRule(ApiStruct, frozen=True, kw_only=True):
 
 
 class NetworkPolicySpec(ApiStruct, frozen=True, kw_only=True):
-    """Which pods are shut off, and from whom they are not."""
+    """The isolated pods, and the peers that may still connect."""
 
     pod_selector: LabelSelector = LabelSelector()
     ingress: tuple[NetworkPolicyIngressRule, ...] = ()
@@ -47,6 +47,6 @@ class NetworkPolicySpec(ApiStruct, frozen=True, kw_only=True):
 
 @kind("networking.k8s.io/v1", "networkpolicies", short_names=("netpol",))
 class NetworkPolicy(ApiObject, frozen=True, kw_only=True):
-    """Who may connect to which pods."""
+    """The permission to connect to pods."""
 
     spec: NetworkPolicySpec = NetworkPolicySpec()

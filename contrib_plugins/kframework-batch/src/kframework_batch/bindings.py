@@ -31,7 +31,7 @@ from kframework_batch.task_status import ALLOCATED, PREEMPTABLE, TaskStatus
 
 
 class Bindings:
-    """The tasks that are being bound, and the Decisions that stand before that."""
+    """The tasks that are being bound, and their Decisions."""
 
     def __init__(self, cluster: ClusterState, clock: Clock, outside: Host, seeds: Seeds) -> None:
         self._cluster = cluster
@@ -162,10 +162,10 @@ def _result(node: str, nodes: int, choice: Choice | None) -> ScheduleResult:
 
 
 class BrokenGangs:
-    """The jobs of which a task was not bound although the others were; `timeout` is in seconds.
+    """The jobs with a task that failed to bind while the others were bound; `timeout` is in seconds.
 
-    They are completed in time, or they go as a whole. Volcano leaves such a gang as it is: members that wait for the
-    missing one hold their room for ever.
+    They are completed in time, or deleted as a whole. Volcano leaves such a gang as it is: its members wait for the
+    missing one and keep their room indefinitely.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -174,7 +174,7 @@ class BrokenGangs:
         self._deadlines: dict[JobInfo, float] = {}
 
     def broken(self, job: JobInfo, now: float) -> None:
-        """Take note that a task of the job was not bound."""
+        """Record that a task of the job was not bound."""
         if not job.is_ready and _holds_room(job):
             self._deadlines.setdefault(job, now + self._timeout)
 

@@ -1,6 +1,6 @@
-"""What the cluster says, taken into the live tables and into jobs, tasks and queues.
+"""Apply watched objects to the live tables and to jobs, tasks and queues.
 
-Model: `kframework.core.event_handlers`, without a queue of pods and without events; sessions look at everything anew.
+Model: `kframework.core.event_handlers`, without a queue of pods and without events; each session looks at everything.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _log = logging.getLogger(__name__)
 
 
 class JobCache:
-    """Jobs, tasks and queues as the cluster says they are, and as this scheduler assumes.
+    """The jobs, tasks and queues of the cluster, including what this scheduler assumes.
 
-    `jobs` holds those that have a pod group (`known`) or tasks, by uid; `queues` those whose object can be read, by
-    name; `tasks` all pods of ours that belong to a group, by uid, ended ones included until they are gone; `pending`
-    what the cluster last said of the unassigned pods that are ours, by uid. `evicting` holds the uids of the victims
-    that were sent away and whose deletion is not seen yet. `on_new` is told of each unassigned pod of ours that is seen
-    for the first time.
+    `jobs` holds those that have a pod group (`known`) or tasks, by uid; `queues` those whose object can be decoded, by
+    name; `tasks` all pods of ours that belong to a group, by uid, completed ones included until they are deleted;
+    `pending` the latest version of the unassigned pods that are ours, by uid. `evicting` holds the uids of evicted
+    victims whose deletion has not been observed. `on_new` is called with each unassigned pod of ours that is seen for
+    the first time.
     """
 
     def __init__(self, cluster: ClusterState, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE) -> None:
@@ -44,15 +44,15 @@ class JobCache:
         self._schedulers = schedulers
         self._default_queue = default_queue
         self._priorities = Priorities()
-        #: What queues say that cannot be read: it is told once.
+        #: Undecodable specs of queues, each of which is reported once.
         self._unreadable: dict[str, QueueSpec] = {}
         #: The uids of the pods on nodes that are being deleted.
         self._terminating: dict[str, None] = {}
-        #: The uids of assumed pods of which the API has said that they are bound, and which are not confirmed yet.
+        #: The uids of assumed pods that the API has bound, and that are not confirmed yet.
         self._bound: set[str] = set()
 
     def upserted(self, obj: ApiObject) -> bool:
-        """Take in an object that is new or changed; return whether a session may now come to another result."""
+        """Apply a new or changed object; return whether a session may now have another result."""
         match obj:
             case Pod():
                 return self._pod(obj)
@@ -80,7 +80,7 @@ class JobCache:
                 return before != replace(obj, metadata=metadata)
 
     def deleted(self, obj: ApiObject) -> bool:
-        """Take in that an object exists no more; return whether a session may now come to another result."""
+        """Apply the deletion of an object; return whether a session may now have another result."""
         match obj:
             case Pod():
                 freed, task = self._is_over(obj.metadata.uid), self.tasks.pop(obj.metadata.uid, None)
@@ -121,7 +121,7 @@ class JobCache:
             del self.jobs[job.uid]
 
     def write_failed(self, uid: str) -> None:
-        """Take note that the new status of the pod group or queue of this uid was not written: it is what it was."""
+        """Record that the new status of the pod group or queue of this uid was not written: it is what it was."""
         for queue in self.queues.values():
             if queue.uid == uid:
                 queue.status = queue.object.status
@@ -145,7 +145,7 @@ class JobCache:
         return old is None or _terms(old) != _terms(new)
 
     def _rank_jobs(self) -> bool:
-        """Read what all pod groups say anew; priority classes change too seldom for an index by class."""
+        """Read all pod groups again; priority classes change too seldom for an index by class."""
         self._priorities = Priorities(self.cluster.objects(PriorityClass))
         differs = False
         for job in self.jobs.values():
@@ -200,10 +200,9 @@ class JobCache:
         return self._let_go(uid)
 
     def _let_go(self, uid: str) -> bool:
-        """Take a pod that is going off its node; return whether it was on one and is not any more.
+        """Take a terminating pod off its node; return whether it was on one and is not any more.
 
-        One that is only assumed there may be in time to have its binding stopped: that ends as failed, and the pod
-        leaves its node then.
+        The binding of an assumed pod may still be stopped: it then ends as failed, and the pod leaves its node.
         """
         if uid not in self.cluster.assumed:
             return self.cluster.remove_pod(uid) is not None
@@ -220,7 +219,7 @@ class JobCache:
     # -- tasks -------------------------------------------------------------------------------------------------------
 
     def _put_task(self, pod: Pod) -> bool:
-        """Make the task of a pod anew, if it is one; return whether that makes a difference to a session."""
+        """Replace the task of a pod, if it is one; return whether that makes a difference to a session."""
         old = self.tasks.pop(pod.metadata.uid, None)
         if old is not None:
             old.job.remove(old.uid)
@@ -228,7 +227,7 @@ class JobCache:
         new = None
         if group is not None:
             uid, job = pod.metadata.uid, self.job(group)
-            # In this order: an assumed pod stands on its node, whatever else is known of it.
+            # In this order: an assumed pod counts on its node, in every case.
             info = self.cluster.pods.get(uid) or self.pending.get(uid) or PodInfo(pod, self.cluster.interned)
             new = self.tasks[uid] = TaskInfo(job, info, pod, self._status(pod))
             job.add(new)
@@ -238,7 +237,7 @@ class JobCache:
         return len(seen) == 1 or (len(seen) == 2 and seen[0] != seen[1])
 
     def _status(self, pod: Pod) -> TaskStatus:
-        """Return where a pod stands, by what the cluster says and by what was done that it does not say yet."""
+        """Return the status of a pod, from the watched object and from writes that are not observed yet."""
         uid, status = pod.metadata.uid, status_of(pod)
         if status in COMPLETED:
             return status
@@ -249,7 +248,7 @@ class JobCache:
         return status
 
     def _update(self, uid: str) -> None:
-        """Give a task the status that it has now."""
+        """Update the status of a task."""
         task = self.tasks.get(uid)
         if task is not None:
             task.job.move(task, self._status(task.object))
@@ -257,9 +256,9 @@ class JobCache:
     # -- what this scheduler does ------------------------------------------------------------------------------------
 
     def bound(self, uid: str) -> bool:
-        """Take note that the API has bound an assumed pod; return whether the pod itself has not said so yet.
+        """Record that the API has bound an assumed pod; return whether the watch has not confirmed it yet.
 
-        If not, it will say nothing new to a session that has accounted for this.
+        If so, that update will change nothing for a session that has accounted for this.
         """
         if uid not in self.cluster.assumed or uid in self._bound:
             return False
@@ -268,19 +267,19 @@ class JobCache:
         return True
 
     def binding_failed(self, uid: str) -> None:
-        """Take note that a pod was not bound, after it was forgotten: its task waits again."""
+        """Record that a pod was not bound, after it was forgotten: its task waits again."""
         self._bound.discard(uid)
         task = self.tasks.get(uid)
         if task is not None:
             self._put_task(task.object)
 
     def evicting_begins(self, uid: str) -> None:
-        """Take note that a victim is being sent away: it is as good as going."""
+        """Record that a victim is being evicted: it counts as terminating."""
         self.evicting.add(uid)
         self._update(uid)
 
     def eviction_failed(self, uid: str) -> None:
-        """Take note that a victim could not be sent away: it stays."""
+        """Record that the eviction of a victim failed: it stays."""
         self.evicting.discard(uid)
         self._update(uid)
 

@@ -142,7 +142,7 @@ def simulate(
         if shares is not None:
             held = Shares()
             observers.append(held)
-            # Opened at once, so that a simulation is not in vain that could not be drawn.
+            # Opened first, so that the simulation does not run if its result cannot be drawn.
             closing.callback(held.write, closing.enter_context(open(shares, "w", encoding="utf-8")))
         recorder = closing.enter_context(_recorder(record, record_limit, record_annotations))
         if recorder is not None:
@@ -183,13 +183,13 @@ _WITH_VALUE = """
     scheduler-sharding-name stderrthreshold vmodule
 """
 
-#: The same for those that are true when they stand alone.
+#: The same for flags that are true without a value.
 _SWITCHES = """
     add-dir-header alsologtostderr cache-dumper csi-storage disable-default-scheduler-config enable-healthz
     enable-metrics enable-pprof logtostderr one-output priority-class skip-headers skip-log-headers
 """
 
-#: Stands in Volcano's own manifests, where no shell reads it.
+#: Contained in Volcano's own manifests, where no shell reads it.
 _STRAY = {"2>&1": False}
 
 

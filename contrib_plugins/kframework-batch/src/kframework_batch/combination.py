@@ -1,7 +1,7 @@
-"""The combined voice of all plugins in one session: how the answers of tiers of plugins become one answer.
+"""Combine the answers of all plugins of a session, tier by tier, into one answer.
 
 The rules are Volcano's (session_plugins.go), but for one: when the plugins of a tier agree on no victim, Volcano lets
-the next plugin of that tier name victims afresh, as if those before it had abstained; here the tier names nobody.
+the next plugin of that tier name victims as if those before it had abstained; here the tier names none.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Descending:
 
 
 class Combination:
-    """All plugins of a session as one, but for what they say of nodes (`kframework_batch.placement`).
+    """All plugins of a session as one, except for predicates and node scores (`kframework_batch.placement`).
 
-    `protected` is told which plugin does not let which tasks go, where its word counts.
+    `protected` is called with each plugin whose protection counts and the tasks that it protects.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class Combination:
     # -- the session as a whole --------------------------------------------------------------------------------------
 
     def open(self, took: Took = lambda plugin, nanoseconds: None) -> Iterator[None]:
-        """Let every plugin work out what the session needs; yields after each, and where they do."""
+        """Run the open hook of every plugin; yields after each, and where they do."""
         for call in self.tiers.flat("on_session_open"):
             yield from timed(call.steps(self._session), partial(took, call.plugin.name))
             yield
             yield
 
     def close(self, took: Took = lambda plugin, nanoseconds: None) -> None:
-        """Let every plugin look at what came of the session."""
+        """Run the close hook of every plugin."""
         for call in self.tiers.flat("on_session_close"):
             began = perf_counter_ns()
             call(self._session)
@@ -148,7 +148,7 @@ class Combination:
         return self._agreed("reclaimable", reclaimer, tasks)
 
     def unified_evictable(self, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return which of these tasks a task may push out, of whatever queue they are, in their order."""
+        """Return which of these tasks a task may evict, from any queue, in their order."""
         return self._agreed("unified_evictable", evictor, tasks)
 
     def _agreed(self, hook: str, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
@@ -158,7 +158,7 @@ class Combination:
             answers = ((call.plugin.name, call(self._session, evictor, tasks)) for call in tier)
             victims, against = _in_common(tasks, answers)
             if victims:
-                spared = against  # what the tiers before it said counts for nothing
+                spared = against  # the answers of earlier tiers do not count
                 break
             spared += against
         for plugin, left_out in spared:
@@ -166,7 +166,7 @@ class Combination:
         return victims
 
     def victim_tasks(self, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return which of these running tasks should go although nobody asks for their room, in their order."""
+        """Return which of these running tasks should be evicted without a preemptor, in their order."""
         for tier in cast("_Tiered[Sequence[TaskInfo]]", self.tiers.calls("victim_tasks")):
             named = {task.uid for call in tier for task in call(self._session, tasks)}
             if named:
@@ -176,11 +176,11 @@ class Combination:
     # -- queues ------------------------------------------------------------------------------------------------------
 
     def overused(self, queue: QueueInfo) -> str:
-        """Return the first plugin that says that a queue has its due already, "" if none does."""
+        """Return the first plugin that reports a queue as overused, "" if none does."""
         return next((call.plugin.name for call in self.tiers.flat("overused") if call(self._session, queue)), "")
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Return whether a queue may have room for this task too, as all plugins say."""
+        """Return whether all plugins let a queue have room for this task too."""
         return not self.refuses_room(queue, task)
 
     def refuses_room(self, queue: QueueInfo, task: TaskInfo) -> str:
@@ -191,13 +191,13 @@ class Combination:
         return ""
 
     def preemptive(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Return whether a queue may take room back for this task, as all plugins say."""
+        """Return whether all plugins let a queue reclaim room for this task."""
         return all(call(self._session, queue, task) for call in self.tiers.flat("preemptive"))
 
     # -- jobs --------------------------------------------------------------------------------------------------------
 
     def queue_account(self, queue: QueueInfo) -> tuple[str, QueueAccount | None]:
-        """Return what a queue has and is due, with the first plugin that says; ("", None) where none does."""
+        """Return a queue's account, with the plugin that keeps it; ("", None) without such a plugin."""
         for call in cast("_Flat[QueueAccount | None]", self.tiers.flat("queue_account")):
             account = call(self._session, queue)
             if account is not None:
@@ -209,11 +209,11 @@ class Combination:
         return self._refuser("job_enqueueable", job)
 
     def job_enqueued(self, job: JobInfo) -> None:
-        """Tell every plugin that pods of a job may be made."""
+        """Notify every plugin that pods of a job may be made."""
         self._tell("job_enqueued", job)
 
     def job_ready(self, job: JobInfo) -> bool:
-        """Return whether enough tasks of a job have room, as all plugins say."""
+        """Return whether enough tasks of a job have room, for all plugins."""
         for call in self._job_ready:
             if not call(self._session, job):
                 return False
@@ -224,7 +224,7 @@ class Combination:
         return not self._refuser("job_pipelined", job)
 
     def subjob_ready(self, subjob: SubJobInfo) -> bool:
-        """Return whether enough tasks of a part of a job have room, as all plugins say."""
+        """Return whether enough tasks of a part of a job have room, for all plugins."""
         return all(call(self._session, subjob) for call in self._subjob_ready)
 
     def subjob_pipelined(self, subjob: SubJobInfo) -> bool:
@@ -232,7 +232,7 @@ class Combination:
         return not self._refuser("subjob_pipelined", subjob)
 
     def job_starving(self, job: JobInfo) -> bool:
-        """Return whether a job may push others out, as all plugins of the first tier say that knows of starving."""
+        """Return whether a job is starving, for all plugins of the first tier with this hook."""
         return any(all(call(self._session, job) for call in tier) for tier in self.tiers.calls("job_starving")[:1])
 
     def target_job(self, jobs: Sequence[JobInfo]) -> JobInfo | None:
@@ -241,7 +241,7 @@ class Combination:
         return next((job for job in chosen if job is not None), None)
 
     def reserved_nodes(self) -> None:
-        """Let every plugin keep nodes free for the target job."""
+        """Call every plugin that keeps nodes free for the target job."""
         self._tell("reserved_nodes")
 
     def _refuser(self, hook: str, gang: GangInfo) -> str:
@@ -260,7 +260,7 @@ class Combination:
     # -- books -------------------------------------------------------------------------------------------------------
 
     def allocated(self, task: TaskInfo) -> Status | None:
-        """Tell every plugin that a task got room; if one refuses, return that after those told before took it back."""
+        """Notify every plugin that a task got room; if one rejects it, undo the notifications and return its status."""
         session = self._session
         told: list[BatchPlugin] = []
         for call in self._allocated:
@@ -274,12 +274,12 @@ class Combination:
         return None
 
     def deallocated(self, task: TaskInfo) -> None:
-        """Tell every plugin that a task lost its room or the promise of it."""
+        """Notify every plugin that a task lost its room or the promise of it."""
         self._tell("deallocated", task)
 
 
 def timed(steps: Iterator[None], took: Callable[[int], None]) -> Iterator[None]:
-    """Go through these steps, and tell how many nanoseconds each took, without what ran between them."""
+    """Run these steps, and report how many nanoseconds each took, without what ran between them."""
     while True:
         began = perf_counter_ns()
         try:
@@ -303,9 +303,9 @@ def _rejection(asked: Iterable[Call[object]], *arguments: object) -> Status | No
 def _in_common(
     tasks: Sequence[TaskInfo], answers: Iterable[tuple[str, Sequence[TaskInfo] | None]]
 ) -> tuple[list[TaskInfo], list[tuple[str, list[TaskInfo]]]]:
-    """Return the tasks that are in all answers but None, and whom of the rest each plugin was the first to leave out.
+    """Return the tasks that are in all answers but None, and the rest by the first plugin that left them out.
 
-    There are none if nobody answers; nobody is asked once none are left.
+    The result is empty if all plugins abstain; plugins after an empty intersection are not called.
     """
     left: Sequence[TaskInfo] = tasks
     spared: list[tuple[str, list[TaskInfo]]] = []

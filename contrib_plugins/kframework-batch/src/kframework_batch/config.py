@@ -70,7 +70,7 @@ class PluginEntry:
 
 @dataclass(frozen=True)
 class BatchConfiguration:
-    """All that a configuration file says; `warnings` are lines for the user, each with its place."""
+    """The content of a configuration file; `warnings` are lines for the user, each with its place."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginEntry, ...], ...]

@@ -1,6 +1,6 @@
-"""What the core's Filter and Score plugins say of tasks: predicates and nodeorder have no rules of their own.
+"""The results of the core's Filter and Score plugins for tasks: predicates and nodeorder have no rules of their own.
 
-Most tasks are answered from the core's memory (its layers), where one row is asked again when one row has changed; for
+Most tasks are answered from the core's cache (its layers), where one row is evaluated again when it has changed; for
 the others all nodes are searched.
 """
 
@@ -32,9 +32,9 @@ Moment = tuple[str, int, int, int]
 
 
 class _Planned(NamedTuple):
-    """The plan for a pod when the log of changed rows had come to its end, and whether it is all there is to ask.
+    """The plan for a pod at the end of the log of changed rows, and whether no plugin must be called besides.
 
-    That holds for the pods that come behind, while all that is `alike` stays the same.
+    It holds for the pods that follow, while all that is `alike` stays the same.
     """
 
     pod: PendingPod
@@ -46,14 +46,14 @@ class _Planned(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """The plan by which a task has its node, and what plugins noted about it, which Reserve and PreBind go by."""
+    """The plan by which a task was allocated, and its cycle state, which Reserve and PreBind use."""
 
     plan: Plan
     state: CycleState
 
 
 class CoreQuestions:
-    """What the core's plugins say of tasks, on the nodes as they stand now."""
+    """The core's plugins as sessions call them, for tasks on the current nodes."""
 
     def __init__(self, cluster: ClusterState, profiles: Profiles, memory: int) -> None:
         self._cluster = cluster
@@ -71,7 +71,7 @@ class CoreQuestions:
         self._cycles: dict[str, Cycle] = {}
 
     def begin(self) -> None:
-        """Forget what was said of single tasks; what is remembered of nodes stays."""
+        """Forget the results for single tasks; those for nodes stay cached."""
         self._even.clear()
         self._unasked.clear()
         self._cycles.clear()
@@ -119,12 +119,12 @@ class CoreQuestions:
         return planned
 
     def _keep_log(self) -> None:
-        """Let the log not be cut back behind this moment: it could come to the same end another way."""
+        """Keep the log of pods from being cut back to this moment: it could come to the same end another way."""
         log = self._cluster.nodes.pod_log
         log.since(log.end)
 
     def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
-        """Return whether no plugin must be asked afresh; within a session only other pods' terms can change that."""
+        """Return whether all answers are cached; within a session only other pods' terms can change that."""
         # What is not remembered is no part of the signature, and so not of the plan either: a pod's own terms are not.
         alike, moved = (plan, task.pod.template, task.pod.label_class), self._cluster.nodes.terms_moved
         known = self._unasked.get(alike)
@@ -144,7 +144,7 @@ class CoreQuestions:
         return known[1]
 
     def search(self, task: TaskInfo) -> AllNodesSearch:
-        """Ask about all nodes as they stand now; the search for a task is kept until a node or a pod changes."""
+        """Evaluate all nodes as they are now; the search for a task is cached until a node or a pod changes."""
         nodes = self._cluster.nodes
         now = task.uid, id(task.pod), nodes.pod_log.end, nodes.node_log.end
         if self._searched is None or self._searched[0] != now:
@@ -179,7 +179,7 @@ class CoreQuestions:
         return status
 
     def release(self, task: TaskInfo, node_name: str) -> None:
-        """Let the plugins give back what they reserved for a task, and take it off the node that it is assumed on."""
+        """Unreserve a task, and take it off the node that it is assumed on."""
         plan, state = self.cycle(task)
         run_unreserve(plan.profile, state, self.pending(task), node_name)
         self._cluster.forget(task.uid)

@@ -63,7 +63,7 @@ GANG_TIMEOUT = 60.0
 
 
 class Deciding(NamedTuple):
-    """What sessions decide by: a program, what the core's plugins say to it, and the scores that it remembers."""
+    """The program of sessions, the results of the core's plugins, and the cached scores."""
 
     program: Program
     core: CoreQuestions
@@ -73,7 +73,7 @@ class Deciding(NamedTuple):
 class BatchEngine(Engine, Consequences):
     """Schedules jobs in sessions."""
 
-    #: What sessions look at, and what they do to it beside binding: victims go, queues and groups are told of it.
+    #: The kinds that sessions read or change: victims are evicted, statuses of queues and groups are written.
     watches: tuple[Watch, ...] = (
         Watch(Pod, verbs=("delete",)),
         Watch(Namespace),
@@ -105,7 +105,7 @@ class BatchEngine(Engine, Consequences):
         self._configuration = configuration
         self._program = program
         self._next_program: Program | None = None
-        #: What texts come to that are known already.
+        #: Compiled programs by their text.
         self._programs: dict[str, Program] = {}
         self._period = period
         self._hypernodes = HyperNodes(self.cluster)
@@ -121,11 +121,11 @@ class BatchEngine(Engine, Consequences):
         self._dirty = False
         self._not_before = 0.0
         self._wanted_at: float | None = None
-        #: Whether it only catches up, as that of a scheduler that stands by, or stops, and begins no session.
+        #: Whether the engine only watches, in a standby or stopping scheduler, and begins no session.
         self._follows = False
         #: The pod groups that there were in the last session, with the phases in which it left them, by job.
         self._groups: dict[str, tuple[GroupObject, str]] = {}
-        #: What was last said of each pod that waits, and of each group that cannot run, by uid.
+        #: The last message for each pod that waits, and for each group that cannot run, by uid.
         self._said: dict[str, tuple[str, str]] = {}
         self._use(profiles(self))
 
@@ -161,7 +161,7 @@ class BatchEngine(Engine, Consequences):
         self._score_cache = ScoreCache()
 
     def reload(self, program: Program) -> None:
-        """Take another program, from the next session on."""
+        """Use another program, from the next session on."""
         self._programs[program.text] = program
         self.offer(Reconfigured(program.text))
 
@@ -199,7 +199,7 @@ class BatchEngine(Engine, Consequences):
         except StopIteration:
             self._steps, self._told = None, ""
         except PluginError as error:
-            if str(error) != self._told:  # what goes wrong every time is told once
+            if str(error) != self._told:  # a permanent error is logged once
                 self._told = str(error)
                 _log.error("the session ended early: %s", error, exc_info=error.__cause__)
             self._steps, self.failure, self._dirty = None, error, True
@@ -220,7 +220,7 @@ class BatchEngine(Engine, Consequences):
 
     def _begin(self) -> Generator[None, None, None]:
         if self._next_program is not None:
-            # Only where another program asks the core for other plugins, these are made anew.
+            # Only if another program needs other plugins of the core, they are recreated.
             schedulers, seed = list(self.profiles), self._configuration.options.seed
             old = core_configuration(self._program, schedulers, seed)
             new = core_configuration(self._next_program, schedulers, seed)
@@ -245,9 +245,9 @@ class BatchEngine(Engine, Consequences):
         return Deciding(self._program, self.core, self._score_cache)
 
     def trial(self, by: Deciding | None = None) -> TrialSession:
-        """Return a session of which nothing is kept, to be tried out at once; none may be open.
+        """Return a session that rolls everything back, to be tried out at once; no session may be open.
 
-        It decides as the next one would, or by something else.
+        It decides as the next one would, or as `by` does.
         """
         assert self.stands
         random = Random()
@@ -305,7 +305,7 @@ class BatchEngine(Engine, Consequences):
                         self.cluster.nodes.touch(row)
                 self._dirty = True
             case _:
-                pass  # what other engines are told, or are asked for by plugins of theirs
+                pass  # messages to other engines, or requests of their plugins
 
     def _binding_ended(self, pod: PendingPod, failure: Status | None) -> None:
         task = self.cache.tasks.get(pod.uid)
@@ -364,7 +364,7 @@ class BatchEngine(Engine, Consequences):
                 uid, said = group.metadata.uid, verdict(job)
                 if said is None or said.ready:
                     self._said.pop(uid, None)
-                elif self._said.get(uid) != said[1:]:  # it was not what was said last
+                elif self._said.get(uid) != said[1:]:  # the message has changed
                     self._said[uid] = said[1:]
                     self.tell(job, "Unschedulable", said.message)
             for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):
@@ -386,7 +386,7 @@ class BatchEngine(Engine, Consequences):
         self.effects.accounted(session.account(self._draw()))
 
     def _waits(self, job: JobInfo, task: TaskInfo) -> None:
-        """Say why a task waits, unless that was said last: another node that would have done is nothing new."""
+        """Report why a task waits, unless that is unchanged: another feasible node is nothing new."""
         reason, message = why_pending(job, task)
         place = job.places.get(task.uid)
         gist = (reason, message if place is None else place.status.value)

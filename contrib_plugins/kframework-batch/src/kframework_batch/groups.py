@@ -1,4 +1,4 @@
-"""What a pod group says of its job: queue, priority, minimums, and whether it can be scheduled here at all."""
+"""The scheduling data of pod groups: queue, priority, minimums, and whether it can be scheduled here at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 
 
 class Priorities:
-    """What the priority classes of the cluster stand for."""
+    """The priorities of pods and groups by the cluster's priority classes."""
 
     def __init__(self, classes: Iterable[PriorityClass] = ()) -> None:
         known = list(classes)
@@ -30,10 +30,10 @@ class Priorities:
 
 
 def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_queue: str) -> None:
-    """Write into a job what its pod group says.
+    """Copy the data of a pod group into its job.
 
-    What the group's status says counts only where the cluster has changed it, and not to what was written last: an
-    update that overtook our own write does not take it back.
+    The group's status counts only where the cluster has changed it, compared with the last write: an update that
+    overtook our own write does not revert it.
     """
     metadata, before = group.metadata, job.object
     subgroups: tuple[SubGroups, ...] = ()
@@ -74,7 +74,7 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
 
 
 def undescribe(job: JobInfo) -> None:
-    """Take note that a job has no pod group any more, and hence is in no queue."""
+    """Record that a job has no pod group any more, and hence is in no queue."""
     job.known = False
     job.object = job.status = None
     job.phase = job.queue = job.refused = job.message = ""
@@ -85,7 +85,7 @@ def undescribe(job: JobInfo) -> None:
     job.places.clear()
 
 
-#: All that a session reads of what a pod group says.
+#: The fields of a pod group that a session reads.
 said: Callable[[JobInfo], tuple[object, ...]] = attrgetter(
     *("known", "group_uid", "created", "annotations", "labels", "queue", "priority", "phase", "refused"),
     *("min_available", "role_minimums", "min_resources", "closeness", "subgroups"),
@@ -93,7 +93,7 @@ said: Callable[[JobInfo], tuple[object, ...]] = attrgetter(
 
 
 def phase_of(group: GroupObject) -> Phase:
-    """Read the phase out of the status, in Volcano's words; "" where it tells of none."""
+    """Return the phase in the status, in Volcano's words; "" if it has none."""
     match group:
         case PodGroup(status=status):
             return status.phase

@@ -1,12 +1,12 @@
 """The contract of session plugins: every hook, with how the answers of several plugins are combined.
 
-Plugins stand in tiers, as the configuration lists them. Arguments go by position. `session` is the open Session; what
-hooks see of it (jobs, tasks, queues, nodes) is as the session has made it so far. Hooks are plain functions that
-neither wait nor do I/O. What a hook raises is the plugin's fault: the session ends there, names it in the log, and the
-next one begins a period later; nothing that was not committed stays.
+Plugins are grouped in tiers, as the configuration lists them. Arguments are positional. `session` is the open Session;
+its jobs, tasks, queues and nodes include the session's own changes so far. Hooks are plain functions that neither wait
+nor do I/O. If a hook raises, the plugin is at fault: the session ends there, names it in the log, and the next one
+begins a period later; everything that was not committed is rolled back.
 
 An order is given by keys, lowest first, not by comparing: the keys of all plugins, in the order of tiers and plugins,
-make one tuple, so the first plugin that tells two apart decides. Keys of one hook must compare with each other.
+make one tuple, so the first plugin with different keys decides. Keys of one hook must be comparable with each other.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ class Lifecycle(Protocol):
     def on_session_open(self, session: SessionView) -> Iterator[None] | None:
         """Work out what the session needs; called for all plugins in order, before the first action.
 
-        It may be a generator, which is gone through to its end: where it yields the scheduler may see to other things,
-        so that thousands of jobs (`session_view.in_batches`) keep nobody waiting. Nothing changes meanwhile.
+        It may be a generator, which is run to its end: where it yields the scheduler may do other work, so that
+        thousands of jobs (`session_view.in_batches`) do not block it. Nothing changes meanwhile.
         """
         ...
 
     @hookspec
     def on_session_close(self, session: SessionView) -> None:
-        """Look at what came of it; called after the last action, while the session's tasks stand as it left them."""
+        """Look at the result; called after the last action, before the session's tasks are reset."""
         ...
 
     @hookspec
     def allocated(self, session: SessionView, task: TaskInfo) -> Status | None:
-        """Take notice that a task got room, or is promised it; a Status refuses, and the operation is undone."""
+        """Account for room that a task got, or is promised; a Status rejects it, and the operation is undone."""
         ...
 
     @hookspec
     def deallocated(self, session: SessionView, task: TaskInfo) -> None:
-        """Take notice that a task lost its room or the promise of it: it is evicted, or an operation is undone."""
+        """Account for room, or the promise of it, that a task lost: it is evicted, or an operation is undone."""
         ...
 
     @hookspec
@@ -67,7 +67,7 @@ class Lifecycle(Protocol):
 
 
 class Orders(Protocol):
-    """Who goes first."""
+    """The hooks that order queues, jobs and tasks."""
 
     @hookspec
     def job_order(self, session: SessionView, job: JobInfo) -> Key:
@@ -96,21 +96,21 @@ class Orders(Protocol):
 
 
 class Predicate(Protocol):
-    """Where a task may go, beside the resources that it asks for; every plugin must agree."""
+    """The hooks that filter nodes, besides the resources of a task; every plugin must agree."""
 
     @hookspec
     def pre_predicate(self, session: SessionView, task: TaskInfo) -> Status | None:
-        """Say whether a task may go anywhere at all."""
+        """Filter a task for all nodes at once."""
         ...
 
     @hookspec
     def predicate(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
-        """Say whether a task may go to a node."""
+        """Filter one node for a task."""
         ...
 
     @hookspec
     def predicate_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> Rows:
-        """Say the same of many rows (int64, aligned with rows): 0 = it may, else a code for predicate_status."""
+        """Filter many rows (int64, aligned with rows): 0 = it may go there, else a code for predicate_status."""
         ...
 
     @hookspec
@@ -120,7 +120,7 @@ class Predicate(Protocol):
 
 
 class NodeOrdering(Protocol):
-    """Which node is best; what the plugins say is added up."""
+    """The hooks that score nodes; the scores of all plugins are added up."""
 
     @hookspec
     def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
@@ -139,7 +139,7 @@ class NodeOrdering(Protocol):
 
 
 class HyperNodeOrdering(Protocol):
-    """Which hypernode of a tier is best for a job or a subgroup; what the plugins say is added up."""
+    """The hook that scores hypernodes of a tier for a job or a subgroup; the scores of all plugins are added up."""
 
     @hookspec
     def hypernode_order(self, session: SessionView, gang: GangInfo, hypernode: Domain) -> float:
@@ -148,10 +148,10 @@ class HyperNodeOrdering(Protocol):
 
 
 class Victims(Protocol):
-    """Who may be pushed out.
+    """The hooks that choose victims.
 
-    None abstains. In the first tier with an answer, who all its plugins name are the victims; where a plugin names
-    nobody, or they agree on nobody, the next tier is asked.
+    None abstains. In the first tier with an answer, the tasks that all its plugins name are the victims; where a plugin
+    names none, or they agree on none, the next tier is called.
     """
 
     @hookspec
@@ -177,15 +177,15 @@ class Victims(Protocol):
 
     @hookspec
     def victim_tasks(self, session: SessionView, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        """Return which of these running tasks should go although nobody asks for their room (shuffle).
+        """Return which of these running tasks should be evicted without a preemptor (shuffle).
 
-        All that the plugins of a tier name count; the first tier that names anybody decides.
+        All that the plugins of a tier name count; the first tier that names any task decides.
         """
         ...
 
 
 class Fairness(Protocol):
-    """What a queue may have."""
+    """The hooks that limit queues."""
 
     @hookspec
     def overused(self, session: SessionView, queue: QueueInfo) -> bool:
@@ -204,9 +204,9 @@ class Fairness(Protocol):
 
     @hookspec
     def queue_account(self, session: SessionView, queue: QueueInfo) -> QueueAccount | None:
-        """Return what a queue has and is due, for the accounts of sessions; the first plugin that does is heard.
+        """Return what a queue has and deserves, for the accounts of sessions; the first plugin with an answer decides.
 
-        It is asked once for each queue, after `on_session_open`.
+        It is called once for each queue, after `on_session_open`.
         """
         ...
 
@@ -217,16 +217,16 @@ class Fairness(Protocol):
 
     @hookspec
     def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
-        """Take notice that pods of a job may be made."""
+        """Account for a job whose pods may now be made."""
         ...
 
 
 class Gang(Protocol):
-    """When a job has enough."""
+    """The hooks that decide when a job has enough."""
 
     @hookspec
     def job_valid(self, session: SessionView, job: JobInfo) -> Status | None:
-        """Say whether a job can be scheduled at all; the first that says no decides."""
+        """Reject a job that cannot be scheduled at all; the first plugin that does decides."""
         ...
 
     @hookspec

@@ -52,7 +52,7 @@ def placed_rows(nodes: NodeTable, gang: GangInfo) -> set[int]:
 
 
 class HyperNodes:
-    """The hypernodes of a cluster, looked up anew where these or the nodes have changed.
+    """The hypernodes of a cluster, evaluated again where these or the nodes have changed.
 
     `domains()` are those with nodes, the lowest tier first, by name within a tier. A hypernode that does not exist, or
     that contains itself, adds nothing to the one that names it.
@@ -66,7 +66,7 @@ class HyperNodes:
         self._generation = -1
         self._labels: dict[int, dict[str, str]] = {}
         self._domains: tuple[Domain, ...] = ()
-        #: What could not be read of hypernodes: it is told once.
+        #: Undecodable parts of hypernodes, each of which is reported once.
         self._told: set[str] = set()
 
     def domains(self) -> tuple[Domain, ...]:
@@ -80,7 +80,7 @@ class HyperNodes:
         return self._domains
 
     def tier_named(self, name: str) -> int | None:
-        """Return the tier that hypernodes call by a name, the lowest if they do not agree; None if nobody does."""
+        """Return the tier with this name, the lowest if hypernodes do not agree; None if there is none."""
         return min((obj.spec.tier for obj in self._store if obj.spec.tier_name == name), default=None)
 
     def _nodes_differ(self) -> bool:

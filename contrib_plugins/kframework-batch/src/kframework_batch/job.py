@@ -17,7 +17,7 @@ from kframework_batch.task_status import ALLOCATED, COMPLETED, READY, TaskStatus
 ROLE = "volcano.sh/task-spec"
 #: The number of a task among those of its role.
 INDEX = "volcano.sh/task-index"
-#: Whether others may push the task out; an annotation or a label. Pods may be, unless they say otherwise.
+#: Whether others may preempt the task; an annotation or a label. The default for pods is yes.
 MAY_BE_PREEMPTED = "volcano.sh/preemptable"
 #: The priority of a task within its job, in place of its pod's.
 PRIORITY = "volcano.sh/task-priority"
@@ -36,8 +36,8 @@ _REQUESTING = frozenset(TaskStatus) - COMPLETED
 class TaskInfo:
     """One pod of a job.
 
-    `pod` is the core's own PendingPod or PodInfo, by identity the one that stands in the live tables; `object` what the
-    API last said. `status` is changed by `JobInfo.move` alone, which keeps the job's sums. `request` is what the pod
+    `pod` is the core's own PendingPod or PodInfo, the identical object of the live tables; `object` the latest version
+    from the API. `status` is changed by `JobInfo.move` alone, which keeps the job's sums. `request` is what the pod
     takes on a node; without any the task is best effort. `gated` tasks have scheduling gates and are left alone.
     """
 
@@ -128,7 +128,7 @@ _NONE: dict[str, TaskInfo] = {}
 
 
 class Closeness(NamedTuple):
-    """How close together the tasks of a job must be, or had better be where it is not `hard`.
+    """The required network closeness of a job's tasks, or the preferred one where it is not `hard`.
 
     They are to be in one hypernode of a tier up to `highest_tier`, which may be given by its `tier_name`; of any tier
     where neither is given.
@@ -140,16 +140,16 @@ class Closeness(NamedTuple):
 
     @classmethod
     def of(cls, topology: NetworkTopology | None) -> Self | None:
-        """Read what a group says; without a mode it is hard, which is the field's default."""
+        """Read the network topology of a group; without a mode it is hard, which is the field's default."""
         if topology is None:
             return None
         if topology.mode == "soft":
-            return cls(hard=False)  # what it says of tiers is for hard ones, as Volcano has it
+            return cls(hard=False)  # its tiers are for hard ones, as in Volcano
         return cls(hard=True, highest_tier=topology.highest_tier_allowed, tier_name=topology.highest_tier_name)
 
 
 class Place(NamedTuple):
-    """Where a task would have gone, had its job been given enough: Allocated or Pipelined, on this node."""
+    """The node that a task would have got, had its job been given enough, and whether Allocated or Pipelined."""
 
     status: TaskStatus
     node_name: str
@@ -163,7 +163,7 @@ class GangInfo:
 
     def __init__(self) -> None:
         self.min_available: int = 0
-        #: How close together its tasks are to be; None if it does not say.
+        #: The required closeness of its tasks; None if there is none.
         self.closeness: Closeness | None = None
         self.tasks: dict[str, TaskInfo] = {}
         #: The number of tasks that have room, or have succeeded.
@@ -232,10 +232,10 @@ class GangInfo:
 
 
 class SubJobInfo(GangInfo):
-    """A part of a job: the tasks of one subgroup of `policy`, or all that are in none, of which one is enough.
+    """A part of a job: the tasks of one subgroup of `policy`, or all tasks in none, with a minimum of one.
 
-    `name` is its policy's, with what tells it from the others; "" for those that are in none. Of equals the lower
-    `index` goes first.
+    `name` is its policy's, with its distinguishing label values; "" for the tasks in none. Of equals the lower `index`
+    goes first.
     """
 
     def __init__(self, groups: SubGroups | None, values: tuple[str, ...]) -> None:
@@ -253,10 +253,10 @@ class SubJobInfo(GangInfo):
 
 
 class JobInfo(GangInfo):
-    """The tasks of one pod group, of whatever kind it is.
+    """The tasks of one pod group of any kind.
 
-    Sums follow the status of the tasks, which `move` alone changes: `allocated` is what those take that hold room,
-    `requested` what all take that have not ended. A session's uid stands in conditions and says which wrote them.
+    Sums follow the status of the tasks, which `move` alone changes: `allocated` is what the tasks with room take,
+    `requested` what all tasks take that have not ended. Conditions contain the uid of the session that wrote them.
     """
 
     def __init__(self, namespace: str, name: str) -> None:
@@ -265,7 +265,7 @@ class JobInfo(GangInfo):
         self.name: str = name
         #: What a session knows it by: namespace/name, with the API group before it where that is not Volcano's.
         self.uid: str = f"{namespace}/{name}"
-        #: The pod group as the API last said it is, and its status as it will be once what was written is there.
+        #: The latest version of the pod group, and its status after all pending writes.
         self.object: GroupObject | None = None
         self.status: GroupStatus | None = None
         #: The uid of the pod group, and when it was created (RFC 3339).
@@ -275,16 +275,16 @@ class JobInfo(GangInfo):
         #: The value of the pod group's PriorityClass, or of the default one.
         self.priority: int = 0
         self.role_minimums: Mapping[str, int] = {}
-        #: What must be free before pods are made, but for the number of pods; None if the group does not say.
+        #: What must be free before pods are made, but for the number of pods; None if the group has no such field.
         self.min_resources: Resource | None = None
-        #: Whether the group says that others may push it out: Volcano's default for groups is no.
+        #: Whether others may preempt it, by its group: Volcano's default for groups is no.
         self.preemptable: bool = False
         self.annotations: dict[str, str] = {}
         self.labels: Mapping[str, str] = {}
         self.phase: Phase = ""
-        #: Whether there is a group that says all this; tasks may be seen before it.
+        #: Whether its pod group exists; tasks may be seen before it.
         self.known: bool = False
-        #: Why it cannot be scheduled at all, whoever asks; "" if it can.
+        #: Why it cannot be scheduled at all, in any action; "" if it can.
         self.refused: str = ""
         #: What divides it, and its parts by their names; none where nothing does.
         self.subgroups: tuple[SubGroups, ...] = ()
@@ -312,7 +312,7 @@ class JobInfo(GangInfo):
     # -- tasks -----------------------------------------------------------------------------------------------------
 
     def add(self, task: TaskInfo) -> None:
-        """Take in a task."""
+        """Add a task."""
         self.tasks[task.uid] = task
         self.gated_num += task.gated
         self.recount(task, None, task.status)
@@ -320,7 +320,7 @@ class JobInfo(GangInfo):
             self._group(task)
 
     def remove(self, uid: str) -> TaskInfo | None:
-        """Take a task out; None if there is none of this uid."""
+        """Remove a task; None if there is none of this uid."""
         task = self.tasks.pop(uid, None)
         if task is not None:
             self.gated_num -= task.gated
@@ -329,7 +329,7 @@ class JobInfo(GangInfo):
         return task
 
     def move(self, task: TaskInfo, status: TaskStatus) -> None:
-        """Give a task another status."""
+        """Change the status of a task."""
         before, task.status = task.status, status
         self.recount(task, before, status)
         if task.subjob is not None:
@@ -387,7 +387,7 @@ class JobInfo(GangInfo):
                 del self.subjobs[subjob.name]
 
     def lacking(self, has_enough: Callable[[SubJobInfo], bool]) -> str:
-        """Say of the first policy of which too few subgroups have enough how many have; "" if there is none."""
+        """Return how many subgroups are ready, for the first policy with too few; "" if there is none."""
         for groups in self.subgroups:
             having = sum(subjob.policy == groups.name and has_enough(subjob) for subjob in self.subjobs.values())
             if having < groups.minimum:

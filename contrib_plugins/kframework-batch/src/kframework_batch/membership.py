@@ -1,4 +1,4 @@
-"""Which pod group a pod belongs to, of the three kinds that are read, and which subgroup of its job it is in."""
+"""Find a pod's group, of the three kinds that are read, and its subgroup within the job."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class SubGroupError(ValueError):
 class SubGroups(msgspec.Struct, frozen=True):
     """The subgroups of one policy: pods that have the same values of some labels are in the same one.
 
-    `size` is the number of tasks that one needs, `minimum` how many of them the job needs. Two that say the same are
-    equal.
+    `size` is the number of tasks that one needs, `minimum` how many of them the job needs. Two with the same policy
+    are equal.
     """
 
     policy: SubGroupPolicy
@@ -99,7 +99,7 @@ class SubGroups(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many tasks a subgroup needs: one, unless the policy says."""
+        """The number of tasks that a subgroup needs: one, unless the policy has another."""
         return 1 if self.policy.sub_group_size is None else self.policy.sub_group_size
 
     @property
@@ -108,7 +108,7 @@ class SubGroups(msgspec.Struct, frozen=True):
         return self.policy.min_sub_groups or 0
 
     def values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Return what tells the subgroup of a pod from others, () if it is in none of these.
+        """Return the label values that identify the subgroup of a pod, () if it is in none of these.
 
         A policy without `matchLabelKeys` groups nothing, as Volcano has it.
         """

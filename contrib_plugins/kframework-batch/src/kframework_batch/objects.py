@@ -32,7 +32,7 @@ class RegexMatch(ApiStruct, frozen=True, kw_only=True):
 
 
 class MemberSelector(ApiStruct, frozen=True, kw_only=True):
-    """Which nodes, or which hypernode, in one of three ways; hypernodes go by their exact name alone."""
+    """A selector of nodes, or of a hypernode, in one of three ways; hypernodes go by their exact name alone."""
 
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None
@@ -40,14 +40,14 @@ class MemberSelector(ApiStruct, frozen=True, kw_only=True):
 
 
 class Member(ApiStruct, frozen=True, kw_only=True):
-    """What belongs to a hypernode; `type` is Node or HyperNode."""
+    """A member of a hypernode; `type` is Node or HyperNode."""
 
     type: str = ""
     selector: MemberSelector = MemberSelector()
 
 
 class HyperNodeSpec(ApiStruct, frozen=True, kw_only=True):
-    """How close the members are, and who they are: the lower the tier, the faster they reach each other."""
+    """The members of a hypernode, and their closeness: the lower the tier, the faster they reach each other."""
 
     tier: int = 0
     tier_name: str = ""
@@ -55,7 +55,7 @@ class HyperNodeSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class HyperNodeStatus(ApiStruct, frozen=True, kw_only=True):
-    """What its controller has found; sessions do not go by it."""
+    """The findings of the hypernode controller, which sessions ignore."""
 
     node_count: int = 0
     conditions: tuple[dict[str, object], ...] = ()
@@ -89,13 +89,13 @@ def _count(title: str, json_path: str) -> PrinterColumn:
 
 
 class Guarantee(ApiStruct, frozen=True, kw_only=True):
-    """What is kept for a queue."""
+    """The guaranteed resources of a queue."""
 
     resource: ResourceList = msgspec.field(default_factory=dict)
 
 
 class QueueSpec(ApiStruct, frozen=True, kw_only=True):
-    """What a queue may hold, and what it is due."""
+    """The limits of a queue, and what it deserves."""
 
     weight: int = 1
     capability: ResourceList = msgspec.field(default_factory=dict)
@@ -108,7 +108,7 @@ class QueueSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class QueueStatus(ApiStruct, frozen=True, kw_only=True):
-    """What a queue holds; `state` is Open, Closed, Closing or Unknown."""
+    """The resources that a queue holds; `state` is Open, Closed, Closing or Unknown."""
 
     state: str = ""
     pending: int = 0
@@ -127,14 +127,14 @@ class QueueStatus(ApiStruct, frozen=True, kw_only=True):
     columns=(PrinterColumn(name="PARENT", json_path=".spec.parent"),),
 )
 class Queue(ApiObject, frozen=True, kw_only=True):
-    """What jobs share."""
+    """A queue, which jobs share."""
 
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()
 
 
 class NetworkTopology(ApiStruct, frozen=True, kw_only=True):
-    """How close together the pods of a group must be; `mode` is hard or soft."""
+    """The required closeness of a group's pods; `mode` is hard or soft."""
 
     mode: str = ""
     highest_tier_allowed: int | None = None
@@ -165,7 +165,7 @@ class PodGroupSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodGroupCondition(ApiStruct, frozen=True, kw_only=True):
-    """What a session came to for a pod group; `transition_id` is the session's uid, in the API `transitionID`."""
+    """A result of a session for a pod group; `transition_id` is the session's uid, in the API `transitionID`."""
 
     type: str = ""
     status: str = ""
@@ -176,7 +176,7 @@ class PodGroupCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodGroupStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where a pod group stands; `phase` is Pending, Inqueue, Running, Unknown or Completed."""
+    """The status of a pod group; `phase` is Pending, Inqueue, Running, Unknown or Completed."""
 
     phase: str = ""
     conditions: tuple[PodGroupCondition, ...] = ()
@@ -205,7 +205,7 @@ class PodGroup(ApiObject, frozen=True, kw_only=True):
 
 
 class JobPolicy(ApiStruct, frozen=True, kw_only=True):
-    """What is done when something happens to a pod, or it ends with a code; at once or after a `timeout` ("10m")."""
+    """An action for an event of a pod, or for an exit code; at once or after a `timeout` ("10m")."""
 
     event: str = ""
     events: tuple[str, ...] = ()
@@ -222,7 +222,7 @@ class DependsOn(ApiStruct, frozen=True, kw_only=True):
 
 
 class PartitionPolicy(ApiStruct, frozen=True, kw_only=True):
-    """How the pods of a task are divided, by their numbers, into gangs; the job needs `min_partitions` of them."""
+    """The division of a task's pods, by their numbers, into gangs; the job needs `min_partitions` of them."""
 
     total_partitions: int = 0
     partition_size: int = 0
@@ -274,7 +274,7 @@ class JobState(ApiStruct, frozen=True, kw_only=True):
 
 
 class JobStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where a job stands, how many of its pods do so too, and which plugins have made what belongs to it."""
+    """The status of a job: its state, the numbers of its pods by state, and the plugins that have made its objects."""
 
     state: JobState = JobState()
     min_available: int = 0
@@ -330,7 +330,7 @@ class SigsPodGroupSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class SigsPodGroupStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where it stands."""
+    """The status of such a group."""
 
     phase: str = ""
     scheduled: int = 0
@@ -351,7 +351,7 @@ class ObjectCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class KubeGang(ApiStruct, frozen=True, kw_only=True):
-    """All of so many pods or none."""
+    """A gang policy: at least this number of pods or none."""
 
     min_count: int = 1
 
@@ -370,7 +370,7 @@ class KubeTopologyConstraint(ApiStruct, frozen=True, kw_only=True):
 
 
 class KubeSchedulingConstraints(ApiStruct, frozen=True, kw_only=True):
-    """How close together the pods of a group must be."""
+    """The required closeness of a group's pods."""
 
     topology: tuple[KubeTopologyConstraint, ...] = ()
 
@@ -385,7 +385,7 @@ class KubePodGroupSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class KubePodGroupStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where it stands: the condition PodGroupScheduled."""
+    """The status with the condition PodGroupScheduled."""
 
     conditions: tuple[ObjectCondition, ...] = ()
 

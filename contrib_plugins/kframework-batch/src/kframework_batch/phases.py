@@ -1,7 +1,7 @@
-"""Where a session leaves pod groups and queues: phases, counts and conditions, and what queues hold.
+"""The results of sessions for pod groups and queues: phases, counts and conditions, and what queues hold.
 
-The rules for the phase and the words of the conditions are Volcano's. A status is written only when it says something
-new: times, and which session it was, are nothing new.
+The rules for the phase and the words of the conditions are Volcano's. A status is written only when it changes
+otherwise than in times and in the session's uid.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from kframework_batch.task_status import ALLOCATED, COMPLETED, SCHEDULED, TaskSt
 
 Condition = TypeVar("Condition", PodGroupCondition, ObjectCondition)
 
-#: The tasks that a gang can count on, or may still come to.
+#: The tasks that a gang has, or may still get.
 _VALID = (*ALLOCATED, TaskStatus.SUCCEEDED, TaskStatus.PIPELINED, TaskStatus.PENDING)
 
 
 def close_job(job: JobInfo, session_uid: str, now: str) -> GroupStatus | None:
-    """Give a job the phase and the status in which the session leaves it; return the status if it is to be written.
+    """Set the phase and status in which the session leaves a job; return the status if it is to be written.
 
     `now` is RFC 3339.
     """
@@ -59,7 +59,7 @@ def patch_of(status: ApiStruct) -> dict[str, object]:
     return {name: value for name, value in patch.items() if value != ""}
 
 
-@cache  # msgspec works this out anew each time, which takes 0.2 ms
+@cache  # msgspec computes this on each call, which takes 0.2 ms
 def _fields(kind: type[ApiStruct]) -> tuple[tuple[str, str], ...]:
     """Return the fields of a struct with their names in the API."""
     return tuple((field.name, field.encode_name) for field in msgspec.structs.fields(kind))
@@ -69,7 +69,7 @@ def _fields(kind: type[ApiStruct]) -> tuple[tuple[str, str], ...]:
 
 
 class Verdict(NamedTuple):
-    """Whether a job can run, in one word and in a sentence."""
+    """The schedulability of a job, in one word and in a sentence."""
 
     ready: bool
     reason: str
@@ -77,7 +77,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(job: JobInfo) -> Verdict | None:
-    """Say whether enough tasks of a job have room; None if there is nothing to say."""
+    """Return whether enough tasks of a job have room; None if there is nothing to report."""
     if job.refused:
         return Verdict(False, "InvalidPodGroup", job.refused)
     if _is_unschedulable(job):
@@ -90,7 +90,7 @@ def verdict(job: JobInfo) -> Verdict | None:
 
 
 def next_phase(job: JobInfo) -> Phase:
-    """Return the phase of a job by where its tasks stand.
+    """Return the phase of a job by the statuses of its tasks.
 
     Unlike in Volcano a job of minimum 0 is not Completed before any task of it has run.
     """
@@ -103,7 +103,7 @@ def next_phase(job: JobInfo) -> Phase:
 
 
 def why_pending(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
-    """Say in one word and in a sentence why a pending task of a job is not on a node: for the condition PodScheduled.
+    """Return the reason (one word) and message of the condition PodScheduled of a pending task.
 
     Schedulable are those that had a place, but waited for others of their gang.
     """
@@ -122,7 +122,7 @@ def why_pending(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
 def _is_unschedulable(job: JobInfo) -> bool:
     if job.refused or not job.tasks or job.is_ready:
         return bool(job.refused)
-    # It may have less than its minimum only because pods of it are going, and nobody is to follow.
+    # It may have less than its minimum only because pods of it are going, without replacements.
     waiting, leaving = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED), _leaving(job)
     return waiting > 0 or not leaving or job.count(*SCHEDULED) + leaving < job.min_available
 
@@ -163,7 +163,7 @@ def _histogram(counts: Counter[str]) -> str:
 
 
 def _first_fit_error(job: JobInfo) -> str:
-    """Name the first task that found no node, and say why; "" if there is none."""
+    """Return the first task that found no node, and why; "" if there is none."""
     errors = ((job.tasks[uid].name, error) for uid, error in job.fit_errors.items() if uid in job.tasks)
     return next((f"{name}: {error}" for name, error in errors), "")
 
@@ -172,7 +172,7 @@ def _first_fit_error(job: JobInfo) -> str:
 
 
 def group_status(job: JobInfo, session_uid: str, now: str, old: PodGroupStatus) -> PodGroupStatus | None:
-    """Return the status of a pod group of Volcano's kind, None if it says nothing new; `now` is RFC 3339."""
+    """Return the status of a pod group of Volcano's kind, None if it is unchanged; `now` is RFC 3339."""
     conditions, said = old.conditions, verdict(job)
     if said is not None:
         condition = PodGroupCondition(
@@ -195,7 +195,7 @@ def group_status(job: JobInfo, session_uid: str, now: str, old: PodGroupStatus) 
 
 
 def sigs_group_status(job: JobInfo, old: SigsPodGroupStatus) -> SigsPodGroupStatus | None:
-    """Return the status of a pod group of kubernetes-sigs, None if it says nothing new.
+    """Return the status of a pod group of kubernetes-sigs, None if it is unchanged.
 
     The phases are those of its own controller; Finished and Failed are final.
     """
@@ -221,7 +221,7 @@ def sigs_group_status(job: JobInfo, old: SigsPodGroupStatus) -> SigsPodGroupStat
 
 
 def kube_group_status(job: JobInfo, now: str, old: KubePodGroupStatus) -> KubePodGroupStatus | None:
-    """Return the status of a pod group of Kubernetes, None if it says nothing new; `now` is RFC 3339.
+    """Return the status of a pod group of Kubernetes, None if it is unchanged; `now` is RFC 3339.
 
     Its condition PodGroupScheduled, once True, stays so. Tasks that only could be placed do not make it so.
     """
@@ -264,7 +264,7 @@ def _untimed(condition: PodGroupCondition | ObjectCondition) -> PodGroupConditio
 
 
 def queue_statuses(queues: Mapping[str, QueueInfo], jobs: Iterable[JobInfo]) -> dict[str, QueueStatus]:
-    """Return the statuses of queues that say something new, by name.
+    """Return the changed statuses of queues, by name.
 
     What a queue holds counts for the queues above it as well, as Volcano has it; all are below the root queue, if
     there is one.
@@ -284,10 +284,10 @@ def queue_statuses(queues: Mapping[str, QueueInfo], jobs: Iterable[JobInfo]) -> 
 
 
 def queue_status(queue: QueueInfo, jobs: Sequence[JobInfo], allocated: Resource) -> QueueStatus | None:
-    """Return the status of a queue with these jobs in it, None if it says nothing new.
+    """Return the status of a queue with these jobs in it, None if it is unchanged.
 
-    `allocated` is what they hold, with all that is held below. The state of the queue is not ours to say: it is left
-    empty.
+    `allocated` is what they hold, with all that is held below. The state of the queue is not the scheduler's to set: it
+    is left empty.
     """
     phases = Counter(job.phase for job in jobs)
     counts = (phases["Pending"], phases["Running"], phases["Unknown"], phases["Inqueue"], phases["Completed"])

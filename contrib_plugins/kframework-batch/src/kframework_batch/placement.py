@@ -1,8 +1,8 @@
-"""Where a task is to go: the nodes that let it in and have room for it, and the best of them.
+"""Choose the node of a task: filter the nodes with room for it, and find the best of them.
 
-What plugins say of a node is remembered in columns, per signature of the plugins asked, and asked again only for the
+The answers of plugins are cached in columns, per signature of the plugins called, and computed again only for the
 rows that have changed; so is where there is room. The best of a column is known at all times (`Tournament`), so a task
-costs what it takes to ask about the one row that the task before has changed.
+costs no more than evaluating the one row that the task before has changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 class NodeQuestions:
-    """What the plugins of a session say of nodes; `plugins` are those that say anything, in order."""
+    """The session plugins' answers about nodes; `plugins` are those with such hooks, in order."""
 
     def __init__(self, session: SessionView, tiers: Tiers) -> None:
         self._session = session
@@ -45,12 +45,12 @@ class NodeQuestions:
         self._filtering = tuple(p for p in tiers.plugins if p in self._predicate or p in self._predicate_nodes)
         self._ordering = tuple(p for p in tiers.plugins if p in self._node_order or p in self._node_order_nodes)
         self.plugins: tuple[BatchPlugin, ...] = tuple(dict.fromkeys([*self._filtering, *self._ordering]))
-        #: How each is asked about one node, which is what most tasks take.
+        #: The calls for one node, which most tasks use.
         self._filters = [(p, self._predicate.get(p) or self._filter_by_column(p)) for p in self._filtering]
         self._scores = [self._node_order.get(p) or self._score_by_column(p) for p in self._ordering]
 
     def rejection(self, task: TaskInfo, node: NodeInfo) -> Status | None:
-        """Return the first rejection to a node as it stands now; None if all let the task in."""
+        """Return the first rejection of a node in its current state; None if all plugins accept it."""
         for plugin, ask in self._filters:
             status = ask(self._session, task, node)
             if _rejects(status):
@@ -85,7 +85,7 @@ class NodeQuestions:
     def _codes(
         self, plugin: BatchPlugin, task: TaskInfo, rows: Rows, among: NDArray[np.bool_]
     ) -> tuple[Rows, Callable[[int], Status]]:
-        """Ask a plugin about the nodes that others let pass: 0 or a code for each, and what puts codes into words."""
+        """Call a plugin for the nodes that passed so far: return codes, 0 if it passes, and their statuses."""
         session, columnar = self._session, self._predicate_nodes.get(plugin)
         if columnar is not None:
             codes = np.where(among, columnar(session, task, rows), 0)
@@ -129,18 +129,18 @@ def _by_plugin(tiers: Tiers, hook: str) -> Mapping[BatchPlugin, Call[R]]:
     return {call.plugin: cast("Call[R]", call) for call in tiers.flat(hook)}
 
 
-#: Up to so many rows are asked one by one, more as columns.
+#: Up to this number rows are evaluated one by one, more as columns.
 _FEW = 16
 
-#: The scores of so many signatures are remembered.
+#: The number of signatures whose scores are cached.
 _MOST = 512
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Where a task is to go.
+    """The node of a task.
 
-    `idle` says that there is room now; else there will be, once those who are to go have gone. `ties` is the number of
-    nodes that were as good, `feasible` of those with room now (or to come).
+    `idle` is true if there is room now; else there will be, once terminating tasks and victims have gone. `ties` is the
+    number of nodes that were as good, `feasible` of those with room now (or in the future).
     """
 
     row: int
@@ -152,9 +152,9 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class NodeScores:
-    """What the plugins say of every node to the tasks of one signature, and where these fit.
+    """The scores of every node for the tasks of one signature, and where these fit.
 
-    `idle` holds the total of a node that lets them in and has room now, `future` that of one that will have room.
+    `idle` holds the total of a feasible node that has room now, `future` that of one that will have room.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
@@ -220,7 +220,7 @@ class Placement:
         if rejection is not None:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
         rows = self._nodes.order if within is None else within.rows
-        # What the answers depend on beside the nodes; where a plugin signs None it must be asked every time.
+        # The dependencies of the answers besides the nodes; a plugin that signs None must be called every time.
         signs = tuple([plugin.sign(self._session, task) for plugin in self.questions.plugins])
         known = None not in signs
         scores = self._caught_up(task, (task.pod.template, signs)) if known else self._looked_at(task, rows)
@@ -284,7 +284,7 @@ class Placement:
         scores.idle.put_many(rows, idle)
         scores.future.put_many(rows, future)
 
-    # -- what is asked afresh ------------------------------------------------------------------------------------------
+    # -- what is not cached --------------------------------------------------------------------------------------------
 
     def _looked_at(self, task: TaskInfo, rows: Rows) -> NodeScores:
         """Return scores for this task alone: those with room now are scored, or if there are none, the others."""
@@ -320,11 +320,11 @@ class Placement:
         return [int(row) for row in rows[np.argsort(-scores, kind="stable")]]
 
     def rejection(self, task: TaskInfo, row: int) -> Status | None:
-        """Return what the predicates have against a node as it stands now; resources are not among it."""
+        """Return the predicates' rejection of a node in its current state; resources are not checked."""
         return self.questions.rejection(task, self._nodes[row])
 
     def _why_not(self, task: TaskInfo, rows: Rows) -> str:
-        """Say why none of these nodes will do: on how many each reason is among the first against the task."""
+        """Return why all of these nodes are rejected: the number of nodes for each of the first reasons."""
         reasons: dict[str, int] = {}
         short = np.zeros(len(rows), dtype=np.bool_)
         for resource, _, enough in self._idle.shortages(task, rows):

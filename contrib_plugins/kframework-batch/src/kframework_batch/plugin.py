@@ -1,4 +1,4 @@
-"""What a session plugin is made of: its base class, its arguments, the marker of its hooks, and its votes.
+"""The parts of a session plugin: its base class, its arguments, the marker of its hooks, and its votes.
 
     class FewestJobs(BatchPlugin):
         \"\"\"Let the queue go first that has the fewest jobs.\"\"\"
@@ -9,7 +9,7 @@
         def queue_order(self, session, queue):
             return sum(job.queue == queue.name for job in session.jobs.values())
 
-The hooks, one by one, stand in `kframework_batch.hookspecs`.
+`kframework_batch.hookspecs` describes each hook.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker("kframework_batch")
 
 
 class Vote(IntEnum):
-    """What a plugin says where plugins vote: one rejection of a tier decides, then one permission."""
+    """The vote of a plugin: one rejection of a tier decides, then one permission."""
 
     REJECT = -1
     ABSTAIN = 0
@@ -73,9 +73,9 @@ class BatchPlugin:
         return {}
 
     def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
-        """Return what `predicate` and `node_order` of this task depend on beside the node; None: ask me every time.
+        """Return what `predicate` and `node_order` of this task depend on besides the node; None disables caching.
 
-        Answers are remembered per signature, for all tasks that have it, and asked again only for nodes that have
+        Answers are cached per signature, for all tasks that have it, and computed again only for nodes that have
         changed: they may depend on the task only by what is signed, and on no other node.
         """
         return None

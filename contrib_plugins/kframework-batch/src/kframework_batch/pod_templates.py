@@ -1,4 +1,4 @@
-"""Templates of pods, with what they say that no scheduler reads: it is handed on to the pods that are made of them."""
+"""Templates of pods, including fields that no scheduler reads: they are copied to the pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kframework.objects import (
     Volume,
 )
 
-#: What stands there as it is.
+#: A part of a template that is not decoded.
 Whole = dict[str, object]
 
 
@@ -27,7 +27,7 @@ class EnvVar(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolumeMount(ApiStruct, frozen=True, kw_only=True):
-    """Where a volume is within a container."""
+    """The path of a volume within a container."""
 
     name: str = ""
     mount_path: str = ""
@@ -129,7 +129,7 @@ class TemplatePodSpec(PodSpec, frozen=True, kw_only=True):
 
 
 class PodTemplateSpec(ApiStruct, frozen=True, kw_only=True):
-    """What the pods of a task are made of."""
+    """The template of a task's pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: TemplatePodSpec = TemplatePodSpec()

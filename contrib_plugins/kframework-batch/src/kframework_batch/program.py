@@ -1,4 +1,4 @@
-"""A configuration, compiled: actions and tiers of plugins, made of what is on offer, and anew when its file changes.
+"""Compile a configuration into actions and tiers of installed plugins, and compile it again when its file changes.
 
 The core is configured by it: profiles of the Filter and Score plugins that session plugins want to ask.
 """
@@ -42,7 +42,7 @@ PLUGINS = "kframework.batch.plugins"
 
 
 class BatchRegistry:
-    """What can be named in a scheduler configuration.
+    """The actions and plugins that a scheduler configuration can name.
 
     `BatchRegistry.installed()` finds what is installed; `BatchRegistry.of(...)` takes classes, for tests and embedding.
     """
@@ -58,7 +58,7 @@ class BatchRegistry:
 
     @classmethod
     def of(cls, *classes: type[Action] | type[BatchPlugin]) -> BatchRegistry:
-        """Offer these classes, each under its name, beside the installed ones, which they replace."""
+        """Offer these classes, each under its name, in addition to the installed ones, which they replace."""
         actions = [offered for offered in classes if issubclass(offered, Action)]
         plugins = [offered for offered in classes if issubclass(offered, BatchPlugin)]
         return cls(beside_installed(ACTIONS, actions), beside_installed(PLUGINS, plugins))
@@ -96,7 +96,7 @@ _PLUGINS_OF_VOLCANO = (
 
 @dataclass(frozen=True)
 class Program:
-    """What sessions run, until the configuration changes; `notices` are lines for the user, each with its place."""
+    """The actions and plugins of sessions, until the configuration changes; `notices` are lines for the user."""
 
     configuration: BatchConfiguration
     actions: tuple[Action, ...]
@@ -110,9 +110,9 @@ class Program:
 
 
 def compile_program(configuration: BatchConfiguration, registry: BatchRegistry | None = None) -> Program:
-    """Make what a configuration names, of what is installed unless a registry is given.
+    """Create what a configuration names, from the installed offers unless a registry is given.
 
-    Raises ConfigError for a name that nobody offers and for arguments that a model refuses, ConfigErrors for several of
+    Raises ConfigError for an unknown name and for arguments that a model rejects, ConfigErrors for several of
     them, PluginError for a class that breaks the contract.
     """
     return _Compiler(configuration, registry if registry is not None else BatchRegistry.installed()).program()
@@ -133,7 +133,7 @@ class _Sort(Generic[N]):
     of_volcano: tuple[str, ...]
 
     def unknown(self, name: str) -> Problem:
-        """Say what there is to say about a name that nobody offers."""
+        """Return the problem of a name that no distribution offers."""
         if name in self.of_volcano:
             remedy = f"remove it, or install a distribution that offers it under {self.group}"
             return Problem((), f"{self.word} {name} is one of Volcano's that kframework-batch does not have; {remedy}")
@@ -213,8 +213,8 @@ PATIENCE = 10.0
 class ConfigurationFile:
     """A configuration file that may change while the scheduler runs.
 
-    What counts is its text, by whatever way it got there: written over, replaced, or under a symbolic link that was
-    turned, as a mounted ConfigMap is.
+    Only its text counts, however it changes: by writing, by replacement, or by switching a symbolic link, as in a
+    mounted ConfigMap.
     """
 
     def __init__(self, path: str | Path, registry: BatchRegistry | None = None) -> None:
@@ -230,7 +230,7 @@ class ConfigurationFile:
     async def follow(self, use: Callable[[Program], None], tell: Callable[[str], None]) -> None:
         """Hand over a new program whenever the file has changed, until cancelled.
 
-        A file that cannot be read or used is told of in one line, once, and the last good program stays.
+        A file that cannot be read or used is reported in one line, once, and the last good program stays in use.
         """
         unreadable = ""
         while True:

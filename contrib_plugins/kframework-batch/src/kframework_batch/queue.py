@@ -35,7 +35,7 @@ class QueueInfo:
         self.capability: Resource = Resource.parse(spec.capability)
         #: What is kept for it even while it does not use it.
         self.guarantee: Resource = Resource.parse(spec.guarantee.resource)
-        #: What its owner says that it is due (read by `capacity` alone).
+        #: What it deserves by its owner's spec (read by `capacity` alone).
         self.deserved: Resource = Resource.parse(spec.deserved)
         self.parent: str = spec.parent
         #: Whether others may take back what it holds beyond its due.
@@ -44,9 +44,9 @@ class QueueInfo:
 
 
 class QueueTree:
-    """The place of each queue below the root, which is there even if no object says so.
+    """The path of each queue below the root, which exists even without an object.
 
-    `paths` leads from the root to each queue, by name; it is empty if the queues make no tree, and `broken` says why.
+    `paths` leads from the root to each queue, by name; it is empty without a tree, and `broken` is the reason.
     """
 
     def __init__(self, queues: Mapping[str, QueueInfo]) -> None:
@@ -83,13 +83,13 @@ class QueueTree:
 
 
 class QueueAccount:
-    """What a queue has in one session, and what is due to it.
+    """What a queue has in one session, and what it deserves.
 
-    All that plugins say of a queue follows from these sums, so that no two answers contradict each other. Above all, a
-    queue that takes room back stays within its due, and one that gives way keeps its own; so nobody can be undone.
+    All that plugins answer about a queue follows from these sums, so that no two answers contradict each other. Above
+    all, a queue that reclaims stays within what it deserves, and its victims keep theirs; so no reclaim is undone.
 
     `capability` is the most it may hold, `otherwise` the same for a resource that this does not name. `deserved` is
-    what it is due; for a resource that this does not name nothing is due to anybody.
+    what it deserves; a resource that this does not name is deserved by no queue.
     """
 
     def __init__(self, queue: QueueInfo) -> None:
@@ -108,9 +108,9 @@ class QueueAccount:
         self.elastic: Resource = Resource()
 
     def limit(self, rest: Resource, otherwise: float) -> None:
-        """Let it hold no more than its guarantee and what is left when all have theirs.
+        """Limit the capability to its guarantee and what is left when all have theirs.
 
-        `otherwise` is what is left of a resource that is not named: nothing, or as much as anybody likes (infinity).
+        `otherwise` is what is left of a resource that is not named: nothing, or an unlimited amount (infinity).
         """
         most, kept = self.capability, self.guarantee
         self.capability = Resource(
@@ -120,11 +120,11 @@ class QueueAccount:
         self.otherwise = otherwise
 
     def add(self, job: JobInfo) -> None:
-        """Count a job in, as it stands."""
+        """Count a job in, in its current state."""
         self.allocated.add(job.allocated)
         self.requested.add(job.requested)
         for task in job.with_status(TaskStatus.RELEASING).values():
-            self.requested.sub(task.request)  # who leaves asks for nothing
+            self.requested.sub(task.request)  # leaving tasks request nothing
         self.inqueue.add(still_claimed(job))
         self.elastic.add(elastic(job))
 
@@ -163,9 +163,9 @@ class QueueAccount:
     def can_spare(self, held: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
         """Return whether a task that holds this may be taken from the queue by one that wants that.
 
-        It has to give something that is wanted and of which the queue keeps its due without it; what it takes along
-        beside that may be less than due, since what is due of each resource by itself can seldom be had of all. What is
-        guaranteed stays whole. Who holds nothing of which anything is due gives way as soon as it is of use.
+        The victim must hold a wanted resource that the queue has enough of without it; the other resources it holds may
+        fall below what is deserved, since all of them can seldom be met together. What is guaranteed stays whole. A
+        victim that holds only undeserved resources may be taken as soon as that helps.
         """
         left, due = self.allocated.get, self.deserved
         kept, guaranteed, borrowed, useful = False, self.guarantee.get, True, False
@@ -183,7 +183,7 @@ class QueueAccount:
         return useful if borrowed else kept
 
     def admits(self, job: JobInfo) -> str:
-        """Say of which resources there is not enough for a job to enter the queue; "" if there is."""
+        """Return which resources are short for a job to enter the queue; "" if none is."""
         lacking = []
         for name, amount in minimum(job).items():
             rigid = self.allocated.get(name, 0) + self.inqueue.get(name, 0) - self.elastic.get(name, 0)
@@ -205,7 +205,7 @@ def unguaranteed(whole: Resource, accounts: Iterable[QueueAccount]) -> Resource:
 
 
 def minimum(job: JobInfo) -> Resource:
-    """Return what a job says it needs before its pods are made; not to be changed."""
+    """Return what a job needs before its pods are made; not to be changed."""
     return job.min_resources or _NOTHING
 
 

@@ -1,12 +1,12 @@
-"""How engines of batches are recorded, made again to be told what was recorded, and asked to decide again.
+"""Record batch engines, recreate them from a recording, and replay their sessions.
 
-For a replay their configuration is this JSON: the text that the program was read from, and whom it was for.
+For a replay the configuration is this JSON: the text that the program was read from, and whom it was for.
 
-Recorded sessions can be decided again by another configuration: on the state as it was, with no say in what happens.
-The recorded configuration decides again, and is compared, so that the state is what it was. Before each session the
-other one is asked in a session of which nothing is kept. Chance makes no difference: where a task's recorded node is
-among the best it is the choice. When sessions begin is what happened, and so is what one does first about gangs that
-were broken while they were bound.
+Recorded sessions can also be decided by another configuration: on the recorded state, without affecting the replay.
+The recorded configuration decides as well, and is compared, so that the state stays the recorded one. Before each
+session the other one decides in a session that is rolled back. Chance makes no difference: a task's recorded node is
+chosen if it is among the best. The times of sessions are the recorded ones, and so is what a session first does about
+gangs that were broken while they were bound.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from kframework_batch.simulation import create_simulation
 
 
 class RecordedBatchEngine(RecordedEngine, BatchEngine):
-    """An engine of batches that tells a recorder what reaches it from outside, and when it takes a step."""
+    """An engine of batches that sends a recorder its inputs from outside, and when it takes a step."""
 
     @property
     def binds_runs(self) -> bool:
@@ -59,7 +59,7 @@ class RecordedBatchEngine(RecordedEngine, BatchEngine):
 
 
 class BatchEngines(EngineKind[BatchEngine]):
-    """Makes engines of batches again, as the header of a recording says."""
+    """Recreates batch engines from the header of a recording."""
 
     name: ClassVar[str] = "batch"
     messages: ClassVar[Sequence[type[OwnMessage]]] = (EvictionFailed, Reconfigured, StatusNotWritten)
@@ -131,12 +131,12 @@ class _Said(msgspec.Struct, frozen=True, rename="camel"):
     seed: int
 
 
-#: So many tasks or victims are named in a message.
+#: The number of tasks or victims that are named in a message.
 _EXAMPLES = 3
 
 
 class AskedEngine(BatchEngine):
-    """An engine that lets somebody look at how things stand right before each session, by the session's uid."""
+    """An engine that calls a function with its current state right before each session, by the session's uid."""
 
     before_session: Callable[[str], None] = staticmethod(lambda uid: None)
 
@@ -229,7 +229,7 @@ def _of_jobs(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[Decisi
 
 
 class _Fate:
-    """What came of a job in its turns of a session: the nodes of the tasks that are bound, and who had to go for it."""
+    """The result of a job's turns in a session: the nodes of its bound tasks, and its victims."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self.turns = turns
@@ -237,7 +237,7 @@ class _Fate:
         placed = (each for turn in committed for each in turn.verdicts if each.node and not each.promised)
         self.nodes: Mapping[str, str] = {each.pod: each.node for each in placed}
         self.victims: frozenset[str] = frozenset(victim.pod for turn in committed for victim in turn.victims)
-        #: Where nobody lets jobs in they are in.
+        #: Without an action that admits jobs they are admitted.
         self.held_back: bool = any(turn.outcome is Outcome.HELD_BACK for turn in turns)
 
     def __str__(self) -> str:
@@ -249,7 +249,7 @@ class _Fate:
 
 
 def _compared(before: _Fate, now: _Fate) -> tuple[str, str]:
-    """Say how two fates of a job differ, and why; "" if they do not."""
+    """Return how two fates of a job differ, and why; "" if they do not."""
     if before.held_back != now.held_back:
         return ("held back now", why(*now.turns)) if now.held_back else ("let in now", why(*before.turns))
     had, has = len(before.nodes), len(now.nodes)
@@ -264,5 +264,5 @@ def _compared(before: _Fate, now: _Fate) -> tuple[str, str]:
         said = [f"{pod}: {new}, not {old}" for pod, (new, old) in moved.items() if new != old]
         return "other nodes", BRIEF.names(said, _EXAMPLES)
     was, reasons = why(*before.turns), why(*now.turns)
-    # Where one of them says nothing the job had no pods yet, or nobody who minds that.
+    # Where one of them is empty the job had no pods yet, or no plugin that objects to that.
     return ("other reasons", reasons) if not has and was and reasons and reasons != was else ("", "")

@@ -57,7 +57,7 @@ class Resource(dict[str, int]):
         return rest
 
     def times(self, factor: float) -> Resource:
-        """Return so many times these amounts, rounded down."""
+        """Return these amounts times the factor, rounded down."""
         return Resource((name, int(amount * factor)) for name, amount in self.items())
 
     def positive(self) -> Resource:

@@ -1,4 +1,4 @@
-"""What `kframework batch run` runs: a scheduler's process with sessions, and what works beside it."""
+"""The process of `kframework batch run`: a scheduler with sessions, and its companions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BatchObservers(Observers[BatchEngine]):
 
 
 def beside(make: MakeController) -> Companion[BatchEngine]:
-    """Have a controller work beside the scheduler, through its client."""
+    """Return a companion that runs a controller with the scheduler, through its client."""
 
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:
         await make(scheduler.cluster, scheduler.clock).run()
@@ -65,7 +65,7 @@ def beside(make: MakeController) -> Companion[BatchEngine]:
 
 
 def following(file: ConfigurationFile, tell: Callable[[str], None]) -> Companion[BatchEngine]:
-    """Have the scheduler run what its configuration file says when that changes; `tell` gets a line each time."""
+    """Return a companion that reloads the configuration file when it changes; `tell` gets a line each time."""
 
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:
         def use(program: Program) -> None:

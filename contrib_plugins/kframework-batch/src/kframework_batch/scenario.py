@@ -1,4 +1,4 @@
-"""Batch scheduling over time in few words, for tests: what happens when; then who was bound when, and who evicted.
+"""Scripted batch scheduling over time for tests: events at given times, then who was bound when, and who evicted.
 
     scenario = Scenario(nodes=[make_node("n1", cpu=4)], jobs=[make_job("train", 4, cpu=1, seconds=60.0)])
     scenario.at(10.0, create(make_job("late", 1)))
@@ -6,8 +6,8 @@
     assert record.bound["train-worker-0"] == [1.0]
     assert record.bound["late-worker-0"] == [62.0]
 
-Nothing is faked but the cluster, its kubelets and the clock: it is a simulation with a script.
-Sessions on a clock that stands still are cheaper to set up: see `kframework_batch.testing`.
+Only the cluster, its kubelets and the clock are fakes: it is a simulation with a script.
+Sessions on a stopped clock are cheaper to set up: see `kframework_batch.testing`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def make_job(
     grace: int = 2,
     **more: object,
 ) -> Job:
-    """Make a job of so many equal pods `name-worker-0`, `name-worker-1`, ...; all of them are the minimum by default.
+    """Make a job of equal pods `name-worker-0`, `name-worker-1`, ...; all of them are the minimum by default.
 
-    Pods run for so many `seconds`, or for ever, and take the `grace` to end; `more` is for `make_pod`.
+    Pods run for `seconds`, or without end, and take the `grace` to end; `more` is for `make_pod`.
     """
     pod = make_pod(cpu=cpu, memory=memory, requests=dict(requests or {}), scheduler_name=SCHEDULER, **more)  # type: ignore[arg-type]  # whatever make_pod takes
     annotations = pod.metadata.annotations | ({} if seconds is None else {RUN_SECONDS: f"{seconds:g}"})
@@ -77,7 +77,7 @@ class Stay(msgspec.Struct):
 
 
 class Record(msgspec.Struct):
-    """What came of a scenario; times are in seconds since the start, and pods go by their names.
+    """The result of a scenario; times are in seconds since the start, and pods go by their names.
 
     `cluster` is as it was at the end, `stays` are in the order in which they began, `began` is in seconds since 1970.
     """
@@ -88,7 +88,7 @@ class Record(msgspec.Struct):
 
     @property
     def bound(self) -> dict[str, list[float]]:
-        """When pods were bound, by name: more than once if they were made anew."""
+        """The times at which pods were bound, by name: several for recreated pods."""
         times: dict[str, list[float]] = {}
         for stay in self.stays:
             times.setdefault(stay.pod, []).append(stay.began)
@@ -124,10 +124,10 @@ class Record(msgspec.Struct):
 
 
 class Scenario:
-    """A simulation with a script: a cluster, a configuration, and what happens when.
+    """A simulation with a script: a cluster, a configuration, and events at given times.
 
-    `classes` are actions and plugins beside the installed ones, or in their place; `objects` is all that is neither
-    node nor queue nor job.
+    `classes` are actions and plugins that are added to the installed ones, or replace them; `objects` are all but
+    nodes, queues and jobs.
     """
 
     def __init__(
@@ -148,12 +148,12 @@ class Scenario:
         self._actions: list[TimedAction] = []
 
     def at(self, seconds: float, *actions: Action) -> Scenario:
-        """Let something happen so many seconds after the start; `kframework.testing` has actions for that."""
+        """Schedule actions, in seconds after the start; `kframework.testing` has some."""
         self._actions += [(seconds, action) for action in actions]
         return self
 
     def run(self, until: float) -> Record:
-        """Run for so many virtual seconds."""
+        """Run for this number of virtual seconds."""
         script = partial(Script, actions=self._actions)
         with create_simulation(self._objects, self._settings, controllers=[script]) as simulation:
             record = Record(simulation.cluster, simulation.clock.now(), [])

@@ -1,8 +1,8 @@
 """A session: all actions of the configuration, once, on the live tables; afterwards only what was committed stays.
 
-One Statement of the core is open all the while: what jobs commit merges into it. At the end promises are taken back,
-victims return to their nodes, where they run until the cluster says that they are gone, and tasks that are being bound
-stay assumed. So a session costs no copy of the cluster, and nothing that comes from outside may be applied meanwhile.
+One Statement of the core is open throughout: what jobs commit merges into it. At the end promises are rolled back,
+victims return to their nodes, where they run until the watch reports their deletion, and tasks that are being bound
+stay assumed. So a session costs no copy of the cluster, and no event from outside may be applied meanwhile.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNSETTLED = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED, Ta
 
 
 class Consequences:
-    """What a session has done outside, by its engine. Every call returns at once; these do nothing."""
+    """The effects of a session on the outside, by its engine; they return at once, and do nothing here."""
 
     def bind(self, tasks: Sequence[TaskInfo]) -> None:
         """Start the binding of tasks that are assumed on their nodes."""
@@ -49,12 +49,12 @@ class Consequences:
         """Repair what earlier sessions left broken, before plugins look at the jobs."""
 
     def account(self, session: Session) -> Iterator[None]:
-        """Report the session, while its tasks still stand as it left them; yields now and then."""
+        """Report the session before its tasks are reset; yields now and then."""
         yield from ()
 
 
 class Runnable(Protocol):
-    """What a session runs: an action (`kframework_batch.action`)."""
+    """Runs within a session: an action (`kframework_batch.action`)."""
 
     name: ClassVar[str]
 
@@ -92,7 +92,7 @@ class Session(SessionView):
         #: The tasks that are promised room, and those that hold room without being bound, until the session ends.
         self.promised: list[TaskInfo] = []
         self.reserved: list[TaskInfo] = []
-        #: What a plugin raised that was told that something is undone.
+        #: What a plugin raised when it was notified that something is undone.
         self.fault: PluginError | None = None
         self._known = [job for job in jobs if job.known]
         #: The phases of the jobs before any action, by uid.
@@ -127,7 +127,7 @@ class Session(SessionView):
             self._close()
 
     def _conclude(self) -> Iterator[None]:
-        """Let the plugins look at what came of it, and the engine account for it."""
+        """Run the plugins' close hooks, and let the engine account for the session."""
         self.plugins.close(partial(self.log.spent, "close"))
         for task in (*self.promised, *self.reserved):
             task.job.places[task.uid] = Place(task.status, task.node_name)
@@ -165,14 +165,14 @@ class Session(SessionView):
         self._consequences.tell(job, reason, message)
 
     def undo_allocation(self, task: TaskInfo) -> None:
-        """Tell the plugins that a task loses its room, and take it off its node."""
+        """Notify the plugins that a task loses its room, and take it off its node."""
         self.tell_undone(self.plugins.deallocated, task)
         self.take_back(task)
 
     def tell_undone(self, tell: Callable[[TaskInfo], object], task: TaskInfo) -> None:
-        """Tell the plugins that an operation is undone; what one raises is kept, so that undoing comes to its end.
+        """Notify the plugins that an operation is undone; keep what one raises, so that undoing completes.
 
-        Nobody is told any more then: the session ends, and the books with it.
+        After that no plugin is notified any more: the session ends, and the books with it.
         """
         if self.fault is None:
             try:
@@ -197,7 +197,7 @@ class Session(SessionView):
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
-        """Take back what was only supposed, and what was left open by whoever raised."""
+        """Roll back what was only assumed, and what an exception left open."""
         self._roll_back_inner()
         for task in self.promised:
             self._statement.remove(task.pod)
@@ -230,10 +230,10 @@ def _returns(task: TaskInfo) -> None:
 
 
 class TrialSession(Session):
-    """A session that takes back all that it did, what was committed too; its `log` tells what that was.
+    """A session that rolls everything back, including what was committed; its `log` records what that was.
 
-    What sessions leave on jobs for conditions and for the next session is left as it was, the order of tasks included:
-    a replay, of which nobody asks what this one was asked, comes to the same.
+    What sessions leave on jobs for conditions and for the next session is restored, the order of tasks included: a
+    replay, which runs no trials, has the same result.
     """
 
     def try_out(self) -> None:
@@ -267,16 +267,16 @@ class TrialSession(Session):
 class JobStatement:
     """Operations of one job, kept by `commit` and `keep`, or undone by `discard`.
 
-    It is an inner Statement of the session's, and adds what is kept beside the nodes: the status of the tasks, and the
-    books of the plugins, which hear of every operation and of its inverse. As a context manager it is discarded on the
-    way out unless it was closed before.
+    It is an inner Statement of the session's, and adds the status of the tasks and the books of the plugins, which are
+    notified of every operation and of its inverse. As a context manager it is discarded on the way out unless it was
+    closed before.
     """
 
     def __init__(self, session: Session, statement: Statement, outer: JobStatement | None = None) -> None:
         self._session = session
         self._statement = statement
         self._outer = outer
-        #: The tasks that got room, those that are promised it, and the victims with what is said of them.
+        #: The tasks that got room, those that are promised it, and the victims with their reasons.
         self.allocated: list[TaskInfo] = []
         self.pipelined: list[TaskInfo] = []
         self.evicted: list[tuple[TaskInfo, str]] = []
@@ -291,7 +291,7 @@ class JobStatement:
     # -- operations ------------------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo, node_name: str) -> Status | None:
-        """Give a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
+        """Allocate a pending task on a node; return a plugin's rejection, after which nothing has changed."""
         session = self._session
         status = session.core.reserve(task, node_name, self._statement)
         if status is not None:
@@ -316,7 +316,7 @@ class JobStatement:
             step.add(task.pod, node_name)
             session.idle.count("pipelined", step, task.pod, task.pod.row)
             _comes(task, TaskStatus.PIPELINED, node_name)
-            step.record(partial(_returns, task))  # before plugins are told, since they may refuse or raise
+            step.record(partial(_returns, task))  # before plugins are notified, since they may reject or raise
             status = plugins.allocated(task)
             if status is None:
                 step.record(partial(session.tell_undone, plugins.deallocated, task))
@@ -325,9 +325,9 @@ class JobStatement:
         return status
 
     def evict(self, task: TaskInfo, reason: str) -> None:
-        """Take a running task off its node as if it had gone; it is sent away with the commit.
+        """Take a running task off its node as if it had gone; the commit evicts it.
 
-        Where the node itself is gone, nobody gets its room.
+        If the node itself is gone, its room cannot be used.
         """
         session, row = self._session, task.pod.row
         with self._statement.statement() as step:
@@ -336,7 +336,7 @@ class JobStatement:
                 session.idle.count("evicted", step, task.pod, row)
             before = task.status
             task.job.move(task, TaskStatus.RELEASING)
-            step.record(lambda: task.job.move(task, before))  # before plugins are told, since they may raise
+            step.record(lambda: task.job.move(task, before))  # before plugins are notified, since they may raise
             plugins = session.plugins
             plugins.deallocated(task)
             step.record(lambda: session.tell_undone(plugins.allocated, task))
@@ -367,9 +367,9 @@ class JobStatement:
         session.reserved += self.kept
 
     def keep(self) -> None:
-        """Keep all of it as promises until the session ends: room that others must leave, but nobody is bound.
+        """Keep all of it as promises until the session ends: room that victims must leave, without binding any task.
 
-        Nobody may have been evicted for it. What an inner one keeps is bound by no outer one either.
+        The statement may have no victims. What an inner one keeps is bound by no outer one either.
         """
         assert not self.evicted
         self._statement.commit()
@@ -381,7 +381,7 @@ class JobStatement:
     def discard(self) -> None:
         """Undo what was done, last things first; the jobs remember where their tasks would have gone.
 
-        What a plugin raises that is told of it is raised when all is undone.
+        What a plugin raises when it is notified is raised when all is undone.
         """
         for task in (*self.allocated, *self.pipelined, *self.kept):
             task.job.places[task.uid] = Place(task.status, task.node_name)

@@ -1,6 +1,6 @@
-"""What a session does, noted as it happens: its account is made from this when it is over.
+"""A record of what a session does, from which its account is made at its end.
 
-Actions say how the turn of each job ended; what plugins said meanwhile is kept until then. Nothing here decides.
+Actions record how the turn of each job ended; rejections meanwhile are kept until then. Nothing here decides.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from kframework_batch.queue import QueueAccount, QueueInfo
 from kframework_batch.resource import Resource, dominant_share
 from kframework_batch.task_status import TaskStatus
 
-#: So many of the tasks that a plugin protects are named.
+#: The number of protected tasks that are named.
 _EXAMPLES = 5
 
-#: So many of the hypernodes are named in which a job was tried in vain.
+#: The number of hypernodes tried without success that are named.
 _HYPERNODES = 8
 
 
 class Said(NamedTuple):
-    """What was said in a try."""
+    """The rejections of a try."""
 
     rejected: tuple[Verdict, ...]
     subjobs: tuple[SubJobTurn, ...]
@@ -77,7 +77,7 @@ class SessionLog:
         self._bound: list[tuple[str, str]] = []
         self._evicted: list[tuple[str, str]] = []
         self._parts: dict[tuple[str, str], int] = {}
-        #: What was said in the turn that is under way.
+        #: The rejections of the current turn.
         self._rejected: list[Verdict] = []
         self._subjobs: list[SubJobTurn] = []
         self._protected: dict[str, dict[str, TaskInfo]] = {}
@@ -115,18 +115,18 @@ class SessionLog:
         self._subjobs.append(msgspec.structs.replace(turn, tried=turn.tried[:_HYPERNODES]))
 
     def mark(self) -> tuple[int, int]:
-        """Return how much was said, of tasks and of subgroups, where a try begins that may be taken back."""
+        """Return how many rejections there are, of tasks and of subgroups, before a try that may be rolled back."""
         return len(self._rejected), len(self._subjobs)
 
     def set_aside(self, mark: tuple[int, int]) -> Said:
-        """Forget what was said since, and return it."""
+        """Remove the rejections since the mark, and return them."""
         rejected, subjobs = mark
         said = Said(tuple(self._rejected[rejected:]), tuple(self._subjobs[subjobs:]))
         del self._rejected[rejected:], self._subjobs[subjobs:]
         return said
 
     def again(self, said: Said) -> None:
-        """Let that which was said in a try count after all."""
+        """Restore the rejections of a try."""
         self._rejected.extend(said.rejected)
         self._subjobs.extend(said.subjobs)
 
@@ -145,10 +145,10 @@ class SessionLog:
         hypernode: str = "",
         tried: Sequence[Tried] = (),
     ) -> None:
-        """Note how the turn of a job ended, while its tasks still stand as the turn has left them.
+        """Record how the turn of a job ended, before its tasks change again.
 
-        `placed` are those of its tasks that have room, `promised` those that are promised it, where `choices` says how
-        they came by it.
+        `placed` are those of its tasks that have room, `promised` those that are promised it; `choices` has their
+        choices of nodes.
         """
         turn = msgspec.structs.replace(
             self._ended(job, outcome, message=message),
@@ -197,7 +197,7 @@ class SessionLog:
     # -- the session as a whole --------------------------------------------------------------------------------------
 
     def opened(self, queue: QueueInfo, plugin: str, account: QueueAccount | None) -> None:
-        """Note how a queue stands when the plugins have opened the session; call it in the order of queues."""
+        """Record a queue after the plugins have opened the session; call it in the order of queues."""
         state = QueueState(queue=queue.name, weight=queue.weight, plugin=plugin)
         if account is not None:
             state = msgspec.structs.replace(

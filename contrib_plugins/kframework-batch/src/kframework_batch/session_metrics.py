@@ -1,11 +1,11 @@
-"""Metrics under Volcano's names, with its labels and buckets: of sessions, of jobs, and of how long these waited.
+"""Metrics under Volcano's names, with its labels and buckets: of sessions, of jobs, and of their waiting times.
 
-Those of sessions are read off their accounts. Gauges of queues and jobs are those of the last session, so what is gone
-has none. Jobs go by namespace/name, where Volcano has the name alone.
+Metrics of sessions come from their accounts. Gauges of queues and jobs are those of the last session, so deleted ones
+have none. Jobs go by namespace/name, where Volcano has the name alone.
 
-What jobs there are is read off the engine when somebody asks. While a session is open it stays as it was before it, so
-that nothing is shown that is only being tried. How long tasks and jobs waited comes from the records: Decisions,
-Bindings and accounts of sessions. When a pod or a pod group was created, its object says.
+Jobs are read from the engine at collection time. While a session is open the metrics stay as they were before it, so
+that no trial state is exposed. The waiting times of tasks and jobs come from the records: Decisions, Bindings and
+accounts of sessions. The creation times of pods and pod groups come from their objects.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Amounts = Callable[[QueueState], Mapping[str, int]]
 
 
 def bucket_range(least: float, most: float, count: int) -> tuple[float, ...]:
-    """Return so many bounds from the least to the most, each as many times as large as the one before."""
+    """Return `count` bounds from the least to the most, each larger than the one before by the same factor."""
     factor = (most / least) ** (1 / (count - 1))
     return tuple(least * factor**step for step in range(count))
 
@@ -98,7 +98,7 @@ _RETRIES = Family(
 
 
 class SessionMetrics(SessionObserver):
-    """An observer that knows after each session what Volcano's metrics would say."""
+    """An observer that computes the values of Volcano's metrics after each session."""
 
     def __init__(self) -> None:
         self._last: SessionAccount = SessionAccount(uid="", at=0.0)
@@ -230,7 +230,7 @@ _Values = Mapping[tuple[str, ...], float]
 
 @dataclass(frozen=True)
 class _Jobs:
-    """What is said of all jobs at one moment."""
+    """The values of all jobs at one moment."""
 
     shares: _Values = field(default_factory=dict)
     created: _Values = field(default_factory=dict)
@@ -239,7 +239,7 @@ class _Jobs:
 
 
 class JobMetrics:
-    """What the jobs of an engine come to when no session is open; `capacity` is that of the whole cluster."""
+    """Metrics of an engine's jobs when no session is open; `capacity` is that of the whole cluster."""
 
     def __init__(self, engine: BatchEngine, capacity: Callable[[], Mapping[str, int]]) -> None:
         self._engine = engine
@@ -309,7 +309,7 @@ _LAST = Family(
 
 
 class _Placed(NamedTuple):
-    """When a job last got a place for a task, and how long after the creation of this pod group; in seconds."""
+    """The time of a job's last placement, and the time since the creation of this pod group; in seconds."""
 
     group_uid: str
     at: float
@@ -375,7 +375,7 @@ class LatencyMetrics(SessionObserver):
             self._of_tasks[stage].observe(round(_since(created, at) * _NANOSECONDS))
 
     def _last_placed(self) -> list[tuple[JobInfo, _Placed]]:
-        """List the jobs that there are and have had places; a pod group that was made anew has had none."""
+        """List the current jobs with placed tasks; a recreated pod group has none."""
         found = ((self._jobs[uid], placed) for uid, placed in self._placed.items() if uid in self._jobs)
         return [(job, placed) for job, placed in found if job.known and job.group_uid == placed.group_uid]
 

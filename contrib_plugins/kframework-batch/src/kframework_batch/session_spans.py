@@ -13,7 +13,7 @@ from kframework.engine import Attributes, Span, Tracing
 from kframework_batch.account import Part, SessionAccount, SessionObserver, Turn, Verdict
 from kframework_batch.account_rows import why
 
-#: The spans of what is measured beside actions, by kind.
+#: The spans of measured parts besides actions, by kind.
 _MOMENTS = {"open": "open_session", "close": "close_session"}
 
 
@@ -31,7 +31,7 @@ def span_of(account: SessionAccount) -> Span:
     """Return the span of a session, with all that it consists of."""
     start = began = round(account.at * 1e9)
     turns: dict[str, list[tuple[Turn, int]]] = {}
-    took = chain(account.took, repeat(0))  # early accounts do not say how long
+    took = chain(account.took, repeat(0))  # early accounts have no durations
     for turn, nanoseconds in zip(account.turns, took, strict=False):
         turns.setdefault(turn.action, []).append((turn, nanoseconds))
     parts: list[Span] = []
@@ -41,7 +41,7 @@ def span_of(account: SessionAccount) -> Span:
             for part in of_kind:
                 parts.append(_action(part, began, turns.get(part.name, [])))
                 began += part.took
-        elif of_kind:  # a session that ended early did not come to its close
+        elif of_kind:  # a session that ended early was not closed
             plugins = {f"kframework.plugin.{part.name}": part.took / 1e9 for part in of_kind}
             parts.append(Span(_MOMENTS[kind], began, sum(part.took for part in of_kind), plugins))
             began += parts[-1].took

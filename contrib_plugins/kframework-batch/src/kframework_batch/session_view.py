@@ -1,14 +1,14 @@
-"""What hooks see of a session: jobs, tasks, queues and nodes with what is left on them, as it has made them so far.
+"""The hooks' view of a session: jobs, tasks, queues and nodes with what is left on them, including its changes so far.
 
-The live tables know what the pods of a node take. A session supposes more: it puts promised tasks on their nodes and
-takes victims off. Three columns per resource, registered with the state, tell these apart:
+The live tables know what the pods of a node take. A session assumes more: it puts promised tasks on their nodes and
+takes victims off. Three columns per resource, registered with the state, keep these apart:
 
     idle        allocatable - requested - evicted + pipelined       free now
     releasing   terminating + evicted                               held by those who are to go
     future idle idle + releasing - pipelined                        free once they have gone
 
-Where a session has evicted somebody, nobody fits before the next one, whatever is free: the predicates look at the node
-as if the victim had gone, while its ports and its terms are still there.
+On a node with a victim of this session no task fits before the next one, whatever is free: the predicates look at the
+node as if the victim had gone, while its ports and its terms are still there.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class NodeIdle:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nobody is to go, and nobody is promised room: what will be free is free now."""
+        """Whether there are no victims, terminating tasks or promises: what will be free is free now."""
         return not (self._terminating or self._evicted or self._pipelined)
 
     def fits_idle(self, task: TaskInfo, row: int) -> bool:
@@ -89,7 +89,7 @@ class NodeIdle:
         """Return whether a task fits a node once those who are to go have gone."""
         if self._terminating:
             return all(amount <= self._free_later(resource, row) for resource, amount in needs(task))
-        # Mostly nobody is to go. A loop, as this is asked for every task: `all` takes three times as long.
+        # Mostly no task is leaving. A loop, as this runs for every task: `all` takes three times as long.
         allocatables, requesteds = self._nodes.allocatables, self._nodes.requesteds
         for resource, amount in task.request.items():
             offered = allocatables.get(resource)
@@ -161,12 +161,12 @@ _BATCH = 256
 
 
 class SessionView:
-    """One session, to be looked at.
+    """A read-only view of one session.
 
-    `jobs` are those that can be scheduled: there is a group that says so, and its queue is known; in the order of their
+    `jobs` are those that can be scheduled: they have a valid group, and its queue is known; in the order of their
     creation. `queues` are all queues by name; `total` is what all nodes offer, `used` what pods take of it, `idle` what
-    is left on each node. `leaving` are the pods that still take room but are to go. `core` asks the core's plugins.
-    `hypernodes` says which nodes are close to each other.
+    is left on each node. `leaving` are the pods that still take room but are to go. `core` calls the core's plugins.
+    `hypernodes` shows which nodes are close to each other.
     """
 
     def __init__(

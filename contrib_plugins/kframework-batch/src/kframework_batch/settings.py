@@ -1,4 +1,4 @@
-"""What a batch scheduler is made of, whether it schedules a cluster or a simulation of one."""
+"""The parts of a batch scheduler, for a cluster or a simulation of one."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Settings:
         return BatchEngine.maker(self.program, self.period, self.default_queue)
 
     def controllers(self, *, simulated: bool = False) -> tuple[MakeController, ...]:
-        """Return what makes pods of jobs, groups of plain pods, and the default queue.
+        """Return the controllers that make pods of jobs, groups of plain pods, and the default queue.
 
-        Nobody can guess the keys that jobs are given, but in a simulation, where all chance begins with the seed.
+        The keys of jobs are unpredictable, except in a simulation, where all chance begins with the seed.
         """
         chance = Seeds(self.seed).generator("keys of jobs") if simulated else SystemRandom()
         first, names = self.scheduler_names[0], frozenset(self.scheduler_names)
@@ -78,7 +78,7 @@ def rights(
 ) -> list[dict[str, object]]:
     """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its.
 
-    `controllers` are those that work beside the scheduler, on the same account.
+    `controllers` are those that run in the scheduler's process, on the same account.
     """
     clock = SystemClock()
     cluster = MemoryCluster(clock)

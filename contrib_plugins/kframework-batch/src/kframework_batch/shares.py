@@ -1,4 +1,4 @@
-"""What queues hold, session by session, and pictures of it: shares of the cluster over time."""
+"""The shares of queues, session by session, and pictures of them: shares of the cluster over time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kframework_batch.compare.measures import Course
 _TITLE = "What queues hold of the cluster"
 _STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'
 _LEFT, _TOP, _WIDTH, _HEIGHT, _LEGEND = 60, 50, 620, 260, 180
-#: Told apart by those who see few colours, too (Okabe and Ito).
+#: Distinguishable with colour blindness, too (Okabe and Ito).
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f", "#555555")
 #: The steps of the time axis, in seconds: the smallest that makes no more than this many marks.
 _STEPS, _MARKS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 6 * 3600, 24 * 3600), 8
@@ -72,7 +72,7 @@ def share_chart(moments: Sequence[float], held: Mapping[str, Sequence[float]], t
 
 
 class _Scale:
-    """Where moments and shares are in the picture."""
+    """The scale of moments and shares in the picture."""
 
     def __init__(self, end: float, highest: float) -> None:
         self.end = max(end, 1.0)

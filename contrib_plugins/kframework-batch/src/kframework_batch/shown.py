@@ -1,4 +1,4 @@
-"""What the page and reports show of batch scheduling: the pods that wait by queue; queues, jobs and sessions."""
+"""The data of batch scheduling for the page and reports: the pods that wait by queue; queues, jobs and sessions."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.task_status import TaskStatus
 
-#: So many jobs, and so many pods, are explained in a report.
+#: The number of jobs, and of pods, that are explained in a report.
 _EXPLAINED = 20
 
-#: Where pods wait that no session looks at, since nobody has made a group for them.
+#: The place of pods that no session looks at, since they have no pod group.
 NO_GROUP = "no pod group"
 
 #: The tasks that wait for a node. While a session is open some of them are tried out on one.
@@ -102,7 +102,7 @@ class BatchShown(Shown[BatchEngine]):
                     yield from self._tasks(task.job)
 
     def _first_waiting(self, uid: str) -> Iterator[TaskInfo]:
-        """List the first task of a job that waits, whose profile stands for all; none if no task does."""
+        """List the first waiting task of a job, whose profile counts for all; none if no task waits."""
         job = self.engine.cache.jobs.get(uid)
         return islice(_waiting(job), 1) if job is not None else iter(())
 

@@ -26,7 +26,7 @@ def create_simulation(
 ) -> Simulation[BatchEngine]:
     """Create a simulation of sessions that schedule the jobs and pods among these objects.
 
-    `engine` creates one that is recorded, and `controllers` run beside those of jobs, pod groups and queues.
+    `engine` creates one that is recorded, and `controllers` run in addition to those of jobs, pod groups and queues.
     """
     return Simulation(
         objects,
@@ -45,7 +45,7 @@ def podless(cluster: MemoryCluster) -> Iterator[str]:
     with_pods = {uid for pod in cluster.objects(Pod) for uid in _owners(pod)}
     said: dict[str, str] = {}
     for group in cluster.objects(PodGroup):
-        # What the last session said of a group that cannot run.
+        # The last session's message for a group that cannot run.
         why = next((each.message for each in group.status.conditions if each.type == "Unschedulable"), "")
         said |= dict.fromkeys(_owners(group), why)
     for job in cluster.objects(Job):

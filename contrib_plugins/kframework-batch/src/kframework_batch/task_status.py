@@ -1,4 +1,4 @@
-"""The statuses of tasks: where a pod stands, as a session sees it."""
+"""The statuses of tasks: the state of a pod, as a session sees it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kframework.objects import Pod
 
 
 class TaskStatus(Enum):
-    """Where a task stands. The first three and Releasing of a victim are true within a session only."""
+    """The status of a task; the first three, and Releasing of a victim, exist within a session only."""
 
     PENDING = "Pending"
     ALLOCATED = "Allocated"  # put on a node in this session; bound once its job is ready
@@ -45,7 +45,7 @@ READY: tuple[TaskStatus, ...] = (
 
 
 def status_of(pod: Pod) -> TaskStatus:
-    """Return where a pod stands by its object alone."""
+    """Return the status of a pod by its object alone."""
     match pod.status.phase:
         case "Succeeded":
             return TaskStatus.SUCCEEDED

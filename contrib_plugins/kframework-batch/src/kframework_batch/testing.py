@@ -1,12 +1,12 @@
-"""Tests of actions and session plugins in few words: nodes, queues and jobs in; binds, evictions and phases out.
+"""Tests of actions and session plugins: nodes, queues and jobs in; binds, evictions and phases out.
 
     stage = Stage(nodes=[make_node("n1", cpu=4)], gangs=[make_gang("train", 4, minimum=4, cpu=2)])
     stage.session()
     assert stage.bound == {}
     assert stage.phase("train") == "Pending"
 
-A Stage is a BatchEngine on a clock that stands still, with a cluster that does at once what it is told: what is bound
-runs, a victim is gone when `let_go` says so. For runs over time there is `kframework_batch.scenario`.
+A Stage is a BatchEngine on a stopped clock, with a cluster that executes writes at once: bound pods run, a victim is
+gone after `let_go`. For runs over time there is `kframework_batch.scenario`.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def make_gang(
     role: str = "",
     **group: object,
 ) -> Gang:
-    """Make a group of so many equal pods `name-0`, `name-1`, ...; the first of them run `on` these nodes."""
+    """Make a group of `size` equal pods `name-0`, `name-1`, ...; the first of them run `on` these nodes."""
     group.setdefault("phase", "Running" if on else "Inqueue")
     made = make_group(name, minimum=size if minimum is None else minimum, queue=queue, age=age, **group)  # type: ignore[arg-type]  # whatever make_group takes
     nodes = [*on, *[""] * (size - len(on))]
@@ -173,11 +173,11 @@ def make_hypernode(name: str, tier: int, *members: str, kind: str = "Node", tier
 
 
 class Stage(Host):
-    """An engine, and a cluster that does at once what it is told.
+    """An engine, and a cluster that executes writes at once.
 
     `bound` maps pods that were bound to their nodes, `evicted` victims to why, both by name, since the stage was set.
-    A bind of a pod in `unbindable` fails with what stands there; with `refusing` no victim can be deleted. `classes`
-    are actions and plugins beside the installed ones.
+    A bind of a pod in `unbindable` fails with its error; with `refusing` no victim can be deleted. `classes`
+    are actions and plugins that are added to the installed ones.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Stage(Host):
     # -- what happens ------------------------------------------------------------------------------------------------
 
     def put(self, obj: ApiObject) -> None:
-        """Let an object be new or changed."""
+        """Create or update an object."""
         metadata = obj.metadata
         if not metadata.uid:
             obj = replace(obj, metadata=replace(metadata, uid=f"{type(obj).__name__}/{metadata.name}"))
@@ -224,11 +224,11 @@ class Stage(Host):
         self.engine.offer(Changed(obj))
 
     def gone(self, name: str, kind: type[ApiObject] = Pod) -> None:
-        """Let an object be gone."""
+        """Delete an object."""
         self.engine.offer(Gone(self.objects.pop((kind, name))))
 
     def let_go(self, *names: str) -> None:
-        """Let victims be gone, all of them if none is named."""
+        """Delete victims, all of them if none is named."""
         for name in names or [name for name in self.evicted if (Pod, name) in self.objects]:
             self.gone(name)
 
@@ -268,11 +268,11 @@ class Stage(Host):
         return group.status.phase
 
     def message(self, name: str) -> str:
-        """Return why a pod waits, as its condition says."""
+        """Return why a pod waits, from its condition."""
         return self.conditions[name].message
 
     def check(self) -> None:
-        """Check that nothing is half done: statuses, nodes and tables say the same; AssertionError otherwise."""
+        """Check that statuses, nodes and tables agree, without anything half done; AssertionError otherwise."""
         self.engine.catch_up()
         cluster, tasks = self.engine.cluster, list(self.engine.cache.tasks.values())
         held = [
@@ -295,7 +295,7 @@ class Stage(Host):
         self.engine.offer(BindingEnded(reservation.pod.uid, reservation.attempt, status))
 
     def assign(self, pod: PendingPod, node_name: str) -> Status | None:
-        """Let a pod run on a node; a Status if it is unbindable."""
+        """Run a pod on a node; a Status if it is unbindable."""
         if pod.name in self.unbindable:
             return Status(Code.ERROR, (self.unbindable[pod.name],))
         self.bound[pod.name] = node_name

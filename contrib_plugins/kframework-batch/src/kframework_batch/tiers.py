@@ -89,7 +89,7 @@ class Call(Generic[R_co]):
         try:
             return self._function(*arguments)
         except PluginError:
-            raise  # another plugin's, which this one has asked through the session
+            raise  # another plugin's, which this one has called through the session
         except Exception as error:
             raise self._fault(error) from error
 
@@ -136,7 +136,7 @@ class Tiers:
         self._flat = {hook: tuple(call for tier in calls for call in tier) for hook, calls in self._calls.items()}
 
     def calls(self, hook: str) -> tuple[tuple[Call[object], ...], ...]:
-        """Return who is asked at a hook, in order; a tier in which nobody is asked is left out."""
+        """Return the calls of a hook, in order, by tier; a tier without any is left out."""
         return self._calls[hook]
 
     def flat(self, hook: str) -> tuple[Call[object], ...]:
@@ -158,7 +158,7 @@ _SOUND: WeakSet[type[BatchPlugin]] = WeakSet()
 
 
 def _check(enabled: EnabledPlugin) -> None:
-    """Let pluggy check a plugin's hooks against the contract, and check what pluggy does not know; once per class."""
+    """Check a plugin's hooks against the contract, with pluggy and beyond; once per class."""
     plugin, source = enabled.plugin, enabled.distribution or None
     if type(plugin) in _SOUND:
         return

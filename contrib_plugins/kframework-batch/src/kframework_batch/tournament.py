@@ -13,28 +13,28 @@ from numpy.typing import NDArray
 #: The score of a row that takes no part.
 ABSENT = float("-inf")
 
-#: So many stand in a block: two to the power of this.
+#: The binary logarithm of the size of a block.
 _SHIFT = 5
 _BLOCK = 1 << _SHIFT
 
-#: Where more than one row in so many changes at once, all are played off anew: that takes as long.
+#: If more than one row in this number changes at once, all are played again: that takes as long.
 _DENSE = 256
 
 
 class Tournament:
-    """Scores by row, of which the best are asked for; the rows that take part are those with a score above ABSENT."""
+    """Scores by row, to find the best of; the rows that take part are those with a score above ABSENT."""
 
     def __init__(self, rows: int) -> None:
         #: By row, whole blocks of them; `put` and `put_many` alone change them.
         self.scores: NDArray[np.float64] = np.full(max(-(-rows // _BLOCK), 1) * _BLOCK, ABSENT)
         self._cells: memoryview[float] = memoryview(self.scores)  # type: ignore[arg-type]  # it exports floats
         self._entered = 0
-        #: What each block of a round has come to: the best, and how many rows have it. No rounds: not played yet.
+        #: The result of each block of a round: the best, and how many rows have it. No rounds: not played yet.
         self._bests: list[list[float]] = []
         self._counts: list[list[int]] = []
 
     def put(self, row: int, score: float) -> None:
-        """Give a row another score."""
+        """Set the score of a row."""
         before = self._cells[row]
         if score == before:
             return
@@ -44,7 +44,7 @@ class Tournament:
             self._play(row, before, score)
 
     def put_many(self, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> None:
-        """Give many rows other scores, which are aligned with them; no row twice."""
+        """Set the scores of many rows, which are aligned with them; no row twice."""
         if self._bests and len(rows) * _DENSE <= len(self.scores):
             for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
                 self.put(row, score)
@@ -55,7 +55,7 @@ class Tournament:
 
     @property
     def best(self) -> float:
-        """The highest score; ABSENT if nobody takes part."""
+        """The highest score; ABSENT if no row takes part."""
         if not self._bests:
             self._play_all()
         return self._bests[-1][0]
@@ -91,7 +91,7 @@ class Tournament:
         return some
 
     def _play(self, place: int, before: float, after: float) -> None:
-        """Let the change of a row's score be known round by round, for as long as it makes a difference."""
+        """Propagate a row's new score round by round, for as long as it makes a difference."""
         lost = gained = 1
         below: list[float] = []
         below_counts: list[int] = []

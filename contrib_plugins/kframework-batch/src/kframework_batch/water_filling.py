@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Claim(NamedTuple):
-    """What one of them gets at least and at most, and how much room there is for it in between."""
+    """The minimum and maximum of one share, and the room for it in between."""
 
     weight: int
     floor: int

@@ -36,7 +36,7 @@ from kframework.plugins.dynamic_resources.placements import (
     measured,
 )
 
-#: How open a card is of which nothing is taken.
+#: The openness of an untouched card.
 OPEN = 10_000
 
 #: What a device takes of each counter of its card.
@@ -49,7 +49,7 @@ class Card(Protocol):
     devices: Sequence[PoolDevice]
 
     def openness(self, allocated: Allocated, chosen: Collection[Chosen]) -> int:
-        """Return how open it is, beside what is allocated, once these of its devices are taken too: 0 to OPEN."""
+        """Return how open it is, without its allocated devices and these: 0 to OPEN."""
         ...
 
 
@@ -65,7 +65,7 @@ class Shape(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def openness(shape: Shape, taken: int) -> int:
-    """Return how open a card is of which some devices are taken, a bit for each.
+    """Return how open a card is with some devices taken, a bit for each.
 
     For each size: how many devices of it could still be allocated side by side, as a share of how many could be on an
     untouched card. The mean of the sizes counts.
@@ -127,7 +127,7 @@ class SingleCard(Card):
 
 
 class SharedCard(Card):
-    """A device that several claims share: as open as that of its capacities of which the least is left."""
+    """A device that several claims share: as open as its scarcest capacity."""
 
     def __init__(self, device: PoolDevice) -> None:
         self.devices = (device,)
@@ -154,7 +154,7 @@ def cards_of(pool: Pool) -> Iterator[Card]:
             yield SharedCard(device) if device.shared else SingleCard(device)
 
 
-#: A raw score is made of two numbers, the second of which takes so many bits: OPEN times the devices of all pools.
+#: A raw score is made of two numbers, the second of this many bits: OPEN times the devices of all pools.
 _BITS = 32
 
 
@@ -200,7 +200,7 @@ class DeviceBinPacking(Plugin[PluginArgs]):
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
-        # Raw scores say which node is better, not by how much: spread their ranks evenly over 0..100.
+        # Raw scores show which node is better, not by how much: spread their ranks evenly over 0..100.
         ordered = np.sort(scores)
         distinct = ordered[np.append(True, ordered[1:] != ordered[:-1])]  # np.unique takes twenty times as long
         if len(distinct) == 1:

@@ -26,9 +26,9 @@ from kframework import (
 #: The number of GPUs that the pod asks for.
 _WANTED = StateKey[int]("GpuPacking.wanted")
 
-#: What a node without room scores; Filter has kept it out, but the question may be asked.
+#: The score of a node without room; Filter has rejected it, but Score may still be called.
 _NO_ROOM = -(1 << 62)
-#: A raw score is made of three numbers, the second and third of which take so many bits.
+#: A raw score is made of three numbers, the second and third of this many bits.
 _BITS = 16
 _MOST = (1 << _BITS) - 1
 
@@ -104,7 +104,7 @@ class GpuPacking(Plugin[GpuPackingArgs]):
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
-        # Raw scores say which node is better, not by how much: spread their ranks evenly over 0..100.
+        # Raw scores show which node is better, not by how much: spread their ranks evenly over 0..100.
         ordered = np.sort(scores)
         distinct = ordered[np.append(True, ordered[1:] != ordered[:-1])]  # np.unique takes twenty times as long
         if len(distinct) == 1:

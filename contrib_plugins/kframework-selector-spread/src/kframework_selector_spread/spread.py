@@ -35,7 +35,7 @@ from kframework_selector_spread.selector import Selector, Selectors, matches
 
 #: What the zones count for where there are any; the rest is left to the nodes.
 _ZONE_WEIGHT = 2.0 / 3.0
-#: So many selectors keep their counts, 8 bytes a node each.
+#: The number of selectors whose counts are kept, 8 bytes a node each.
 _SELECTORS = 256
 
 _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
@@ -102,7 +102,7 @@ class SelectorSpread(Plugin):
         zones = state[_SPREAD].zones
         by_node = _fewer_is_better(scores)
         in_zone = zones > 0
-        # Number 0 gathers the nodes without a zone: nobody looks at its sum, and no zone is measured against it.
+        # Number 0 gathers the nodes without a zone: its sum is ignored, and no zone is measured against it.
         sums = np.bincount(zones, weights=np.where(in_zone, scores, 0)).astype(np.int64)
         by_zone = _fewer_is_better(sums)[zones]
         both = by_node * (1.0 - _ZONE_WEIGHT) + _ZONE_WEIGHT * by_zone

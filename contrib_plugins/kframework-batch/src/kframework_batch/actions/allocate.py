@@ -22,14 +22,14 @@ from kframework_batch.task_status import READY, TaskStatus
 
 
 class Allocate(Action):
-    """Gives the first job of the first queue what it needs to be ready, and turns to the first queue again.
+    """Gives the first job of the first queue what it needs to be ready, then starts again at the first queue.
 
     So a gang gets its minimum in one turn, or nothing; tasks beyond the minimum come in later turns, one at a time, and
-    so do subgroups that the job can do without. A queue that is overused gets no more turns.
+    so do optional subgroups. A queue that is overused gets no more turns.
 
-    A gang that has lost members keeps the room that it finds for some of them until the session ends, though nobody is
-    bound: where room comes free bit by bit, others would take each bit, and what the gang holds would be of no use to
-    anybody for as long as they keep coming.
+    A gang that has lost members keeps the room that it finds for some of them until the session ends, without binding
+    any: where room becomes free bit by bit, other jobs would take each bit, and what the gang holds would be wasted for
+    as long as new jobs arrive.
     """
 
     name: ClassVar[str] = "allocate"
@@ -73,7 +73,7 @@ def may_have_room(task: TaskInfo) -> bool:
 
 @dataclass
 class _Try:
-    """What came of trying a gang in one hypernode, or in all that it may have (None), before that was taken back."""
+    """The result of trying a gang in one hypernode, or in all that it may use (None), before it was rolled back."""
 
     domain: Domain | None
     had: int
@@ -86,7 +86,7 @@ class _Try:
 
 @dataclass
 class _Result:
-    """Where a gang has its room, if the search has left it any, and where it had not."""
+    """The hypernode with a gang's room, if the search has left it any, and the hypernodes without."""
 
     outcome: Outcome
     domain: Domain | None = None
@@ -122,7 +122,7 @@ class Worksheet:
         #: The tasks of the job, or of each of its parts, and how many of them were tried.
         self._tasks: dict[GangInfo, list[TaskInfo]] = {}
         self._tried: dict[GangInfo, int] = {}
-        #: The roles of which a task has found no node.
+        #: The roles with a task that found no node.
         self._failed: dict[GangInfo, set[str]] = {}
 
     def take_turn(self, queue: QueueInfo) -> Generator[None, None, bool]:
@@ -164,10 +164,10 @@ class Worksheet:
     def _search(
         self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, within: Domain | None
     ) -> Generator[None, None, _Result]:
-        """Give a gang room in the first hypernode where it has enough; None stands for all that it may have.
+        """Allocate a gang in the first hypernode where it has enough; None means all that it may use.
 
-        Room now, in whichever of them, goes before room to come: that is kept only where no hypernode has room now.
-        Where there is no choice, all that it had is left in the statement, whatever comes of it.
+        Idle room in any hypernode is preferred to future room, which is used only if no hypernode has idle room.
+        Without a choice of hypernodes, the allocations stay in the statement, whatever the result.
         """
         session, job, tried = self._session, self._job, dict(self._tried)
         found, broken = domains(session, gang, within), self._is_broken(gang)
@@ -205,7 +205,7 @@ class Worksheet:
         return self._in_vain(gang, tries)
 
     def _in_vain(self, gang: GangInfo, tries: Sequence[_Try]) -> _Result:
-        """Say why a gang has no room: what stands against its tasks is that of the try that came furthest."""
+        """Return why a gang has no room, with the fit errors of the most successful try."""
         session, job = self._session, self._job
         best = _most(tries, gang.min_available)
         if best is not None:
@@ -220,7 +220,7 @@ class Worksheet:
         self._failed.clear()
 
     def _hopeless(self, gang: GangInfo, domain: Domain | None) -> str:
-        """Say why trying is of no use; "" if it may be."""
+        """Return why trying is of no use; "" if it may be."""
         if domain is None:
             return ""
         parts = self._tasks if gang is self._job else (gang,)
@@ -232,7 +232,7 @@ class Worksheet:
     # -- whether it has enough -----------------------------------------------------------------------------------------
 
     def _outcome(self, gang: GangInfo, broken: bool) -> Outcome:
-        """Say what is to become of what a gang got; `broken` as it was before."""
+        """Return the outcome of a gang's turn; `broken` as it was before."""
         if self._is_ready(gang):
             return Outcome.COMMITTED
         return Outcome.KEPT if broken or self._is_pipelined(gang) else Outcome.DISCARDED
@@ -252,7 +252,7 @@ class Worksheet:
     # -- its tasks -----------------------------------------------------------------------------------------------------
 
     def _fill(self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
-        """Give a gang room, in a hypernode if there is one, until it is ready or cannot be any more."""
+        """Allocate a gang, in a hypernode if there is one, until it is ready or cannot be any more."""
         if gang is self._job and self._job.subjobs:
             yield from self._fill_parts(statement, queue, domain)
             return
@@ -271,7 +271,7 @@ class Worksheet:
                     break
 
     def _fill_parts(self, statement: JobStatement, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
-        """Give one part of the job after the other enough room or none, those first that the job needs."""
+        """Allocate each part of the job enough room or none, those first that the job needs."""
         job, plugins, needed = self._job, self._session.plugins, self._needed()
 
         def key(part: SubJobInfo) -> tuple[Key, ...]:
@@ -317,7 +317,7 @@ class Worksheet:
     def _place(
         self, statement: JobStatement, queue: QueueInfo, task: TaskInfo, domain: Domain | None, failed: set[str]
     ) -> str | None:
-        """Give a task room, or promise it some; return why that cannot be. `failed` are roles that found no node."""
+        """Allocate or pipeline a task; return why that cannot be. `failed` are roles that found no node."""
         session = self._session
         if refuser := session.plugins.refuses_room(queue, task):
             return self._rejected(task, f"queue {queue.name} is not due room for it", refuser)

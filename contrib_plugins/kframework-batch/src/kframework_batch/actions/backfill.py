@@ -14,10 +14,10 @@ from kframework_batch.session import Session
 
 
 class Backfill(Action):
-    """Places the best effort tasks of all queues, job by job; a job's are bound if it is ready then.
+    """Places the best-effort tasks of all queues, job by job; a job's tasks are bound if it is ready then.
 
-    Volcano takes promises of this session back from best effort tasks, to place them now. Here they keep them: what is
-    promised to a preemptor would go to nobody else, and the next session binds it.
+    Volcano takes back this session's promises to best-effort tasks, to place them now. Here they keep them: room
+    that is promised to a preemptor stays reserved for it, and the next session binds it.
     """
 
     name: ClassVar[str] = "backfill"

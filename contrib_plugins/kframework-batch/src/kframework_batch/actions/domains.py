@@ -34,7 +34,7 @@ def domains(session: Session, gang: GangInfo, within: Domain | None) -> list[Dom
 
 
 def choose_within(session: Session, task: TaskInfo) -> Choice | str:
-    """Choose a node for one task, in the first hypernode that has one; or say why there is none."""
+    """Return a node for one task, in the first hypernode that has one, or why there is none."""
     found: list[Domain | None] = [None]
     for gang in task.gangs:
         found = [each for within in found for each in domains(session, gang, within)]
@@ -48,7 +48,7 @@ def choose_within(session: Session, task: TaskInfo) -> Choice | str:
 
 
 def why_none(session: Session, gang: GangInfo) -> str:
-    """Say why there is no hypernode in which a gang may be placed."""
+    """Return why there is no hypernode in which a gang may be placed."""
     closeness = gang.closeness
     assert closeness is not None
     highest = _highest_tier(session, closeness)
@@ -61,7 +61,7 @@ def why_none(session: Session, gang: GangInfo) -> str:
 
 
 def shortage(session: Session, tasks: Collection[TaskInfo], count: int, domain: Domain) -> str:
-    """Say what a hypernode lacks for so many of these tasks, even if all that is left were in one piece; "" if nothing.
+    """Return what a hypernode lacks for `count` of these tasks, even if all idle room were in one piece, or "".
 
     It spares trying the tasks one by one where that is hopeless.
     """
@@ -74,14 +74,14 @@ def shortage(session: Session, tasks: Collection[TaskInfo], count: int, domain: 
 
 
 def in_words(messages: Iterable[str]) -> str:
-    """Say how many hypernodes do not hold a gang, and why."""
+    """Return how many hypernodes do not hold a gang, and why."""
     counts = Counter(messages)
     said = "; ".join(f"{count} {message.removesuffix('.')}" for message, count in counts.items())
     return f"0/{counts.total()} hypernodes hold it: {said}"
 
 
 def _highest_tier(session: Session, closeness: Closeness) -> int | None:
-    """Return the highest tier that a gang may be spread over; None for any, or if nobody knows its name."""
+    """Return the highest tier that a gang may be spread over; None for any, or if no hypernode has the tier's name."""
     if closeness.highest_tier is not None or not closeness.tier_name:
         return closeness.highest_tier
     return session.hypernodes.tier_named(closeness.tier_name)

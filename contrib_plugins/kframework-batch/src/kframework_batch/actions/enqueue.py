@@ -12,10 +12,10 @@ from kframework_batch.session import Session
 
 
 class Enqueue(Action):
-    """Goes through the pending jobs, the first of the first queue at a time.
+    """Admits pending jobs, the first of the first queue at a time.
 
-    A job whose group says nothing of its minimum comes in unasked. One that may not does not hold up those behind it,
-    and is asked again in the next session.
+    A job whose group has no minimum is always admitted. A rejected job does not hold up those behind it, and is tried
+    again in the next session.
     """
 
     name: ClassVar[str] = "enqueue"

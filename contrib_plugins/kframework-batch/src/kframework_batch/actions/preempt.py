@@ -30,14 +30,14 @@ class PreemptArguments(SearchArguments):
     at_most: int = Field(100, alias="maxCandidateNodesAbsolute", ge=1)
 
     def wanted(self, nodes: int) -> int:
-        """Return how many nodes are compared of so many that there are."""
+        """Return how many of a cluster's `nodes` are compared."""
         return min(max(nodes * self.percentage // 100, self.at_least, 1), self.at_most, nodes)
 
 
 class Preempt(Action):
-    """Helps the starving jobs of each queue, first at the expense of other jobs of the queue, then of their own tasks.
+    """Helps the starving jobs of each queue by preempting other jobs of the queue, then their own tasks.
 
-    A job gets the room that it needs to be ready or nothing. Room for which nobody has to go is counted on; a job that
+    A job gets the room that it needs to be ready or nothing. Room without victims counts towards that; a job that
     needs no victim at all is left to `allocate`.
     """
 
@@ -119,7 +119,7 @@ def _is_worth_it(task: TaskInfo, other: TaskInfo) -> bool:
 
 
 def cost(victims: Sequence[TaskInfo], now: float) -> tuple[int, int, int, float]:
-    """Return what victims are worth, as kube-scheduler weighs them; `now` is when a victim started that does not say.
+    """Return the cost of victims, as kube-scheduler compares them; `now` replaces a missing start time of a victim.
 
     The highest of their priorities counts first, then the sum, then their number; then the one of highest priority
     that runs longest: better one that has started late.

@@ -16,9 +16,9 @@ from kframework_batch.task_status import TaskStatus
 
 
 class Reclaim(Action):
-    """Helps the first starving job of the first queue at the expense of other queues; then the queues are ordered anew.
+    """Reclaims from other queues for the first starving job of the first queue, then orders the queues again.
 
-    A job gets the room that it needs to be ready or nothing. Room for which nobody has to go is counted on; a job that
+    A job gets the room that it needs to be ready or nothing. Room without victims counts towards that; a job that
     needs no victim at all is left to `allocate`. A queue that is overused gets no more turns.
     """
 

@@ -17,9 +17,9 @@ from kframework_batch.task_status import PREEMPTABLE
 
 
 def in_victim_order(session: Session, tasks: Iterable[TaskInfo], preemptor_queue: QueueInfo) -> list[TaskInfo]:
-    """Sort tasks such that the first is the first to go.
+    """Sort tasks in eviction order.
 
-    First counts the queue, as `victim_queue_order` says and else the last to be served; then the job, the last in the
+    The queue counts first, by `victim_queue_order` and else the last to be served; then the job, the last in the
     order of its queue; then the task, the last in the order of its job.
     """
     plugins = session.plugins
@@ -38,11 +38,10 @@ def in_victim_order(session: Session, tasks: Iterable[TaskInfo], preemptor_queue
 def fewest(
     statement: JobStatement, candidates: Sequence[TaskInfo], enough: Callable[[], bool], reason: str
 ) -> list[TaskInfo] | None:
-    """Return whom of the candidates it takes, the first to go first; None if all of them are not enough.
+    """Return the fewest victims that are enough, in eviction order; None if all candidates are not enough.
 
-    They are taken off one after the other until it is `enough`, as the tables then stand. Then each of them is kept
-    that turns out not to be needed, those first that would be the last to go: the last one taken may free what makes
-    those before it superfluous.
+    Candidates are taken off one after the other until `enough` returns true. Then each one that turns out not to be
+    needed is kept, in reverse order: the last one taken may free what makes the earlier ones superfluous.
     """
     with statement.statement() as trial:
         if enough():
@@ -100,14 +99,14 @@ NO_ROOM = "there is no node where it would fit if those went who may be pushed o
 #: Why a job that has what it needs gets nothing here.
 _NOBODY = "nobody has to go for it"
 
-#: Where gangs are torn apart whatever is done, so many nodes are looked at.
+#: The number of nodes to look at when every choice of victims breaks a gang.
 _ENOUGH = 100
 
 
 class Candidate(NamedTuple):
-    """Whom it takes that a task fits a node; `victims` in the order in which they go.
+    """The victims that make a task fit a node, in eviction order.
 
-    `tears` says that gangs are among them that lose what they need: these go as a whole, unless that would be undone.
+    `tears` is true if gangs among them lose what they need: these go as a whole, unless that would be undone.
     """
 
     row: int
@@ -116,10 +115,10 @@ class Candidate(NamedTuple):
 
 
 class VictimSelection:
-    """Makes room for the tasks of starving jobs.
+    """A search for victims that makes room for the tasks of starving jobs.
 
-    `named` are those whom the plugins name among tasks that may go; `due` tells whether the plugins let a task of a
-    queue have room as the tables stand; `reason` is what victims are told.
+    `named` returns the victims that the plugins name among tasks that may be evicted; `due` returns whether the plugins
+    let a task of a queue have room now; `reason` is the reason for the eviction.
     """
 
     def __init__(
@@ -135,13 +134,13 @@ class VictimSelection:
         self._reason = reason
         self._named = named
         self._due = due
-        #: The kinds of tasks for which there is no way, as long as nobody else is sent away.
+        #: The kinds of tasks that no eviction helps, until other tasks are evicted.
         self._hopeless: set[Hashable] = set()
 
     def help(self, job: JobInfo, select_victims: SelectVictims) -> Iterator[None]:
         """Give a starving job enough to be ready, or nothing; yields after each task, and each node looked at.
 
-        Room for which nobody has to go is counted on. Where that is enough, the job is left to `allocate`.
+        Room without victims counts towards that. If it is enough, the job is left to `allocate`.
         """
         yield
         plugins = self._session.plugins
@@ -167,12 +166,12 @@ class VictimSelection:
                 self.commit(job, statement)
 
     def give_up(self, job: JobInfo, statement: JobStatement, task: TaskInfo) -> None:
-        """Note that there is no room for a task, whoever goes."""
+        """Record that no eviction makes room for a task."""
         self._session.log.rejected(task, NO_ROOM)
         self._over(job, statement, Outcome.DISCARDED)
 
     def find_free(self, statement: JobStatement, task: TaskInfo) -> bool:
-        """Promise a task room for which nobody has to go; return whether there is any."""
+        """Pipeline a task to a node without victims; return whether there is one."""
         if not self._is_due(task):
             return False
         choice = self._session.placement.choose(task)
@@ -199,7 +198,7 @@ class VictimSelection:
     def candidates(
         self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: MayGo
     ) -> Iterator[Candidate | None]:
-        """Look at one node after the other; None stands for one where it is no use."""
+        """Look at one node after the other; yields None for a node that does not help."""
         for row in rows:
             victims = self._victims(statement, task, row, may_go)
             if victims is None:
@@ -224,14 +223,13 @@ class VictimSelection:
         return True
 
     def _victims(self, statement: JobStatement, task: TaskInfo, row: int, may_go: MayGo) -> list[TaskInfo] | None:
-        """Return whom it takes on a node, None if that is no use.
+        """Return the victims on a node, None if they do not help.
 
-        Those who are the first to go are the first that plugins hear of: what gangs can spare is given away in this
-        order.
+        Plugins get the tasks in eviction order: what gangs can spare is given away in this order.
         """
         session = self._session
         residents = [other for other in self._residents.on(session.nodes[row].name) if may_go(task, other)]
-        # Most of the time nobody may go: that is known before they are in order.
+        # Most of the time no task may be evicted: check that before sorting.
         if not residents or not self._named(task, residents):
             return None
         named = self._named(task, in_victim_order(session, residents, session.queues[task.job.queue]))
@@ -244,9 +242,9 @@ class VictimSelection:
         return fewest(statement, named, lambda: self._fits(task, row), self._reason)
 
     def _followers(self, statement: JobStatement, task: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """List what is left of gangs that cannot run without these victims, wherever it is.
+        """List what is left of gangs that cannot run without these victims, on any node.
 
-        It comes to that only where plugins of a later tier overrule those of the tier that protects gangs.
+        This happens only where plugins of a later tier overrule those of the tier that protects gangs.
         """
         plugins = self._session.plugins
         gangs = {victim.job.uid: victim.job for victim in victims if victim.job is not task.job}
@@ -259,11 +257,11 @@ class VictimSelection:
     def _would_be_undone(
         self, statement: JobStatement, task: TaskInfo, victims: Sequence[TaskInfo], followers: Sequence[TaskInfo]
     ) -> bool:
-        """Return whether those who lose would be served first once they are made anew: then it never came to an end.
+        """Return whether the losers would be served first once they are recreated: then it would never end.
 
-        Those are jobs that come before the task's in their queue, and queues that come before its own and may have room
-        again for one of the victims. Where all plugins have been heard nobody is named who would; but a tier that
-        protects gangs alone names what they can spare, whatever their queue holds.
+        Losers are jobs that come before the task's in their queue, and queues that come before its own and may have
+        room again for one of the victims. Where all plugins vote, none of these is named; but a tier that protects
+        only gangs names what they can spare, whatever their queue holds.
         """
         plugins, queues, mine = self._session.plugins, self._session.queues, task.job
         losers = {victim.job.uid: victim.job for victim in victims if victim.job.queue == mine.queue}

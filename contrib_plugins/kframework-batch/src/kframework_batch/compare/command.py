@@ -85,7 +85,7 @@ def compare(
     configuration = _for_pods(pod_config, plugins, scheduler_name, seed)
     trace = Trace.of(read_cluster(filenames, configuration, plugins).objects)
     with ExitStack() as closing:
-        # Opened at once, so that a simulation is not in vain that could not be drawn.
+        # Opened first, so that the simulation does not run if its result cannot be drawn.
         file = closing.enter_context(open(picture, "w", encoding="utf-8")) if picture is not None else None
         pods, pods_course = run_pods(trace, configuration, plugins, settings, duration)
         sessions, sessions_course = run_sessions(trace, settings, duration)

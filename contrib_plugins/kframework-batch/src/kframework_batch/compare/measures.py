@@ -1,4 +1,4 @@
-"""A run measured moment by moment: completion, waiting, fairness, utilisation, and what half gangs held in vain."""
+"""A run measured moment by moment: completion, waiting, fairness, utilisation, and what half gangs held uselessly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kframework_batch.water_filling import Claim, fill
 
 
 class QueueMeasures(msgspec.Struct, frozen=True):
-    """What a queue had while it had demand: the mean share of the cluster that worked for it, and that it was due."""
+    """The share of the cluster that worked for a queue while it had demand, and that it deserved, as means."""
 
     queue: str
     weight: int
@@ -27,7 +27,7 @@ class QueueMeasures(msgspec.Struct, frozen=True):
 
 
 class Course(msgspec.Struct):
-    """How shares went: from each moment on what worked for every queue, and what half gangs held."""
+    """The shares over time: from each moment on what worked for every queue, and what half gangs held."""
 
     moments: list[float]
     working: dict[str, list[float]]
@@ -35,7 +35,7 @@ class Course(msgspec.Struct):
 
 
 class Standing(msgspec.Struct):
-    """Where a gang stands: its pods with a place and what these hold, by uid, and what is left of its demand.
+    """The state of a gang: its placed pods with what they hold, by uid, and what is left of its demand.
 
     `complete_at` is when as many of its pods as must run together ran for the first time.
     """
@@ -59,7 +59,7 @@ class Standing(msgspec.Struct):
         return (until if self.complete_at is None else self.complete_at) - self.arrived
 
     def let_go(self, uid: str) -> int:
-        """Take a pod off its place, and return what it held."""
+        """Remove a pod from its place, and return what it held."""
         self.bound.discard(uid)
         return self.holding.pop(uid, 0)
 
@@ -172,7 +172,7 @@ class Replay:
             self._spans[queue] += span * self._capacity
 
     def _draw(self) -> None:
-        """Add to the course how things stand now; what comes at the same moment takes its place."""
+        """Add the current state to the course, replacing an entry of the same moment."""
         course = self.course
         if not course.moments or course.moments[-1] < self._now:
             course.moments.append(self._now)

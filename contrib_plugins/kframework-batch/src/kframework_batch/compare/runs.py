@@ -36,7 +36,7 @@ class Trace:
 
     @classmethod
     def of(cls, objects: Iterable[ApiObject]) -> Trace:
-        """Tell apart what comes later; InputError for a time of arrival that is none."""
+        """Separate the objects that arrive later; InputError for an invalid time of arrival."""
         there: list[ApiObject] = []
         arrivals: list[tuple[float, Job]] = []
         for obj in objects:
@@ -58,7 +58,7 @@ class Trace:
 
     @property
     def scarcest(self) -> str:
-        """The resource of which the jobs want the largest part of what there is, `cpu` where they want nothing."""
+        """The resource with the highest demand relative to the capacity, `cpu` where the jobs request nothing."""
         wanted, capacity = Resource(), self.capacity
         for job in (*self.objects, *(job for _, job in self.arrivals)):
             if isinstance(job, Job):
@@ -72,7 +72,7 @@ class Trace:
 
 
 class LetIn(Controller):
-    """Lets every pod group in at once, as nobody else does where no sessions are: only then are its pods made."""
+    """Admits every pod group at once, in place of sessions: pods are made only of admitted ones."""
 
     watches: ClassVar[tuple[Watch, ...]] = (Watch(PodGroup, verbs=("patch_status",)),)
 
@@ -100,7 +100,7 @@ def run_pods(
     settings: Settings,
     duration: float | None,
 ) -> tuple[Measures, Course]:
-    """Run a trace through the pod engine, with the controllers of batches beside it."""
+    """Run a trace through the pod engine, together with the batch controllers."""
     timeline = Timeline()
     simulation = Simulation(
         trace.objects,

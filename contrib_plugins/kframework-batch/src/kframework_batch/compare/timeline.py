@@ -1,4 +1,4 @@
-"""What happened to jobs and pods, seen from outside, so that every engine is measured alike."""
+"""The events of jobs and pods, observed from outside, so that every engine is measured alike."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from kframework_batch.task_status import has_ended
 
 
 class What(StrEnum):
-    """What may happen to a job (the first two) or to a pod.
+    """A kind of event of a job (the first two) or of a pod.
 
     A pod has its place from when an engine decides for a node, though it may wait in Permit then; it is released if it
-    is not bound after all. It is gone when it failed, or was deleted. It is evicted if somebody deletes it on its node
-    while its job lives: the controller of jobs does so only after it has written that the job ends or restarts.
+    is not bound after all. It is gone when it failed, or was deleted. It is evicted if it is deleted on its node while
+    its job lives: the job controller deletes pods only after it has written that the job ends or restarts.
     """
 
     ARRIVED = "arrived"
@@ -52,7 +52,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Gang(msgspec.Struct):
-    """A job, or a pod of no job: so many pods, of which at least `minimum` are to run together, in a queue."""
+    """A job, or a pod of no job: a number of pods in a queue, with a `minimum` that must run together."""
 
     name: str
     queue: str
@@ -83,7 +83,7 @@ class Timeline(Observer):
         self._evicted: set[str] = set()
 
     def follow(self, cluster: MemoryCluster, clock: Clock) -> None:
-        """Take note of what happens in a cluster from now on, beside what an engine tells."""
+        """Record what happens in a cluster from now on, in addition to what an engine reports."""
         began = clock.now()
         self._now = lambda: clock.now() - began
         for obj in (*cluster.objects(Job), *cluster.objects(Pod)):
@@ -158,7 +158,7 @@ def gang_of(job: Job) -> Gang:
     job = admitted(job, job.spec.scheduler_name)
     wanted = Resource()
     for task in job.spec.tasks:
-        # Where containers say nothing they request what they are limited to, as the API server has it.
+        # Requests default to the limits, as in the API server.
         containers = []
         for each in task.template.spec.containers:
             requests = {**each.resources.limits, **each.resources.requests}

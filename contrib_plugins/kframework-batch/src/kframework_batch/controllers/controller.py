@@ -24,7 +24,7 @@ T = TypeVar("T", bound=ApiObject)
 #: The kind of an object, its namespace and its name.
 _Place = tuple[type[ApiObject], str, str]
 
-#: So many of the last objects that went are remembered: an answer may tell of one after the watch told of its end.
+#: The number of deleted objects that are remembered: a response may arrive after the watch reported the deletion.
 _REMEMBERED = 10_000
 
 
@@ -51,7 +51,7 @@ class Mirror:
         return [cast("T", self._objects[place]) for place in places if place[0] is kind]
 
     def put(self, obj: ApiObject) -> ApiObject | None:
-        """Take in an object and return what was in its place.
+        """Store an object and return the one before.
 
         It returns the object itself if this is nothing new.
         """
@@ -109,14 +109,14 @@ _log = logging.getLogger(__name__)
 
 #: What failed is tried again after the first of these, then after twice as long each time, up to the last; seconds.
 _FIRST_BACKOFF, _LAST_BACKOFF = 0.1, 60.0
-#: Answers that will be the same next time, unless somebody changes something.
+#: Statuses that a retry would only repeat, unless an object changes.
 _REFUSALS = (400, 403, 422)
 
 
 class Controller(ABC):
-    """Keeps subjects in order, each of which is reconciled as a whole: a queue, say, or a job with its pods.
+    """A loop that reconciles subjects, each as a whole: for example a queue, or a job with its pods.
 
-    A subject goes by a text of the controller's own choice.
+    A subject is identified by a string of the controller's own choice.
     """
 
     #: What it watches, and what it does to it.
@@ -178,11 +178,11 @@ class Controller(ABC):
     # -- for those who reconcile -----------------------------------------------------------------------------------
 
     def look_again(self, subject: str, seconds: float) -> None:
-        """Reconcile the subject once more after so many seconds, unless it is looked at before that."""
+        """Reconcile the subject again after this many seconds, unless it is reconciled before that."""
         self._timers[subject] = asyncio.get_running_loop().call_later(seconds, self._enqueue, subject)
 
     def expect(self, subject: str, seconds: float) -> None:
-        """Reconcile the subject once more after so many seconds, and count as busy until then."""
+        """Reconcile the subject again after this many seconds, and count as busy until then."""
         self._expected.add(subject)
         self.look_again(subject, seconds)
 
@@ -197,7 +197,7 @@ class Controller(ABC):
         return True
 
     async def annotate(self, obj: ApiObject, key: str, text: str) -> None:
-        """Give the very object an annotation; with nothing to change there is no call."""
+        """Annotate the object if its uid still matches; without a change there is no call."""
         if obj.metadata.annotations.get(key) != text:
             patch = {"metadata": {"uid": obj.metadata.uid, "annotations": {key: text}}}
             self._see(await self.cluster.patch(type(obj), obj.metadata.name, patch, obj.metadata.namespace))
@@ -221,7 +221,7 @@ class Controller(ABC):
     # -- the loop --------------------------------------------------------------------------------------------------
 
     def _receive(self, message: Message) -> None:
-        """Remember what the cluster says for later: nothing may be written while it speaks."""
+        """Queue a change for later: no write may happen while the cluster delivers it."""
         match message:
             case Changed(obj=obj):
                 self._see(obj)
@@ -268,7 +268,7 @@ class Controller(ABC):
             await self.reconcile(subject)
         except ClusterError as error:
             failures = self._failures[subject] = self._failures.get(subject, 0) + 1
-            if error.status in _REFUSALS:  # which keeps nobody waiting
+            if error.status in _REFUSALS:  # a retry would delay other work
                 self._retrying.discard(subject)
                 delay = _LAST_BACKOFF
             else:

@@ -1,4 +1,4 @@
-"""What is handed down from jobs and plain pods to their groups and pods: annotations, labels, sums of requests."""
+"""The fields that groups and pods get from jobs and plain pods: annotations, labels, sums of requests."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
 
 
 def annotations_handed_down(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return those that say who may push pods out, and when; of the two budgets of disruptions only the first."""
+    """Return those about preemption and its times; of the two disruption budgets only the first."""
     budgets = [key for key in _BUDGETS if key in annotations]
     return _taken(annotations, MAY_BE_PREEMPTED, _COOLDOWN, _ZONE, *budgets[:1])
 
 
 def labels_handed_down(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return those that say who may push pods out, and when."""
+    """Return those about preemption and its times."""
     return _taken(labels, MAY_BE_PREEMPTED, _COOLDOWN)
 
 
@@ -29,7 +29,7 @@ def _taken(texts: Mapping[str, str], *keys: str) -> dict[str, str]:
 
 
 def min_resources(pods: Iterable[tuple[PodSpec, int]]) -> ResourceList:
-    """Sum what so many pods of each spec ask for; QuantityError for a request that is no quantity.
+    """Sum the requests of the given numbers of pods; QuantityError for a request that is no quantity.
 
     The number of pods is left out, unlike with Volcano: no session counts it among what is shared.
     """

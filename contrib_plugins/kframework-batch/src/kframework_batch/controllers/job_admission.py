@@ -1,4 +1,4 @@
-"""What Volcano's admission does to a Job, and what it refuses: defaults, and sums that cannot come out."""
+"""Volcano's admission of a Job: defaults, and checks such as sums that cannot be met."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kframework_batch.controllers.job_plugins.ssh import Ssh
 from kframework_batch.objects import Job, JobPolicy, NetworkTopology, TaskSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 
-#: How often a job is restarted, unless it says otherwise.
+#: The default of a job's maxRetry.
 _MAX_RETRY = 3
 
 _EVENTS = frozenset(
@@ -59,7 +59,7 @@ def admitted(job: Job, scheduler_name: str, queue: str = DEFAULT_QUEUE) -> Job:
 
 
 def rejection(job: Job) -> str:
-    """Say all that is wrong with a job that was filled in, "" if nothing is."""
+    """Return all errors of a job with defaults, "" if there are none."""
     return "; ".join(_problems(job))
 
 

@@ -66,7 +66,7 @@ def _has_begun(pod: Pod) -> bool:
 
 #: The annotation with the version of the job that an object was made for; a job gets another one when it is killed.
 VERSION = "volcano.sh/job-version"
-#: The annotation with the restart by which a pod goes, as the job counts them; Volcano only says that it goes.
+#: The annotation with the restart by which a pod goes, as the job counts them; Volcano only marks the pod.
 RESTARTED_BY = "volcano.sh/controller-out-of-sync"
 
 #: The label with the number of the partition that a pod is in, of a task that has any.
@@ -79,9 +79,9 @@ ENDED: frozenset[str] = frozenset({"Aborted", "Completed", "Terminated", "Failed
 
 @dataclass(frozen=True)
 class Tally:
-    """How many pods of a job stand where; `succeeded_of` counts those that have succeeded by their task.
+    """The number of a job's pods in each state; `succeeded_of` counts the succeeded pods by task.
 
-    Those that have to go, or are being deleted, are terminating and nothing else.
+    Pods that have to go, or are being deleted, count as terminating only.
     """
 
     pending: int = 0

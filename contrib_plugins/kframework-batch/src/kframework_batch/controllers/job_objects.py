@@ -1,4 +1,4 @@
-"""What a job is made of: its pod group and pods, as Volcano has them, and what its plugins have made for it."""
+"""The objects of a job: its pod group and pods, as in Volcano, and the objects of its plugins."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] 
 
 
 def unmade(job: Job) -> list[str]:
-    """Say what a job wants that is not made here."""
+    """Return the parts of a job that are not supported here."""
     return ["spec: volumes"] if job.spec.volumes else []
 
 
@@ -121,25 +121,25 @@ def _min_resources(job: Job, priority_of: PriorityOf) -> ResourceList:
 
 
 class JobBelongings:
-    """Has made what plugins of jobs want, keeps it true, and deletes it when jobs end; keys are drawn from `chance`.
+    """The objects that job plugins need: created, updated, and deleted when jobs end; keys are drawn from `chance`.
 
-    That it was made stands in the job's status, where Volcano has it. These kinds are not watched, since a scheduler's
-    account is to see as few Secrets as it can.
+    Their creation is recorded in the job's status, as in Volcano. These kinds are not watched, since a scheduler's
+    account should see as few Secrets as possible.
     """
 
     def __init__(self, cluster: Cluster, chance: Random) -> None:
         self._cluster = cluster
         self._chance = chance
-        self._hosts: dict[str, dict[str, str]] = {}  # what the ConfigMap of a job says, by the job's uid
+        self._hosts: dict[str, dict[str, str]] = {}  # the data of a job's ConfigMap, by the job's uid
 
     def plugins(self, job: Job) -> Iterable[JobPlugin]:
         """List the plugins of a job."""
         return plugins_of(job, self._chance).values()
 
     async def provide(self, job: Job) -> dict[str, str]:
-        """Make what is missing, bring up to date what has changed; return what the status is to say of it.
+        """Create what is missing and update what has changed; return the plugins' entries for the job's status.
 
-        What there is under the same name already is left to whoever owns it.
+        An existing object of the same name that belongs to another owner is left alone.
         """
         plugins = plugins_of(job, self._chance)
         marks = {_mark(name): name for name in plugins}
@@ -178,7 +178,7 @@ class JobBelongings:
         self._hosts[uid] = wanted.data
 
     async def _find(self, job: Job, kind: type[T], name: str) -> T | None:
-        """Read one of the job's own; None if there is none, or it is somebody else's, who is not disturbed."""
+        """Read an object of the job; None if it does not exist or belongs to another owner."""
         namespace = job.metadata.namespace
         try:
             found = await self._cluster.get(kind, name, namespace)

@@ -35,8 +35,8 @@ _OF_WHOLE_JOB = ("RestartJob", "AbortJob", "CompleteJob", "TerminateJob", "Resum
 def after_action(job: Job, action: Action, now: str) -> JobStatus:
     """Return the status with which an action begins.
 
-    A job that is killed as a whole gets another version, by which its old pods are told from its new ones. With its
-    last restart it has failed instead, so that the pods which have ended stay to be looked at.
+    A job that is killed as a whole gets another version, which distinguishes its old pods from its new ones. With its
+    last restart it has failed instead, so that completed pods stay for inspection.
     """
     status, phase, message = job.status, _ENTERED[action.name], f"{action.message}: {action.name}"
     retry_count = status.retry_count + (phase == "Restarting")
@@ -51,7 +51,7 @@ def after_action(job: Job, action: Action, now: str) -> JobStatus:
 
 
 def brought_up_to_date(job: Job, tally: Tally, now: str) -> JobStatus:
-    """Return the status of a job whose pods stand like this."""
+    """Return the status of a job with this tally of pods."""
     phase = _next_phase(job, tally)
     state = job.status.state
     if phase != state.phase:
@@ -110,7 +110,7 @@ _JOB = ("batch.volcano.sh/v1alpha1", "Job")
 
 
 class Answer(Enum):
-    """What a job has to a command that begins no action now."""
+    """The response of a job to a command that begins no action now."""
 
     LATER = "once it has restarted"
     NOTHING = "nothing"

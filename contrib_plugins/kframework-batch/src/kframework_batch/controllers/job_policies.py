@@ -1,8 +1,8 @@
-"""The policies of a job: what has happened to its pods, and what is to be done about it.
+"""The policies of a job: which events happened to its pods, and which action follows.
 
-What has happened is read off what there is, so it is found again after a restart: a pod that failed is still there, one
-that was evicted is missing from the number that the job's status knows. What is to be done after a timeout is done if
-it is still so then; since when it is so is remembered here, as by Volcano's controller, so that a restart begins anew.
+Events are derived from the current objects, so a restart finds them again: a pod that failed is still there, one
+that was evicted is missing from the number that the job's status knows. An action with a timeout runs if its event
+still holds then; the start of the timeout is kept in memory, as by Volcano's controller, so a restart begins it again.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _BUILT = frozenset({"PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "T
 OF_JOBS: frozenset[str] = frozenset({"RestartJob", "AbortJob", "TerminateJob", "CompleteJob"})
 _OF_TASKS = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
 
-#: So often the containers of a task are restarted until it has failed, unless it says otherwise; -1 is without limit.
+#: The default number of restarts of a task's containers until it has failed; -1 is without limit.
 _MAX_RETRY, _UNLIMITED = 3, -1
 
 
 @dataclass(frozen=True)
 class Action:
-    """What is to be done, and why; `restarted` are the pods that a task's action takes away."""
+    """An action on a job, and its reason; `restarted` are the pods that a task's action deletes."""
 
     name: str
     event: str
@@ -51,9 +51,9 @@ class _Happening:
 
 @dataclass
 class Timeouts:
-    """Timeouts on what is to be done about what has happened to a job.
+    """The timeouts of a job's actions.
 
-    `began` says since when that is so, by event and subject. In `left` seconds one is up; None if none is running.
+    `began` is the start of each, by event and subject. `left` is the time until the next in seconds; None without any.
     """
 
     began: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def due(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts, 
 
 
 def _action(name: str, happening: _Happening, job: Job, members: Members) -> Action | None:
-    """Return what an action comes to; None if it is not built, or about tasks where what happened is not."""
+    """Return an event's action; None if it is not supported, or is about tasks where the event is not."""
     task = next((task for task in job.spec.tasks if task.name == happening.task), None)
     if name in OF_JOBS:
         return Action(name, happening.event, happening.message)
@@ -100,7 +100,7 @@ def _action(name: str, happening: _Happening, job: Job, members: Members) -> Act
                 restarted = []
             elif happening.pod is not None:
                 restarted = partitions[happening.pod.metadata.labels.get(PARTITION, "")]
-            else:  # as no pod says which partition it is, those that are short of pods
+            else:  # without a pod of the event: those that are short of pods
                 short = (pods for pods in partitions.values() if sum(map(stays, pods)) < policy.partition_size)
                 restarted = [pod for pods in short for pod in pods]
         case _:
@@ -152,9 +152,9 @@ def _happenings(job: Job, members: Members, group: PodGroup | None, timeouts: Ti
 
 
 def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
-    """Name the tasks of which a pod was evicted: just now, or some time ago and none runs in its place yet.
+    """Return the tasks with an evicted pod: just now, or some time ago without a running replacement.
 
-    A task that waits for others has no pods yet which could have been evicted.
+    A task that waits for others has no pods yet that could have been evicted.
     """
     waits = {task.name for task in job.spec.tasks if not members.kept[task.name] and not may_begin(job, task, members)}
     evicted = members.short_of(stays) if _staying(members.tally) < _staying(job.status) else []
@@ -166,7 +166,7 @@ def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
 
 
 def _task_failed(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_Happening]:
-    """Say that the containers of a task were restarted too often; it is the pod's with most restarts."""
+    """Report that the containers of a task were restarted too often, by its pod with most restarts."""
     most = task.max_retry or _MAX_RETRY
     restarts: list[tuple[int, Pod]] = []
     for pod in pods:
@@ -188,7 +188,7 @@ def _staying(counts: Tally | JobStatus) -> int:
 
 
 def not_built(job: Job) -> list[str]:
-    """Say which policies of a job are passed over here."""
+    """Return the policies of a job that are ignored here."""
     policies = [("spec.policies", policy) for policy in job.spec.policies]
     policies += [(f"spec.tasks[{task.name}].policies", each) for task in job.spec.tasks for each in task.policies]
     found = []

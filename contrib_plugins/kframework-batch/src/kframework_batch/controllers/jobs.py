@@ -1,7 +1,7 @@
-"""The job controller: a Job becomes a pod group, then pods, and its status says how far they have come.
+"""The job controller: a Job becomes a pod group, then pods, and its status shows the progress.
 
-It is meant for clusters that live in memory. Where containers are really run, Volcano's own controller has to make the
-pods: of a template this one passes on what most templates say, not all that they could.
+It is meant for clusters in memory. Where containers really run, Volcano's own controller has to make the pods: this
+one copies most of what templates contain, but not everything they could.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class PodGroupController(Controller):
-    """Gives plain pods their groups, and takes these away when nobody is left who could be in them.
+    """Creates groups for plain pods, and deletes those without possible members.
 
     A subject is a pod group by namespace/name. `schedulers` are those whose pods get groups.
     """
@@ -135,7 +135,7 @@ def _controller(obj: ApiObject) -> OwnerReference | None:
 
 
 def _min_member(annotations: Mapping[str, str], pod: Pod) -> int:
-    """Read how many pods must run together: 1 if nothing sensible is said."""
+    """Return how many pods must run together: 1 without a valid annotation."""
     text = annotations.get(MIN_MEMBER)
     if text is None:
         return 1

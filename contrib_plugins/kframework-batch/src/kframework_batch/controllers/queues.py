@@ -1,6 +1,6 @@
 """The queue controller: the queues that must exist, and the state of all: Open, Closing, Closed.
 
-Whoever closes a queue sets its state to Closed or Closing, whoever opens it to Open, or gives a command to do so; the
+A user closes a queue by setting its state to Closed or Closing, and opens it with Open, or issues a command; the
 controller does the rest, and deletes the command. All else in the status of a queue is written by the scheduler.
 """
 

@@ -1,1 +1,1 @@
-"""Why a job or a pod of batch scheduling is where it is: the accounts of sessions, and what would help, tried."""
+"""Explain the state of a job or pod of batch scheduling: the accounts of sessions, and remedies that were tried."""

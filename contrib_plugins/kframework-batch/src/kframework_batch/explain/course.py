@@ -16,10 +16,10 @@ from kframework_batch.explain.explanation import VICTIMS, Stretch, outcome_words
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.membership import owner_of, owners_of
 
-#: So many turns and jobs are looked through before others have their turn.
+#: The number of turns and jobs that are processed before the generator yields.
 _PIECE = 1_000
 
-#: The phases of which it is told when a job comes to them; to others it comes by its turns.
+#: The phases that are reported when a job enters them; its turns show the others.
 _TOLD = frozenset({"Running", "Completed", "Unknown"})
 
 
@@ -35,9 +35,9 @@ def pieces(sessions: Iterable[SessionAccount]) -> Iterator[SessionAccount | None
 
 
 def course(sessions: Iterable[SessionAccount], job: str) -> Generator[None, None, tuple[Stretch, ...]]:
-    """Tell what came of a job, by its uid, in these sessions, the oldest first; yields where others may have a turn.
+    """Return the history of a job, by its uid, in these sessions, the oldest first; yields between pieces of work.
 
-    Sessions in which the same happened one after the other are told as one, whatever the numbers were.
+    Consecutive sessions with the same events become one stretch, whatever the numbers were.
     """
     stretches: list[Stretch] = []
     before: list[Hashable] = []
@@ -60,14 +60,14 @@ def course(sessions: Iterable[SessionAccount], job: str) -> Generator[None, None
 
 
 class _Happened(NamedTuple):
-    """Something that came of a job: what makes it another thing than what came before, and how it is said."""
+    """An event of a job: its identity, to compare it with the one before, and its wording."""
 
     gist: Hashable
     said: str
 
 
 def _turns(turns: Iterable[Turn]) -> Iterator[_Happened]:
-    """Tell of turns, those together that ended alike, in the words of the last of them."""
+    """Yield the turns, grouped by how they ended, with the message of the last one."""
     alike: dict[tuple[str, str, str], list[Turn]] = {}
     for turn in turns:
         alike.setdefault((turn.outcome, opponent(turn), turn.message or turn.action), []).append(turn)
@@ -87,7 +87,7 @@ def _evictions(account: SessionAccount, pods: Mapping[str, None]) -> Iterator[_H
 
 
 def _states(account: SessionAccount, job: str) -> Iterator[_Happened]:
-    """Tell how a session left a job; that its pod group is gone goes before what came after."""
+    """Yield how a session left a job; the deletion of its pod group goes before what came after."""
     for gone in account.gone:
         if gone.job == job:
             yield _Happened("gone", f"its pod group is gone; left of its tasks: {counted(gone.tasks)}")
@@ -153,7 +153,7 @@ def find_ended_job(
 
 
 def _has_name(uid: str, owner: str, namespace: str, name: str) -> bool:
-    """Return whether a job has this name; before the namespace in its uid may stand an API group."""
+    """Return whether a job has this name; its uid may have an API group before the namespace."""
     group, _, own = uid.rpartition("/")
     is_own = own == name and group.rpartition("/")[2] == namespace
     return is_own or owner.partition(" ")[2] == f"{namespace}/{name}"

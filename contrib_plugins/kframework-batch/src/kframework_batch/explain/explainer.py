@@ -47,7 +47,7 @@ def explain_by_name(
 ) -> Generator[None, None, EngineExplanation]:
     """Explain the job or pod of this name; raise Unexplainable if there is none of this name, and was none.
 
-    A job whose pod group is gone is explained by what the sessions say of it. Yields so that others have their turn; no
+    A job whose pod group is gone is explained from the accounts of sessions. Yields so that other work can run; no
     session may be open when it is driven on.
     """
     found = find_job(engine, namespace, name)
@@ -111,7 +111,7 @@ def explain_steps(
 def _state_of(
     engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None
 ) -> Explanation:
-    """Say where a job or task stands, and what came of the last session in which the job had turns."""
+    """Return the state of a job or task, and the result of the last session in which the job had turns."""
     last = next((account for account in sessions if account.turns_of(job.uid)), sessions[0] if sessions else None)
     explanation = Explanation(
         job=job.uid,
@@ -184,7 +184,7 @@ def _add_notes(explanation: Explanation, *notes: str) -> Explanation:
 
 
 def _add_session(explanation: Explanation, session: SessionAccount, turns: tuple[Turn, ...]) -> Explanation:
-    """Say what came of a session in which the job had these turns."""
+    """Add the result of a session in which the job had these turns."""
     return replace(
         explanation,
         queue=session.queue(explanation.queue_name),

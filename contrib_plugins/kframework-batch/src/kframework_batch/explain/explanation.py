@@ -32,7 +32,7 @@ class Remedy(msgspec.Struct, frozen=True):
 
 
 class TaskPlace(msgspec.Struct, frozen=True):
-    """A task, where it stands, and the node that it is on, if any."""
+    """A task, its status, and the node that it is on, if any."""
 
     pod: str
     status: str
@@ -40,10 +40,10 @@ class TaskPlace(msgspec.Struct, frozen=True):
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """Sessions one after the other, `first` to `last`, in which the same came of a job.
+    """Consecutive sessions, `first` to `last`, with the same result for a job.
 
-    It began `at` this time, in seconds since 1970, and lasted until the next one did; `said` is that in the words of
-    the last session.
+    It began `at` this time, in seconds since 1970, and lasted until the next one did; `said` describes it in the words
+    of the last session.
     """
 
     at: float
@@ -53,15 +53,15 @@ class Stretch(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One job, explained, or one of its tasks (`pod`).
+    """The explanation of one job, or of one of its tasks (`pod`).
 
-    `job` is the namespace/name of the pod group, `owner` what that belongs to (`Job default/resnet`), else itself.
-    `at` is when this was found out, in seconds since 1970; `session` the one that `turns` and `queue` were taken from,
-    at `session_at`. `order` names the queues as they were to be served then. `minimum` tasks are needed, `ready` have
-    room. `message` is what stands against the job as a whole. `help` are changes that were tried, each by itself.
+    `job` is the namespace/name of the pod group, `owner` its owner (`Job default/resnet`), or the group itself.
+    `at` is when this was computed, in seconds since 1970; `session` the one that `turns` and `queue` were taken from,
+    at `session_at`. `order` is the order of the queues then. `minimum` tasks are needed, `ready` have room. `message`
+    is the rejection of the job as a whole. `help` are changes that were tried, each by itself.
 
-    `course` is what came of the job in all sessions that are remembered, the oldest first. Of a job whose pod group is
-    gone, since `gone_at`, this is what they say; `phase` was its last.
+    `course` is the job's history in all sessions that are remembered, the oldest first. For a job whose pod group was
+    deleted, at `gone_at`, it is the rest of what is known; `phase` was its last.
     """
 
     engine: str = "batch"
@@ -88,8 +88,8 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     notes: tuple[str, ...] = ()
 
 
-#: So many tasks, turns, victims and names are shown, unless all are asked for; of a course so many of its beginning and
-#: of its end.
+#: The numbers of tasks, turns, victims and names that are shown, unless all are requested; of a course the number of
+#: entries from its beginning and from its end.
 _TASKS, VICTIMS, _BEGINNING, _END = 4, 3, 4, 8
 
 _OUTCOMES: Mapping[Outcome, str] = {
@@ -142,7 +142,7 @@ def _amounts(resources: Mapping[str, int]) -> str:
 
 
 def _course(explanation: Explanation, layout: Layout) -> Iterator[str]:
-    """Tell what came of a job from its beginning on, unless it waits still: then its last turns say more."""
+    """Yield the course of a job from its beginning on, unless it still waits: then its last turns show more."""
     course = explanation.course
     if not course or not (layout.wide or explanation.gone_at or explanation.phase not in ("", "Pending", "Inqueue")):
         return
@@ -207,7 +207,7 @@ def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
 
 
 def outcome_words(turn: Turn) -> str:
-    """Say how a turn ended."""
+    """Return in words how a turn ended."""
     nothing = turn.outcome is Outcome.COMMITTED and not any(verdict.node for verdict in turn.verdicts)
     words = [_NOTHING_MORE if nothing and not turn.victims else _OUTCOMES[turn.outcome]]
     if turn.verdicts or turn.outcome in (Outcome.DISCARDED, Outcome.KEPT, Outcome.COMMITTED):

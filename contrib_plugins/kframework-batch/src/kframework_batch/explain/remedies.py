@@ -1,4 +1,4 @@
-"""What would help a job: changes that its turns suggest, each tried in a session of which nothing is kept."""
+"""Remedies for a job: changes that its turns suggest, each tried in a session that is rolled back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _format_amounts(amounts: Mapping[str, int]) -> str:
 
 @contextmanager
 def _with_fields(thing: object, statement: Statement, **fields: object) -> Iterator[None]:
-    """Let fields have these values as long as the context lasts."""
+    """Set fields to these values for the duration of the context."""
     before = {name: getattr(thing, name) for name in fields}
     try:
         for name, value in fields.items():
@@ -54,7 +54,7 @@ def _with_fields(thing: object, statement: Statement, **fields: object) -> Itera
 
 @contextmanager
 def _ended(job: JobInfo, statement: Statement) -> Iterator[None]:
-    """Take all tasks of the job off their nodes, and let them have ended."""
+    """Take all tasks of the job off their nodes, as completed."""
     before = [(task, task.status) for task in job.tasks.values()]
     orders = [(gang, gang.order) for gang in job.gangs]
     for task, status in before:
@@ -73,7 +73,7 @@ def _ended(job: JobInfo, statement: Statement) -> Iterator[None]:
 
 @contextmanager
 def _larger(engine: BatchEngine, name: str, more: Mapping[str, int], statement: Statement) -> Iterator[None]:
-    """Let the node offer more; raises KeyError if it is gone."""
+    """Enlarge the node; raises KeyError if it is gone."""
     info = engine.cluster.nodes.named(name)
     if info is None:
         raise KeyError(name)
@@ -88,14 +88,14 @@ def _larger(engine: BatchEngine, name: str, more: Mapping[str, int], statement: 
     yield
 
 
-#: So many changes are tried where sessions are short, by the number of jobs and tasks that one goes through; none where
-#: they are longer, since nobody else has a turn meanwhile. A session takes some 20 us for each.
+#: The number of changes to try, by the jobs and tasks in a session; none for larger sessions, since the scheduler
+#: blocks meanwhile. A session takes some 20 us for each.
 _TRIALS = ((500, 24), (2_000, 6))
 
-#: So many times its weight a queue is given.
+#: The factors by which the weight of a queue is raised.
 _FACTORS = (2, 4, 10)
 
-#: So many other jobs, and nodes, are tried.
+#: The numbers of other jobs, and of nodes, to try.
 _JOBS, _NODES = 6, 2
 
 
@@ -124,7 +124,7 @@ def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
 
 
 def will_be_served(engine: BatchEngine, job: JobInfo) -> bool:
-    """Return whether the next session will serve a job as things stand."""
+    """Return whether the next session will serve a job if nothing changes."""
     return _served(engine, job) is not None
 
 

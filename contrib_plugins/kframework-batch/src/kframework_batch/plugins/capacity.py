@@ -1,4 +1,4 @@
-"""capacity: give queues what their owners say they are due, lend the rest, and take it back when it is asked for."""
+"""capacity: gives queues what they deserve by their owners, lends the rest, and reclaims it on demand."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Capacity(BatchPlugin):
     With `enableHierarchy` queues form a tree (`spec.parent`): only its leaves have jobs, and what they hold counts for
     all queues above them too. If queues make no tree nothing is scheduled until they do.
 
-    A queue takes room back only up to its due, only of what others hold beyond theirs (or of what nothing is due to
-    them of), and only from queues that still come after it in the order once the room is free, so that the room goes
-    to it and not back. Queues that lack something of their due therefore go first, whatever their priority; Volcano
-    looks at the priority before, and then the queue that had to give way may be the first to be served again.
+    A queue reclaims only up to what it deserves, only what others hold beyond theirs (or resources that they do not
+    deserve at all), and only from queues that still come after it in the order once the room is free, so that the room
+    goes to it and not back. Queues that hold less than they deserve therefore go first, whatever their priority;
+    Volcano compares the priority first, and then the queue that had to give way may be the first to be served again.
     """
 
     name: ClassVar[str] = "capacity"
@@ -126,7 +126,7 @@ class Capacity(BatchPlugin):
 
     @hookimpl
     def victim_queue_order(self, session: SessionView, queue: QueueInfo, preemptor: QueueInfo) -> int:
-        """Take from near relatives first: those that share the deepest queue with the one that takes."""
+        """Prefer victims of near relatives: queues that share the deepest ancestor with the reclaiming one."""
         mine = self._chains.get(preemptor.name, ())
         return -sum(account in mine for account in self._chains.get(queue.name, ()))
 
@@ -157,7 +157,7 @@ class Capacity(BatchPlugin):
         return victims
 
     def _in_reach(self, chain: _Chain) -> _Chain:
-        """Return the queue at the end of a chain, and those above it that stand in for it, but for the root."""
+        """Return the queue at the end of a chain, and those above it that may replace it, but for the root."""
         above = chain[1:-1][::-1][: self.arguments.ancestor_reclaim_level]
         return (*chain[-1:], *above)
 

@@ -1,4 +1,4 @@
-"""conformance: pods that the cluster itself needs are nobody's victims."""
+"""conformance: protects the pods that the cluster itself needs."""
 
 from __future__ import annotations
 

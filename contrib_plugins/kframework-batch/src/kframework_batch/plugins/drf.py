@@ -1,8 +1,8 @@
 """drf: jobs with the smallest dominant share go first (dominant resource fairness, Ghodsi et al., NSDI 2011).
 
-With `enableHierarchy` queues form a tree of shares, with jobs as its leaves (Bhattacharya et al., SoCC 2013). They say
-where they stand by two annotations: `volcano.sh/hierarchy`, as in "root/science/physics", and
-`volcano.sh/hierarchy-weights`, as in "1/2/1". A queue that says nothing is a child of the root.
+With `enableHierarchy` queues form a tree of shares, with jobs as its leaves (Bhattacharya et al., SoCC 2013). Two
+annotations give a queue's place: `volcano.sh/hierarchy`, as in "root/science/physics", and
+`volcano.sh/hierarchy-weights`, as in "1/2/1". A queue without them is a child of the root.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ FairKey: TypeAlias = tuple[tuple[bool, float], ...]
 
 
 class _Leaf:
-    """A job: saturated once it has all that it asks for of some resource, or asks for one that is used up or not there.
+    """A job: saturated once it has all that it asks for of some resource, or asks for one that is used up or missing.
 
-    So is one that asks for nothing. Volcano takes it, and one that asks for what is not there, for a job that can still
-    be served: its queue comes first for ever, takes back what another one holds, and that one is served again.
+    A job without requests is saturated too. Volcano takes it, and one that asks for what is missing, for a job that can
+    still be served: its queue always comes first, reclaims what another one holds, and that one is served again.
     """
 
     __slots__ = ("held", "parent", "requested", "saturated", "share", "stale")
@@ -53,9 +53,9 @@ class _Leaf:
 
 
 class _Node:
-    """A place in the tree: it holds what is below it, with unsaturated parts scaled down to the smallest of them.
+    """A node of the tree: it holds what is below it, with unsaturated parts scaled down to the smallest of them.
 
-    So a part that took a lot when nobody else wanted it does not count against its siblings.
+    So a part that took a lot while its siblings had no demand does not count against them.
     """
 
     __slots__ = ("children", "held", "parent", "saturated", "share", "stale", "weight")
@@ -100,7 +100,7 @@ class FairTree:
         self._jobs: dict[str, _Leaf] = {}
 
     def add_queue(self, queue: QueueInfo) -> None:
-        """Find the place of a queue; who comes first to a place says what it weighs."""
+        """Find the node of a queue; the first queue at a node sets its weight."""
         names = queue.annotations.get(HIERARCHY, f"root/{queue.name}").split("/")[1:]
         weights = queue.annotations.get(WEIGHTS, "").split("/")[1:]
         path = [self._root]
@@ -120,7 +120,7 @@ class FairTree:
         self._count(held, 1)
 
     def note(self, job: JobInfo, amounts: Resource, sign: int) -> None:
-        """Take note that the account of a job has changed by these amounts: more with 1, less with -1."""
+        """Record that the account of a job has changed by these amounts: more with 1, less with -1."""
         self._jobs[job.uid].stale = True
         node: _Node | None = self._jobs[job.uid].parent
         while node is not None and not node.stale:
@@ -168,9 +168,9 @@ class Drf(BatchPlugin):
     """Orders jobs by the largest share that they hold of any resource; with `enableHierarchy` queues as well.
 
     A job that holds room but has fallen below its minimum goes before all that hold none or have enough. Its share
-    alone would put it behind every new job, for ever if they keep coming, while what it holds is of no use to anybody.
+    alone would put it behind every new job, indefinitely if new jobs keep arriving, while what it holds is wasted.
     It cannot starve the others: it is ahead only until it has its minimum, and a job gets room only together with its
-    minimum, so nobody comes to this place but by losing tasks that had their turn before.
+    minimum, so a job reaches this state only by losing tasks that had their turn before.
     """
 
     name: ClassVar[str] = "drf"
@@ -238,8 +238,8 @@ class Drf(BatchPlugin):
     ) -> Sequence[TaskInfo] | None:
         """Name those whose queues come, without them, after the reclaimer's with and without it; abstain without tree.
 
-        Volcano asks only for the first. But who comes first without it gets the room in the next session: were that the
-        victim, or nobody can say who, both would take the same room from each other for ever.
+        Volcano checks only the first. But the queue that comes first without it gets the room in the next session: if
+        that were the victim's, or the order were undefined, both would reclaim the same room from each other endlessly.
         """
         if self._tree is None:
             return None

@@ -80,7 +80,7 @@ def _permit(gang: GangInfo) -> Vote:
 
 
 class _Surplus:
-    """What a job can spare: tasks, those of roles and subgroups beyond their minimum, and subgroups as a whole."""
+    """The dispensable part of a job: tasks, those of roles and subgroups beyond their minimum, and whole subgroups."""
 
     def __init__(self, job: JobInfo) -> None:
         self._tasks = job.ready_num - job.min_available

@@ -1,4 +1,4 @@
-"""network-topology-aware: the fuller a hypernode, the better; and tasks of a job had better be close to each other."""
+"""network-topology-aware: prefers full hypernodes, and keeps the tasks of a job close to each other."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class NetworkTopologyAwareArguments(WeightedArguments):
 
 
 class NetworkTopologyAware(BatchPlugin):
-    """Scores hypernodes and nodes for jobs and subgroups that say how close together their tasks are to be.
+    """Scores hypernodes and nodes for jobs and subgroups with a network topology.
 
-    A hypernode scores by how full it would be with all that waits of them, 0 if that is too much for it. A node scores
+    A hypernode scores by how full it would be with all their waiting tasks, 0 if that is too much for it. A node scores
     by the lowest hypernode that holds it and all that they have on nodes already: the lower the better.
     """
 
@@ -81,5 +81,5 @@ class NetworkTopologyAware(BatchPlugin):
 
 
 def _close_gang(task: TaskInfo) -> GangInfo | None:
-    """Return the smallest gang of a task that says how close together it is to be; None if none does."""
+    """Return the smallest gang of a task that has a network topology; None if none has."""
     return next((gang for gang in reversed(task.gangs) if gang.closeness is not None), None)

@@ -1,4 +1,4 @@
-"""nodeorder: kube-scheduler's Score plugins say which node is best."""
+"""nodeorder: scores nodes by kube-scheduler's Score plugins."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class OvercommitArguments(BatchArguments):
 
 
 class Overcommit(BatchPlugin):
-    """Admits jobs as long as their minimums and what pods take are within so many times the cluster.
+    """Admits jobs while their minimums and the pods' requests are within the cluster times a factor.
 
     Unlike with Volcano, what an admitted job holds already is not counted a second time as part of its minimum.
     """

@@ -78,7 +78,7 @@ class Predicates(BatchPlugin):
 
     @hookimpl
     def predicate_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> Rows:
-        """Ask about many nodes; the codes are the core's rejections."""
+        """Filter many nodes; the codes are the core's rejections."""
         memory = session.core.remembered(task)
         if memory is None:
             rejections = session.core.search(task).by_row[rows]

@@ -14,7 +14,7 @@ from kframework_batch.session_view import SessionView
 class Priority(BatchPlugin):
     """Orders jobs by the PriorityClass of their group, and the subgroups and tasks of a job by the priority of pods.
 
-    It has no say in what queues take back from each other: there fairness decides.
+    It does not affect what queues reclaim from each other: there fairness decides.
     """
 
     name: ClassVar[str] = "priority"

@@ -14,14 +14,14 @@ from kframework_batch.water_filling import Claim, fill
 
 
 class Proportion(BatchPlugin):
-    """Works out what each queue is due, lets it have that, and take it back from others that hold more.
+    """Computes what each queue deserves, lets it have that, and reclaims it from others that hold more.
 
-    What is due is shared resource by resource, by weight: no less than the queue's guarantee, no more than its jobs ask
-    for and its capability allows, and in all no more than there is. Volcano's rounds come to the same where guarantees
-    do not get in the way; where they do, theirs can add up to more than there is.
+    What queues deserve is shared resource by resource, by weight: no less than the queue's guarantee, no more than its
+    jobs request and its capability allows, and in all no more than there is. Volcano's rounds have the same result
+    unless guarantees interfere; then theirs can add up to more than there is.
 
-    Nobody is given more than its due, and who is taken from keeps its due of what it is taken for. So what queues hold
-    beyond their due only ever shrinks, and no two of them take the same room from each other in turn.
+    A queue gets no more than it deserves, and a victim's queue keeps what it deserves of the reclaimed resources. So
+    what queues hold beyond that only ever shrinks, and no two of them reclaim the same room from each other in turn.
     """
 
     name: ClassVar[str] = "proportion"
@@ -40,7 +40,7 @@ class Proportion(BatchPlugin):
         rest = unguaranteed(session.total, self._accounts.values())
         for account in self._accounts.values():
             account.limit(rest, 0)
-        # Every queue gets its due of every resource that there is, or that anybody asks for.
+        # Every queue deserves a part of every resource that exists, or that a job requests.
         accounts = list(zip(self._accounts.values(), session.queues.values(), strict=True))
         for name in dict.fromkeys([*session.total, *[each for account, _ in accounts for each in account.requested]]):
             claims = []

@@ -60,7 +60,7 @@ class Reservation(BatchPlugin):
             self._rows = _enough(session, self._target)
 
     def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
-        """Sign which nodes are kept, if it is for somebody else."""
+        """Return the kept rows as the signature, except for the job that they are kept for."""
         return () if task.job is self._target else self._rows
 
     @hookimpl

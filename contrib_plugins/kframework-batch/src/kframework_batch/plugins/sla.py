@@ -15,7 +15,7 @@ from kframework_batch.job import JobInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
 from kframework_batch.session_view import SessionView
 
-#: The annotations of a pod group that say how long it may wait; the first that is there counts.
+#: The annotations of a pod group with its waiting time; the first that is there counts.
 _ANNOTATIONS = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 
 
@@ -26,10 +26,10 @@ class SlaArguments(BatchArguments):
 
 
 class Sla(BatchPlugin):
-    """Gives a job a deadline: it was created, and may wait for so long.
+    """Gives a job a deadline: its creation plus its waiting time.
 
-    The earliest deadline goes first. Once it has passed the job is let in, and what was found for it in a session is
-    kept free for it although that is not enough, where no plugin before or beside this one objects.
+    The earliest deadline goes first. Once it has passed the job is admitted, and the room that a session finds for it
+    is kept free for it although that is not enough, unless another plugin of an earlier or the same tier objects.
     """
 
     name: ClassVar[str] = "sla"
@@ -65,6 +65,6 @@ class Sla(BatchPlugin):
         wait = self.arguments.waiting_time
         said = next((job.annotations[key] for key in _ANNOTATIONS if key in job.annotations), None)
         if said is not None:
-            with suppress(ValueError):  # what cannot be read counts as nothing said
+            with suppress(ValueError):  # an invalid duration counts as missing
                 wait = Duration.parse(said)
         return seconds_of(job.created) + wait if wait > 0 and job.created else inf

@@ -1,1 +1,1 @@
-"""What plugins of a Job add to it: variables and files in its pods, names in DNS, keys."""
+"""The plugins of a Job, which add variables and files to its pods, names in DNS, keys."""

@@ -1,7 +1,7 @@
-"""The plugins that there are for Jobs, by the names that `spec.plugins` has for them; `ssh` has a module of its own.
+"""The plugins for Jobs, by their names in `spec.plugins`; `ssh` has its own module.
 
-`env` tells each container which pod of its task it is in. With `svc` the pods of a job find each other by name, know
-all hosts, and are shut off from others.
+`env` gives each container the index of its pod within the task. With `svc` the pods of a job find each other by name,
+know all hosts, and are isolated from others.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Svc(JobPlugin):
     def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
         """Return the spec with hostname and subdomain, the host files mounted, and the hosts of all tasks as variables.
 
-        The values of these stand in the ConfigMap.
+        The values of these are in the ConfigMap.
         """
         config_map = _config_map(job)
         keys = [key for task in job.spec.tasks for key in _variables(task)] if self._hosts_env else []
@@ -136,7 +136,7 @@ def plugins_of(job: Job, chance: Random) -> dict[str, JobPlugin]:
 
 
 def problems_of(job: Job) -> Iterator[str]:
-    """Say which arguments are passed over, without their values, and which plugins."""
+    """Return the ignored arguments, without their values, and the ignored plugins."""
     for name, texts in job.spec.plugins.items():
         if name in OF_VOLCANO:
             yield f"spec.plugins: plugin {name}"

@@ -1,4 +1,4 @@
-"""What a plugin of a Job is, and how it is told its arguments: as Go's `flag` package reads them."""
+"""The base of job plugins, and their arguments, parsed like those of Go's `flag` package."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class JobPlugin(ABC):
 
 
 class Arguments:
-    """The arguments of a plugin: `--name=value`, `-name value`, and `--name` alone for what is true then.
+    """The arguments of a plugin: `--name=value`, `-name value`, and `--name` alone for true.
 
-    `problems` says what cannot be understood, never a value: it may be a key.
+    `problems` describes what cannot be parsed, never a value: it may be a key.
     """
 
     def __init__(self, plugin: str, texts: Iterable[str], defaults: Mapping[str, bool | int | str]) -> None:
@@ -109,7 +109,7 @@ def in_all_containers(
     mounts: Iterable[VolumeMount] = (),
     volumes: Iterable[TemplateVolume] = (),
 ) -> TemplatePodSpec:
-    """Give all containers variables and mounts, and the pod its volumes."""
+    """Add variables and mounts to all containers, and the volumes to the pod."""
     env, mounts = tuple(env), tuple(mounts)
 
     def given(container: TemplateContainer) -> TemplateContainer:
