@@ -49,10 +49,10 @@ def command(
 ) -> None:
     """Serve a cluster in memory as a Kubernetes API.
 
-    Prints the line that makes kubectl use it, and works until it is told to stop (SIGTERM, Ctrl-C). Bound pods run,
+    Prints the line that makes kubectl use it, and runs until SIGTERM or Ctrl-C. Bound pods run,
     claims get volumes, and deployments, jobs and the like have pods. There is no scheduler in it: that is `kframework
-    run`. Whoever reaches the port may do anything, unless there are tokens or roles: then only the bearer of the
-    kubeconfig may.
+    run`. Every client that reaches the port may do anything, unless there are tokens or roles: then only the bearer of
+    the kubeconfig may.
     """
     from kframework.fake_api.access import AlwaysAllow, RbacAuthorizer
     from kframework.fake_api.authentication import read_tokens

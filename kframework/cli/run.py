@@ -67,7 +67,7 @@ def command(
 ) -> None:
     """Schedule the pods of a cluster.
 
-    Works until it is told to stop (SIGTERM, Ctrl-C); then it finishes what it has begun. All flags of kube-scheduler
+    Runs until SIGTERM or Ctrl-C; then it finishes what it has begun. All flags of kube-scheduler
     are known; those that mean nothing here are named and passed over.
     """
     with obeying_early_signals():

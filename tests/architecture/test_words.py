@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,52 @@ _OURS = re.compile(rf"(?<![A-Za-z])({'|'.join(OURS)})s?(?![a-z])")
 KEPT = ("`objections`", "`now.objections`", 'name="objections"', '"objections"')
 #: Where the old words stand on purpose.
 TOLD = ("docs/decisions", "tests", "CHANGELOG.md")
+
+#: Words that a sentence does not need once it names who does what.
+VAGUE = (
+    "whoever",
+    "whomever",
+    "nobody",
+    "to whom",
+    "be it",
+    "anew",
+    "afresh",
+    "for ever",
+    "in vain",
+    "had better",
+    "told",
+)
+_VAGUE = re.compile(rf"\b({'|'.join(VAGUE)})\b", re.IGNORECASE)
+#: What is quoted: code, and output of a program.
+_QUOTED = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
+
+
+def test_docstrings_and_documents_say_who_does_what() -> None:
+    problems = [problem for path in texts() for problem in vague_words(path, path.read_text())]
+    assert not problems, listed(problems)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("module.py", 'def f():\n    """Return what nobody needs."""', 1),
+        ("module.py", 'def f():\n    """Return `told`."""\n    nobody = "in vain"', 0),
+        ("page.md", "It is tried anew, for ever.\n```\nin vain\n```\n", 2),
+    ],
+)
+def test_a_vague_word_is_found(name: str, text: str, found: int) -> None:
+    assert len(list(vague_words(Path(name), text))) == found
+
+
+def vague_words(path: Path, text: str) -> Iterator[str]:
+    """Yield a sentence for each vague word in a document, or in the docstrings of a module."""
+    prose = [text]
+    if path.suffix == ".py":
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        prose = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(text)) if isinstance(node, documented)]
+    for each in prose:
+        for found in _VAGUE.finditer(_QUOTED.sub("", each)):
+            yield f"{path}: {found[1]!r} in {each[max(0, found.start() - 40) : found.end() + 40]!r}; name who does what"
 
 
 def test_the_fields_words_are_used() -> None:

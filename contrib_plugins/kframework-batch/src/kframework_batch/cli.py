@@ -245,7 +245,7 @@ def run(
 ) -> None:
     """Schedule the jobs and pods of a cluster.
 
-    Works until it is told to stop (SIGTERM, Ctrl-C). What is changed in the configuration file holds from the next
+    Runs until SIGTERM or Ctrl-C. What is changed in the configuration file holds from the next
     session on. All flags of Volcano's scheduler are known; those that mean nothing here are named and passed over.
     """
     from kframework.clock import SystemClock

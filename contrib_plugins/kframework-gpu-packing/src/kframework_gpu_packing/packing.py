@@ -36,7 +36,7 @@ Amount = TypeVar("Amount", int, NDArray[np.int64])
 
 
 class TypicalPods(PluginArgs):
-    """Pods that ask for so many `gpus` each, and how frequent they are: their `share`, against that of the others."""
+    """Pods that request `gpus` GPUs each, and their `share` of all pods, relative to the others'."""
 
     gpus: Annotated[int, Field(ge=1, le=1024)]
     share: Annotated[int, Field(ge=1, le=1000)] = 1

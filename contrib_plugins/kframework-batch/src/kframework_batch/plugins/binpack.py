@@ -22,7 +22,7 @@ _MAX_SCORE = 100
 class WeightedArguments(BatchArguments):
     """What resources weigh; of others than cpu and memory `resources` is a list, by commas.
 
-    The weight of one in the list stands under the list's own key, with its name behind it: `<key>.<name>`. A resource
+    The weight of a listed resource has the list's own key followed by its name: `<key>.<name>`. A resource
     weighs 1 if nothing is said, or if what is said is below 0.
     """
 

@@ -17,7 +17,7 @@ _FACTOR = 1.2
 
 
 class OvercommitArguments(BatchArguments):
-    """How many times the cluster counts; less than 1 stands for the default, as with Volcano."""
+    """How many times the cluster counts; less than 1 means the default, as with Volcano."""
 
     factor: float = Field(_FACTOR, alias="overcommit-factor", allow_inf_nan=False)
 
