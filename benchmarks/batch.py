@@ -97,7 +97,7 @@ def session(gangs: int, size: int, nodes: int) -> Timing:
 def opening(jobs: int, nodes: int = 1_000, times: int = 5) -> tuple[float, float]:
     """Measure how long a session takes from its beginning to the first action, and its longest piece: ms of CPU.
 
-    It is broken off then and begun anew, the best of so many times.
+    The session ends there and starts again; the best of `times` is returned.
     """
     asked = {"cpu": 1, "memory": "1Gi", "pods": 2, "requests.cpu": 1}
     stage = Unbound(

@@ -1,9 +1,9 @@
 """Calls of Python and C functions for each pod, for the rows of the table of targets: a guard that no clock disturbs.
 
-`python -m benchmarks.counts` counts anew, shows each row beside its figure in `counts.json`, and writes the file. A
-test allows each row a few percent more than its figure. Calls go with the instructions of the interpreter, of which
-there are 12 to 13 to a call in every row, and take a fraction of the time to count. They repeat to a thousandth within
-a minor version of Python.
+`python -m benchmarks.counts` counts again, shows each row beside its figure in `counts.json`, and writes the file. A
+test allows each row 8 percent more than its figure. In every row the interpreter executes 12 to 13 instructions per
+call, and calls are counted in a third of the time or less. Counts repeat to a thousandth within a minor version of
+Python.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class CountedStage(Stage):
 def workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int = 1, **params: int) -> float:
     """Count the calls for a pod of a case, on a cluster of this size.
 
-    The pods come in so many turns. After each virtual time goes on for a second, so that something else can happen.
+    The pods come in `turns` groups. After each group a second of virtual time passes, so that other work can happen.
     """
     (definition,) = chosen(read([str(WORKLOADS)]), [case], ["performance"])[:1]
     template, path = definition.case.workload_template, definition.case.scheduler_config_path

@@ -38,7 +38,7 @@ class Full(Plugin):
         return unschedulable("full") if len(node.pods) >= 10 else None
 
 
-#: So many pods fill a node.
+#: The number of pods that fill a node.
 VICTIMS = 10
 #: In milliseconds: the search, and one slice of it.
 BUDGET, SLICE = 500.0, 2.0

@@ -127,16 +127,16 @@ class PodOutcomes(Engine):
         """Record the bound pods of a run and requeue the others."""
         self._running -= 1
         run = bound.run
-        if not bound.errors:
+        if bound.errors:
+            for place, attempt in enumerate(run.attempts):
+                status = bound.errors.get(place)
+                if status is None:
+                    self._record_scheduled(attempt.profile, attempt.pod, run.results[place].node)
+                else:
+                    self._binding_failed(run.reservation(place), status, None)
+        else:
             self.effects.record_run(bound)
-            run.end()
-            return
-        for place, attempt in enumerate(run.attempts):
-            status = bound.errors.get(place)
-            if status is None:
-                self._record_scheduled(attempt.profile, attempt.pod, run.results[place].node)
-            else:
-                self._binding_failed(run.reservation(place), status, None)
+        run.end()
 
     def bind_individually(self, run: Run) -> None:
         """Start one binding cycle per pod of a run that cannot be bound together."""
@@ -145,6 +145,7 @@ class PodOutcomes(Engine):
             reservation = run.reservation(place)
             self.cluster.waiting.put(reservation.reserved)
             self.launch(reservation)
+        run.end()
 
     def _record_scheduled(self, profile: Profile, pod: PendingPod, node_name: str) -> None:
         self.effects.record(PodEvent(profile.name, pod, "Scheduled", "Binding", bound_note(pod, node_name)))

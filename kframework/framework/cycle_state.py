@@ -63,7 +63,7 @@ class CycleState:
         state: CycleState | None = self
         while state is not None:
             # The key carries the type of its value, which a dict type cannot express.
-            values: dict[StateKey[T], T] = state._values  # type: ignore[assignment]  # a cast takes a tenth of the call
+            values: dict[StateKey[T], T] = state._values  # type: ignore[assignment]  # a cast is a call more
             if key in values:
                 return values[key]
             state = state._below

@@ -91,7 +91,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def evaluated(self) -> list[int]:
-        """The number of nodes that the last search evaluated."""
+        """The number of nodes that the last search evaluated, in a list of one as the plan itself is frozen."""
         return [0]
 
     @cached_property

@@ -36,7 +36,7 @@ def run_sync(work: Suspendable[T]) -> T:
         question = next(work)
     except StopIteration as end:
         return cast("T", end.value)
-    raise RuntimeError(f"there is nobody to answer {question!r}")
+    raise RuntimeError(f"no event loop drives this work, which waits for {question!r}")
 
 
 async def run_async(work: Suspendable[T], question: Awaitable[object] | None = None) -> T:

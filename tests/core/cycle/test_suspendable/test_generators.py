@@ -45,7 +45,7 @@ def test_what_asks_nothing_is_a_plain_call() -> None:
 
 def test_what_asks_cannot_be_a_plain_call() -> None:
     journal: list[object] = []
-    with pytest.raises(RuntimeError, match="nobody to answer"):
+    with pytest.raises(RuntimeError, match="no event loop drives this work"):
         run_sync(nobody(journal))
     assert journal == ["closed"]
 
