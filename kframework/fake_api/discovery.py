@@ -15,7 +15,7 @@ from kframework.client.transport import Request, Response
 from kframework.fake_api.resources import SUBRESOURCES, ApiResource, built_in_kinds, group_version_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.process.http.health import PING, Check, health, health_of, plain
-from kframework.process.http.statuses import NOBODY, answered, failure
+from kframework.process.http.statuses import NO_SUBJECT, answered, failure
 
 #: Answer to `GET /version`: the release whose API is served.
 VERSION: Data = {
@@ -166,7 +166,7 @@ def not_found_response(path: str) -> Response:
     """Answer 404: with a Status in Kubernetes' own groups, elsewhere with Go's text."""
     match path.strip("/").split("/"):
         case ["api", *_]:
-            return failure(api_errors.unknown_kind(), NOBODY)
+            return failure(api_errors.unknown_kind(), NO_SUBJECT)
         case ["apis", group, *_] if any(each.api_version.startswith(f"{group}/") for each in built_in_kinds()):
-            return failure(api_errors.unknown_kind(), NOBODY)
+            return failure(api_errors.unknown_kind(), NO_SUBJECT)
     return plain("404 page not found\n", 404)

@@ -39,7 +39,7 @@ from kframework.fake_api.wire.yaml_bodies import YAML, to_yaml_response
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, kind_of
 from kframework.objects.openapi.definitions import read_document
-from kframework.process.http.statuses import NOBODY, Subject, answered, failure
+from kframework.process.http.statuses import NO_SUBJECT, Subject, answered, failure
 
 _MAX_AUDIENCES = 64
 
@@ -161,7 +161,7 @@ class ApiServer:
         return answer
 
     def _begin(self, request: Request) -> Response | WatchStream:
-        subject = NOBODY
+        subject = NO_SUBJECT
         try:
             if request.user is not None:
                 attributes = Attributes.from_request(request)
@@ -169,7 +169,7 @@ class ApiServer:
                 self.authorizer.check(request.user, attributes)
             path = _parse_path(request.path)
             if path is None:
-                subject = NOBODY
+                subject = NO_SUBJECT
                 return self._answer_other(request) or not_found_response(request.path)
             resource = self._store.catalogue.find(path.api_version, path.plural)
             if resource is None or not _is_valid_path(path, resource):
@@ -191,7 +191,7 @@ class ApiServer:
         """Answer a request as a whole; a watch is an error."""
         answer = self.begin(request)
         if isinstance(answer, WatchStream):
-            return failure(api_errors.bad_request("a watch has no end: use follow"), NOBODY)
+            return failure(api_errors.bad_request("a watch has no end: use follow"), NO_SUBJECT)
         return answer
 
     @asynccontextmanager

@@ -22,7 +22,7 @@ from kframework.fake_api.authentication import impersonated_user
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.watches import WatchStream
 from kframework.process.http.connections import Connections, listening
-from kframework.process.http.statuses import NOBODY, failure
+from kframework.process.http.statuses import NO_SUBJECT, failure
 
 if TYPE_CHECKING:
     import ssl
@@ -72,11 +72,11 @@ async def _handle(server: ApiServer, host: str, http_request: web.BaseRequest) -
         if isinstance(answer, Response) and warnings:
             answer = replace(answer, headers={**answer.headers, **warnings})
     except ClusterError as error:
-        answer = failure(error, NOBODY)
+        answer = failure(error, NO_SUBJECT)
     except Exception:
         _log.exception("%s %s failed", http_request.method, http_request.path)
         fault = ClusterError("internal error of the fake API server; see its log", status=500, reason="InternalError")
-        answer = failure(fault, NOBODY)
+        answer = failure(fault, NO_SUBJECT)
     if isinstance(answer, Response):
         return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
     return await _write_watch(http_request, answer)

@@ -21,7 +21,7 @@ from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.rest import send_with_retries
 from kframework.client.transport import Request, Response, Transport
 from kframework.errors import ClusterError, visible
-from kframework.process.http.statuses import NOBODY, failure
+from kframework.process.http.statuses import NO_SUBJECT, failure
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -133,7 +133,7 @@ class Delegated:
             _log.warning("cannot tell who asks for %s: %s", request.path, error)
             user = None
         if user is None:
-            return _answer(failure(ClusterError("Unauthorized", status=401, reason="Unauthorized"), NOBODY))
+            return _answer(failure(ClusterError("Unauthorized", status=401, reason="Unauthorized"), NO_SUBJECT))
         if _MASTERS in user.groups:
             return None
         verb = request.method.lower()
@@ -147,7 +147,7 @@ class Delegated:
             return None
         what = f"User {json.dumps(user.username)} cannot {verb} path {json.dumps(request.path)}"
         message = f"forbidden: {escape(what, quote=False)}{f': {verdict.reason}' if verdict.reason else ''}"
-        return _answer(failure(ClusterError(message, status=403, reason="Forbidden"), NOBODY))
+        return _answer(failure(ClusterError(message, status=403, reason="Forbidden"), NO_SUBJECT))
 
     async def _user(self, authorization: str) -> User | None:
         """Return the user of an Authorization header; None for an invalid token."""

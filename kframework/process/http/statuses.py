@@ -24,7 +24,7 @@ class Subject(NamedTuple):
 
 
 #: The subject of a request that concerns no object.
-NOBODY = Subject()
+NO_SUBJECT = Subject()
 
 
 def answered(data: object, status: int = 200) -> Response:
@@ -46,7 +46,7 @@ def failure(error: ClusterError, subject: Subject) -> Response:
     return msgspec.structs.replace(response, headers={**response.headers, "retry-after": "1"})
 
 
-def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
+def status_of(error: ClusterError, subject: Subject = NO_SUBJECT) -> Data:
     """Format an error as an API server does; clients match on reason and details."""
     details: Data = {} if error.reason in _ABOUT_NOBODY else _named(_about(error, subject))
     if error.causes:
@@ -70,7 +70,7 @@ def _about(error: ClusterError, subject: Subject) -> Subject:
     told = _SUBJECT.match(error.message)
     if told is not None:
         return Subject(told[2] or "", told[1], told[3])
-    return NOBODY if error.reason == "Invalid" else subject  # an invalid patch yields no object
+    return NO_SUBJECT if error.reason == "Invalid" else subject  # an invalid patch yields no object
 
 
 def _status(status: str) -> Data:

@@ -8,14 +8,14 @@ from kframework.client import api_errors
 from kframework.errors import ClusterError
 from kframework.fake_api.lists import version_too_large
 from kframework.objects import Namespace, Pod, ReplicaSet
-from kframework.process.http.statuses import NOBODY, Subject, failure, status_of, success
+from kframework.process.http.statuses import NO_SUBJECT, Subject, failure, status_of, success
 from tests.fake_api.serving import read
 
 HEAD = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
 
 
 def test_all_went_well() -> None:
-    assert read(success(NOBODY, status=201).body) == HEAD | {"status": "Success"}
+    assert read(success(NO_SUBJECT, status=201).body) == HEAD | {"status": "Success"}
     answer = success(Subject("apps", "replicasets", "r"), "u")
     details = {"group": "apps", "kind": "replicasets", "name": "r", "uid": "u"}
     assert (answer.status, read(answer.body)) == (200, HEAD | {"status": "Success", "details": details})
@@ -34,7 +34,7 @@ def test_something_went_wrong() -> None:
 
 
 def test_what_may_go_better_later() -> None:
-    answer = failure(ClusterError("busy", status=429, reason="TooManyRequests", retryable=True), NOBODY)
+    answer = failure(ClusterError("busy", status=429, reason="TooManyRequests", retryable=True), NO_SUBJECT)
     assert answer.headers["retry-after"] == "1"
     assert read(answer.body)["details"] == {"retryAfterSeconds": 1}
 
