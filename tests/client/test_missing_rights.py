@@ -10,7 +10,7 @@ from kframework.client.missing_rights import REPEAT_INTERVAL, MissingRights, Rig
 from kframework.client.request_attributes import Attributes
 from kframework.client.transport import Request, Response, User, service_account
 from kframework.fake_api.access import access_denied
-from kframework.process.http.statuses import NOBODY, failure
+from kframework.process.http.statuses import NO_SUBJECT, failure
 from tests.client.scripted import Scripted, happened, ok, refused, some
 
 ACCOUNT = service_account("shop", "scheduler")
@@ -44,7 +44,7 @@ class Stage:
         self._caplog = caplog
 
     def refused(self, request: Request, user: User = ACCOUNT) -> None:
-        refusal = failure(access_denied(user, Attributes.from_request(request)), NOBODY)
+        refusal = failure(access_denied(user, Attributes.from_request(request)), NO_SUBJECT)
         self.rights.record_answer(request, refusal.status, refusal.body)
 
     def answered(self, request: Request, status: int = 200, body: bytes = b"") -> None:
@@ -193,7 +193,7 @@ def test_denial_is_forgotten_when_not_repeated(stage: Stage) -> None:
 
 
 def refusal(request: Request) -> Response:
-    return failure(access_denied(ACCOUNT, Attributes.from_request(request)), NOBODY)
+    return failure(access_denied(ACCOUNT, Attributes.from_request(request)), NO_SUBJECT)
 
 
 @pytest.mark.anyio
