@@ -21,7 +21,7 @@ from kframework_batch.testing import Stage, make_gang, make_node
 
 from kframework.core.cycle.records import Result
 from kframework.core.cycle.results import Reservation
-from kframework.scheduler.garbage import collect, collecting_rarely
+from kframework.scheduler.garbage import collect, reduced_gc
 
 #: Gangs, pods in each, nodes.
 SIZES = (
@@ -81,7 +81,7 @@ def waiting(gangs: int, size: int, nodes: int) -> Unbound:
 def session(gangs: int, size: int, nodes: int) -> Timing:
     """Time the first session of a cluster."""
     stage = waiting(gangs, size, nodes)
-    with collecting_rarely():
+    with reduced_gc():
         collect()
         longest, began = 0.0, process_time()
         while True:
@@ -111,7 +111,7 @@ def opening(jobs: int, nodes: int = 1_000, times: int = 5) -> tuple[float, float
     )
     stage.engine.catch_up()
     whole, longest = [], []
-    with collecting_rarely():
+    with reduced_gc():
         collect()
         for _ in range(times):
             stage.time += 1.0

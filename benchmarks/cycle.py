@@ -41,7 +41,7 @@ from kframework.objects import (
 )
 from kframework.scheduler.garbage import collect
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import BindingEnded, Changed, Synced
+from kframework.state.inbox import BindingEnded, Synced, Upserted
 
 NODES = 5_000
 CYCLES = 2_000
@@ -128,7 +128,7 @@ def decide(nodes: int, pods: int, warm: int, measured: AbstractContextManager[ob
 
 def _place(made: PodEngine, effects: _Binding, numbers: range, measured: AbstractContextManager[object]) -> None:
     for number in numbers:
-        made.offer(Changed(pod(number, 0)))
+        made.offer(Upserted(pod(number, 0)))
     apply_messages(made)
     placed = 0
     while placed < len(numbers):
@@ -151,7 +151,7 @@ def _engine(effects: Host, percentage: int, plugins: tuple[type[Plugin], ...], n
     profiles = profiles_factory(parse(text), Registry.of(*plugins), effects)
     made = PodEngine(ClusterState(), SystemClock(), effects, profiles, verifying=False)
     for index in range(nodes):
-        made.offer(Changed(_node(index)))
+        made.offer(Upserted(_node(index)))
     made.offer(Synced())
     made.step()
     # As the scheduler does once it is in sync.
@@ -219,7 +219,7 @@ def cycles(
 ) -> Iterator[int]:
     """Schedule pods one after the other; yield the nanoseconds of each step."""
     for index in range(first, first + count):
-        made.offer(Changed(pod(index, index % templates, shape)))
+        made.offer(Upserted(pod(index, index % templates, shape)))
         apply_messages(made)
         began = process_time_ns()
         made.step()
@@ -248,7 +248,7 @@ def case(
     made, effects = engine(percentage=percentage, plugins=plugins)
     for template in range(services):
         selector = ServiceSpec(selector={"app": str(template)})
-        made.offer(Changed(Service(metadata=ObjectMeta(name=f"s-{template}", namespace="default"), spec=selector)))
+        made.offer(Upserted(Service(metadata=ObjectMeta(name=f"s-{template}", namespace="default"), spec=selector)))
     list(cycles(made, effects, templates, max(50, 2 * templates), shape=shape))
     return list(cycles(made, effects, templates, count, first=100_000, shape=shape))
 
@@ -258,7 +258,7 @@ def hopeless() -> list[int]:
     made, _ = engine()
     times = []
     for index in range(300):
-        made.offer(Changed(pod(index, 99_000 + index % 10)))
+        made.offer(Upserted(pod(index, 99_000 + index % 10)))
         apply_messages(made)
         began = process_time_ns()
         made.step()

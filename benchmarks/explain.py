@@ -23,8 +23,8 @@ from kframework.explain.explanation import Explanation
 from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstraint
 from kframework.observe.history import History
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.garbage import collect, collecting_rarely
-from kframework.state.inbox import Changed, Synced
+from kframework.scheduler.garbage import collect, reduced_gc
+from kframework.state.inbox import Synced, Upserted
 from kframework.testing import make_node, make_pod
 
 NODES, PODS, TIMES = 5_000, 9, 5
@@ -86,7 +86,7 @@ def engine(pod: Pod, observed: Observed) -> PodEngine:
     profiles = profiles_factory(configuration, Registry.installed(), observed)
     made = PodEngine.of(configuration, SystemClock(), observed, Extenders(), profiles)
     for obj in (*cluster(), pod):
-        made.offer(Changed(obj))
+        made.offer(Upserted(obj))
     made.offer(Synced())
     made.step()
     return made
@@ -112,7 +112,7 @@ def main() -> None:
     for name, pod in PENDING.items():
         observed = Observed()
         made = engine(pod, observed)
-        with collecting_rarely():
+        with reduced_gc():
             collect()
             runs = [slices(made, observed.history, pod.metadata.uid) for _ in range(TIMES)]
         total = min(sum(spans) for _, spans in runs)

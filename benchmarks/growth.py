@@ -17,7 +17,7 @@ from benchmarks.line_chart import Panel, line_chart
 from benchmarks.timing import show
 from kframework import Plugin
 from kframework.objects import Pod
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 
 PICTURE = Path(__file__).parents[1] / "docs" / "cycle-time.svg"
 
@@ -81,7 +81,7 @@ def cycle_time(sizes: Sizes, count: int) -> float:
     """Measure so many cycles; return the lower quartile of their processor time, in microseconds."""
     made, effects = engine(percentage=sizes.percentage, plugins=_plugins(sizes.plugins), nodes=sizes.nodes)
     for index in range(sizes.pods):
-        made.offer(Changed(_running(index, sizes)))
+        made.offer(Upserted(_running(index, sizes)))
     for message in made.inbox.drain():
         made._apply(message)
     warm = max(50, 2 * sizes.templates)

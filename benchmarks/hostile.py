@@ -19,7 +19,7 @@ from benchmarks.hostile_inputs import ROWS, Row
 from benchmarks.timing import show
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import ApiObject, Pod
-from kframework.state.inbox import BindingEnded, Changed, Gone
+from kframework.state.inbox import BindingEnded, Deleted, Upserted
 
 NODES = 1_000
 WORKLOADS = 12
@@ -45,7 +45,7 @@ class Side:
     def apply(self, *objects: ApiObject, gone: bool = False) -> int:
         """Take these in; return the nanoseconds of processor time."""
         for each in objects:
-            self.engine.offer(Gone(each) if gone else Changed(each))
+            self.engine.offer(Deleted(each) if gone else Upserted(each))
         began = process_time_ns()
         for message in self.engine.inbox.drain():
             self.engine._apply(message)

@@ -25,10 +25,10 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
 from kframework.objects import Container, Node, ObjectMeta, Pod, PodSpec
 from kframework.objects.codec import encode
-from kframework.state.inbox import Changed, Message
+from kframework.state.inbox import Message, Upserted
 
 #: How many pods are being bound at the same time, and how many come every TICK seconds.
-AT_ONCE = 20
+MAX_CONCURRENT = 20
 ARRIVING = 20
 TICK = 0.04
 
@@ -110,7 +110,7 @@ async def _bare(port: int, pipe: Pipe, prefix: str, pods: int) -> float:
                     await post(url, body)
 
         began = process_time()
-        await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+        await asyncio.gather(*(work() for _ in range(MAX_CONCURRENT)))
         return (process_time() - began) / pods * 1e6
 
 
@@ -130,7 +130,7 @@ async def _client(kubeconfig: str, pipe: Pipe, prefix: str, pods: int) -> float:
 
     def offer(message: Message) -> None:
         nonlocal running
-        if isinstance(message, Changed) and isinstance(message.obj, Pod):
+        if isinstance(message, Upserted) and isinstance(message.obj, Pod):
             pod = message.obj
             if not pod.spec.node_name:
                 arrived.put_nowait(pod)
@@ -148,7 +148,10 @@ async def _client(kubeconfig: str, pipe: Pipe, prefix: str, pods: int) -> float:
             await cluster.record_event(_told(metadata.name, metadata.uid))
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(cluster.watch([Pod], offer)), *(group.create_task(work()) for _ in range(AT_ONCE))]
+        tasks = [
+            group.create_task(cluster.watch([Pod], offer)),
+            *(group.create_task(work()) for _ in range(MAX_CONCURRENT)),
+        ]
         await synced.wait()
         began = process_time()
         pipe.send((prefix, pods))

@@ -13,7 +13,7 @@ import msgspec
 from benchmarks.cycle import NODES, _node, engine
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import Container, Node, NodeCondition, ObjectMeta, Pod, PodSpec, Resources
-from kframework.state.inbox import Changed, Message
+from kframework.state.inbox import Message, Upserted
 
 PODS = 10_000
 EVENTS = 2_000
@@ -31,7 +31,7 @@ def _greedy(index: int) -> Pod:
 def _crowded() -> PodEngine:
     made, _ = engine()
     for index in range(PODS):
-        made.offer(Changed(_greedy(index)))
+        made.offer(Upserted(_greedy(index)))
     while made.step():
         pass
     assert made.queue.pending()["unschedulable"] == PODS, made.queue
@@ -41,17 +41,17 @@ def _crowded() -> PodEngine:
 def _heartbeat(index: int) -> Message:
     node = _node(index % NODES)
     beat = NodeCondition(type="Ready", status="True", last_heartbeat_time=f"2026-01-01T00:00:{index % 60:02}Z")
-    return Changed(msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, conditions=(beat,))))
+    return Upserted(msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, conditions=(beat,))))
 
 
 def _annotation(index: int) -> Message:
     node = _node(index % NODES)
-    return Changed(_replaced(node, annotations={"seen": str(index)}))
+    return Upserted(_replaced(node, annotations={"seen": str(index)}))
 
 
 def _label(index: int) -> Message:
     node = _node(index % NODES)
-    return Changed(_replaced(node, labels={**node.metadata.labels, "round": str(index)}))
+    return Upserted(_replaced(node, labels={**node.metadata.labels, "round": str(index)}))
 
 
 def _replaced(node: Node, **metadata: dict[str, str]) -> Node:

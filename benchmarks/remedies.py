@@ -22,7 +22,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.scheduler.garbage import spare
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 from kframework.testing import make_pod
 
 
@@ -77,7 +77,7 @@ def crowded(*plugins: type[Plugin]) -> PodEngine:
     made, _ = engine(plugins=plugins)
     for index in range(NODES * VICTIMS):
         node = f"node-{index % NODES}"
-        made.offer(Changed(make_pod(f"pod-{index}", labels={"app": "1"}, cpu="6400m", node_name=node)))
+        made.offer(Upserted(make_pod(f"pod-{index}", labels={"app": "1"}, cpu="6400m", node_name=node)))
     apply_messages(made)
     spare()
     return made
@@ -85,7 +85,7 @@ def crowded(*plugins: type[Plugin]) -> PodEngine:
 
 def slices(made: PodEngine, pod: Pod) -> list[float]:
     """Search, after an attempt to schedule the pod; return what each slice took, in milliseconds of the processor."""
-    made.offer(Changed(pod))
+    made.offer(Upserted(pod))
     made.step()
     search = remedies(made, made.handlers.pending[pod.metadata.uid])
     over, times = False, []

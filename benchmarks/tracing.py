@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from benchmarks.cycle import cycles, engine
 from benchmarks.timing import show
 from kframework.core.cycle.records import Binding, Decision
-from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing
 from kframework.values.status import Code
 
 #: So many pods are traced at each rate.
@@ -71,7 +71,7 @@ def cost(share: float, decisions: Sequence[Decision], exporter: Encoding) -> flo
     evenly = [replace(decision, draw=place / len(decisions)) for place, decision in enumerate(decisions)]
     bindings = [binding(decision) for decision in evenly]
     processor = BatchSpanProcessor(exporter, max_queue_size=1 << 20)
-    tracing = Tracing(processor, rate_per_million=round(share * EVERY_ATTEMPT))
+    tracing = Tracing(processor, rate_per_million=round(share * SAMPLE_ALL))
     rounds = round(TRACED / len(decisions) / (share or 0.01))
     began = process_time()
     for _ in range(rounds):

@@ -95,7 +95,7 @@ if TYPE_CHECKING:  # isort: off
         ObjectMeta as ObjectMeta,
         kind as kind,
     )
-    from kframework.errors import Unexplainable as Unexplainable
+    from kframework.errors import ExplainError as ExplainError
     from kframework.simulation.comparison import (
         Comparison as Comparison,
         compare as compare,

@@ -8,4 +8,4 @@ from typing import Final
 __version__: str = version("kframework-sdk")
 
 #: The number of the plugin contract; it grows when a plugin written against the old one may need a change.
-API_VERSION: Final = 1
+API_VERSION: Final = 2

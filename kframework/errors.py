@@ -191,5 +191,5 @@ class StatementError(KFrameworkError):
     """Raised when statements are closed out of order, or used after they were closed."""
 
 
-class Unexplainable(KFrameworkError):
+class ExplainError(KFrameworkError):
     """Raised when a pod does not exist, or does not belong to this scheduler."""

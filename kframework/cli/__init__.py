@@ -20,7 +20,7 @@ from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import HELP_OPTIONS, help_alone
 from kframework.errors import KFrameworkError, in_words
-from kframework.scheduler.garbage import collecting_rarely, leave_to_the_end
+from kframework.scheduler.garbage import disable_until_exit, reduced_gc
 from kframework.verbosity import say
 
 __all__ = ["main"]
@@ -63,8 +63,8 @@ app: typer.Typer = typer.Typer(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 = done, 1 = an error, 2 = wrong usage, 130 = interrupted."""
-    leave_to_the_end()
-    with logging_to_stderr(), collecting_rarely():
+    disable_until_exit()
+    with logging_to_stderr(), reduced_gc():
         code = _run(sys.argv[1:] if arguments is None else arguments)
     sys.exit(code)
 

@@ -35,16 +35,16 @@ def check(
 
     Fields, plugins and their args are checked. Prints a line for each thing that is wrong.
     """
-    from kframework.config.problems import collecting, raise_all
+    from kframework.config.problems import collect_errors, raise_collected
 
     plugins = named_plugins(plugin)
     errors: list[ConfigError] = []
     for file in files:
-        with collecting(errors):
+        with collect_errors(errors):
             for notice in compiled(configured(file, plugins), plugins).notices:
                 say("notice", notice)
             print_lines(f"{file}: ok")
-    raise_all(errors)
+    raise_collected(errors)
 
 
 @app.command()

@@ -188,7 +188,7 @@ def _of_scheduler(
 
     import msgspec
 
-    from kframework.errors import Unexplainable
+    from kframework.errors import ExplainError
     from kframework.explain.explanation import read
 
     if not url.startswith(("http://", "https://")):
@@ -200,15 +200,15 @@ def _of_scheduler(
         with urlopen(address, timeout=_PATIENCE, context=tls) as response:
             answer: bytes = response.read()
     except HTTPError as error:
-        raise Unexplainable(_refusal(url, error)) from error
+        raise ExplainError(_refusal(url, error)) from error
     except (URLError, TimeoutError, ValueError) as error:
         reason = getattr(error, "reason", error)
         remedy = "name the right one with --scheduler URL, or cluster files with -f"
-        raise Unexplainable(f"no scheduler answers at {url}: {reason}; {remedy}") from error
+        raise ExplainError(f"no scheduler answers at {url}: {reason}; {remedy}") from error
     try:
         return read(answer)
     except msgspec.DecodeError as error:
-        raise Unexplainable(f"what answers at {url} is no scheduler of this version: {error}") from error
+        raise ExplainError(f"what answers at {url} is no scheduler of this version: {error}") from error
 
 
 def _tls(certificate_authority: str | None) -> SSLContext:

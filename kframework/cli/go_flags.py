@@ -54,7 +54,7 @@ class GoFlagsCommand(TyperCommand):
         return super().parse_args(ctx, understood)
 
 
-def say_passed_over(names: Sequence[str], whose: str) -> None:
+def warn_ignored_flags(names: Sequence[str], whose: str) -> None:
     """Report the flags of another scheduler that are ignored here."""
     if names:
         say("notice", f"flags of {whose} that mean nothing here: {', '.join(dict.fromkeys(names))}")

@@ -71,7 +71,7 @@ def set_format(form: LoggingFormat | None) -> LoggingFormat | None:
 
 
 @contextmanager
-def sparing(verbosity: int) -> Iterator[None]:
+def deduplicated_logs(verbosity: int) -> Iterator[None]:
     """Limit identical lines per minute inside and report how many were omitted, unless at full verbosity."""
     if verbosity >= _ALL:
         yield

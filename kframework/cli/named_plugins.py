@@ -54,7 +54,7 @@ def _plugin(written: str) -> type[Plugin]:
         if where.endswith(".py"):
             module = _of_file(Path(where).resolve())
         else:
-            look_in(Path.cwd())  # as `python -m` does
+            search_module(Path.cwd())  # as `python -m` does
             module = import_module(where)
     except Exception as error:
         raise PluginError(f"cannot be imported: {in_words(error)}", plugin=written) from error
@@ -72,7 +72,7 @@ def _of_file(file: Path) -> ModuleType:
     for module in list(sys.modules.values()):
         if getattr(module, "__file__", None) == str(file):
             return module
-    look_in(file.parent)
+    search_module(file.parent)
     name = re.sub(r"\W", "_", file.stem)
     while name in sys.modules:  # plugin.py of another folder, or types.py
         name += "_"
@@ -87,7 +87,7 @@ def _of_file(file: Path) -> ModuleType:
     return module
 
 
-def look_in(folder: Path) -> None:
+def search_module(folder: Path) -> None:
     """Make the modules of a folder importable."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

@@ -236,7 +236,7 @@ def _configured_kubeconfig(configuration: Configuration) -> str | None:
     return paths or None
 
 
-def unfolded(command: Callable[..., None]) -> Callable[..., None]:
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """Expand the records among a command's parameters to their options, in place."""
     given = inspect.signature(command, eval_str=True).parameters
     records = {

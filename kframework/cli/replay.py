@@ -122,7 +122,7 @@ def _replay(recorded: Recorded, config: str | None, plugins: Sequence[type[Plugi
 
 
 def _report(file: Path, registry: Registry, page: str) -> None:
-    from kframework.explain.account import PodEngineShown
+    from kframework.explain.account import PodEngineView
     from kframework.observe.history import History
     from kframework.observe.recording.replay import follow
     from kframework.observe.report import report
@@ -130,7 +130,7 @@ def _report(file: Path, registry: Registry, page: str) -> None:
     history = History()
     replay = follow(file, registry, [history])
     replay.replay_all()
-    text = report(PodEngineShown(replay.engine, history), title=f"Recording {file}")
+    text = report(PodEngineView(replay.engine, history), title=f"Recording {file}")
     Path(page).write_text(text, encoding="utf-8")
 
 

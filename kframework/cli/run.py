@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.config import compiled
-from kframework.cli.go_flags import say_passed_over
-from kframework.cli.logs import logging_to_stderr, set_verbosity, sparing
+from kframework.cli.go_flags import warn_ignored_flags
+from kframework.cli.logs import deduplicated_logs, logging_to_stderr, set_verbosity
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Config, Controllers, Dev, Logging, Objects, Verbosity, span
-from kframework.cli.process import EmbeddedOptions, ProcessOptions, server_of, unfolded
+from kframework.cli.process import EmbeddedOptions, ProcessOptions, expand_options, server_of
 from kframework.cli.recording import Record, RecordAnnotations, Recording, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
 from kframework.errors import quitting
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@unfolded
+@expand_options
 def command(
     context: typer.Context,
     filenames: Objects,
@@ -70,7 +70,7 @@ def command(
     Runs until SIGTERM or Ctrl-C; then it finishes what it has begun. All flags of kube-scheduler
     are known; those that mean nothing here are named and passed over.
     """
-    with obeying_early_signals():
+    with handle_early_signals():
         embedded.refuse_alone(filenames, controllers)
         client: dict[str, object] = {"qps": kube_api_qps, "burst": kube_api_burst}
         if config is not None and any(value is not None for value in client.values()):
@@ -81,7 +81,7 @@ def command(
         plugins = named_plugins(plugin)
         options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}
         configuration = overriding(configured(config, plugins), process, client, options)
-        say_passed_over(context.obj, "kube-scheduler")
+        warn_ignored_flags(context.obj, "kube-scheduler")
         if write_config_to is not None:
             from kframework.config.show import effective_yaml
             from kframework.core.runtime.registry import built_in_args
@@ -107,7 +107,7 @@ def command(
 
 
 @contextmanager
-def obeying_early_signals() -> Iterator[None]:
+def handle_early_signals() -> Iterator[None]:
     """Exit cleanly on a SIGTERM before the process handles signals, or after it has ended."""
     ended = SystemExit(0)
 
@@ -133,9 +133,9 @@ def overriding(
     options: Mapping[str, object] | None = None,
 ) -> Configuration:
     """Return the configuration with the given options overriding its own."""
-    from kframework.config.load import overridden
+    from kframework.config.load import with_overrides
 
-    return overridden(
+    return with_overrides(
         configuration, leader_election=process.election(), client_connection=client or {}, options=options or {}
     )
 
@@ -162,7 +162,7 @@ def schedule(
     clock = SystemClock()
     with (
         quitting(),
-        sparing(verbosity),
+        deduplicated_logs(verbosity),
         traced(configuration) as tracing,
         recording(record, limit, annotations) as recorded,
     ):

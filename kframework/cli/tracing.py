@@ -46,9 +46,9 @@ def traced_to(trace: str | None, configuration: Configuration) -> Iterator[Traci
         if trace is None:
             yield closing.enter_context(traced(configuration, seed))
             return
-        from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+        from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing
 
-        rate = configuration.options.tracing.sampling_rate_per_million or EVERY_ATTEMPT
+        rate = configuration.options.tracing.sampling_rate_per_million or SAMPLE_ALL
         stream = sys.stderr if trace == CONSOLE else closing.enter_context(open(trace, "w", encoding="utf-8"))
         tracing = Tracing.to_stream(stream, rate_per_million=rate, seed=seed)
         closing.callback(tracing.close)

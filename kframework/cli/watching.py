@@ -15,7 +15,7 @@ from typing import NoReturn
 import msgspec
 import watchfiles
 
-from kframework.cli.named_plugins import look_in
+from kframework.cli.named_plugins import search_module
 from kframework.cli.outcomes import print_moved, print_places
 from kframework.objects.manifest import SUFFIXES
 from kframework.simulation.records import Outcome
@@ -61,7 +61,7 @@ def _code(plugins: Iterable[str]) -> Iterator[Path]:
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib", "stdlib")]
     offers = (offer for distribution in distributions() for offer in distribution.entry_points)
     modules = {offer.module for offer in offers if offer.group.startswith("kframework.")}
-    look_in(Path.cwd())
+    search_module(Path.cwd())
     for plugin in plugins:
         where = plugin.rpartition(":")[0]
         if where.endswith(".py"):

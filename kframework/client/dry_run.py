@@ -16,7 +16,7 @@ from kframework.client.event_record import EventRecord
 from kframework.clock import Clock, rfc3339
 from kframework.objects import ApiObject, Event, Pod, PodCondition
 from kframework.objects.kinds import T
-from kframework.state.inbox import Changed, Gone, Message
+from kframework.state.inbox import Deleted, Message, Upserted
 
 
 class DryRunCluster(Cluster):
@@ -40,7 +40,7 @@ class DryRunCluster(Cluster):
 
     def _receive(self, message: Message) -> None:
         match message:
-            case Changed(Pod() as pod):
+            case Upserted(Pod() as pod):
                 uid = pod.metadata.uid
                 if uid in self._deleted:
                     return
@@ -49,20 +49,20 @@ class DryRunCluster(Cluster):
                     self._waiting.pop(uid, None)
                     self._bound.pop(uid, None)
                     if bound is not None and bound.spec.node_name != pod.spec.node_name:
-                        self._offer(Gone(bound))  # another scheduler chose another node
+                        self._offer(Deleted(bound))  # another scheduler chose another node
                 else:
                     self._waiting[uid] = pod
                     if bound is not None:
                         pod = self._bound[uid] = replace(pod, spec=replace(pod.spec, node_name=bound.spec.node_name))
-                self._offer(Changed(pod))
-            case Gone(Pod() as pod):
+                self._offer(Upserted(pod))
+            case Deleted(Pod() as pod):
                 uid = pod.metadata.uid
                 self._waiting.pop(uid, None)
                 bound = self._bound.pop(uid, None)
                 if uid in self._deleted:
                     self._deleted.remove(uid)
                 else:
-                    self._offer(Gone(bound or pod))
+                    self._offer(Deleted(bound or pod))
             case _:
                 self._offer(message)
 
@@ -81,7 +81,7 @@ class DryRunCluster(Cluster):
         if pod is None:
             raise api_errors.not_found(Pod, name)
         self._bound[uid] = transitions.bind_pod(pod, node_name, None, rfc3339(self._clock.now()))
-        self._offer(Changed(self._bound[uid]))
+        self._offer(Upserted(self._bound[uid]))
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         """Show a pod as deleted at once; ClusterError 404, or 409 if the uid differs."""
@@ -91,7 +91,7 @@ class DryRunCluster(Cluster):
         if isinstance(current, Pod) and current.metadata.uid not in self._deleted:
             self._deleted.add(current.metadata.uid)
             self._waiting.pop(current.metadata.uid, None)
-            self._offer(Gone(self._bound.pop(current.metadata.uid, current)))
+            self._offer(Deleted(self._bound.pop(current.metadata.uid, current)))
 
     async def record_event(self, record: EventRecord) -> None:
         self._report(record.event())

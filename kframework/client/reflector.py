@@ -22,7 +22,7 @@ from kframework.clock import Clock
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Kind, ObjectMeta, Pod
 from kframework.objects.kinds import T
-from kframework.state.inbox import Changed, Gone, Message
+from kframework.state.inbox import Deleted, Message, Upserted
 
 _log = logging.getLogger(__name__)
 
@@ -216,7 +216,7 @@ class Reflector(Generic[T]):
             return
         else:
             known.version, known.last = metadata.resource_version, last
-        self._offer(Changed(subject))
+        self._offer(Upserted(subject))
 
     def _delete(self, key: tuple[str, str], last: T | UndecodableObject | None = None) -> None:
         """Report an object as gone, in its last version if the watch showed it."""
@@ -225,10 +225,10 @@ class Reflector(Generic[T]):
         if known is None:
             return
         if last is not None and not isinstance(last, UndecodableObject) and last.metadata.uid == known.uid:
-            self._offer(Gone(last))
+            self._offer(Deleted(last))
             return
         namespace, name = key
-        self._offer(Gone(known.last or Pod(metadata=ObjectMeta(namespace=namespace, name=name, uid=known.uid))))
+        self._offer(Deleted(known.last or Pod(metadata=ObjectMeta(namespace=namespace, name=name, uid=known.uid))))
 
     def _log_failure(self, error: ClusterError) -> None:
         """Log a failure, once in a row; the first lost connection or expired version is only informational.

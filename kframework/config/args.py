@@ -11,7 +11,7 @@ from typing import ClassVar
 from kframework.config.configuration import Configuration, Profile, without_kind
 from kframework.config.decode import ApiModel, decode
 from kframework.config.models import API_VERSION
-from kframework.config.problems import collecting, raise_all
+from kframework.config.problems import collect_errors, raise_collected
 from kframework.errors import ConfigError
 from kframework.framework.plugin import PluginArgs
 from kframework.objects.problem import Problem, shown
@@ -37,7 +37,7 @@ def decode_args(
     """
     errors: list[ConfigError] = []
     decoded = [_decode_profile(profile, models, errors) for profile in configuration.profiles]
-    raise_all(errors)
+    raise_collected(errors)
     return decoded
 
 
@@ -51,12 +51,12 @@ def _decode_profile(
             continue
         written, model = profile.raw_args(name), models[name]
         version = written.value.get("apiVersion", API_VERSION)
-        with collecting(errors):
+        with collect_errors(errors):
             if issubclass(model, ApiArgs) and version != API_VERSION:
                 message = f'no kind "{name}Args" is registered for version {shown(version)}; want {API_VERSION}'
                 raise written.place.error(Problem(("apiVersion",), message))
             args = decode(model, without_kind(written.value, name, written.place), written.place)
             if isinstance(args, ApiArgs) and (name in enabled or args.checked_when_disabled):
-                raise_all([written.place.error(problem) for problem in args.problems()])
+                raise_collected([written.place.error(problem) for problem in args.problems()])
             decoded[name] = args
     return {name: decoded[name] for name in enabled if name in decoded}

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic.alias_generators import to_camel
 
-from kframework.config.decode import ApiModel, Bool, Int32, Int64, in_schema
+from kframework.config.decode import ApiModel, Bool, Int32, Int64, schema_type
 from kframework.config.document import Json, Place
 from kframework.config.duration import Duration
 from kframework.config.models import API_VERSION, Plugins, Settings, camel
@@ -29,7 +29,7 @@ class Tracing(ApiModel):
     """`console` writes spans to stderr, `otlp` sends them to `endpoint`."""
     endpoint: str | None = None
     """The collector's address."""
-    sampling_rate_per_million: Annotated[Int32, in_schema(minimum=0, maximum=1_000_000)] = 0
+    sampling_rate_per_million: Annotated[Int32, schema_type(minimum=0, maximum=1_000_000)] = 0
     """How many of a million attempts are traced."""
 
 
@@ -132,7 +132,7 @@ class Configuration:
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
 
-def named_at(profile: Profile, key: str, verb: Literal["enabled", "disabled"], name: str) -> Iterator[Place]:
+def plugin_references(profile: Profile, key: str, verb: Literal["enabled", "disabled"], name: str) -> Iterator[Place]:
     """Yield the places where the file names a plugin under a key, `multi_point` or a point; none for defaults."""
     entries = profile.place / "plugins" / camel(key) / verb
     for index, entry in enumerate(entries.value if isinstance(entries.value, list) else ()):

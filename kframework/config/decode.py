@@ -27,12 +27,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, PydanticUseDefault, core_schema
 
 from kframework.config.document import Json, Place
-from kframework.config.problems import FieldProblems, raise_all
+from kframework.config.problems import FieldProblems, raise_collected
 from kframework.errors import nearest
 from kframework.objects.problem import FieldPath, Problem, required, shown
 
 
-def in_schema(**keywords: JsonValue) -> FieldInfo:
+def schema_type(**keywords: JsonValue) -> FieldInfo:
     """Return a field whose JSON Schema contains the rule that a validator checks in kube-scheduler's words."""
     said: FieldInfo = Field(json_schema_extra=keywords)
     return said
@@ -70,7 +70,7 @@ def _checked_base64(text: str) -> str:
 Base64 = Annotated[
     str,
     AfterValidator(_checked_base64),
-    in_schema(pattern="^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?$"),
+    schema_type(pattern="^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?$"),
 ]
 
 #: Marks a field whose default also replaces Go's zero value: an empty text or list, 0, `0s`.
@@ -159,7 +159,7 @@ def _steps(where: str) -> FieldPath:
 
 
 #: The expected types in messages, by pydantic's error type.
-_WANTED = {
+_EXPECTED = {
     "bool_type": "true or false",
     "dict_type": "a mapping",
     "float_type": "a number",
@@ -178,7 +178,7 @@ def decode(model: type[M], data: Json, place: Place) -> M:
         return model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as cause:
         details = cause.errors(include_url=False)
-    raise_all([place.error(problem) for detail in details for problem in _problems(model, detail)])
+    raise_collected([place.error(problem) for detail in details for problem in _problems(model, detail)])
     raise AssertionError("a ValidationError has at least one error")
 
 
@@ -193,8 +193,8 @@ def _problems(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Problem]
         return  # the default follows from a field that is reported itself
     elif kind == "missing":
         yield required(path)
-    elif kind in _WANTED:
-        yield Problem(path, f"expected {_WANTED[kind]}, got {shown(detail['input'])}")
+    elif kind in _EXPECTED:
+        yield Problem(path, f"expected {_EXPECTED[kind]}, got {shown(detail['input'])}")
     else:
         yield Problem(path, f"Invalid value: {shown(detail['input'])}: {cause or detail['msg']}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from yaml.constructor import SafeConstructor
 
-from kframework.config.problems import raise_all
+from kframework.config.problems import raise_collected
 from kframework.errors import ConfigError
 from kframework.objects.problem import FieldPath, Problem, format_path
 
@@ -109,7 +109,7 @@ class _Reader:
 
     def document(self, root: yaml.Node) -> Document:
         document = Document(self._file, self._value(root, ()), self._lines)
-        raise_all([document.at().error(problem) for problem in self._problems])
+        raise_collected([document.at().error(problem) for problem in self._problems])
         return document
 
     def _value(self, node: yaml.Node, path: FieldPath) -> Json:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kframework.config.configuration import Configuration, Profile, named_at
+from kframework.config.configuration import Configuration, Profile, plugin_references
 from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
-from kframework.config.problems import collecting, raise_all
+from kframework.config.problems import collect_errors, raise_collected
 from kframework.errors import ConfigError, nearest
 from kframework.objects.problem import Problem
 
 #: Returns the extension points that a plugin implements; raises KeyError for a name that is not registered.
-PointsOf = Callable[[str], frozenset[str]]
+PointsLookup = Callable[[str], frozenset[str]]
 
 #: Under `disabled`: every default plugin.
 _ALL = "*"
@@ -65,15 +65,15 @@ class ExtensionPoints:
 
 
 def expand_all(
-    configuration: Configuration, points_of: PointsOf, known: Collection[str] = ()
+    configuration: Configuration, points_of: PointsLookup, known: Collection[str] = ()
 ) -> tuple[ExtensionPoints, ...]:
     """Expand every profile, and check that all have the same queue sort; see `expand`."""
     errors: list[ConfigError] = []
     expanded: list[ExtensionPoints] = []
     for profile in configuration.profiles:
-        with collecting(errors):
+        with collect_errors(errors):
             expanded.append(expand(profile, points_of, known))
-    raise_all(errors)
+    raise_collected(errors)
     (first,) = expanded[0]["queue_sort"]
     for profile, points in zip(configuration.profiles, expanded, strict=True):
         (name,) = points["queue_sort"]
@@ -83,11 +83,11 @@ def expand_all(
         elif profile.args.get(name) != configuration.profiles[0].args.get(name):
             message = f'different queue sort plugin args for profile "{profile.scheduler_name}"'
             errors.append(profile.place.error(Problem(("pluginConfig",), message)))
-    raise_all(errors)
+    raise_collected(errors)
     return tuple(expanded)
 
 
-def expand(profile: Profile, points_of: PointsOf, known: Collection[str] = ()) -> ExtensionPoints:
+def expand(profile: Profile, points_of: PointsLookup, known: Collection[str] = ()) -> ExtensionPoints:
     """Return the plugins of each extension point of a profile.
 
     `known` are the names that `points_of` has, for hints. Plugins behind kube-scheduler's alpha gates are known without
@@ -97,7 +97,7 @@ def expand(profile: Profile, points_of: PointsOf, known: Collection[str] = ()) -
 
 
 class _Expansion:
-    def __init__(self, profile: Profile, points_of: PointsOf, known: Collection[str]) -> None:
+    def __init__(self, profile: Profile, points_of: PointsLookup, known: Collection[str]) -> None:
         self._profile = profile
         self._plugins = profile.plugins
         self._points_of = points_of
@@ -106,10 +106,10 @@ class _Expansion:
 
     def extension_points(self) -> ExtensionPoints:
         """Check the specific keys, all of them first; then expand `multi_point`, then count and weigh."""
-        raise_all([error for point in _EXPANDED for error in self._key_errors(point)])
-        raise_all(self._multi_point_errors())
+        raise_collected([error for point in _EXPANDED for error in self._key_errors(point)])
+        raise_collected(self._multi_point_errors())
         order = {point: self._order(point) for point in _EXPANDED}
-        raise_all(self._count_errors(order))
+        raise_collected(self._count_errors(order))
         weights = self._weights()
         return ExtensionPoints(order, {name: weights[name] for name in order["score"]})
 
@@ -208,7 +208,7 @@ class _Expansion:
 
     def _error(self, key: str, name: str, message: str, hint: str | None = None) -> ConfigError:
         """Return an error at the last place where the file enables a plugin under a key; else at the key."""
-        places = [self._profile.place / "plugins" / camel(key), *named_at(self._profile, key, "enabled", name)]
+        places = [self._profile.place / "plugins" / camel(key), *plugin_references(self._profile, key, "enabled", name)]
         return places[-1].error(Problem((), message, hint))
 
 

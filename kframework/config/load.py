@@ -25,7 +25,7 @@ from kframework.config.models import (
     Settings,
     camel,
 )
-from kframework.config.problems import collecting, raise_all
+from kframework.config.problems import collect_errors, raise_collected
 from kframework.errors import ConfigError, nearest
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.problem import FieldPath, Problem, duplicate, invalid, required
@@ -77,7 +77,7 @@ def default_configuration() -> Configuration:
     return _configuration(_NOTHING, _NOTHING)
 
 
-def overridden(
+def with_overrides(
     configuration: Configuration,
     *,
     leader_election: Mapping[str, object],
@@ -96,7 +96,7 @@ def overridden(
     )
     own = configuration.options.model_copy(update=_given(options))
     problems = [*settings_problems(settings), *own.problems()]
-    raise_all([_NOTHING.error(problem) for problem in problems])
+    raise_collected([_NOTHING.error(problem) for problem in problems])
     return replace(configuration, settings=settings, options=own)
 
 
@@ -149,17 +149,17 @@ def _kind(document: Place) -> str:
 
 def _configuration(scheduler: Place, options: Place) -> Configuration:
     errors: list[ConfigError] = []
-    with collecting(errors):
-        written = decode(KubeSchedulerConfiguration, _without_header(scheduler), scheduler)
-    with collecting(errors):
+    with collect_errors(errors):
+        written = decode(KubeSchedulerConfiguration, _strip_type_meta(scheduler), scheduler)
+    with collect_errors(errors):
         own = _options(options)
-    raise_all(errors)
+    raise_collected(errors)
 
     blocks = _named(written.profiles)
     profiles = [_profile(block, scheduler / "profiles" / index) for index, block in enumerate(blocks)]
     errors += [scheduler.error(problem) for problem in settings_problems(written)]
     errors += [scheduler.error(problem) for problem in profile_problems(profiles, blocks)]
-    raise_all(errors)
+    raise_collected(errors)
 
     settings = Settings(**{name: getattr(written, name) for name in Settings.model_fields})
     profiles = [_without_managed_resources(profile, settings) for profile in profiles]
@@ -174,12 +174,12 @@ def options_of(document: Place) -> Options:
 
 
 def _options(document: Place) -> Options:
-    own = decode(Options, _without_header(document), document)
-    raise_all([document.error(problem) for problem in own.problems()])
+    own = decode(Options, _strip_type_meta(document), document)
+    raise_collected([document.error(problem) for problem in own.problems()])
     return own
 
 
-def _without_header(document: Place) -> Json:
+def _strip_type_meta(document: Place) -> Json:
     assert isinstance(document.value, dict)  # _kind has refused everything else
     return {name: value for name, value in document.value.items() if name not in ("apiVersion", "kind")}
 

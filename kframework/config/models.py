@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, Base64, Bool, Float, Int32, Int64, in_schema
+from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, Base64, Bool, Float, Int32, Int64, schema_type
 from kframework.config.duration import Duration
 
 KIND = "KubeSchedulerConfiguration"
@@ -45,7 +45,7 @@ def camel(point: str) -> str:
 
 Text = Annotated[str, ZERO_IS_DEFAULT]
 Seconds = Annotated[Duration, ZERO_IS_DEFAULT]
-Percentage = Annotated[Int32, in_schema(minimum=0, maximum=100)]
+Percentage = Annotated[Int32, schema_type(minimum=0, maximum=100)]
 
 
 class LeaderElection(ApiModel):
@@ -59,7 +59,7 @@ class LeaderElection(ApiModel):
     """How long the leader tries to renew the Lease before it gives up; less than `leaseDuration`."""
     retry_period: Seconds = Duration(2)
     """How long everybody waits between two attempts at the Lease."""
-    resource_lock: Annotated[Text, in_schema(enum=("", "leases"))] = "leases"
+    resource_lock: Annotated[Text, schema_type(enum=("", "leases"))] = "leases"
     """The kind of the lock; there are only `leases`."""
     resource_name: Text = "kube-scheduler"
     """The name of the Lease."""
@@ -78,7 +78,7 @@ class ClientConnection(ApiModel):
     """Read as in kube-scheduler; requests are JSON."""
     qps: Annotated[Float, ZERO_IS_DEFAULT] = 50.0
     """How many requests a second; a negative number lifts the limit."""
-    burst: Annotated[Int32, ZERO_IS_DEFAULT, in_schema(minimum=0)] = 100
+    burst: Annotated[Int32, ZERO_IS_DEFAULT, schema_type(minimum=0)] = 100
     """How many requests may go out at once before `qps` holds."""
 
 
@@ -94,7 +94,7 @@ class PluginEntry(ApiModel):
 class PluginSet(ApiModel):
     """The enabled and disabled plugins of one extension point; `*` under `disabled` means every default plugin."""
 
-    enabled: tuple[Annotated[PluginEntry, in_schema(properties={"weight": {"minimum": 0}})], ...] = ()
+    enabled: tuple[Annotated[PluginEntry, schema_type(properties={"weight": {"minimum": 0}})], ...] = ()
     """What runs behind the default plugins, or in the place of a default one of the same name."""
     disabled: tuple[PluginEntry, ...] = ()
     """The default plugins that do not run here; `*` means all of them."""
@@ -245,7 +245,7 @@ class Settings(ApiModel):
     `percentage_of_nodes_to_score` 0 means adaptive.
     """
 
-    parallelism: Annotated[Int32, in_schema(minimum=1)] = 16
+    parallelism: Annotated[Int32, schema_type(minimum=1)] = 16
     """Read as in kube-scheduler, where it is how many goroutines look at nodes."""
     leader_election: LeaderElection = LeaderElection()
     """Which of several schedulers schedules, and how the others notice that it is gone."""
@@ -257,9 +257,9 @@ class Settings(ApiModel):
     """Read as in kube-scheduler; there are no Go locks to profile."""
     percentage_of_nodes_to_score: Percentage = 0
     """How many of the nodes are looked for that fit before the best is taken; 0 means by their number."""
-    pod_initial_backoff_seconds: Annotated[Int64, in_schema(minimum=1)] = 1
+    pod_initial_backoff_seconds: Annotated[Int64, schema_type(minimum=1)] = 1
     """How long a pod backs off after its first attempt failed."""
-    pod_max_backoff_seconds: Annotated[Int64, in_schema(minimum=1)] = 10
+    pod_max_backoff_seconds: Annotated[Int64, schema_type(minimum=1)] = 10
     """How long a pod backs off at most; each attempt doubles it."""
     extenders: tuple[Extender, ...] = ()
     """HTTP services that have a say in decisions."""

@@ -29,7 +29,7 @@ class ConfigErrors(ConfigError):
         return "\n".join(str(error) for error in self.errors)
 
 
-def raise_all(errors: Sequence[ConfigError]) -> None:
+def raise_collected(errors: Sequence[ConfigError]) -> None:
     """Raise the errors: nothing for none, the error itself for one, ConfigErrors for several, by file and line."""
     if len(errors) == 1:
         raise errors[0]
@@ -38,7 +38,7 @@ def raise_all(errors: Sequence[ConfigError]) -> None:
 
 
 @contextmanager
-def collecting(errors: list[ConfigError]) -> Iterator[None]:
+def collect_errors(errors: list[ConfigError]) -> Iterator[None]:
     """Add the configuration errors raised inside to a list, instead of letting them out."""
     try:
         yield

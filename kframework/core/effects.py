@@ -70,7 +70,7 @@ class Host:
         """Record of each pod of a run that it is bound, in Events as those of `record`."""
 
     def evict(self, eviction: Eviction) -> None:
-        """Start evicting the victims of a preemption; LastVictim and PreemptionEnded report on it."""
+        """Start evicting the victims of a preemption; LastVictimReached and PreemptionEnded report on it."""
 
     def decided(self, decision: Decision) -> None:
         """Pass the record of an attempt to observers."""
@@ -89,6 +89,6 @@ class Host:
         """Run a coroutine concurrently; its errors are attributed to `by`, such as `plugin 'Quota'`."""
         coroutine.close()
 
-    async def to_the_end(self, work: Awaitable[T]) -> T:
+    async def shield(self, work: Awaitable[T]) -> T:
         """Await work to completion even if the caller is cancelled, unless the scheduler stops."""
         return await work

@@ -32,7 +32,7 @@ class Engine(ABC):
         synced: Whether the first listing of every kind has been applied.
         timed_share: The share of attempts in which plugins are timed.
         current: The search in progress; None between two cycles.
-        under_way: The rest of the current step, to be awaited before the next one; None if the step is complete.
+        pending_cycle: The rest of the current step, to be awaited before the next one; None if the step is complete.
         watches: What the engine itself watches and writes, in addition to plugins and pod binding.
         ended_pods: Whether the engine needs terminated pods until they are deleted.
     """
@@ -50,7 +50,7 @@ class Engine(ABC):
         self.synced: bool = False
         self.timed_share: float = 0.0
         self.current: Search | None = None
-        self.under_way: Awaitable[None] | None = None
+        self.pending_cycle: Awaitable[None] | None = None
 
     @property
     @abstractmethod

@@ -8,7 +8,14 @@ from collections.abc import Callable
 
 from kframework.core.queue.scheduling_queue import SchedulingQueue, own_updates
 from kframework.core.runtime.profiles import Profiles
-from kframework.framework.events import ActionType, EventResource, Occurrence, event_resource, node_updates, pod_updates
+from kframework.framework.events import (
+    ActionType,
+    EventResource,
+    ObservedEvent,
+    event_resource,
+    node_updates,
+    pod_updates,
+)
 from kframework.objects import ApiObject, Node, Pod, kind_of
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
@@ -34,7 +41,7 @@ class EventHandlers:
     def synced(self) -> None:
         """Mark the initial lists as complete and run PreEnqueue again for gated pods."""
         self._listed = True
-        self.queue.ask_again()
+        self.queue.recheck_gates()
 
     def upserted(self, obj: ApiObject) -> None:
         """Apply a new or changed object."""
@@ -47,14 +54,14 @@ class EventHandlers:
             before = self.cluster.put_node(obj)
             if before is None:
                 _say("Add event for node", obj)
-                self.on_event(Occurrence(EventResource.NODE, ActionType.ADD, None, obj))
+                self.on_event(ObservedEvent(EventResource.NODE, ActionType.ADD, None, obj))
                 return
             for action in node_updates(before, obj):
-                self.on_event(Occurrence(EventResource.NODE, action, before, obj))
+                self.on_event(ObservedEvent(EventResource.NODE, action, before, obj))
         else:
             old = self.cluster.objects(type(obj)).put(obj.metadata, obj)
             happened = ActionType.ADD if old is None else ActionType.UPDATE
-            self.on_event(Occurrence(event_resource(kind_of(obj)), happened, old, obj))
+            self.on_event(ObservedEvent(event_resource(kind_of(obj)), happened, old, obj))
 
     def deleted(self, obj: ApiObject) -> None:
         """Apply the deletion of an object."""
@@ -62,13 +69,13 @@ class EventHandlers:
             self._pod_gone(obj)
         elif isinstance(obj, Node):
             _say("Delete event for node", obj)
-            self.on_event(Occurrence(EventResource.NODE, ActionType.DELETE, obj, None))
+            self.on_event(ObservedEvent(EventResource.NODE, ActionType.DELETE, obj, None))
             self.cluster.remove_node(obj.metadata.name)
         else:
             self.cluster.objects(type(obj)).remove(obj.metadata)
-            self.on_event(Occurrence(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
+            self.on_event(ObservedEvent(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
 
-    def on_event(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
+    def on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         """Pass an event to the queue."""
         if self._listed:
             self.queue.move(event, only)
@@ -100,7 +107,7 @@ class EventHandlers:
         _say("Add event for scheduled pod", pod)
         self.cluster.nominator.remove(uid)
         if self.queue.has_listeners:
-            self.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.ADD, None, self.cluster.pods[uid]))
+            self.on_event(ObservedEvent(EventResource.ASSIGNED_POD, ActionType.ADD, None, self.cluster.pods[uid]))
         if waited.nominated_node_name not in ("", pod.spec.node_name):
             self._let_go(waited)
 
@@ -115,13 +122,13 @@ class EventHandlers:
             # Bound by this scheduler or another: it no longer waits.
             self.queue.delete(uid)
             self.cluster.nominator.remove(uid)
-            self.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.ADD, None, new))
+            self.on_event(ObservedEvent(EventResource.ASSIGNED_POD, ActionType.ADD, None, new))
             if waited is not None and waited.nominated_node_name not in ("", new.node_name):
                 self._let_go(waited)
             return
         assert old is not None
         for action in pod_updates(old, new):
-            self.on_event(Occurrence(EventResource.ASSIGNED_POD, action, old, new))
+            self.on_event(ObservedEvent(EventResource.ASSIGNED_POD, action, old, new))
 
     def status_changed(self, pod: Pod) -> None:
         """Take in that a pod on a node has another status, and is as it was otherwise."""
@@ -132,7 +139,7 @@ class EventHandlers:
         elif self.queue.has_listeners:
             new = self.cluster.pods[uid]
             for action in pod_updates(old, new):
-                self.on_event(Occurrence(EventResource.ASSIGNED_POD, action, old, new))
+                self.on_event(ObservedEvent(EventResource.ASSIGNED_POD, action, old, new))
 
     # -- pods that wait --------------------------------------------------------------------------------------------
 
@@ -206,7 +213,7 @@ class EventHandlers:
         self._freed(nominated, lambda other: other.priority <= nominated.priority and other.uid != asleep)
 
     def _freed(self, pod: PodInfo, only: Callable[[PendingPod], bool] | None = None) -> None:
-        self.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None), only)
+        self.on_event(ObservedEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None), only)
 
 
 def _nominated(pod: PendingPod, node_name: str) -> PendingPod:

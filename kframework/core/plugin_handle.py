@@ -18,7 +18,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Handle, Preemption
 from kframework.framework.source import By, Fetch, Source, SourceSettings, Wakes, WhenStale
 from kframework.objects import ApiObject, Node, Pod
-from kframework.state.inbox import Activated, Nominated, Touched
+from kframework.state.inbox import ActivateRequested, AnswersInvalidated, Nominated
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
@@ -98,10 +98,10 @@ class PluginHandle(Handle):
         return reserved if reserved is not None and reserved.verdict is None else None
 
     def waiting_pods(self) -> Iterator[WaitingPod]:
-        return self._engine.cluster.waiting.undecided()
+        return self._engine.cluster.waiting.awaiting_permit()
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
-        self._engine.ask(Activated(tuple(pod.uid for pod in pods)))
+        self._engine.ask(ActivateRequested(tuple(pod.uid for pod in pods)))
 
     def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
         return self._engine.cluster.nominator.beside(pod, node_name)
@@ -110,7 +110,7 @@ class PluginHandle(Handle):
         self._engine.ask(Nominated(pod.uid, node_name))
 
     def touch(self, *node_names: str) -> None:
-        self._engine.ask(Touched(node_names))
+        self._engine.ask(AnswersInvalidated(node_names))
 
     def source(
         self,
@@ -145,8 +145,8 @@ class PluginHandle(Handle):
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         self._outside.spawn(coroutine, f"plugin {self._plugin!r}")
 
-    async def to_the_end(self, work: Awaitable[A]) -> A:
-        return await self._outside.to_the_end(work)
+    async def shield(self, work: Awaitable[A]) -> A:
+        return await self._outside.shield(work)
 
     @property
     def clock(self) -> Clock:

@@ -29,23 +29,23 @@ from kframework.core.effects import Host
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_outcomes import PodOutcomes
-from kframework.core.preemption.evaluator import Evaluator, Preempting
+from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
-from kframework.core.sources import Sources, SourceTurn
+from kframework.core.sources import Sources, SourceUpdate
 from kframework.errors import PluginError
-from kframework.framework.events import ActionType, Occurrence
+from kframework.framework.events import ActionType, ObservedEvent
 from kframework.objects import Pod
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
-    Activated,
+    ActivateRequested,
+    AnswersInvalidated,
     BindingEnded,
     BindingStarted,
     Bound,
-    Changed,
-    Gone,
-    LastVictim,
+    Deleted,
+    LastVictimReached,
     Message,
     Nominated,
     PreemptionEnded,
@@ -53,7 +53,7 @@ from kframework.state.inbox import (
     SourceFailed,
     StatusChanged,
     Synced,
-    Touched,
+    Upserted,
 )
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.verbosity import V3, V10
@@ -72,7 +72,7 @@ class PodEngine(PodOutcomes):
 
     # Declared in the base class; repeated because PodEngine reassigns them and checkers would infer narrower types.
     effects: Host
-    under_way: Awaitable[None] | None
+    pending_cycle: Awaitable[None] | None
     current: Search | None
 
     def __init__(
@@ -103,7 +103,7 @@ class PodEngine(PodOutcomes):
         self._ties = self.seeds.generator("ties")
         #: Draws an attempt's sample value, in [0, 1).
         self.draw: Callable[[], float] = self.seeds.generator("sampling").random
-        self.preempting: Preempting = Preempting()
+        self.preempting: OngoingPreemptions = OngoingPreemptions()
         self._evaluator = Evaluator(
             cluster,
             self.preempting,
@@ -116,7 +116,7 @@ class PodEngine(PodOutcomes):
         )
         self._deferred: list[Message] = []
         #: Whether plugins are being called without side effects (`aside`).
-        self._looked_on = False
+        self._isolated = False
         # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
         self.queue: SchedulingQueue = SchedulingQueue(
@@ -165,12 +165,12 @@ class PodEngine(PodOutcomes):
         return self._evaluator
 
     def retrying(self) -> tuple[str, ...]:
-        return tuple(pod.key for pod in self.pending.values() if not self.queue.dormant(pod.uid))
+        return tuple(pod.key for pod in self.pending.values() if not self.queue.waits_for_event(pod.uid))
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     def ask(self, message: Message) -> None:
-        if self.current is not None or self._looked_on:
+        if self.current is not None or self._isolated:
             self._deferred.append(message)
         else:
             self.offer(message)
@@ -189,10 +189,10 @@ class PodEngine(PodOutcomes):
         now = self.clock.now()
         if self.sources:
             for turn in self.sources.expired(now):
-                self.turned(turn)
+                self.on_source_update(turn)
         deadline = self.cluster.waiting.deadline
         if deadline is not None and deadline <= now:
-            for reserved in self.cluster.waiting.undecided():
+            for reserved in self.cluster.waiting.awaiting_permit():
                 plugin, due = min(reserved.pending.items(), key=lambda item: item[1])
                 if due <= now:
                     waited = Duration(round(due - reserved.since, 6))
@@ -219,7 +219,7 @@ class PodEngine(PodOutcomes):
                 self.handlers.bound(message.obj, message.version)
             case StatusChanged() if isinstance(message.obj, Pod):
                 self.handlers.status_changed(message.obj)
-            case Changed():
+            case Upserted():
                 self.handlers.upserted(message.obj)
             case BindingStarted():
                 self.queue.done(message.uid)
@@ -227,28 +227,28 @@ class PodEngine(PodOutcomes):
                 self._binding_ended(message)
             case RunBinding():
                 self._run_binding_ended(message)
-            case Gone(obj):
+            case Deleted(obj):
                 self.handlers.deleted(obj)
             case Synced():
                 self.synced = True
                 self.handlers.synced()
-            case LastVictim(uid, attempt, victim):
+            case LastVictimReached(uid, attempt, victim):
                 self.preempting.last_victim(uid, attempt, victim)
             case PreemptionEnded():
                 self._preemption_ended(message)
-            case Activated(uids):
+            case ActivateRequested(uids):
                 for uid in uids:
                     self.queue.activate(uid)
             case Nominated(uid, node_name):
                 pod = self.handlers.pending.get(uid)
                 if pod is not None and uid not in self.cluster.assumed:
                     self.handlers.nominate(pod, node_name)
-            case Touched(node_names):
+            case AnswersInvalidated(node_names):
                 self._touch(node_names)
             case SourceChanged() | SourceFailed():
                 turn = self.sources.apply(message)
                 if turn is not None:
-                    self.turned(turn)
+                    self.on_source_update(turn)
 
     def _touch(self, node_names: tuple[str, ...]) -> None:
         nodes = self.cluster.nodes
@@ -257,7 +257,7 @@ class PodEngine(PodOutcomes):
             if row is not None:
                 nodes.touch(row)
 
-    def turned(self, turn: SourceTurn) -> None:
+    def on_source_update(self, turn: SourceUpdate) -> None:
         """Drop a plugin's cached answers after its source changed, and wake the pods that it rejected."""
         source, change = turn.source, turn.change
         if self.profiles[source.profile].remembers(source.plugin):
@@ -268,7 +268,7 @@ class PodEngine(PodOutcomes):
                 self._touch(())
         if source.fresh or source.settings.when_stale == "ignore":
             label = f"{source.plugin}/{source.name}"
-            self.handlers.on_event(Occurrence(source.key, ActionType.UPDATE, None, change, label))
+            self.handlers.on_event(ObservedEvent(source.key, ActionType.UPDATE, None, change, label))
 
     # -- one attempt -----------------------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class PodEngine(PodOutcomes):
         elif pod.uid in self.cluster.pods:
             self.queue.done(pod.uid)
         elif self.extenders is not None:
-            self.under_way = run_async(self._cycle(queued))
+            self.pending_cycle = run_async(self._cycle(queued))
         else:
             run_sync(self._cycle(queued))
 
@@ -324,7 +324,7 @@ class PodEngine(PodOutcomes):
         return attempt
 
     def _end_of_cycle(self) -> None:
-        self.current = self.under_way = None
+        self.current = self.pending_cycle = None
         current_attempt.set(None)
         deferred, self._deferred = self._deferred, []
         for message in deferred:
@@ -385,9 +385,9 @@ class PodEngine(PodOutcomes):
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Call plugins without side effects: messages and effects they request are dropped."""
-        before = self.effects, self._deferred, self._looked_on
-        self.effects, self._deferred, self._looked_on = Host(), [], True
+        before = self.effects, self._deferred, self._isolated
+        self.effects, self._deferred, self._isolated = Host(), [], True
         try:
             yield
         finally:
-            self.effects, self._deferred, self._looked_on = before
+            self.effects, self._deferred, self._isolated = before

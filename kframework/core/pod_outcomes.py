@@ -9,11 +9,11 @@ from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.effects import Host, PodEvent, bound_note
 from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
-from kframework.core.preemption.evaluator import Preempting
+from kframework.core.preemption.evaluator import OngoingPreemptions
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Profile
-from kframework.framework.events import ActionType, EventResource, Occurrence
+from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.objects import PodCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, PreemptionEnded
@@ -26,7 +26,7 @@ class PodOutcomes(Engine):
 
     queue: SchedulingQueue
     handlers: EventHandlers
-    preempting: Preempting
+    preempting: OngoingPreemptions
 
     def __init__(self, cluster: ClusterState, clock: Clock, effects: Host, seed: int) -> None:
         super().__init__(cluster, clock, effects, seed)
@@ -49,7 +49,7 @@ class PodOutcomes(Engine):
             return
         eviction = consequence.eviction
         if eviction is not None:
-            for other in eviction.outranked:
+            for other in eviction.lower_priority:
                 self.cluster.nominator.remove(other.uid)
             # The preemptor is not retried until the last victim is terminating.
             self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
@@ -155,7 +155,7 @@ class PodOutcomes(Engine):
         pod, queued = reservation.pod, reservation.queued
         run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
         was = self.cluster.forget(pod.uid) or pod
-        freed = Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None)
+        freed = ObservedEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None)
         rejectors = frozenset((rejector,)) if rejector is not None else NO_PLUGINS
         queued.unschedulable_plugins, queued.pending_plugins = rejectors, NO_PLUGINS
         if pod.uid in self.cluster.pods:

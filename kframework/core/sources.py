@@ -12,7 +12,7 @@ from kframework.framework.source import Source, SourceChange
 from kframework.state.inbox import SourceChanged, SourceFailed
 
 
-class SourceTurn(msgspec.Struct, frozen=True):
+class SourceUpdate(msgspec.Struct, frozen=True):
     """Something that matters has happened to a source: a change, or None: it is fresh again, or stale."""
 
     source: Source[object]
@@ -28,7 +28,7 @@ class Sources:
     def __iter__(self) -> Iterator[Source[object]]:
         return iter(self._by_key.values())
 
-    def apply(self, message: SourceChanged | SourceFailed) -> SourceTurn | None:
+    def apply(self, message: SourceChanged | SourceFailed) -> SourceUpdate | None:
         """Apply a source message; return None if no plugin here is affected."""
         source = self._by_key.get(message.source)
         if source is None:
@@ -37,20 +37,20 @@ class Sources:
             was_said, told = source.error, not source.fresh and source.settings.when_stale != "ignore"
             source.fail(message.error)
             # The rejection message of pods contains the error.
-            return SourceTurn(source) if told and source.error != was_said else None
+            return SourceUpdate(source) if told and source.error != was_said else None
         was_fresh = source.fresh
         change = source.update(message.at, source.converted(message.values), message.gone)
         if not was_fresh:
-            return SourceTurn(source)
-        return SourceTurn(source, change) if change.values or change.gone else None
+            return SourceUpdate(source)
+        return SourceUpdate(source, change) if change.values or change.gone else None
 
-    def follow(self, others: Sources) -> Iterator[SourceTurn]:
+    def follow(self, others: Sources) -> Iterator[SourceUpdate]:
         """Copy the state of sources with the same keys from `others`, and yield those that changed."""
         for source in self:
             other = others._by_key.get(source.key)
             if other is not None and other.state != source.state:
-                source.take_over(other)
-                yield SourceTurn(source)
+                source.copy_from(other)
+                yield SourceUpdate(source)
 
     @property
     def deadline(self) -> float | None:
@@ -60,12 +60,12 @@ class Sources:
     def __bool__(self) -> bool:
         return bool(self._by_key)
 
-    def expired(self, now: float) -> Iterator[SourceTurn]:
+    def expired(self, now: float) -> Iterator[SourceUpdate]:
         """Mark sources without a recent update as stale, and yield them."""
         for source in self:
             if source.stale_at is not None and source.stale_at <= now:
                 source.expire()
-                yield SourceTurn(source)
+                yield SourceUpdate(source)
 
 
 class OutsideData(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class OutsideData(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def outside_data(profile: Profile, now: float) -> tuple[OutsideData, ...]:
+def source_status(profile: Profile, now: float) -> tuple[OutsideData, ...]:
     """Describe the sources that the plugins of a profile use."""
     return tuple(
         OutsideData(

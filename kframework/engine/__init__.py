@@ -37,15 +37,15 @@ if TYPE_CHECKING:  # isort: off
         Scheduler as Scheduler,
     )
 
-    # The messages that reach it; it derives its own from `OwnMessage`.
+    # The messages that reach it; it derives its own from `EngineMessage`.
     from kframework.state.inbox import (
         BindingEnded as BindingEnded,
-        Changed as Changed,
-        Gone as Gone,
+        Upserted as Upserted,
+        Deleted as Deleted,
         Message as Message,
-        OwnMessage as OwnMessage,
+        EngineMessage as EngineMessage,
         Synced as Synced,
-        Touched as Touched,
+        AnswersInvalidated as AnswersInvalidated,
     )
 
     # The cluster that it schedules, and one in memory.
@@ -117,7 +117,7 @@ if TYPE_CHECKING:  # isort: off
     from kframework.config.load import (
         load_configuration as load_configuration,
         options_of as options_of,
-        overridden as overridden,
+        with_overrides as with_overrides,
     )
     from kframework.config.models import LeaderElection as LeaderElection
     from kframework.config.configuration import (
@@ -125,14 +125,14 @@ if TYPE_CHECKING:  # isort: off
         Options as Options,
     )
     from kframework.objects.problem import Problem as Problem, required as required, shown as shown
-    from kframework.config.problems import collecting as collecting, raise_all as raise_all
+    from kframework.config.problems import collect_errors as collect_errors, raise_collected as raise_collected
     from kframework.errors import nearest as nearest
 
     # A process with an election, endpoints and a log.
     from kframework.observe.journal import Journal as Journal
     from kframework.process.observers import Observers as Observers
     from kframework.process.process import (
-        Companion as Companion,
+        SideTask as SideTask,
         Process as Process,
     )
     from kframework.process.rbac import manifests as manifests
@@ -160,13 +160,13 @@ if TYPE_CHECKING:  # isort: off
     )
     from kframework.observe.recording.engines import EngineKind as EngineKind
     from kframework.observe.recording.writer import (
-        RecordedEngine as RecordedEngine,
+        RecordingEngine as RecordingEngine,
         Recorder as Recorder,
     )
 
     # Its part of the scheduler's page and of reports, with its own tables.
     from kframework.observe.history import History as History
-    from kframework.observe.history import LastRecords as LastRecords
+    from kframework.observe.history import RecordBuffer as RecordBuffer
     from kframework.observe.report import report as report
     from kframework.observe.text_table import NONE as NONE
     from kframework.observe.web.sections import (
@@ -181,8 +181,8 @@ if TYPE_CHECKING:  # isort: off
     )
     from kframework.observe.web.shown import (
         BINDING as BINDING,
-        Shown as Shown,
-        ShownPod as ShownPod,
+        EngineView as EngineView,
+        PodView as PodView,
         created as created,
     )
 
@@ -202,9 +202,9 @@ if TYPE_CHECKING:  # isort: off
         explain_route as explain_route,
     )
     from kframework.scheduler.slices import (
-        at_rest as at_rest,
+        wait_until_idle as wait_until_idle,
         finished as finished,
-        finished_giving_way as finished_giving_way,
+        run_cooperatively as run_cooperatively,
     )
 else:
     __getattr__, __dir__ = load_on_first_use(__name__)

@@ -1,6 +1,6 @@
 """Explain one pod: the last decision, the plugins' current answers, what it waits for, and what would help.
 
-`PodEngineShown` is the page's view of the pod engine, explanations included.
+`PodEngineView` is the page's view of the pod engine, explanations included.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kframework.core.preemption.dry_runs import Ranked, rank
 from kframework.core.queue.pool import PluginKey
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
-from kframework.core.sources import outside_data
-from kframework.explain.explanation import Assessment, Explanation, Preemption, State, Waiting, Waker
+from kframework.core.sources import source_status
+from kframework.explain.explanation import Assessment, Explanation, Preemption, State, Waiting, WakeEvents
 from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.lookup import unassign
 from kframework.explain.remedies.remedies import Remedy, remedies
@@ -28,8 +28,8 @@ from kframework.framework.suggestions import Proposal, format_amount
 from kframework.objects import Pod
 from kframework.observe.history import History
 from kframework.observe.web.sections import Details
-from kframework.observe.web.shown import BINDING, Shown, ShownPod, created
-from kframework.scheduler.slices import finished, in_slices
+from kframework.observe.web.shown import BINDING, EngineView, PodView, created
+from kframework.scheduler.slices import finished, time_sliced
 from kframework.state.pods import PodInfo, QueuedPod
 from kframework.values.status import Code
 
@@ -51,7 +51,7 @@ def explaining(
     asked = unassign(pod, whole, engine.cluster.interned)
     evaluation = FullEvaluation(engine, asked)
     account = _Account(evaluation)
-    yield from in_slices(account.work(), evaluation.aside)
+    yield from time_sliced(account.work(), evaluation.aside)
     found: list[Proposal] = []
     if account.wants_help:
         found = yield from remedies(engine, asked)
@@ -116,7 +116,7 @@ class _Account:
             preemption=self._under_way(nominated, then) or self._preemption,
             waiting=waits_for,
             help=found,
-            outside=outside_data(engine.profiles[pod.scheduler_name], self._at),
+            outside=source_status(engine.profiles[pod.scheduler_name], self._at),
             notes=tuple(self._notes(state)),
         )
 
@@ -126,7 +126,7 @@ class _Account:
         if node is None or then is None or not then.victims:
             return None
         left = tuple(pod.key for pod in node.pods if pod.key in then.victims)
-        return Preemption(node=nominated, victims=left, under_way=True) if left else None
+        return Preemption(node=nominated, victims=left, in_progress=True) if left else None
 
     def _notes(self, state: State) -> Iterator[str]:
         if self._engine.extenders is not None:
@@ -148,7 +148,7 @@ def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption |
     """Dry-run preemption, pausing where possible; return None if the profile has none."""
     if all(step.name != PREEMPTION for step in evaluation.profile.post_filter):
         return None
-    rejection = evaluation.engine.preemption.ineligible(evaluation.pod, evaluation.diagnosis)
+    rejection = evaluation.engine.preemption.blocked_reason(evaluation.pod, evaluation.diagnosis)
     if rejection is not None:
         return Preemption(why=rejection.message)
     yield
@@ -228,7 +228,7 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
         case State.ACTIVE:
             return Waiting(queued_at=queued.timestamp, active=engine.queue.pending()["active"])
         case State.BACKOFF:
-            until = engine.queue.resting_until(queued)
+            until = engine.queue.backoff_expires_at(queued)
             return Waiting(queued_at=queued.timestamp, until=until, held_by=tuple(sorted(queued.rejectors)))
         case State.GATED:
             status = run_pre_enqueue(profile, queued.pod)
@@ -241,15 +241,15 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
         case _:
             return Waiting(
                 queued_at=queued.timestamp,
-                retried_at=engine.queue.flushed_at(queued),
+                retried_at=engine.queue.flush_time(queued),
                 held_by=tuple(sorted(queued.rejectors)),
                 wakers=_wakers(profile, sorted(queued.rejectors)),
             )
 
 
-def _wakers(profile: Profile, plugins: Iterable[str]) -> tuple[Waker, ...]:
+def _wakers(profile: Profile, plugins: Iterable[str]) -> tuple[WakeEvents, ...]:
     of = {source.key: f"source {source.name}" for sources in profile.sources.values() for source in sources}
-    return tuple(Waker(plugin, _events(profile.events.get(plugin, ()), of)) for plugin in plugins)
+    return tuple(WakeEvents(plugin, _events(profile.events.get(plugin, ()), of)) for plugin in plugins)
 
 
 def _events(registrations: Iterable[ClusterEvent], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -273,13 +273,13 @@ def _names(action: ActionType) -> list[str]:
 _ASKED, _EXPLAINED = 50_000, 10
 
 
-class PodEngineShown(Shown[PodEngine]):
+class PodEngineView(EngineView[PodEngine]):
     """Shows the pods by the queue that they wait in; to show the first of many costs only these."""
 
     def places(self) -> Mapping[str, int]:
         return {**self.engine.queue.pending(), BINDING: len(self.engine.cluster.waiting)}
 
-    def waiting(self, place: str) -> Iterable[ShownPod]:
+    def waiting(self, place: str) -> Iterable[PodView]:
         if place in self.engine.queue.pending():
             return map(self._queued, self.engine.queue.waiting(place))
         return super().waiting(place) if place == BINDING else ()
@@ -291,7 +291,7 @@ class PodEngineShown(Shown[PodEngine]):
     def holders(self) -> Mapping[PluginKey, int]:
         return self.engine.queue.holders()
 
-    def held_by(self, holder: PluginKey) -> Iterable[ShownPod]:
+    def held_by(self, holder: PluginKey) -> Iterable[PodView]:
         return map(self._queued, self.engine.queue.held_by(holder))
 
     def details(self, sort: str, name: str) -> Details:
@@ -304,10 +304,10 @@ class PodEngineShown(Shown[PodEngine]):
         pending = {pod.key: pod for pod in self.engine.handlers.pending.values()}
         return {name: explain(self.engine, self.history, pending[name]) for name in names[:most]}
 
-    def _queued(self, queued: QueuedPod) -> ShownPod:
+    def _queued(self, queued: QueuedPod) -> PodView:
         queue, pod = self.engine.queue, queued.pod
         place = queue.place_of(pod.uid)
-        return ShownPod(
+        return PodView(
             pod.key,
             place,
             pod.scheduler_name,
@@ -316,8 +316,8 @@ class PodEngineShown(Shown[PodEngine]):
             queued.timestamp,
             queued.attempts,
             plugins=(queued.gating_plugin,) if place == "gated" else tuple(sorted(queued.rejectors)),
-            held=queue.dormant(pod.uid),
-            until=queue.resting_until(queued) if place == "backoff" else None,
+            held=queue.waits_for_event(pod.uid),
+            until=queue.backoff_expires_at(queued) if place == "backoff" else None,
             node=self.engine.cluster.nominator.node_of(pod.uid),
             message=self.last_message(pod),
         )

@@ -79,7 +79,7 @@ class NodeScore(msgspec.Struct, frozen=True):
     scores: tuple[Score, ...]
 
 
-class KeptRoom(msgspec.Struct, frozen=True):
+class NominatedRoom(msgspec.Struct, frozen=True):
     """A node on which room is kept for pods nominated to it."""
 
     node: str
@@ -109,29 +109,29 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     ties: int = 0
     margin: int = 0
     decided_by: str = ""
-    kept_room: tuple[KeptRoom, ...] = ()
+    kept_room: tuple[NominatedRoom, ...] = ()
     fault: str = ""
 
 
 class Preemption(msgspec.Struct, frozen=True, kw_only=True):
     """The result of preemption now: the node and its victims, or `why` not.
 
-    `under_way`: the pod has preempted them already, and they have not left the node yet. `tried` nodes were examined,
-    on `candidates` of them it would help. `reasons` counts the rejections of the others even without all less important
-    pods.
+    `in_progress`: the pod has preempted them already, and they have not left the node yet. `tried` nodes were
+    examined, on `candidates` of them it would help. `reasons` counts the rejections of the others even without all less
+    important pods.
     """
 
     node: str = ""
     victims: tuple[str, ...] = ()
     broken_budgets: int = 0
     why: str = ""
-    under_way: bool = False
+    in_progress: bool = False
     tried: int = 0
     candidates: int = 0
     reasons: Mapping[str, int] = {}
 
 
-class Waker(msgspec.Struct, frozen=True):
+class WakeEvents(msgspec.Struct, frozen=True):
     """The events that wake a pod that this plugin holds back, as `resource: actions`.
 
     The plugin's hint may still skip each of them.
@@ -155,7 +155,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     retried_at: float | None = None
     held_by: tuple[str, ...] = ()
     why: str = ""
-    wakers: tuple[Waker, ...] = ()
+    wakers: tuple[WakeEvents, ...] = ()
     active: int = 0
     hook: str = ""
 

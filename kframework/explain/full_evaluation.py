@@ -1,7 +1,7 @@
 """A full evaluation of one pod: the current answers of all plugins on all nodes, without side effects.
 
 An attempt knows only the first rejection of each node it evaluated, mostly from caches; an evaluation calls all plugins
-on all nodes, in columns if they have that form. It is work in slices (`in_slices`): between two of them the scheduler
+on all nodes, in columns if they have that form. It is work in slices (`time_sliced`): between two of them the scheduler
 runs, no Statement is open, and random draws and requests of the plugins are undone.
 """
 
@@ -28,7 +28,7 @@ from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import PluginError
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
-from kframework.scheduler.slices import in_slices
+from kframework.scheduler.slices import time_sliced
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -51,7 +51,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 def evaluate(engine: PodEngine, pod: PendingPod) -> Generator[None, None, FullEvaluation]:
     """Call all plugins for the pod on all nodes, in slices; a pod on a node is treated as if it were not there."""
     evaluation = FullEvaluation(engine, pod)
-    yield from in_slices(evaluation.work(), evaluation.aside)
+    yield from time_sliced(evaluation.work(), evaluation.aside)
     return evaluation
 
 
@@ -144,12 +144,12 @@ class FullEvaluation:
             self._generation, finished = self.nodes.generation, True
             for _ in self._ask():
                 yield
-                if self.is_outdated:
+                if self.is_stale:
                     finished = False
                     break
 
     @property
-    def is_outdated(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether nodes were added or deleted since it began: rows may have other nodes."""
         return self.nodes.generation != self._generation
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import NodeSelector, ObjectMeta, Pod, PodSpec, PodStatus
-from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 
 #: The number of pods examined before other tasks run.
 _PODS_PER_TURN = 5_000
@@ -42,7 +42,7 @@ def not_found_message(namespace: str, name: str, pod: Pod | None, profiles: Iter
     return f"the scheduler has not heard of pod {key} yet"
 
 
-def unassign(pod: PodInfo, whole: Pod | None, interned: Interned) -> PendingPod:
+def unassign(pod: PodInfo, whole: Pod | None, interned: TemplateInterner) -> PendingPod:
     """Return a pod as it was before it had a node; `whole` is its object, if it is known."""
     if isinstance(pod, PendingPod):
         return pod

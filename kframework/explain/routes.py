@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kframework.errors import ClusterError, Unexplainable
+from kframework.errors import ClusterError, ExplainError
 from kframework.explain.account import explaining
 from kframework.explain.explanation import Explanation
 from kframework.explain.lookup import find_pod, not_found_message
 from kframework.objects import Pod
 from kframework.observe.history import History
 from kframework.scheduler.scheduler import Scheduler
-from kframework.scheduler.slices import finished_giving_way
+from kframework.scheduler.slices import run_cooperatively
 from kframework.state.pods import PendingPod
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]
     cluster = scheduler.engine.cluster
 
     async def explained(namespace: str, name: str) -> Explanation:
-        pod = await finished_giving_way(cluster, find_pod(scheduler.engine, namespace, name))
+        pod = await run_cooperatively(cluster, find_pod(scheduler.engine, namespace, name))
         whole = None
         if not isinstance(pod, PendingPod):
             with suppress(ClusterError):  # the API has none, or fails
                 whole = await scheduler.api.get(Pod, name, namespace)
         if pod is None:
-            raise Unexplainable(not_found_message(namespace, name, whole, scheduler.profiles))
-        explanation = await finished_giving_way(cluster, explaining(scheduler.engine, history, pod, whole))
+            raise ExplainError(not_found_message(namespace, name, whole, scheduler.profiles))
+        explanation = await run_cooperatively(cluster, explaining(scheduler.engine, history, pod, whole))
         if scheduler.standing_by:
             return msgspec.structs.replace(explanation, notes=(*explanation.notes, STANDS_BY))
         return explanation
@@ -62,7 +62,7 @@ def explain_route(explained: Callable[[str, str], Awaitable[object]]) -> web.Rou
         try:
             async with one_at_a_time:
                 return _json(await explained(namespace, name))
-        except Unexplainable as refusal:
+        except ExplainError as refusal:
             return _json({"error": str(refusal)}, status=404)
 
     return web.get("/explain", answer)

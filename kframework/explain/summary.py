@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.rotation import nodes_to_find
-from kframework.explain.explanation import Assessment, Details, KeptRoom, NodeScore, Rejection, Score
+from kframework.explain.explanation import Assessment, Details, NodeScore, NominatedRoom, Rejection, Score
 from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks
 from kframework.explain.remedies.suggestions import SuggestHooks
 from kframework.values.scores import Scores
@@ -28,7 +28,7 @@ REASONS = 100
 #: The number of nodes with details for each rejection of a plugin, and of rejections with details of each plugin.
 _DETAILED_NODES, _DETAILED_REJECTIONS = 3, 3
 
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 
 
@@ -64,7 +64,7 @@ def summarise(evaluation: FullEvaluation, node: str) -> Generator[None, None, As
         margin=margin,
         decided_by=decided_by,
         kept_room=tuple(
-            KeptRoom(evaluation.nodes[row].name, tuple(other.key for other in nominated))
+            NominatedRoom(evaluation.nodes[row].name, tuple(other.key for other in nominated))
             for row, nominated in list(evaluation.nominated.items())[:KEPT]
         ),
         fault=fault.message if fault is not None else "",
@@ -109,7 +109,7 @@ class _Reasons:
                 self._add(evaluation.status(rejection), plugin, places, first == rejection, against == 1)
                 yield
 
-    def _add(self, status: Status, plugin: str, places: Places, first: Marks, alone: Marks | None = None) -> None:
+    def _add(self, status: Status, plugin: str, places: Positions, first: Marks, alone: Marks | None = None) -> None:
         """Count the nodes at these places, about which the plugin answers the status."""
         if not status.rejected and self.fault is None:
             self.fault = status
@@ -138,7 +138,7 @@ class _Reasons:
         return len(self._counts)
 
 
-def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
+def _groups(column: Scores) -> Iterator[tuple[int, Positions]]:
     """Group the rejected places of a column by rejection."""
     places = np.flatnonzero(column != PASS)
     by_rejection = places[np.argsort(column[places], kind="stable")]
@@ -176,7 +176,7 @@ def _lines(asked: Callable[[], object]) -> list[str]:
 def _nearest(evaluation: FullEvaluation, plugin: str) -> Generator[None, None, list[int]]:
     """List the places of a few nodes for each of a plugin's rejections, those with the fewest changes first."""
     said = evaluation.said[plugin][evaluation.rows]
-    places: Places = np.flatnonzero(said != PASS)
+    places: Positions = np.flatnonzero(said != PASS)
     if not len(places):
         return []
     efforts = yield from SuggestHooks(evaluation.profile).efforts(evaluation, plugin, evaluation.rows[places])

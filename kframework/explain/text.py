@@ -240,7 +240,7 @@ def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterato
 
 def _preemption(preemption: Preemption, layout: Layout) -> Iterator[str]:
     victims = layout.names(preemption.victims, _VICTIMS)
-    if preemption.under_way:
+    if preemption.in_progress:
         have = "has" if len(preemption.victims) == 1 else "have"
         yield f"PREEMPTION is under way: {victims} must go from {preemption.node}, and {have} not ended yet."
     elif preemption.node:
@@ -258,7 +258,7 @@ def _end(explanation: Explanation, layout: Layout) -> Iterator[str]:
         yield from _waiting(explanation.waiting, explanation, layout)
     if explanation.outside:
         yield "OUTSIDE DATA that plugins go by:"
-        yield from (f"  {each.plugin}: source {each.source} {_heard(each)}" for each in explanation.outside)
+        yield from (f"  {each.plugin}: source {each.source} {_on_message(each)}" for each in explanation.outside)
     yield from (f"Note: {note}." for note in explanation.notes)
 
 
@@ -307,7 +307,7 @@ def _wakers(waiting: Waiting, layout: Layout) -> Iterator[str]:
         yield f"  ... and what {', '.join(others)} would look at; -o wide shows it"
 
 
-def _heard(data: OutsideData) -> str:
+def _on_message(data: OutsideData) -> str:
     error = f": {data.error}" if data.error else ""
     if data.age is None:
         return f"has told nothing yet{error}"

@@ -28,7 +28,7 @@ from kframework.fake_api.wire.documents import ApiDocument, Data, Draft, update_
 from kframework.fake_api.wire.plain_data import mapping
 from kframework.in_memory.admission import check_version
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.generations import has_generation, says_the_same
+from kframework.in_memory.generations import has_generation, is_equivalent
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import convert
 
@@ -74,7 +74,7 @@ def draft_update(cluster: MemoryCluster, resource: ApiResource, old: ApiDocument
     new = cluster.amend(subject, old.subject)
     metadata = new.metadata
     if has_generation(resource.storage_kind) and metadata.generation == old.subject.metadata.generation:
-        if not says_the_same(old.data, data):  # in fields that no struct has
+        if not is_equivalent(old.data, data):  # in fields that no struct has
             new = replace(new, metadata=replace(metadata, generation=metadata.generation + 1))
     data = update_document(data, subject, new)
     if causes := _causes(resource, data):  # existing problems may stay

@@ -94,7 +94,7 @@ Hint = Callable[..., QueueingHint]
 
 
 #: `concerns(old, new)`: the uids of the only pods that the event may help, None for any.
-Concerns = Callable[..., Collection[str] | None]
+AffectedPods = Callable[..., Collection[str] | None]
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
@@ -107,9 +107,9 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     resource: str
     action: ActionType
     hint: Hint | None = None
-    concerns: Concerns | None = None
+    affects: AffectedPods | None = None
 
-    def matches(self, event: Occurrence) -> bool:
+    def matches(self, event: ObservedEvent) -> bool:
         """Return whether this registration covers an event (kube-scheduler's matching rule, quirks included)."""
         wanted, happened = self.resource, event.resource
         if wanted == EventResource.ANY and self.action == ActionType.ALL:
@@ -122,7 +122,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
         return same and bool(self.action & event.action) and event.action <= self.action
 
 
-class Occurrence(msgspec.Struct, frozen=True):
+class ObservedEvent(msgspec.Struct, frozen=True):
     """An event that happened, with the object before and after it.
 
     `label` is the name under which metrics and logs count it, e.g. `NodeAdd` or `AssignedPodDelete`.

@@ -30,8 +30,8 @@ V = TypeVar("V")
 A = TypeVar("A")
 
 
-class Done(Awaitable[None]):
-    """A completed awaitable: awaiting it takes no turn of the loop, and callers may skip awaiting `DONE`."""
+class Completed(Awaitable[None]):
+    """A completed awaitable: awaiting it takes no turn of the loop, and callers may skip awaiting `COMPLETED`."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Done(Awaitable[None]):
 
 
 #: The awaitable returned if there is nothing to wait for.
-DONE: Final = Done()
+COMPLETED: Final = Completed()
 
 
 class Api(Protocol):
@@ -93,7 +93,7 @@ class Api(Protocol):
         ...
 
 
-class DryRuns(msgspec.Struct, frozen=True):
+class DryRunResult(msgspec.Struct, frozen=True):
     """The result of preemption dry runs.
 
     `candidates`: those that violate no budget first. `status`: Success if there are candidates, else the answer of the
@@ -112,14 +112,14 @@ class Preemption(Protocol):
     answers `Preempt` needs Pods there, with the verb `delete`, so that the scheduler can evict them.
     """
 
-    def under_way(self, pod: PendingPod) -> bool:
+    def in_progress(self, pod: PendingPod) -> bool:
         """Return whether victims of this pod are still being evicted, so that it is too early to retry it.
 
         For `pre_enqueue`, whose plugin registers the deletion of pods so that the pods it gates are checked again.
         """
         ...
 
-    def ineligible(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
+    def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
         """Return why the pod may not preempt others now; None if it may.
 
         Its policy is Never, or victims of it, or of another pod, are still terminating on its nominated node.
@@ -138,7 +138,7 @@ class Preemption(Protocol):
         *,
         percentage: int = 10,
         absolute: int = 100,
-    ) -> DryRuns:
+    ) -> DryRunResult:
         """Dry-run the nodes where preemption may help, from a random start, until there are enough candidates.
 
         It may help if the rejection is Unschedulable. Enough is `percentage` of these nodes but at least `absolute` of
@@ -279,11 +279,11 @@ class Handle(Protocol):
         """Run a coroutine concurrently with the scheduler until it ends or the scheduler stops."""
         ...
 
-    async def to_the_end(self, work: Awaitable[A]) -> A:
+    async def shield(self, work: Awaitable[A]) -> A:
         """Await work of `pre_bind` to its end; a preemption meanwhile raises CancelledError after it.
 
         This way the outcome of an API call is always known. Only a stopping scheduler cancels it, and the hook's time
-        limit unless the hook is in `keeps_time`.
+        limit unless the hook is in `own_timeouts`.
         """
         ...
 

@@ -68,7 +68,7 @@ __all__ = [
 hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
 
 
-def unimplemented() -> NoReturn:
+def not_implemented() -> NoReturn:
     """Raise NotImplementedError; the body of every hook, as a docstring alone would make it abstract for mypy."""
     raise NotImplementedError("a hook that a plugin does not mark is not asked")
 
@@ -84,7 +84,7 @@ class PreEnqueuePlugin(Protocol):
         Any answer but Success gates the pod: it waits, without an attempt, for an event that this plugin registered.
         Called in no particular order among plugins, before every entry into the active and the backoff queue.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -97,7 +97,7 @@ class QueueSortPlugin(Protocol):
     @hookspec
     def queue_sort(self, queued: QueuedPod) -> Hashable:
         """Return a sort key, lowest first; called once when the pod is queued and fixed until it is popped."""
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -111,7 +111,7 @@ class EnqueueExtensions(Protocol):
         Without this hook every event on the kinds of kube-scheduler's default list wakes the pod. With an empty list
         none does, not even the pod's own update: only the flush of the unschedulable pool, after five minutes.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -131,7 +131,7 @@ class SignPlugin(Protocol):
         plugins that do not sign. Called in every attempt, or whenever an object of `sign_reads` has changed, so it may
         return `NOTHING` for now, even if other objects can change that (KEP-5598 has the same idea for whole pods).
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -146,7 +146,7 @@ class PreFilterPlugin(Protocol):
         filtered (the sets of several plugins are intersected). Unschedulable: the attempt fails, but later `pre_filter`
         hooks still run, so that preemption finds their state. UnschedulableAndUnresolvable: the attempt fails at once.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -159,7 +159,7 @@ class AddPodPlugin(Protocol):
 
         Anything but Success is a fault.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -172,7 +172,7 @@ class RemovePodPlugin(Protocol):
 
         Anything but Success is a fault.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -191,7 +191,7 @@ class FilterPlugin(Protocol):
 
         Unschedulable: preemption on this node may help. UnschedulableAndUnresolvable: it cannot.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -201,7 +201,7 @@ class FilterNodesPlugin(Protocol):
     @hookspec
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         """Answer one integer per row: 0 = passes, else reason bits of the plugin's own (up to 32 bits)."""
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -211,7 +211,7 @@ class FilterStatusPlugin(Protocol):
     @hookspec
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         """Turn reason bits of `filter_nodes` into the Status that `filter` gives for the same node."""
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -226,7 +226,7 @@ class ExplainPlugin(Protocol):
         rejected for a reason, and not while pods are scheduled, so it may read everything. `state` is as `pre_filter`
         left it.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -248,7 +248,7 @@ class SuggestPlugin(Protocol):
         not exist. `state` is as `pre_filter` left it, if that ran. The tables are as at the rejection, possibly inside
         a what-if; pods nominated to the node are not on it (`handle.nominated_pods`).
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -264,7 +264,7 @@ class SuggestNodesPlugin(Protocol):
         same Status are assumed to need one change if any is suggested on a few of them, and else to be beyond help. It
         is called with a part of the nodes at a time.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -282,7 +282,7 @@ class PostFilterPlugin(Protocol):
         continue: Success and UnschedulableAndUnresolvable end it, Unschedulable lets the next plugin try, an error ends
         it and drops the result. The attempt fails in any case; its message contains the reasons given here.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -292,7 +292,7 @@ class PreScorePlugin(Protocol):
     @hookspec
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
         """Prepare `state` for `score`; `Skip` if this plugin scores all nodes equally."""
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -305,7 +305,7 @@ class ScorePlugin(Protocol):
     @hookspec
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         """Return this node's score; without `normalize_score` it must lie in 0..100."""
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -315,7 +315,7 @@ class ScoreNodesPlugin(Protocol):
     @hookspec
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
         """Return one score per row, or one integer for all: the columnar twin of `score`."""
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -325,7 +325,7 @@ class ScoreExtensions(Protocol):
     @hookspec
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
         """Bring the scores of the feasible nodes (int64) to 0..100; return new ones, or one integer for all."""
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -338,7 +338,7 @@ class ReservePlugin(Protocol):
 
         A rejection or a fault unreserves every plugin.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -351,7 +351,7 @@ class UnreservePlugin(Protocol):
 
         Called in reverse order, for every plugin, even one whose `reserve` never ran: idempotent.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -365,7 +365,7 @@ class PermitPlugin(Protocol):
         A waiting pod stays reserved until every waiting plugin allows it through the handle, one rejects it, or the
         earliest timeout does; at most 15 minutes. Other pods are scheduled meanwhile.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -378,7 +378,7 @@ class PreBindPreFlightPlugin(Protocol):
 
         While there is work, `status.nominatedNodeName` announces the node (KEP-5278).
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -391,7 +391,7 @@ class PreBindPlugin(Protocol):
 
         A rejection or a fault undoes the reservation and the pod backs off.
         """
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -401,7 +401,7 @@ class BindPlugin(Protocol):
     @hookspec
     def bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Awaitable[Status | None] | None:
         """Bind, or answer `Skip` to leave it to the next plugin; the first that does not skip decides."""
-        unimplemented()
+        not_implemented()
 
 
 @runtime_checkable
@@ -411,7 +411,7 @@ class PostBindPlugin(Protocol):
     @hookspec
     def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Awaitable[None] | None:
         """Clean up or count; errors no longer affect the pod."""
-        unimplemented()
+        not_implemented()
 
 
 class Hooks(

@@ -64,7 +64,7 @@ SignReads = tuple["type[ApiObject]", ...] | None
 Verb = Literal["create", "patch", "patch_status", "delete"]
 
 
-_SPELLING = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+_CAMEL_CASE = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
 
 
 class PluginArgs(BaseModel):
@@ -76,26 +76,26 @@ class PluginArgs(BaseModel):
     """
 
     model_config: ClassVar[ConfigDict] = {
-        **_SPELLING,
+        **_CAMEL_CASE,
         "frozen": True,
         "arbitrary_types_allowed": True,
     }
 
     @classmethod
     def __pydantic_on_complete__(cls) -> None:
-        if True in [_spelt_as_args(field.annotation) for field in cls.model_fields.values()]:
+        if True in [_use_camel_case(field.annotation) for field in cls.model_fields.values()]:
             cls.model_rebuild(force=True)
 
 
-def _spelt_as_args(annotation: object) -> bool:
+def _use_camel_case(annotation: object) -> bool:
     """Make plain models in an annotation read like Args; return whether one was changed."""
     if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-        return True in [_spelt_as_args(argument) for argument in get_args(annotation)]
-    if issubclass(annotation, RootModel) or annotation.model_config.keys() & _SPELLING.keys():
+        return True in [_use_camel_case(argument) for argument in get_args(annotation)]
+    if issubclass(annotation, RootModel) or annotation.model_config.keys() & _CAMEL_CASE.keys():
         return False
-    annotation.model_config = {**annotation.model_config, **_SPELLING}  # before its fields: they may lead back to it
+    annotation.model_config = {**annotation.model_config, **_CAMEL_CASE}  # before its fields: they may lead back to it
     for name, field in annotation.model_fields.items():
-        _spelt_as_args(field.annotation)
+        _use_camel_case(field.annotation)
         if field.alias_priority is None:  # no explicit alias; an alias generator runs only at class creation
             field.alias = field.validation_alias = field.serialization_alias = to_camel(name)
     return annotation.model_rebuild(force=True) is not False
@@ -142,7 +142,7 @@ class Plugin(Generic[A], Hooks):
     `binds_through_api`
         whether `bind` only binds the pod through `handle.api`: then several pods may be bound at once, without
         calling it.
-    `keeps_time`
+    `own_timeouts`
         which of `pre_bind`, `bind` and `post_bind` have their own time limit: `hookTimeouts` of the configuration
         do not apply to them.
 
@@ -157,7 +157,7 @@ class Plugin(Generic[A], Hooks):
     watches: ClassVar[tuple[Watch, ...]] = ()
     parallel_pre_bind: ClassVar[bool] = False
     binds_through_api: ClassVar[bool] = False
-    keeps_time: ClassVar[frozenset[str]] = frozenset()
+    own_timeouts: ClassVar[frozenset[str]] = frozenset()
 
     args: A
     handle: Handle

@@ -179,7 +179,7 @@ class Source(Mapping[str, V]):
         """Mark it as stale."""
         self._stale = True
 
-    def take_over(self, other: Source[V]) -> None:
+    def copy_from(self, other: Source[V]) -> None:
         """Copy the content of another source with the same key."""
         self._values, self._stale = dict(other), other._stale
         self.updated_at, self.error = other.updated_at, other.error

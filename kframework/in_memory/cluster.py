@@ -19,7 +19,7 @@ from kframework.client.event_record import EventRecord, RunEvents
 from kframework.clock import Clock
 from kframework.core.cycle.run import Run
 from kframework.errors import ClusterError
-from kframework.framework.handle import DONE
+from kframework.framework.handle import COMPLETED
 from kframework.in_memory import admission
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.store import Data, MemoryStore
@@ -35,7 +35,7 @@ from kframework.objects import (
 )
 from kframework.objects.codec import decode, encode
 from kframework.objects.kinds import T
-from kframework.state.inbox import Bound, Changed, Gone, Message, StatusChanged, Synced
+from kframework.state.inbox import Bound, Deleted, Message, StatusChanged, Synced, Upserted
 
 A = TypeVar("A")
 
@@ -77,9 +77,9 @@ class MemoryCluster(MemoryStore, Cluster):
                 offer(Bound(change.new, change.old.metadata.resource_version))
             elif (new := shown(change.new)) is not None:
                 is_of_status = change.is_of_status and isinstance(new, Pod) and new.spec.node_name
-                offer(StatusChanged(new) if is_of_status else Changed(new))
+                offer(StatusChanged(new) if is_of_status else Upserted(new))
             elif (old := shown(change.old)) is not None:
-                offer(Gone(old))
+                offer(Deleted(old))
 
         ordered = sorted(kinds, key=lambda kind: _PLACES.get(kind, len(_PLACES)))
         for kind in ordered:
@@ -225,7 +225,7 @@ class MemoryCluster(MemoryStore, Cluster):
             work()
         except ClusterError as error:
             return _refused(error)
-        return DONE
+        return COMPLETED
 
     async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:
         """Do the work of a call, unless a fault befalls it."""

@@ -45,7 +45,7 @@ def _wanted(kind: type[ApiObject]) -> tuple[str, ...]:
     return tuple(field for field in kind.__struct_fields__ if field not in _NOT_WANTED)
 
 
-def says_the_same(old: Mapping[str, object], new: Mapping[str, object]) -> bool:
+def is_equivalent(old: Mapping[str, object], new: Mapping[str, object]) -> bool:
     """Return whether two documents of an object want the same, compared as JSON."""
     names = {*old, *new}.difference(_NOT_WANTED)
     return all(old.get(name) == new.get(name) for name in names)

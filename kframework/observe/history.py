@@ -14,7 +14,7 @@ from kframework.core.cycle.records import Binding, Decision, Observer
 R = TypeVar("R")
 
 
-class LastRecords(Generic[R]):
+class RecordBuffer(Generic[R]):
     """The last records with a total weight of at most `most`, and the very last one of any weight."""
 
     def __init__(self, most: int, weight: Callable[[R], int]) -> None:
@@ -65,7 +65,7 @@ class PodHistory(msgspec.Struct, frozen=True):
     bindings: tuple[Binding, ...] = ()
 
 
-class _OfPods(LastRecords[P]):
+class _OfPods(RecordBuffer[P]):
     """The last records of one kind, also by the uid of their pod."""
 
     def __init__(self, kept: int) -> None:

@@ -10,7 +10,7 @@ from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import Queues, queues
 from kframework.observe.web.profiles import profile_parts
 from kframework.observe.web.sections import Section
-from kframework.observe.web.shown import Shown, report_page
+from kframework.observe.web.shown import EngineView, report_page
 from kframework.observe.web.summary import attempts, summary
 from kframework.scheduler.scheduler import E
 
@@ -18,7 +18,7 @@ from kframework.scheduler.scheduler import E
 ATTEMPTS, PODS, NODES, EXPLANATIONS = 2_000, 2_000, 300, 100
 
 
-def report(shown: Shown[E], *, title: str, start: float | None = None) -> str:
+def report(shown: EngineView[E], *, title: str, start: float | None = None) -> str:
     """Create the report of an engine's state and of its history.
 
     Times are shown as seconds since `start`, or without one as times of day.

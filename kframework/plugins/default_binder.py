@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kframework.errors import ClusterError
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.handle import DONE
+from kframework.framework.handle import COMPLETED
 from kframework.framework.plugin import Plugin, hookimpl
 from kframework.state.pods import PendingPod
 from kframework.values.status import Status, error
@@ -19,12 +19,12 @@ class DefaultBinder(Plugin):
     name = "DefaultBinder"
     binds_through_api: ClassVar[bool] = True
     #: Each request has its own limit, and a bind without an answer must be read back however long that takes.
-    keeps_time: ClassVar[frozenset[str]] = frozenset({"bind"})
+    own_timeouts: ClassVar[frozenset[str]] = frozenset({"bind"})
 
     @hookimpl
     def bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Awaitable[Status | None] | None:
         binding = self.handle.api.bind(pod, node_name)
-        return None if binding is DONE else _status(binding)
+        return None if binding is COMPLETED else _status(binding)
 
 
 async def _status(binding: Awaitable[None]) -> Status | None:

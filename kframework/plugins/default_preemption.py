@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from kframework.config.args import ApiArgs
-from kframework.config.decode import Int32, in_schema
+from kframework.config.decode import Int32, schema_type
 from kframework.framework.answers import ClearNomination, Diagnosis, Preempt
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
@@ -25,9 +25,9 @@ _GATED = unresolvable(REASON)
 class DefaultPreemptionArgs(ApiArgs):
     """The number of candidate nodes of a preemption: the larger of a percentage of the nodes and a number."""
 
-    min_candidate_nodes_percentage: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 10
+    min_candidate_nodes_percentage: Annotated[Int32, schema_type(minimum=0, maximum=100)] = 10
     """How many of the nodes are looked at for victims, if that is more than the number below."""
-    min_candidate_nodes_absolute: Annotated[Int32, in_schema(minimum=0)] = 100
+    min_candidate_nodes_absolute: Annotated[Int32, schema_type(minimum=0)] = 100
     """How many nodes are looked at for victims at least; not 0 together with the percentage."""
 
     def problems(self) -> Iterator[Problem]:
@@ -49,14 +49,14 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> Status | None:
-        return _GATED if self.handle.preemption.under_way(pod) else None
+        return _GATED if self.handle.preemption.in_progress(pod) else None
 
     @hookimpl
     def post_filter(
         self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis
     ) -> Preempt | ClearNomination | Status:
         preemption = self.handle.preemption
-        rejection = preemption.ineligible(pod, diagnosis)
+        rejection = preemption.blocked_reason(pod, diagnosis)
         if rejection is not None:
             return _prefixed(rejection)
         found = preemption.candidates(

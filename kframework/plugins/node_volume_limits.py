@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
     by_driver: Mapping[str, list[VolumeId]]
 
 
-_WANTED = StateKey[Wanted]("NodeVolumeLimits.wanted")
+_EXPECTED = StateKey[Wanted]("NodeVolumeLimits.wanted")
 
 
 class VolumeFault(Exception):
@@ -73,7 +73,7 @@ class NodeVolumeLimits(Plugin):
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
         if not limited_volumes(pod):
             return Skip
-        state[_WANTED] = self._look_up(pod)
+        state[_EXPECTED] = self._look_up(pod)
         return None
 
     def _look_up(self, pod: PendingPod) -> Wanted:
@@ -84,7 +84,7 @@ class NodeVolumeLimits(Plugin):
 
     def _wanted(self, state: CycleState, pod: PendingPod) -> Wanted:
         """Return the pod's volumes; a profile may have this plugin at Filter and not at PreFilter."""
-        return state[_WANTED] if _WANTED in state else self._look_up(pod)
+        return state[_EXPECTED] if _EXPECTED in state else self._look_up(pod)
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, Int32, Int64, in_schema
+from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, Int32, Int64, schema_type
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.problem import FieldPath, Problem, invalid
 
@@ -15,16 +15,16 @@ class ResourceSpec(ApiModel):
 
     name: str = ""
     """The resource: `cpu`, `memory`, `example.com/gpu`."""
-    weight: Annotated[Int64, ZERO_IS_DEFAULT, in_schema(minimum=0, maximum=100)] = 1
+    weight: Annotated[Int64, ZERO_IS_DEFAULT, schema_type(minimum=0, maximum=100)] = 1
     """What it counts for among the others."""
 
 
 class UtilizationShapePoint(ApiModel):
     """A point of the function from utilization (0 to 100) to score (0 to 10)."""
 
-    utilization: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 0
+    utilization: Annotated[Int32, schema_type(minimum=0, maximum=100)] = 0
     """How full the node is, in percent."""
-    score: Annotated[Int32, in_schema(minimum=0, maximum=10)] = 0
+    score: Annotated[Int32, schema_type(minimum=0, maximum=10)] = 0
     """What that is worth, 0 to 10."""
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from kframework.config.args import ApiArgs
-from kframework.config.decode import Int64, in_schema
+from kframework.config.decode import Int64, schema_type
 from kframework.errors import ClusterError
 from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
@@ -78,9 +78,9 @@ _INTERVAL = 1.0
 class VolumeBindingArgs(ApiArgs):
     """The time limit of PreBind for volumes, in seconds; `shape` belongs to an alpha gate and is rejected."""
 
-    bind_timeout_seconds: Annotated[Int64, in_schema(minimum=0)] = 600
+    bind_timeout_seconds: Annotated[Int64, schema_type(minimum=0)] = 600
     """How long PreBind waits for volumes."""
-    shape: Annotated[tuple[UtilizationShapePoint, ...], in_schema(maxItems=0)] = ()
+    shape: Annotated[tuple[UtilizationShapePoint, ...], schema_type(maxItems=0)] = ()
     """Belongs to an alpha gate of kube-scheduler, and is refused."""
 
     def problems(self) -> Iterator[Problem]:
@@ -109,7 +109,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     )
     parallel_pre_bind: ClassVar[bool] = True
     #: It waits for `bindTimeoutSeconds`.
-    keeps_time: ClassVar[frozenset[str]] = frozenset({"pre_bind"})
+    own_timeouts: ClassVar[frozenset[str]] = frozenset({"pre_bind"})
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -230,7 +230,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             return None
         try:
             await self._write(reservation)
-            await self._until_bound(reservation, pod, node_name)
+            await self._bind_phases(reservation, pod, node_name)
         except ClusterError as refusal:
             return error(str(refusal))
         except (BindingError, TranslationError) as problem:
@@ -247,7 +247,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             name, namespace = claim.metadata.name, claim.metadata.namespace
             reservation.claims[place] = await api.patch(PersistentVolumeClaim, name, claim_patch(claim), namespace)
 
-    async def _until_bound(self, reservation: VolumeReservation, pod: PendingPod, node_name: str) -> None:
+    async def _bind_phases(self, reservation: VolumeReservation, pod: PendingPod, node_name: str) -> None:
         """Poll until everything is bound; BindingError if it will not be, or not in time."""
         handle, clock = self.handle, self.handle.clock
         deadline = clock.now() + self.args.bind_timeout_seconds

@@ -93,22 +93,22 @@ async def delegating(delegation: Delegation) -> AsyncIterator[Middleware]:
     try:
         accesses = await connect(delegation.authorization)
         try:
-            yield Delegated(delegation, tokens, accesses).middleware()
+            yield DelegatedAuth(delegation, tokens, accesses).middleware()
         finally:
             await accesses.close()
     finally:
         await tokens.close()
 
 
-class Delegated:
+class DelegatedAuth:
     """A cache of reviews by the API server."""
 
     def __init__(self, delegation: Delegation, tokens: Transport, accesses: Transport) -> None:
         self._delegation = delegation
         self._tokens = tokens
         self._accesses = accesses
-        self._users = _Remembered[User | None]()
-        self._verdicts = _Remembered[Verdict]()
+        self._users = _TtlCache[User | None]()
+        self._verdicts = _TtlCache[Verdict]()
 
     def middleware(self) -> Middleware:
         """Return the middleware that checks every request."""
@@ -184,7 +184,7 @@ class Delegated:
         return verdict
 
 
-class _Remembered(Generic[T]):
+class _TtlCache(Generic[T]):
     """A bounded cache of answers with an expiry."""
 
     def __init__(self) -> None:

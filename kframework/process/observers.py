@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic
 
 from kframework.core.cycle.records import Observer
 from kframework.core.pod_engine import PodEngine
-from kframework.explain.account import PodEngineShown
+from kframework.explain.account import PodEngineView
 from kframework.explain.routes import explain_routes
 from kframework.observe.history import History
 from kframework.observe.metrics import families
@@ -16,7 +16,7 @@ from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.series import Readings, Series
 from kframework.observe.web.routes import web_routes
-from kframework.observe.web.shown import Shown
+from kframework.observe.web.shown import EngineView
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: Creates the page's view of an engine from the history of its decisions.
-MakeShown = Callable[[E, History], Shown[E]]
+EngineViewFactory = Callable[[E, History], EngineView[E]]
 
 
 class Observers(Generic[E]):
@@ -38,14 +38,14 @@ class Observers(Generic[E]):
         self,
         *others: Observer,
         engine: MakeEngine[E],
-        shown: MakeShown[E] = Shown,
+        shown: EngineViewFactory[E] = EngineView,
         timed_share: float = TIMED_SHARE,
     ) -> None:
         self.metrics: Metrics = Metrics()
         self.history: History = History()
         self.all: tuple[Observer, ...] = (*others, self.history, self.metrics.attempts)
         self.engine: MakeEngine[E] = engine
-        self.shown: MakeShown[E] = shown
+        self.shown: EngineViewFactory[E] = shown
         self.timed_share: float = max(timed_share, TIMED_SHARE)
 
     def routes(self, scheduler: Scheduler[E]) -> list[RouteDef]:
@@ -69,7 +69,7 @@ class PodObservers(Observers[PodEngine]):
     def __init__(
         self, *others: Observer, engine: MakeEngine[PodEngine] = PodEngine.of, timed_share: float = TIMED_SHARE
     ) -> None:
-        super().__init__(*others, engine=engine, shown=PodEngineShown, timed_share=timed_share)
+        super().__init__(*others, engine=engine, shown=PodEngineView, timed_share=timed_share)
 
     def routes(self, scheduler: Scheduler) -> list[RouteDef]:
         return [*super().routes(scheduler), *explain_routes(scheduler, self.history)]

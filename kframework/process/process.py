@@ -26,14 +26,14 @@ from kframework.objects import Event
 from kframework.process.http.endpoints import Listener, scheduler_routes, serve
 from kframework.process.lease import RELEASING, LeaderElection, new_identity
 from kframework.process.observers import Observers, PodObservers
-from kframework.process.servers import Server, without_binding
+from kframework.process.servers import Server, dry_run_configuration
 from kframework.process.signals import signals
-from kframework.scheduler.garbage import Collector, collecting_rarely
+from kframework.scheduler.garbage import Collector, reduced_gc
 from kframework.scheduler.scheduler import E, Scheduler
 from kframework.scheduler.watchdog import Watchdog
 
 #: A coroutine that runs next to a scheduler until it is cancelled.
-Companion = Callable[[Scheduler[E]], Coroutine[object, object, None]]
+SideTask = Callable[[Scheduler[E]], Coroutine[object, object, None]]
 
 
 class LeadershipLost(KFrameworkError):
@@ -60,10 +60,10 @@ class Process(Generic[E]):
         observers: Observers[E] | None = None,
         registry: Registry | None = None,
         report: Callable[[Event], None] | None = None,
-        companions: Iterable[Companion[E]] = (),
+        companions: Iterable[SideTask[E]] = (),
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.configuration: Configuration = configuration if report is None else without_binding(configuration)
+        self.configuration: Configuration = configuration if report is None else dry_run_configuration(configuration)
         self.clock = clock
         self._report = report
         self._server = server
@@ -96,7 +96,7 @@ class Process(Generic[E]):
             self.scheduler.on_idle = self._idle
             for notice in self.scheduler.profiles.notices:
                 self._tell(notice)
-            stack.enter_context(collecting_rarely())
+            stack.enter_context(reduced_gc())
             stack.enter_context(signals(self.stop))
             stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.metrics.slow))
             leader = self._leader()
@@ -105,7 +105,7 @@ class Process(Generic[E]):
                 await self._lead(leader)
             else:
                 async with anyio.create_task_group() as tasks:
-                    self._accompany(tasks)
+                    self._run_side_tasks(tasks)
                     await self.scheduler.run()
                     tasks.cancel_scope.cancel()
         self._tell("Requested to terminate, exiting")
@@ -126,7 +126,7 @@ class Process(Generic[E]):
             pods = engine.cluster.pods.keys() | engine.pending.keys()
             self._tell(f"in step with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
 
-    def _accompany(self, tasks: TaskGroup) -> None:
+    def _run_side_tasks(self, tasks: TaskGroup) -> None:
         for companion in self._companions:
             tasks.start_soon(companion, self.scheduler)
 
@@ -190,9 +190,9 @@ class Process(Generic[E]):
             # After a long pause of the process the clock alone decides, before the election's thread runs.
             self._server.fence.only_while(lambda: leader.leading)
             self._tell(f"leading as {leader.identity}")
-            self.scheduler.take_over()
+            self.scheduler.lead()
             async with anyio.create_task_group() as companions:
-                self._accompany(companions)
+                self._run_side_tasks(companions)
                 self._begin.set()
                 await leader.lost()
                 raise LeadershipLost("Leaderelection lost")
@@ -292,7 +292,7 @@ class LeaderThread:
         self._loop = asyncio.new_event_loop()
         self._contending = anyio.CancelScope()
         self._beaten = self._clock.now()
-        self._beating = asyncio.create_task(self._beat())
+        self._beating = asyncio.create_task(self._is_heartbeat())
         # A daemon, so that a hung thread does not prevent the process from exiting.
         threading.Thread(target=self._run, name="leader-election", daemon=True).start()
         return self
@@ -305,7 +305,7 @@ class LeaderThread:
         with anyio.move_on_after(RELEASING + CLOSING, shield=True):
             await self._ended.wait()
 
-    async def _beat(self) -> None:
+    async def _is_heartbeat(self) -> None:
         while True:
             self._beaten = self._clock.now()
             await asyncio.sleep(BEAT)

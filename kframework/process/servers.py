@@ -100,7 +100,7 @@ def chance() -> Random:
     return Seeds(0).generator(f"client of {new_identity()}")
 
 
-def without_binding(configuration: Configuration) -> Configuration:
+def dry_run_configuration(configuration: Configuration) -> Configuration:
     """Take out all that might act outside: preparing, binding and its aftermath, extenders that bind, the election."""
     settings = configuration.settings
     no_election = settings.leader_election.model_copy(update={"leader_elect": False})

@@ -24,8 +24,8 @@ from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import Hook, Step
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import FAULTS, shown
-from kframework.framework.handle import DONE
-from kframework.scheduler.timeouts import WAS_CANCELLED, contained, said, within
+from kframework.framework.handle import COMPLETED
+from kframework.scheduler.timeouts import AWAITED_CANCELLED_TASK, guard_cancellation, said, within
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.values.status import Code, Status
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 _CANCELLED = Status(Code.ERROR, ("the scheduler stopped before the pod was bound",))
 
 #: Announces the node that a pod is about to be bound to.
-Announce = Callable[[Reservation], None]
+PublishNomination = Callable[[Reservation], None]
 
 #: Binds a pod before the Bind plugins run; Skip leaves it to the plugins.
 BindFirst = Callable[[Reservation], Awaitable[Status | None]]
@@ -48,7 +48,7 @@ class BindingCycle:
         reservation: Reservation,
         offer: Callable[[Message], None],
         clock: Clock,
-        announce: Announce,
+        announce: PublishNomination,
         timeouts: HookTimeouts,
         bind_first: BindFirst | None = None,
     ) -> None:
@@ -68,7 +68,7 @@ class BindingCycle:
         """Run the binding cycle and report how it ended, including cancellation."""
         reservation, trace, started_at = self.reservation, self._trace, self._clock.now()
         try:
-            status = yield from self._until_bound()
+            status = yield from self._bind_phases()
         except asyncio.CancelledError:
             self._offer(BindingEnded(reservation.pod.uid, trace.attempt, _CANCELLED))
             raise
@@ -94,7 +94,7 @@ class BindingCycle:
             plugins=trace.plugins,
         )
 
-    def _until_bound(self) -> Suspendable[Status | None]:
+    def _bind_phases(self) -> Suspendable[Status | None]:
         reservation = self.reservation
         work = self._pre_flight()
         if self.profile.original.pre_flight:
@@ -252,17 +252,17 @@ class BindingCycle:
         try:
             answer = step.call(reservation.state, reservation.pod, reservation.node_name)
         except asyncio.CancelledError as error:
-            raise RuntimeError(WAS_CANCELLED) from error
-        if answer is None or answer is DONE:
+            raise RuntimeError(AWAITED_CANCELLED_TASK) from error
+        if answer is None or answer is COMPLETED:
             return None
         if not inspect.isawaitable(answer):
             return answer
-        if hook in step.plugin.keeps_time:
+        if hook in step.plugin.own_timeouts:
             work = cast("Awaitable[object]", answer)
         else:
             work = within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
         # After answers from outside, plugins go on in the order of the attempts.
-        return (yield from wait_for(contained(await_in_order(self._trace.attempt, work))))
+        return (yield from wait_for(guard_cancellation(await_in_order(self._trace.attempt, work))))
 
     def _notify(self, step: Step) -> Suspendable[Status | None]:
         """Run PostBind of one plugin; return its error, which has no consequences."""

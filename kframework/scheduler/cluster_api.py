@@ -13,21 +13,21 @@ from typing import TypeVar
 
 from kframework.client.cluster import Cluster
 from kframework.errors import ClusterError
-from kframework.framework.handle import DONE, Api
+from kframework.framework.handle import COMPLETED, Api
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.outbox import Outbox
-from kframework.scheduler.timeouts import uncut
+from kframework.scheduler.timeouts import without_timeout
 from kframework.state.pods import PendingPod
 
 T = TypeVar("T", bound=ApiObject)
 
 #: The delays in seconds before a bind without an answer is retried. After the last one the attempt fails, which in
 #: kube-scheduler it does at once.
-PAUSES = (0.01, 0.05, 0.25, 1.25)
+RETRY_DELAYS = (0.01, 0.05, 0.25, 1.25)
 
 #: No answer, a gateway timeout, or a conflict: the server reports any failed binding as a conflict, even if etcd did
 #: not answer and may have written it.
-UNANSWERED = frozenset({0, 409, 504})
+MAX_UNANSWERED = frozenset({0, 409, 504})
 
 #: Reading back is retried until there is an answer; each pause, in seconds, is five times the previous, up to the last.
 FIRST_PAUSE, LAST_PAUSE = 0.01, 10.0
@@ -41,20 +41,20 @@ class ClusterApi(Api):
         self._outbox = outbox
 
     def bind(self, pod: PendingPod, node_name: str) -> Awaitable[None]:
-        way = self._outbox.make_way(pod.uid)
-        if way is not DONE or not self._outbox.fence.is_open:
-            return self._bind_after(way, pod, node_name)
+        way = self._outbox.wait_for_write(pod.uid)
+        if way is not COMPLETED or not self._outbox.fence.is_open:
+            return self._bind_following(way, pod, node_name)
         binding = self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
-        return DONE if binding is DONE else self._ended_in_certainty(pod, node_name, binding)
+        return COMPLETED if binding is COMPLETED else self._bind_until_known(pod, node_name, binding)
 
-    async def _bind_after(self, way: Awaitable[None], pod: PendingPod, node_name: str) -> None:
+    async def _bind_following(self, way: Awaitable[None], pod: PendingPod, node_name: str) -> None:
         await way
-        await self._ended_in_certainty(pod, node_name, None)
+        await self._bind_until_known(pod, node_name, None)
 
-    async def _ended_in_certainty(self, pod: PendingPod, node_name: str, binding: Awaitable[None] | None) -> None:
+    async def _bind_until_known(self, pod: PendingPod, node_name: str, binding: Awaitable[None] | None) -> None:
         """Bind a pod, starting with the pending request if there is one, until its node is known."""
-        pauses, unanswered = iter(PAUSES), False
-        with uncut():
+        pauses, unanswered = iter(RETRY_DELAYS), False
+        with without_timeout():
             while True:
                 if binding is None:
                     self._outbox.fence.check()
@@ -62,7 +62,7 @@ class ClusterApi(Api):
                 try:
                     return await binding
                 except ClusterError as error:
-                    binding, unanswered = None, unanswered or error.status in UNANSWERED
+                    binding, unanswered = None, unanswered or error.status in MAX_UNANSWERED
                     if not unanswered and error.status < 500:
                         raise
                     place = await self.read_back(pod)

@@ -19,7 +19,7 @@ from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodCondition
 from kframework.scheduler.outbox import Outbox
-from kframework.state.inbox import LastVictim, Message, PreemptionEnded
+from kframework.state.inbox import LastVictimReached, Message, PreemptionEnded
 from kframework.state.pods import PodInfo
 from kframework.state.waiting import WaitingPods
 from kframework.verbosity import V2
@@ -49,7 +49,9 @@ class EvictionTask:
     async def run(self) -> None:
         """Send the victims away and report the end."""
         eviction = self.eviction
-        written = [self.outbox.patch_status(pod, None, "") for pod in eviction.outranked]  # they lose their nomination
+        written = [
+            self.outbox.patch_status(pod, None, "") for pod in eviction.lower_priority
+        ]  # they lose their nomination
         refused = [await each for each in written]
         failed = not await self._evict_all() or any(refused)
         if failed:
@@ -64,7 +66,7 @@ class EvictionTask:
             async with anyio.create_task_group() as tasks:
                 for victim in others:
                     tasks.start_soon(self._evict, victim)
-            self.offer(LastVictim(eviction.preemptor.uid, eviction.attempt, last.uid))
+            self.offer(LastVictimReached(eviction.preemptor.uid, eviction.attempt, last.uid))
             await self._evict(last)
         except* ClusterError as refused:
             failures += refused.exceptions
@@ -77,7 +79,7 @@ class EvictionTask:
         eviction = self.eviction
         note = f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node_name}"
         reserved = self.waiting.get(victim.uid)
-        if reserved is not None and reserved.returning:
+        if reserved is not None and reserved.is_rejected:
             return
         if reserved is not None and reserved.preempt(eviction.plugin):
             note += " (in kube-scheduler memory)."

@@ -25,7 +25,7 @@ from kframework.scheduler.extender_wire import (
     read_scores,
     read_victims,
 )
-from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import MAX_SCORE
@@ -40,7 +40,7 @@ _STRETCH = MAX_SCORE // 10
 class Extender:
     """An extender of the configuration; verbs left empty are never called."""
 
-    def __init__(self, settings: ExtenderSettings, line: HttpLine) -> None:
+    def __init__(self, settings: ExtenderSettings, line: HttpExtenderTransport) -> None:
         self.settings = settings
         self._line = line
         self._managed = frozenset(resource.name for resource in settings.managed_resources)

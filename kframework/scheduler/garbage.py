@@ -25,7 +25,7 @@ COLLECTING, COLLECTING_ALL = 60.0, 3600.0
 
 
 @contextmanager
-def collecting_rarely() -> Iterator[None]:
+def reduced_gc() -> Iterator[None]:
     """Make collections rare inside; at the end restore the thresholds and unfreeze objects.
 
     If collections are rare already, in a simulation inside another or on another thread, nothing changes.
@@ -70,7 +70,7 @@ def collect() -> None:
     gc.freeze()
 
 
-def leave_to_the_end() -> None:
+def disable_until_exit() -> None:
     """Skip the collection at the end of the process, which frees its memory anyway.
 
     Python would scan all objects once more and take apart what it finds: 37 µs for each pod of a simulation.

@@ -25,7 +25,7 @@ MAX_RESPONSE_BYTES = 16 << 20
 _CHUNK = 1 << 16
 
 
-class HttpLine:
+class HttpExtenderTransport:
     """A connection over HTTP; ConfigError if the TLS settings are invalid."""
 
     def __init__(self, settings: ExtenderSettings) -> None:

@@ -28,7 +28,7 @@ from kframework.clock import Clock, rfc3339
 from kframework.core.cycle.run import Run
 from kframework.core.cycle.suspendable import Suspendable, run_async, wait_for
 from kframework.errors import ClusterError
-from kframework.framework.handle import DONE
+from kframework.framework.handle import COMPLETED
 from kframework.objects import PodCondition
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.verbosity import V3
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 #: The number of concurrent writes of statuses, and of events: as many as flow control ever allows
 #: (`kframework.client.flow_control`); in memory, without flow control, all complete at once.
-AT_ONCE = 64
+MAX_CONCURRENT = 64
 
 #: The number of events that may wait; further ones are dropped. kube-scheduler's limit is 1,000, which at full speed
 #: dropped two thirds of them.
@@ -45,8 +45,8 @@ MAX_EVENTS = 100_000
 
 #: The delays before retries of a status, in seconds, the fraction of jitter, and the answers to retry: a conflict, an
 #: internal error, an unavailable service or server. As in kube-scheduler.
-PAUSES, JITTER = (0.01, 0.05, 0.25), 0.1
-WORTH_ANOTHER_TRY = frozenset({409, 500, 503, 0})
+RETRY_DELAYS, JITTER = (0.01, 0.05, 0.25), 0.1
+RETRYABLE = frozenset({409, 500, 503, 0})
 
 #: The same for writes of the engine, which are retried after any temporary error.
 ENGINE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
@@ -58,7 +58,7 @@ EVENT_TRIES, EVENT_PAUSE, LONGEST_PAUSE, EVENT_JITTER = 12, 1.0, 16.0, 0.25
 
 #: The answers to an event to retry, besides server errors: none at all, a conflict (unless the event exists already,
 #: which equals success), too many requests.
-EVENT_RETRIED = frozenset({0, 409, 429})
+EVENT_RETRY_DELAYS = frozenset({0, 409, 429})
 
 #: The reasons for dropped events, as labels of the metric.
 QUEUE_FULL, WRITE_FAILED = "queue_full", "write_failed"
@@ -121,9 +121,9 @@ class Outbox:
         self._clock = clock
         self._random = random
         self._on_empty = on_empty
-        self._statuses = KeyedWriteQueue[str, _StatusWrite](self._write_status, AT_ONCE, self._on_empty)
-        self._engine_writes = KeyedWriteQueue[str, _EngineWrite](self._write_for_engine, AT_ONCE, self._on_empty)
-        self._events = KeyedWriteQueue[_Events, _Events](self._write_event, AT_ONCE, self._look)
+        self._statuses = KeyedWriteQueue[str, _StatusWrite](self._write_status, MAX_CONCURRENT, self._on_empty)
+        self._engine_writes = KeyedWriteQueue[str, _EngineWrite](self._write_for_engine, MAX_CONCURRENT, self._on_empty)
+        self._events = KeyedWriteQueue[_Events, _Events](self._write_event, MAX_CONCURRENT, self._look)
         #: The number of events waiting for a retry.
         self._resting = 0
         self._tasks: TaskGroup | None = None
@@ -147,7 +147,7 @@ class Outbox:
         self._statuses.put(pod.uid, status)
         return status
 
-    def make_way(self, uid: str) -> Awaitable[None]:
+    def wait_for_write(self, uid: str) -> Awaitable[None]:
         """Drop the pod's waiting status, as it is being bound, and return an awaitable for the one in flight.
 
         A status that fails is not retried.
@@ -155,7 +155,7 @@ class Outbox:
         self._drop(uid)
         status = self._statuses.in_flight(uid)
         if status is None:
-            return DONE
+            return COMPLETED
         status.wanted = False
         return self._landed(uid)
 
@@ -252,8 +252,8 @@ class Outbox:
         try:
             yield from self._retried(
                 lambda: self._patch(status),
-                PAUSES,
-                lambda error: status.wanted and error.status in WORTH_ANOTHER_TRY,
+                RETRY_DELAYS,
+                lambda error: status.wanted and error.status in RETRYABLE,
             )
         except ClusterError as refusal:
             error = refusal
@@ -309,7 +309,7 @@ class Outbox:
         except ClusterError as error:
             if error.status == 404 or error.reason == STOPPED:
                 return  # the pod or namespace is gone, or writes are blocked
-            if event.tries < EVENT_TRIES and (error.status in EVENT_RETRIED or error.status >= 500):
+            if event.tries < EVENT_TRIES and (error.status in EVENT_RETRY_DELAYS or error.status >= 500):
                 self._resting += 1
                 assert self._tasks is not None
                 self._tasks.start_soon(self._write_again, event)
@@ -412,10 +412,10 @@ class KeyedWriteQueue(Generic[K, W]):
                 woken = self._woken = asyncio.get_running_loop().create_future()
                 while len(self._in_flight) < self._limit and (work := self._next()) is not None:
                     if (question := next(work, None)) is not None:
-                        tasks.start_soon(self._write_on, work, question)
+                        tasks.start_soon(self._continue_write, work, question)
                 await woken
 
-    async def _write_on(self, work: Suspendable[None], question: Awaitable[object]) -> None:
+    async def _continue_write(self, work: Suspendable[None], question: Awaitable[object]) -> None:
         """Bring a write to its end that has to wait, and make others in turn while there are any."""
         await run_async(work, question)
         while (following := self._next()) is not None:

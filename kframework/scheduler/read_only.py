@@ -12,14 +12,14 @@ from kframework.core.pod_engine import PodEngine
 from kframework.objects.read_only import read_only
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import MakeEngine
-from kframework.state.inbox import Changed, Gone, Inbox, Message
+from kframework.state.inbox import Deleted, Inbox, Message, Upserted
 
 
 class ReadOnlyInbox(Inbox):
     """An inbox that makes the objects of the cluster read-only as they arrive."""
 
     def offer(self, message: Message) -> None:
-        if isinstance(message, Changed | Gone):
+        if isinstance(message, Upserted | Deleted):
             message = msgspec.structs.replace(message, obj=read_only(message.obj))
         super().offer(message)
 

@@ -41,12 +41,12 @@ from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.eviction import EvictionTask
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.sources import SourceFeeds
-from kframework.scheduler.spawned_work import SpawnedWork, Workers, guarded
-from kframework.scheduler.timeouts import HookTimeout, contained, said, within
-from kframework.state.inbox import Gone, Message
+from kframework.scheduler.spawned_work import BackgroundTasks, Workers, guarded
+from kframework.scheduler.timeouts import HookTimeout, guard_cancellation, said, within
+from kframework.state.inbox import Deleted, Message
 from kframework.state.pods import PodInfo
 from kframework.values.status import Code, Status
 
@@ -61,7 +61,7 @@ FINISHING, WRITING, ENDING = 10.0, 5.0, 20.0
 
 #: How long to wait for the watch to report the last bindings, in seconds. The next leader sees them at about the same
 #: time as this scheduler, and would overcommit nodes by bindings that it has not seen.
-CONFIRMING = 0.25
+CONFIRM_TIMEOUT = 0.25
 
 
 #: The engine of a scheduler: by default the one that schedules one pod at a time.
@@ -74,9 +74,9 @@ T = TypeVar("T")
 MakeEngine = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], E]
 
 
-def over_http(settings: ExtenderSettings) -> Extender:
+def http_extender(settings: ExtenderSettings) -> Extender:
     """Return an extender that is called over HTTP; raises ConfigError."""
-    return Extender(settings, HttpLine(settings))
+    return Extender(settings, HttpExtenderTransport(settings))
 
 
 class Scheduler(Host, Generic[E]):
@@ -97,7 +97,7 @@ class Scheduler(Host, Generic[E]):
         registry: Registry | None = None,
         observers: Iterable[Observer] = (),
         slice: float = SLICE,
-        extender: Callable[[ExtenderSettings], Extender] = over_http,
+        extender: Callable[[ExtenderSettings], Extender] = http_extender,
         engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine by default
         fence: WriteFence | None = None,
         timed_share: float = 0.0,
@@ -142,7 +142,7 @@ class Scheduler(Host, Generic[E]):
         self._reserved: deque[Reservation | Run] = deque()
         self._under_way = 0  # waiting binding cycles, and evictions
         #: Coroutines spawned by hooks, without those of `start`.
-        self._errands = SpawnedWork(self._woken.set)
+        self._background = BackgroundTasks(self._woken.set)
         #: Whether it only watches the cluster, as a standby replica.
         self.standing_by: bool = False
         self._stopping = False
@@ -154,13 +154,13 @@ class Scheduler(Host, Generic[E]):
     @property
     def settled(self) -> bool:
         """Whether it is idle until the cluster changes or a timer expires."""
-        return self.engine.settled and not self._under_way and not self._errands and self.outbox.empty
+        return self.engine.settled and not self._under_way and not self._background and self.outbox.empty
 
     def stand_by(self) -> None:
-        """Follow the cluster, but schedule nothing until `take_over`."""
+        """Follow the cluster, but schedule nothing until `lead`."""
         self.standing_by = True
 
-    def take_over(self) -> None:
+    def lead(self) -> None:
         """Schedule."""
         self.standing_by = False
         self._woken.set()
@@ -193,7 +193,7 @@ class Scheduler(Host, Generic[E]):
                 tasks.start_soon(self.outbox.run)
                 tasks.start_soon(self.recorder.run)
                 watch = partial(self.cluster.watch, ended_pods=self.engine.ended_pods)
-                tasks.start_soon(watch, self.kinds, self._heard)
+                tasks.start_soon(watch, self.kinds, self._on_message)
                 async with anyio.create_task_group() as cycles:
                     self._workers = Workers(cycles)
                     try:
@@ -202,7 +202,7 @@ class Scheduler(Host, Generic[E]):
                         await self._finish()
                     finally:
                         # Together: a binding cycle may wait for coroutines that its plugin spawned.
-                        self._errands.cancel()
+                        self._background.cancel()
                         cycles.cancel_scope.cancel()
                 self.on_finished()
                 with anyio.CancelScope(deadline=over):
@@ -254,8 +254,8 @@ class Scheduler(Host, Generic[E]):
         while not self._stopping:
             began, supposed = perf_counter(), bool(self.engine.cluster.statements)
             while self._turn():
-                if self.engine.under_way is not None:
-                    await self.engine.under_way
+                if self.engine.pending_cycle is not None:
+                    await self.engine.pending_cycle
                 self._begin_bindings()
                 # Waiters for the end of a session run before the next one begins.
                 before, supposed = supposed, bool(self.engine.cluster.statements)
@@ -278,10 +278,10 @@ class Scheduler(Host, Generic[E]):
         waiting = self.engine.cluster.waiting
         with anyio.move_on_after(FINISHING):
             # A pod may wait on Permit for minutes, so it is not awaited here.
-            await self._follow_until(lambda: self._under_way <= sum(1 for _ in waiting.undecided()))
+            await self._follow_until(lambda: self._under_way <= sum(1 for _ in waiting.awaiting_permit()))
         with anyio.move_on_after(WRITING):
             await self._follow_until(lambda: self.outbox.only_events)
-        with anyio.move_on_after(CONFIRMING):
+        with anyio.move_on_after(CONFIRM_TIMEOUT):
             await self._follow_until(lambda: len(self.engine.cluster.assumed) <= self._under_way)
 
     async def _follow_until(self, over: Callable[[], bool]) -> None:
@@ -309,10 +309,10 @@ class Scheduler(Host, Generic[E]):
             if timer is not None:
                 timer.cancel()
 
-    def _heard(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         """Queue a message of the cluster; a deleted pod ends its event series."""
         self.engine.offer(message)
-        if type(message) is Gone and isinstance(message.obj, Pod):
+        if type(message) is Deleted and isinstance(message.obj, Pod):
             self.recorder.pod_ended(message.obj.metadata.uid)
 
     # -- the host of the engine ------------------------------------------------------------------------------------
@@ -379,16 +379,16 @@ class Scheduler(Host, Generic[E]):
         if reservation.trace.hook_context is not None:
             # A traced cycle finds its span in the context, which belongs to the task.
             assert self._workers is not None
-            self._workers.begin_alone(self._counted(self._go_on_binding(steps, None)))
+            self._workers.start_in_own_task(self._counted(self._continue_binding(steps, None)))
             return
         try:
             question = next(steps)
         except StopIteration as end:
             self._bound(end.value)
         else:
-            self._start(self._go_on_binding(steps, question))
+            self._start(self._continue_binding(steps, question))
 
-    async def _go_on_binding(self, steps: Suspendable[Binding], question: Awaitable[object] | None) -> None:
+    async def _continue_binding(self, steps: Suspendable[Binding], question: Awaitable[object] | None) -> None:
         self._bound(await run_async(steps, question))
 
     def _bound(self, binding: Binding) -> None:
@@ -406,14 +406,14 @@ class Scheduler(Host, Generic[E]):
 
     async def _followed(self, work: Awaitable[None]) -> None:
         try:
-            await contained(work)
+            await guard_cancellation(work)
         finally:
             self._under_way -= 1
             if self._stopping or not self._under_way:
                 self._woken.set()
 
     async def _bind_by_extenders(self, reservation: Reservation) -> Status | None:
-        await self.outbox.make_way(reservation.pod.uid)
+        await self.outbox.wait_for_write(reservation.pod.uid)
         try:
             self.outbox.fence.check()
             status = await self.extenders.bind(reservation.pod, reservation.node_name)
@@ -462,10 +462,10 @@ class Scheduler(Host, Generic[E]):
         if self.starting is not None:
             self._tasks.start_soon(guarded, coroutine, by)
         else:
-            self._tasks.start_soon(self._errands.begin(coroutine, by))
+            self._tasks.start_soon(self._background.begin(coroutine, by))
 
-    async def to_the_end(self, work: Awaitable[A]) -> A:
-        return await self._errands.to_the_end(work)
+    async def shield(self, work: Awaitable[A]) -> A:
+        return await self._background.shield(work)
 
 
 def _notify(observer: Observer, hear: Callable[[T], None], told: T) -> None:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 SLICE = 0.0005
 
 
-def in_slices(work: Iterator[None], aside: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+def time_sliced(work: Iterator[None], aside: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
     """Run work that yields where it may pause, and yield whenever it has run for `SLICE`.
 
     Each slice runs inside its own `aside()`, so what that opens is closed while other tasks run.
@@ -42,19 +42,19 @@ def finished(work: Generator[None, None, T]) -> T:
             return result
 
 
-async def at_rest(cluster: ClusterState) -> None:
+async def wait_until_idle(cluster: ClusterState) -> None:
     """Wait while something is only supposed in a cluster's tables, as between two pieces of a session of an engine."""
     while cluster.statements:  # noqa: ASYNC110  # closing the last one sends no signal
         await asyncio.sleep(0)
 
 
-async def finished_giving_way(cluster: ClusterState, work: Generator[None, None, T]) -> T:
+async def run_cooperatively(cluster: ClusterState, work: Generator[None, None, T]) -> T:
     """Run work that reads a cluster's tables to its end and return its result.
 
     Other tasks run where it pauses; it never runs while a what-if statement is open.
     """
     while True:
-        await at_rest(cluster)
+        await wait_until_idle(cluster)
         try:
             next(work)
         except StopIteration as end:

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from kframework.clock import Clock, Seeds, await_in_order
 from kframework.errors import in_words
 from kframework.framework.source import Source, SourceChange
-from kframework.scheduler.timeouts import GRACE, HookTimeout, contained, renew, within
+from kframework.scheduler.timeouts import GRACE, HookTimeout, guard_cancellation, renew, within
 from kframework.state.inbox import Message, SourceChanged, SourceFailed
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class SourceFeed:
     async def fetch(self) -> None:
         """Poll once, or consume a generator to its end; errors are published, not raised."""
         try:
-            await contained(self._fetch())
+            await guard_cancellation(self._fetch())
         except Exception as error:
             self._fail(error)
 

@@ -19,25 +19,25 @@ from kframework.scheduler.timeouts import within
 T = TypeVar("T")
 
 #: A coroutine spawned by a hook.
-Errand = Coroutine[object, object, None]
+BackgroundTask = Coroutine[object, object, None]
 
 _log = logging.getLogger(__name__)
 
 
-class SpawnedWork:
+class BackgroundTasks:
     """The running work that hooks have spawned; `on_end` is called when unawaited work ends."""
 
     def __init__(self, on_end: Callable[[], None]) -> None:
         self._on_end = on_end
         self._scopes: dict[anyio.CancelScope, None] = {}
 
-    def begin(self, coroutine: Errand, by: str) -> Callable[[], Errand]:
+    def begin(self, coroutine: BackgroundTask, by: str) -> Callable[[], BackgroundTask]:
         """Register a coroutine; it runs in the task that calls the returned function."""
         errand = anyio.CancelScope()
         self._scopes[errand] = None
         return partial(self._run, errand, coroutine, by)
 
-    async def _run(self, errand: anyio.CancelScope, coroutine: Errand, by: str) -> None:
+    async def _run(self, errand: anyio.CancelScope, coroutine: BackgroundTask, by: str) -> None:
         try:
             with errand:
                 await guarded(coroutine, by)
@@ -45,7 +45,7 @@ class SpawnedWork:
             del self._scopes[errand]
             self._on_end()
 
-    async def to_the_end(self, work: Awaitable[T]) -> T:
+    async def shield(self, work: Awaitable[T]) -> T:
         """Await work to completion even if the caller is cancelled, until `cancel`."""
         errand = anyio.CancelScope(shield=True)
         self._scopes[errand] = None
@@ -66,7 +66,7 @@ class SpawnedWork:
         return len(self._scopes)
 
 
-async def guarded(coroutine: Errand, by: str) -> None:
+async def guarded(coroutine: BackgroundTask, by: str) -> None:
     """Run a spawned coroutine; its exception is logged."""
     name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
     try:
@@ -79,7 +79,7 @@ async def guarded(coroutine: Errand, by: str) -> None:
 
 
 #: The maximum number of idle tasks kept for new work.
-MOST_RESTING = 64
+MAX_IDLE_WORKERS = 64
 
 
 class Workers:
@@ -102,13 +102,13 @@ class Workers:
                 return
         self._tasks.start_soon(self._work, work)
 
-    def begin_alone(self, work: Awaitable[None]) -> None:
+    def start_in_own_task(self, work: Awaitable[None]) -> None:
         """Begin work in a task of its own, with the context that is current now."""
         self._tasks.start_soon(_awaited, work)
 
     async def _work(self, work: Awaitable[None]) -> None:
         await work
-        while len(self._resting) < MOST_RESTING:
+        while len(self._resting) < MAX_IDLE_WORKERS:
             # An idle task keeps no reference to finished work: its pod may be gone before there is work again.
             del work
             current_attempt.set(None)

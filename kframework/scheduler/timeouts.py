@@ -17,7 +17,7 @@ GRACE = 1.0
 
 
 #: The error of a plugin that awaits cancelled work.
-WAS_CANCELLED: Final = "what it awaited was cancelled"
+AWAITED_CANCELLED_TASK: Final = "what it awaited was cancelled"
 
 
 class HookTimeout(Exception):
@@ -32,7 +32,7 @@ def said(error: Exception) -> Exception | str:
     return str(error) if isinstance(error, HookTimeout) else error
 
 
-async def contained(work: Awaitable[T]) -> T:
+async def guard_cancellation(work: Awaitable[T]) -> T:
     """Await `work`; a CancelledError that did not come from our own cancellation becomes RuntimeError.
 
     Such a CancelledError would silently end the whole scheduler.
@@ -43,7 +43,7 @@ async def contained(work: Awaitable[T]) -> T:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        raise RuntimeError(WAS_CANCELLED) from error
+        raise RuntimeError(AWAITED_CANCELLED_TASK) from error
 
 
 async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
@@ -62,7 +62,7 @@ async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
     try:
         while not task.done() and (seconds is None or limit.since + seconds > loop.time()):
             await asyncio.wait((task,), timeout=None if seconds is None else limit.since + seconds - loop.time())
-        if limit.uncut and not task.done():
+        if limit.without_timeout and not task.done():
             limit.over = loop.create_future()
             await asyncio.wait((task, limit.over), return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
@@ -73,19 +73,19 @@ async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
     if not task.done():
         await _end(task)
         raise HookTimeout(seconds or 0.0, option)
-    return await contained(task)
+    return await guard_cancellation(task)
 
 
 @contextmanager
-def uncut() -> Iterator[None]:
+def without_timeout() -> Iterator[None]:
     """Suspend the time limit inside; one that has expired meanwhile takes effect at the end."""
     limit = _LIMIT.get()
-    limit.uncut += 1
+    limit.without_timeout += 1
     try:
         yield
     finally:
-        limit.uncut -= 1
-        if not limit.uncut and limit.over is not None and not limit.over.done():
+        limit.without_timeout -= 1
+        if not limit.without_timeout and limit.over is not None and not limit.over.done():
             limit.over.set_result(None)
 
 
@@ -102,7 +102,7 @@ class _Limit:
 
     def __init__(self, since: float = 0.0) -> None:
         self.since = since
-        self.uncut = 0
+        self.without_timeout = 0
         self.over: asyncio.Future[None] | None = None
 
 

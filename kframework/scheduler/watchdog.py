@@ -31,7 +31,7 @@ HELD, AGAIN = 0.05, 60.0
 
 #: The number of samples in that time. If the time between two samples is that of three, the whole process was stopped,
 #: as by a CPU limit; beyond that only the CPU time of the loop's thread counts.
-_LOOKS = 5
+_SAMPLE_INTERVAL = 5
 
 #: After this many samples of a waiting loop, sampling pauses until it resumes.
 _IDLE = 20
@@ -86,7 +86,7 @@ class Watchdog:
         self._held = held
         self._now = now
         self._worked = worked or _cpu_clock()
-        self._pause = held / _LOOKS
+        self._pause = held / _SAMPLE_INTERVAL
         #: When the loop resumed, None while it waits; and the time of the last sample.
         self._since: float | None = None
         self._looked = self._work = 0.0
@@ -165,7 +165,7 @@ class Watchdog:
         work, self._work = self._work, self._worked()
         took = min(took, max(2 * self._pause, self._work - work)) - self._collected
         self._collected = 0.0
-        frames = list(_outwards(frame))
+        frames = list(_outer_frames(frame))
         callback = frames[-1] if frames and frames[-1].f_code is _CALLBACK else None
         if callback is not self._callback:
             self._callback, self._spent = callback, {}
@@ -219,7 +219,7 @@ def _cpu_clock() -> Callable[[], float]:
     return lambda: time.clock_gettime(clock)
 
 
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+def _outer_frames(frame: FrameType | None) -> Iterator[FrameType]:
     """List a frame and its callers, up to the callback of the loop that they are in."""
     while frame is not None:
         yield frame

@@ -10,7 +10,7 @@ import msgspec
 
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
-from kframework.errors import Unexplainable
+from kframework.errors import ExplainError
 from kframework.explain.account import explain
 from kframework.explain.lookup import find_pod
 from kframework.framework.plugin import Plugin
@@ -67,7 +67,7 @@ class Recording:
         replay = follow(self.file, self._registry, [history])
         reached = replay.replay_until(lambda record: isinstance(record, Decision) and record.attempt == attempt)
         if attempt is not None and reached is None:
-            raise Unexplainable(f"{self.file}: there is no attempt {attempt} in this recording")
+            raise ExplainError(f"{self.file}: there is no attempt {attempt} in this recording")
         namespace, _, name = pod.rpartition("/")
         key = f"{namespace or 'default'}/{name}"
         found = finished(find_pod(replay.engine, namespace or "default", name))
@@ -77,7 +77,7 @@ class Recording:
         if attempt is None and last is not None:
             return self.explain(pod, attempt=last)
         when = "this recording" if attempt is None else f"this recording before attempt {attempt}"
-        raise Unexplainable(f"{self.file}: the scheduler does not know pod {key} in {when}")
+        raise ExplainError(f"{self.file}: the scheduler does not know pod {key} in {when}")
 
     def explain_by(self, kind: EngineKind[E], namespace: str, name: str) -> EngineExplanation:
         """Explain the object with this name at the end of the recording, by an engine of this kind, which recorded it.
@@ -87,7 +87,7 @@ class Recording:
         replay = self.replay_to(kind)
         accounts = list(replay)
         if replay.difference is not None:
-            raise Unexplainable(f"{self.file}: it is decided otherwise here: {replay.difference}")
+            raise ExplainError(f"{self.file}: it is decided otherwise here: {replay.difference}")
         return kind.explain(replay.engine, accounts[::-1], namespace, name)
 
     def replay(self) -> ReplayResult:

@@ -17,7 +17,7 @@ from kframework.errors import quitting
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
 from kframework.objects import ApiObject
-from kframework.scheduler.garbage import collecting_rarely, spare
+from kframework.scheduler.garbage import reduced_gc, spare
 from kframework.scheduler.scheduler import SLICE, E, Scheduler
 from kframework.simulation.controllers import Controller
 from kframework.simulation.records import Records
@@ -116,7 +116,7 @@ class Run(Generic[E]):
         self.is_over = False
         timer = None if seconds is None else self._loop.call_later(seconds, self._loop.stop)
         try:
-            with quitting(), collecting_rarely():
+            with quitting(), reduced_gc():
                 spare()
                 if self._work is None:
                     self._work = self._loop.create_task(self._main())
@@ -161,7 +161,7 @@ class Run(Generic[E]):
     def _describe_binding(self, pod: str) -> str:
         """Describe the state of a pod's binding, and the end of its last one; "" if its last attempt led to none."""
         reserved = (each for each in self._scheduler.engine.cluster.waiting if each.pod.key == pod)
-        where = "".join(each.whereabouts(self._scheduler.clock.now()) for each in reserved)
+        where = "".join(each.describe_wait(self._scheduler.clock.now()) for each in reserved)
         last = next((each for each in reversed(self._records.bindings) if each.pod == pod), None)
         tried = next((each.attempt for each in reversed(self._records.decisions) if each.pod == pod), 0)
         ended = last.message if last is not None and (where or last.attempt == tried) else ""

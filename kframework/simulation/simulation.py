@@ -28,14 +28,14 @@ from kframework.core.cycle.suspendable import ExtenderError
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.given import ConfigurationSource
 from kframework.core.runtime.registry import Registry
-from kframework.errors import ClusterError, InputError, Unexplainable
+from kframework.errors import ClusterError, ExplainError, InputError
 from kframework.framework.plugin import Plugin
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Pod
 from kframework.observe.web.nodes import nodes
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.garbage import loading
-from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.simulation.controllers import (
     STANDARD_CONTROLLERS,
@@ -237,15 +237,15 @@ class Simulation(Generic[E]):
         whole = self.cluster.find(Pod, name, namespace)
         found = finished(find_pod(self.scheduler.engine, namespace, name))
         if found is None:
-            raise Unexplainable(not_found_message(namespace, name, whole, self.scheduler.profiles))
+            raise ExplainError(not_found_message(namespace, name, whole, self.scheduler.profiles))
         return PodExplanation(explain(self.scheduler.engine, self._records.history, found, whole))
 
     def report(self: Simulation[PodEngine], title: str = "Simulation") -> str:
         """Create the page with the results and their reasons: self-contained HTML."""
-        from kframework.explain.account import PodEngineShown
+        from kframework.explain.account import PodEngineView
         from kframework.observe.report import report
 
-        return report(PodEngineShown(self.scheduler.engine, self._records.history), title=title, start=VIRTUAL_EPOCH)
+        return report(PodEngineView(self.scheduler.engine, self._records.history), title=title, start=VIRTUAL_EPOCH)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return where each pod is as a dictionary, as pandas.DataFrame and polars.DataFrame take them."""
@@ -269,7 +269,7 @@ class _SimulatedExtender(Extender):
     """An extender that is really called. Its bindings are repeated in the cluster in memory, which it cannot reach."""
 
     def __init__(self, settings: ExtenderSettings, cluster: MemoryCluster) -> None:
-        super().__init__(settings, HttpLine(settings))
+        super().__init__(settings, HttpExtenderTransport(settings))
         self._cluster = cluster
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:

@@ -14,7 +14,7 @@ from kframework.objects import Node, Pod, PodStatus
 from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import Interned, PendingPod, PodInfo, tells_of_resize
+from kframework.state.pods import PendingPod, PodInfo, TemplateInterner, tells_of_resize
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPods
 
@@ -36,7 +36,7 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.nodes: NodeTable = NodeTable()
-        self.interned: Interned = Interned()
+        self.interned: TemplateInterner = TemplateInterner()
         #: The pods that are assigned to a node or assumed on one, by uid.
         self.pods: dict[str, PodInfo] = {}
         #: The uids of pods that are assumed and not yet confirmed.
@@ -125,11 +125,11 @@ class ClusterState:
         uid = pod.metadata.uid
         old = self.pods.get(uid)
         new = PodInfo(pod, self.interned, old)
-        if old is None or old.row != self.nodes.row(new.node_name) or not old.takes_as_much_as(new):
+        if old is None or old.row != self.nodes.row(new.node_name) or not old.has_same_requests(new):
             self.remove_pod(uid)
             self.pods[uid] = new
             self._place(new)
-        elif uid in self.assumed or not old.says_the_same(new):
+        elif uid in self.assumed or not old.is_equivalent(new):
             self.assumed.discard(uid)
             self.pods[uid] = new
             self.nodes.exchange(old, new)
@@ -188,7 +188,7 @@ class ClusterState:
     def _relieve(self, pod: PodInfo) -> None:
         """Drop counts of pods with such labels that are not worth keeping, unless a what-if uses them."""
         if pod.label_class.counts and not self.statements:
-            self.nodes.counters.relieve(pod.label_class)
+            self.nodes.counters.drop_stale(pod.label_class)
 
 
 #: The minimum number of changes kept; a reader further behind reads all nominations again.
@@ -247,7 +247,7 @@ class Nominator:
         """The nodes to which pods are nominated."""
         return self._pods_on.keys()
 
-    def outranked(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
+    def lower_priority(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
         """List the pods nominated to a node that are less important than this one."""
         return [other for other in self._pods_on.get(node_name, {}).values() if other.priority < pod.priority]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.objects import ContainerImage
-from kframework.state.pod_counts import Jointly, LabelClass, PodCount, Selection, Weighed
+from kframework.state.pod_counts import AllOf, LabelClass, PodCount, Selection, WeightedSelections
 from kframework.state.row_counts import Pair, found
 
 #: The memory for dense counts, in bytes; the least recently used are dropped and rebuilt on demand.
@@ -41,7 +41,7 @@ class Counters:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._counts: OrderedDict[Jointly | Weighed, PodCount] = OrderedDict()
+        self._counts: OrderedDict[AllOf | WeightedSelections, PodCount] = OrderedDict()
         self._counts_by_pair: dict[Pair | None, list[PodCount]] = {}
         #: The classes that have or recently had pods on nodes, by namespace.
         self._classes: dict[str, dict[LabelClass, None]] = {}
@@ -53,9 +53,9 @@ class Counters:
 
     def count(self, *selections: Selection) -> PodCount:
         """Return the count of the pods that match all of these selections; it stays current while in use."""
-        return self.of(Jointly(selections))
+        return self.of(AllOf(selections))
 
-    def of(self, chosen: Jointly | Weighed) -> PodCount:
+    def of(self, chosen: AllOf | WeightedSelections) -> PodCount:
         """Return the count of the selected pods; it stays current while in use."""
         count = self._counts.get(chosen)
         if count is not None:
@@ -89,7 +89,7 @@ class Counters:
         pods.counts = {count: weight for count, weight in weights if weight}
         return pods.counts
 
-    def relieve(self, pods: LabelClass) -> None:
+    def drop_stale(self, pods: LabelClass) -> None:
         """Drop the counts of a class that cost more to update than to rebuild on demand.
 
         Call it only when no cycle uses counts; the most recently used ones stay for readers outside of cycles.
@@ -108,7 +108,7 @@ class Counters:
         for count in self._counts.values():
             count.column.grow(capacity)
 
-    def _candidates(self, chosen: Jointly | Weighed) -> Iterator[LabelClass]:
+    def _candidates(self, chosen: AllOf | WeightedSelections) -> Iterator[LabelClass]:
         """Yield the classes that may match: in each namespace those with the rarest of the required labels."""
         wanted, carried = chosen.namespaces, chosen.pairs
         for namespace in self._classes if wanted is None else wanted & self._classes.keys():

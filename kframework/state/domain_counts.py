@@ -64,7 +64,7 @@ class DomainCounts:
         """Add to the count of a row, if its node counts; live counts already include the change."""
 
 
-class FrozenCounts(DomainCounts):
+class CountsSnapshot(DomainCounts):
     """A copy of counts that no change of the tables changes, only `add`."""
 
     def __init__(self, counts: DomainCounts) -> None:

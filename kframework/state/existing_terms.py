@@ -37,7 +37,7 @@ class Place(NamedTuple):
     topology_key: str
 
 
-class Holders:
+class TermOwners:
     """The pods on nodes that have the same terms, counted per row, and the tallies that include them."""
 
     __slots__ = ("__weakref__", "_attached", "by_pair", "rows", "serial")
@@ -116,7 +116,7 @@ class TermTally(Tally):
         yield from (other for other in self._rows if domain and cells[other] == domain)
 
 
-class TermsAbout:
+class MatchingTerms:
     """The existing terms that match the pods of a label class.
 
     `affinity`, `anti_affinity` and `preferred` (preceded by the sign) are the sums in the topologies that nodes have;
@@ -179,25 +179,25 @@ class ExistingTerms:
     def __init__(self, topology_of: Callable[[str], Topology], label_keys: LabelKeys) -> None:
         self._topology_of = topology_of
         self._label_keys = label_keys
-        self._holders: WeakValueDictionary[PodTerms, Holders] = WeakValueDictionary()
-        self._by_serial: WeakValueDictionary[int, Holders] = WeakValueDictionary()
-        self._by_pair: dict[Pair | None, WeakSet[Holders]] = {}
+        self._holders: WeakValueDictionary[PodTerms, TermOwners] = WeakValueDictionary()
+        self._by_serial: WeakValueDictionary[int, TermOwners] = WeakValueDictionary()
+        self._by_pair: dict[Pair | None, WeakSet[TermOwners]] = {}
         self._sweep_at = 1024
-        self._about: WeakKeyDictionary[LabelClass, TermsAbout] = WeakKeyDictionary()
+        self._about: WeakKeyDictionary[LabelClass, MatchingTerms] = WeakKeyDictionary()
         self._tallies: WeakValueDictionary[tuple[str, Sources], TermTally] = WeakValueDictionary()
         self.version: int = 0
 
     # -- pods that have terms --------------------------------------------------------------------------------------
 
-    def holders(self, pod: PodInfo) -> Holders:
+    def holders(self, pod: PodInfo) -> TermOwners:
         """Return those that a pod with terms is counted among."""
         return pod.template.once((self, pod.namespace), lambda _: self._holders_of(terms_of(pod)))
 
-    def _holders_of(self, terms: PodTerms) -> Holders:
+    def _holders_of(self, terms: PodTerms) -> TermOwners:
         holders = self._holders.get(terms)
         if holders is None:
             self.version += 1
-            holders = self._holders[terms] = self._by_serial[self.version] = Holders(terms, self.version)
+            holders = self._holders[terms] = self._by_serial[self.version] = TermOwners(terms, self.version)
             by_pair = self._by_pair
             for filed_under in holders.by_pair:
                 by_pair.setdefault(filed_under, WeakSet()).add(holders)
@@ -209,7 +209,7 @@ class ExistingTerms:
 
     # -- pods that the terms are about -----------------------------------------------------------------------------
 
-    def about(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> TermsAbout:
+    def about(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> MatchingTerms:
         """Return the terms that are about the pods of a class, in a namespace with these labels."""
         known = self._about.get(pods)
         if known is not None and known.namespace_labels == namespace_labels:
@@ -221,7 +221,7 @@ class ExistingTerms:
                 youngest = map(self._by_serial.get, range(known.at[0] + 1, self.version + 1))
                 return self._summed_up(known, [each for each in youngest if each is not None], pods)
         asked = sorted(set(found(self._by_pair, pods.labels)), key=lambda holders: holders.serial)
-        about = self._summed_up(TermsAbout(namespace_labels), asked, pods)
+        about = self._summed_up(MatchingTerms(namespace_labels), asked, pods)
         about.spare = _SPARE + sum(map(len, about.sources.values())) // 2
         self._about.pop(pods, None)
         self._about[pods] = about
@@ -229,7 +229,7 @@ class ExistingTerms:
             del self._about[next(iter(self._about))]
         return about
 
-    def _summed_up(self, about: TermsAbout, asked: Iterable[Holders], pods: LabelClass) -> TermsAbout:
+    def _summed_up(self, about: MatchingTerms, asked: Iterable[TermOwners], pods: LabelClass) -> MatchingTerms:
         """Add the weights of these holders' terms, and look up the tallies of the topologies that nodes have."""
         more: dict[Place, list[int]] = {}
         for holders in asked:

@@ -11,23 +11,23 @@ from kframework.objects import ApiObject
 from kframework.values.status import Status
 
 
-class Changed(msgspec.Struct, frozen=True):
+class Upserted(msgspec.Struct, frozen=True):
     """A message that an object is new or changed."""
 
     obj: ApiObject
 
 
-class Bound(Changed, frozen=True):
+class Bound(Upserted, frozen=True):
     """A message that a pod is bound and otherwise unchanged since this version."""
 
     version: str
 
 
-class StatusChanged(Changed, frozen=True):
+class StatusChanged(Upserted, frozen=True):
     """The cluster says that this pod, which has a node, has another status, and nothing else of it has changed."""
 
 
-class Gone(msgspec.Struct, frozen=True):
+class Deleted(msgspec.Struct, frozen=True):
     """A message that an object was deleted, with its last known state."""
 
     obj: ApiObject
@@ -56,7 +56,7 @@ class BindingEnded(msgspec.Struct, frozen=True):
     rejector: str | None = None
 
 
-class LastVictim(msgspec.Struct, frozen=True):
+class LastVictimReached(msgspec.Struct, frozen=True):
     """A message that all victims of this pod's preemption but the last have been evicted."""
 
     uid: str
@@ -72,7 +72,7 @@ class PreemptionEnded(msgspec.Struct, frozen=True):
     failed: bool
 
 
-class Activated(msgspec.Struct, frozen=True):
+class ActivateRequested(msgspec.Struct, frozen=True):
     """A plugin's request to activate these pods, by uid."""
 
     uids: tuple[str, ...]
@@ -85,7 +85,7 @@ class Nominated(msgspec.Struct, frozen=True):
     node_name: str
 
 
-class Touched(msgspec.Struct, frozen=True):
+class AnswersInvalidated(msgspec.Struct, frozen=True):
     """A plugin's outside data changed its answers on these nodes; none named: on all."""
 
     node_names: tuple[str, ...]
@@ -110,15 +110,15 @@ class SourceFailed(msgspec.Struct, frozen=True):
     error: str
 
 
-class OwnMessage(msgspec.Struct, frozen=True):
+class EngineMessage(msgspec.Struct, frozen=True):
     """The base of messages on the outcome of an engine's own actions; subclasses belong to the engine."""
 
 
-_OfTheCluster = Changed | Gone | Synced
-_OfBindings = BindingStarted | BindingEnded | LastVictim | PreemptionEnded
-_OfPlugins = Activated | Nominated | Touched | SourceChanged | SourceFailed
+_OfTheCluster = Upserted | Deleted | Synced
+_OfBindings = BindingStarted | BindingEnded | LastVictimReached | PreemptionEnded
+_OfPlugins = ActivateRequested | Nominated | AnswersInvalidated | SourceChanged | SourceFailed
 #: All messages of the pod engine, and those of other engines.
-Message = _OfTheCluster | _OfBindings | _OfPlugins | OwnMessage
+Message = _OfTheCluster | _OfBindings | _OfPlugins | EngineMessage
 
 
 class Inbox:

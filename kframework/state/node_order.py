@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: Places in node order: a slice if they are contiguous, so that a column in that order is not copied.
-Places = slice | NDArray[np.int64]
+Positions = slice | NDArray[np.int64]
 
 _REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 _ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
@@ -65,14 +65,14 @@ class NodeOrder:
             turns = still
 
 
-def in_turn(start: int, count: int, nodes: int) -> Places:
+def rotate(start: int, count: int, nodes: int) -> Positions:
     """Return `count` places from `start` on, wrapping around: a slice unless it wraps."""
     start %= max(nodes, 1)
     end = start + count
     return slice(start, end) if end <= nodes else np.arange(start - nodes, end - nodes)
 
 
-def among(places: Places, found: Places) -> Places:
+def among(places: Positions, found: Positions) -> Positions:
     """Return the places at the indices `found`."""
     if not isinstance(places, slice):
         return places[found]

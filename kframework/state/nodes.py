@@ -318,7 +318,7 @@ class NodeTable:
     def exchange(self, old: PodInfo, new: PodInfo) -> None:
         """Replace a pod by one with the same requests; it is last on the row, as after removing and adding."""
         row, pods = old.row, self[old.row]._pods
-        same = old.says_the_same(new)
+        same = old.is_equivalent(new)
         old.row, new.row = -1, row
         del pods[old.uid]
         pods[new.uid] = new

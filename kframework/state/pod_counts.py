@@ -44,7 +44,7 @@ class Selection(NamedTuple):
         return (self.namespaces is None or pods.namespace in self.namespaces) and self.selector.matches(pods.labels)
 
 
-class Weighed:
+class WeightedSelections:
     """Several selections, each with the weight of a matching pod: a pod's weights add up.
 
     Instances are compared by content, which is hashed once: there may be thousands.
@@ -75,13 +75,13 @@ class Weighed:
         return sum(weight for weight, selection in found(self._by_pair, pods.labels) if selection.chooses(pods))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Weighed) and self.selections == other.selections)
+        return self is other or (isinstance(other, WeightedSelections) and self.selections == other.selections)
 
     def __hash__(self) -> int:
         return self._hash
 
 
-class Jointly:
+class AllOf:
     """A conjunction of selections: a pod counts, once, if all match it."""
 
     __slots__ = ("_hash", "selections")
@@ -105,7 +105,7 @@ class Jointly:
         return int(all(selection.chooses(pods) for selection in self.selections))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Jointly) and self.selections == other.selections)
+        return self is other or (isinstance(other, AllOf) and self.selections == other.selections)
 
     def __hash__(self) -> int:
         return self._hash
@@ -120,8 +120,8 @@ class PodCount:
 
     __slots__ = ("__weakref__", "_tallies", "chosen", "column", "made_of", "sweep", "unasked")
 
-    def __init__(self, chosen: Jointly | Weighed, capacity: int) -> None:
-        self.chosen: Jointly | Weighed = chosen
+    def __init__(self, chosen: AllOf | WeightedSelections, capacity: int) -> None:
+        self.chosen: AllOf | WeightedSelections = chosen
         self.column: Column = Column(capacity)
         self.made_of: int = 0
         self.unasked: int = 0

@@ -110,7 +110,7 @@ class PodInfo:
         "uid",
     )
 
-    def __init__(self, pod: Pod, interned: Interned, before: PodInfo | None = None) -> None:
+    def __init__(self, pod: Pod, interned: TemplateInterner, before: PodInfo | None = None) -> None:
         metadata, spec = pod.metadata, pod.spec
         self.uid: str = metadata.uid
         self.name: str = metadata.name
@@ -187,7 +187,7 @@ class PodInfo:
         """The pod's (milli-CPU, memory) with defaults for containers without requests."""
         return self.template.non_zero if self.resized is None else self.resized[1]
 
-    def takes_as_much_as(self, other: PodInfo) -> bool:
+    def has_same_requests(self, other: PodInfo) -> bool:
         """Return whether the pod uses the same amounts as another; their labels may count differently."""
         return (
             self.template is other.template
@@ -196,7 +196,7 @@ class PodInfo:
             and self.resized == other.resized
         )
 
-    def says_the_same(self, other: PodInfo) -> bool:
+    def is_equivalent(self, other: PodInfo) -> bool:
         """Return whether all facts of the pod equal another's, wherever the two are."""
         # Compared first, as they are what usually differs.
         alike = self.label_class is other.label_class and self.start_time == other.start_time
@@ -241,7 +241,7 @@ class PendingPod(PodInfo):
 
     __slots__ = ("kind", "object")
 
-    def __init__(self, pod: Pod, interned: Interned, before: PodInfo | None = None) -> None:
+    def __init__(self, pod: Pod, interned: TemplateInterner, before: PodInfo | None = None) -> None:
         super().__init__(pod, interned, before)
         self.object: Pod = _made_of(pod, self.template.spec, self.label_class)
         owners = pod.metadata.owner_references
@@ -291,7 +291,7 @@ class PendingPod(PodInfo):
         return (self.template, self.label_class, _encode((own, seen)))
 
 
-class Interned:
+class TemplateInterner:
     """The templates, label classes and kinds in use; each lives as long as a pod that has it."""
 
     def __init__(self) -> None:

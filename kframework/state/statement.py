@@ -184,7 +184,7 @@ class Statement:
         """Undo the changes."""
         self._check_close()
         node_start, pod_start = self._start
-        alone = self._is_youngest() and self._log_ends() - node_start - pod_start == self._entries
+        alone = self._is_innermost() and self._log_ends() - node_start - pod_start == self._entries
         nodes = self._state.nodes
         # A pod that was assumed after it was removed from its node goes back there once it is forgotten.
         for undo in reversed(self._undo):
@@ -265,7 +265,7 @@ class Statement:
         return self._row(node_name)
 
     def _check_pod(self, pod: PodInfo) -> None:
-        if self._is_youngest():
+        if self._is_innermost():
             return
         for younger in self._younger():
             if pod.uid in younger.touched:
@@ -276,7 +276,7 @@ class Statement:
             raise StatementError("a younger statement, still open, has written nodes too")
 
     def _check_close(self) -> None:
-        if not self._is_youngest() and any(self._depends_on(younger) for younger in self._younger()):
+        if not self._is_innermost() and any(self._depends_on(younger) for younger in self._younger()):
             raise StatementError("a younger statement, still open, builds on this one; close it first")
 
     def _check_basis(self) -> None:
@@ -305,7 +305,7 @@ class Statement:
             raise StatementError("an inner statement is still open")
         return younger
 
-    def _is_youngest(self) -> bool:
+    def _is_innermost(self) -> bool:
         return not self.closed and self._state.statements[-1] is self
 
     def _check_open(self) -> None:

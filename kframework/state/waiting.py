@@ -116,7 +116,7 @@ class ReservedPod(WaitingPod):
             return "permit", dict.fromkeys(self.pending, self.since)
         return self._hook, self._asked
 
-    def whereabouts(self, now: float) -> str:
+    def describe_wait(self, now: float) -> str:
         """Return what its binding waits for and for how long, as `in Quota.pre_bind for 40 s`; "" if for nothing."""
         hook, asked = self.asked
         verb = "waiting on" if self.verdict is None else "in"
@@ -132,7 +132,7 @@ class ReservedPod(WaitingPod):
         return self._preempted
 
     @property
-    def returning(self) -> bool:
+    def is_rejected(self) -> bool:
         """Whether the pod is about to be requeued."""
         decided_against = self.verdict is not None and self.verdict.code != Code.SUCCESS
         return decided_against or self._preempted is not None
@@ -183,7 +183,7 @@ class WaitingPods:
     def __iter__(self) -> Iterator[ReservedPod]:
         return iter(self._pods.values())
 
-    def undecided(self) -> Iterator[ReservedPod]:
+    def awaiting_permit(self) -> Iterator[ReservedPod]:
         """Yield the pods whose Permit plugins still wait."""
         return (reserved for reserved in list(self._waiting.values()) if reserved.verdict is None)
 
@@ -192,7 +192,9 @@ class WaitingPods:
         """The earliest moment at which a wait runs out, in seconds since 1970."""
         if not self._waiting:  # called before every cycle
             return None
-        return min((reserved.deadline for reserved in self.undecided() if reserved.deadline is not None), default=None)
+        return min(
+            (reserved.deadline for reserved in self.awaiting_permit() if reserved.deadline is not None), default=None
+        )
 
     def __len__(self) -> int:
         return len(self._pods)

@@ -43,7 +43,7 @@ from kframework.objects import (
 from kframework.objects.read_only import read_only
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.pods import PendingPod, TemplateInterner
 
 _EFFECT = "NoSchedule|PreferNoSchedule|NoExecute"
 _TAINT = re.compile(rf"([^=:]+)(?:=([^=:]*))?:({_EFFECT})")
@@ -184,7 +184,7 @@ def make_node(
 
 def pending_pod(pod: Pod) -> PendingPod:
     """Show a pod as hooks get the one that is to be scheduled; what it is made of cannot be written to."""
-    return PendingPod(read_only(pod), Interned())
+    return PendingPod(read_only(pod), TemplateInterner())
 
 
 def node_info(node: Node, pods: Iterable[Pod] = ()) -> NodeInfo:

@@ -33,7 +33,7 @@ from kframework.objects import (
     StorageClass,
 )
 from kframework.objects.kinds import reference
-from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded
+from kframework.state.inbox import BindingEnded, BindingStarted, Deleted, PreemptionEnded, Upserted
 from kframework.state.pods import PodInfo
 from kframework.testing.clusters import altered, random_node, random_pod
 from kframework.values.status import Code
@@ -105,7 +105,7 @@ class RandomEvents:
         self._others: dict[str, ApiObject] = {}
         self._made = 0
 
-    def opening(self) -> Iterator[Changed | Gone]:
+    def opening(self) -> Iterator[Upserted | Deleted]:
         """List what is there from the start."""
         for node in self._given_nodes:
             yield self._put_node(node)
@@ -116,7 +116,7 @@ class RandomEvents:
         for _ in range(self.random.randint(2, 6)):
             yield self._create_pod()
 
-    def draw(self) -> Changed | Gone:
+    def draw(self) -> Upserted | Deleted:
         """Change the cluster at random and return the change."""
         happenings = (
             *[self._change_node] * 4,
@@ -132,31 +132,31 @@ class RandomEvents:
 
     # -- what a scheduler does -------------------------------------------------------------------------------------
 
-    def bound(self, uid: str, node_name: str) -> Iterator[Changed]:
+    def bound(self, uid: str, node_name: str) -> Iterator[Upserted]:
         """A pod is bound, if it still exists."""
         if uid in self._pods:
             yield self._put_pod(altered(self._pods[uid], "spec", node_name=node_name))
 
-    def nominated(self, uid: str, node_name: str) -> Iterator[Changed]:
+    def nominated(self, uid: str, node_name: str) -> Iterator[Upserted]:
         """A pod is nominated to a node, or to none ("") any more, if it still exists."""
         pod = self._pods.get(uid)
         if pod is not None and pod.status.nominated_node_name != node_name:
             yield self._put_pod(altered(pod, "status", nominated_node_name=node_name))
 
-    def evicted(self, uid: str) -> Iterator[Gone]:
+    def evicted(self, uid: str) -> Iterator[Deleted]:
         """A pod is evicted, if it still exists."""
         if uid in self._pods:
-            yield Gone(self._pods.pop(uid))
+            yield Deleted(self._pods.pop(uid))
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def _add_node(self) -> Changed | Gone:
+    def _add_node(self) -> Upserted | Deleted:
         if len(self._nodes) >= _MOST_NODES:
             return self._remove_node()
         away = [node for node in self._given_nodes if node.metadata.name not in self._nodes]
         return self._put_node(self.random.choice(away) if away else random_node(self.random, self._name("node")))
 
-    def _change_node(self) -> Changed:
+    def _change_node(self) -> Upserted:
         node = self._nodes[self.random.choice(list(self._nodes))]
         for part, field in self.random.sample(_OF_A_NODE, self.random.choice([1, 1, 1, 2])):
             node = altered(node, part, **{field: getattr(getattr(self._other_node(node.metadata.name), part), field)})
@@ -168,23 +168,23 @@ class RandomEvents:
             return altered(other, "metadata", labels=other.metadata.labels | {_HOSTNAME: name})
         return random_node(self.random, name)
 
-    def _remove_node(self) -> Changed | Gone:
+    def _remove_node(self) -> Upserted | Deleted:
         if len(self._nodes) == 1:
             return self._add_node()
-        return Gone(self._nodes.pop(self.random.choice(list(self._nodes))))
+        return Deleted(self._nodes.pop(self.random.choice(list(self._nodes))))
 
-    def _put_node(self, node: Node) -> Changed:
+    def _put_node(self, node: Node) -> Upserted:
         self._nodes[node.metadata.name] = node
-        return Changed(node)
+        return Upserted(node)
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
-    def _start_pod(self) -> Changed | Gone:
+    def _start_pod(self) -> Upserted | Deleted:
         if len(self._pods) >= _MOST_PODS:
             return self._remove_pod()
         return self._put_pod(altered(self._new_pod(), "spec", node_name=self.random.choice(list(self._nodes))))
 
-    def _create_pod(self) -> Changed | Gone:
+    def _create_pod(self) -> Upserted | Deleted:
         if len(self._pods) >= _MOST_PODS:
             return self._remove_pod()
         pod, luck = self._new_pod(), self.random.random()
@@ -200,7 +200,7 @@ class RandomEvents:
             return altered(self.random.choice(self._given_pods), "metadata", name=name, uid=name)
         return random_pod(self.random, name)
 
-    def _change_pod(self) -> Changed | Gone:
+    def _change_pod(self) -> Upserted | Deleted:
         """Change a pod as an API server allows it; every other time one that waits."""
         if not self._pods:
             return self._create_pod()
@@ -232,24 +232,24 @@ class RandomEvents:
             pod = altered(pod, "status", nominated_node_name="")
         return self._put_pod(pod)
 
-    def _remove_pod(self) -> Changed | Gone:
+    def _remove_pod(self) -> Upserted | Deleted:
         if not self._pods:
             return self._create_pod()
-        return Gone(self._pods.pop(self.random.choice(list(self._pods))))
+        return Deleted(self._pods.pop(self.random.choice(list(self._pods))))
 
-    def _put_pod(self, pod: Pod) -> Changed:
+    def _put_pod(self, pod: Pod) -> Upserted:
         self._pods[pod.metadata.uid] = pod
-        return Changed(pod)
+        return Upserted(pod)
 
     # -- all else --------------------------------------------------------------------------------------------------
 
-    def _change_other(self) -> Changed | Gone:
+    def _change_other(self) -> Upserted | Deleted:
         possible = self.random.choice(self._given_others if self._given(self._given_others) else self._more_others)
         old = self._others.get(reference(possible))
         if old is not None and (self.random.random() < 0.5 or not _may_become(old, possible)):
             if self._is_used(old):
                 return self._put_other(altered(old, "metadata", labels=self._labels()))
-            return Gone(self._others.pop(reference(old)))
+            return Deleted(self._others.pop(reference(old)))
         return self._put_other(altered(possible, "metadata", labels=possible.metadata.labels | self._labels()))
 
     def _is_used(self, other: ApiObject) -> bool:
@@ -259,9 +259,9 @@ class RandomEvents:
         used = (each.resource_claim_name for pod in self._given_pods for each in pod.spec.resource_claims)
         return other.metadata.name in used
 
-    def _put_other(self, other: ApiObject) -> Changed:
+    def _put_other(self, other: ApiObject) -> Upserted:
         self._others[reference(other)] = other
-        return Changed(other)
+        return Upserted(other)
 
     def _given(self, given: Sequence[object]) -> bool:
         return bool(given) and self.random.random() < _GIVEN
@@ -306,7 +306,7 @@ class RandomOutside(Host):
     def __init__(self, events: RandomEvents) -> None:
         self.events = events
         #: The resulting changes that no engine has received yet.
-        self.told: list[Changed | Gone] = []
+        self.told: list[Upserted | Deleted] = []
 
     def bind(self, reservation: Reservation) -> None:
         reservation.reserved.on_verdict(lambda: self._permitted(reservation))
@@ -328,6 +328,6 @@ class RandomOutside(Host):
     def evict(self, eviction: Eviction) -> None:
         for victim in eviction.victims:
             self.told += self.events.evicted(victim.uid)
-        for outranked in eviction.outranked:
-            self.told += self.events.nominated(outranked.uid, "")
+        for lower_priority in eviction.lower_priority:
+            self.told += self.events.nominated(lower_priority.uid, "")
         self.engine.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed=False))

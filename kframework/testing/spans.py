@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from kframework.core.cycle.records import Observer
-from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing
 
 
 class Spans(Sequence[ReadableSpan]):
@@ -19,7 +19,7 @@ class Spans(Sequence[ReadableSpan]):
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
         processor = SimpleSpanProcessor(self._exporter)
-        self.observer: Observer = Tracing(processor, rate_per_million=EVERY_ATTEMPT, seed=0)
+        self.observer: Observer = Tracing(processor, rate_per_million=SAMPLE_ALL, seed=0)
 
     @overload
     def __getitem__(self, place: int) -> ReadableSpan: ...

@@ -23,7 +23,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.read_only import read_only
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
@@ -118,7 +118,7 @@ def stub_handle(
     state = cluster_state(nodes, [pod for pod in pods if pod.spec.node_name])
     engine = PodEngine(state, clock, Host(), profiles_factory(configuration, Registry.installed(), Host()))
     for obj in (*objects, *(pod for pod in pods if not pod.spec.node_name)):
-        engine.offer(Changed(read_only(obj)))
+        engine.offer(Upserted(read_only(obj)))
     engine.catch_up()
     for plugin, held in (waiting or {}).items():
         for pod in held:

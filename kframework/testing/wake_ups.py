@@ -23,13 +23,13 @@ from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
-from kframework.framework.events import Occurrence
+from kframework.framework.events import ObservedEvent
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.kinds import reference
 from kframework.scheduler.read_only import ReadOnlyInbox
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Changed, Gone, Synced
+from kframework.state.inbox import Deleted, Synced, Upserted
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing.alone import PROFILE, SourceValues, profiles_of
 from kframework.testing.contract.questions import ContractViolation
@@ -97,7 +97,7 @@ class _Overheard(Profiles):
         self._wake_ups = wake_ups
         self.notes: dict[str, dict[str, list[str]]] = {}
 
-    def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
+    def wakes(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         woken = super().wakes(event, pod, plugin)
         if any(registration.matches(event) for registration in self[pod.scheduler_name].events.get(plugin, ())):
             (self._wake_ups.queue if woken else self._wake_ups.skip)[f"{plugin} {event.label}"] += 1
@@ -144,7 +144,7 @@ class _Course(RandomOutside, Clock):
         self._settle()
         for _ in range(_EVENTS):
             message = self.events.draw()
-            change = "is new or has changed" if isinstance(message, Changed) else "is gone"
+            change = "is new or has changed" if isinstance(message, Upserted) else "is gone"
             self._happen(f"{reference(message.obj)} {change}", [message])
             self._settle()
 
@@ -162,11 +162,11 @@ class _Course(RandomOutside, Clock):
             told, self.told = self.told, []
             self._happen("an attempt" if tried else "the end of a binding", told)
 
-    def _happen(self, title: str, messages: Iterable[Changed | Gone]) -> None:
+    def _happen(self, title: str, messages: Iterable[Upserted | Deleted]) -> None:
         """Apply the events, and check every pod that was stuck."""
         self.profiles.notes.clear()
         for message in messages:
-            if isinstance(message, Changed):
+            if isinstance(message, Upserted):
                 self.engine.handlers.upserted(message.obj)
             else:
                 self.engine.handlers.deleted(message.obj)
@@ -193,7 +193,7 @@ class _Course(RandomOutside, Clock):
 
     def _asleep(self) -> Iterator[QueuedPod]:
         queue = self.engine.queue
-        return (queued for queued in queue if queue.dormant(queued.pod.uid))
+        return (queued for queued in queue if queue.waits_for_event(queued.pod.uid))
 
     def _way(self, queued: QueuedPod) -> str | None:
         """Return where a pod could go if it were tried now; None: nowhere."""

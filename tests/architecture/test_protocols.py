@@ -117,11 +117,11 @@ class Line(Protocol):
     name: str
     def ask(self) -> bytes: ...
 
-class HttpLine:
+class HttpExtenderTransport:
     def __init__(self): self.name = "http"
     def ask(self): return b""
 
-class TlsLine(HttpLine):
+class TlsLine(HttpExtenderTransport):
     def ask(self): return b""
 """
 
@@ -129,8 +129,8 @@ class TlsLine(HttpLine):
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        ("", {"Line": {"HttpLine"}}),
-        ("class Mute:\n    name = 'mute'", {"Line": {"HttpLine"}}),
+        ("", {"Line": {"HttpExtenderTransport"}}),
+        ("class Mute:\n    name = 'mute'", {"Line": {"HttpExtenderTransport"}}),
         ("class Silent(Mute):\n    def ask(self): ...\nclass Mute:\n    name = 'mute'", {}),
     ],
 )

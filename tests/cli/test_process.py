@@ -8,14 +8,14 @@ from inspect import Parameter, signature
 import pytest
 import typer
 
-from kframework.cli.process import EmbeddedOptions, ProcessOptions, event_printer, unfolded
-from kframework.config.load import default_configuration, overridden
+from kframework.cli.process import EmbeddedOptions, ProcessOptions, event_printer, expand_options
+from kframework.config.load import default_configuration, with_overrides
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 
 
 def test_what_is_said_about_the_election_goes_into_the_configuration() -> None:
     election = ProcessOptions(lease_duration=60.0, resource_name="mine").election()
-    changed = overridden(default_configuration(), leader_election=election, client_connection={}, options={})
+    changed = with_overrides(default_configuration(), leader_election=election, client_connection={}, options={})
     lease = changed.settings.leader_election
     assert (lease.lease_duration, lease.resource_name) == (60.0, "mine")
 
@@ -46,7 +46,7 @@ def test_there_may_be_no_endpoints() -> None:
 def test_a_command_has_the_options_of_its_records_where_they_stand() -> None:
     called: list[tuple[int, EmbeddedOptions, str]] = []
 
-    @unfolded
+    @expand_options
     def command(first: int, *, embedded: EmbeddedOptions, last: str = "") -> None:
         called.append((first, embedded, last))
 

@@ -18,7 +18,7 @@ from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Event, Namespace, Node, ObjectMeta, Pod, PodCondition
 from kframework.scheduler.scheduler import Scheduler
-from kframework.state.inbox import Changed, Gone, Message
+from kframework.state.inbox import Deleted, Message, Upserted
 from kframework.testing import make_node, make_pod
 from tests.support.event_records import failed_scheduling
 
@@ -99,7 +99,7 @@ def seen(work: Work, *objects: ApiObject, ended_pods: bool = False) -> list[str]
 
 
 def shown(message: Message) -> str:
-    assert isinstance(message, Changed | Gone)
+    assert isinstance(message, Upserted | Deleted)
     obj, labels = message.obj, message.obj.metadata.labels
     place = f" on {obj.spec.node_name or 'nothing'}" if isinstance(obj, Pod) else ""
     labelled = f" {labels}" if labels else ""
@@ -118,12 +118,12 @@ def test_a_bound_pod_stays_where_it_is() -> None:
         cluster.replace(replace(pod, metadata=replace(pod.metadata, labels={"a": "b"})))
         cluster.add(Node(metadata=ObjectMeta(name="a")))
 
-    assert seen(work) == ["Changed pod on a", "Changed pod on a {'a': 'b'}", "Changed a"]
+    assert seen(work) == ["Upserted pod on a", "Upserted pod on a {'a': 'b'}", "Upserted a"]
 
 
 @pytest.mark.parametrize(
     ("node_name", "messages"),
-    [("a", ["Changed pod on a"]), ("b", ["Gone pod on a", "Changed pod on b"])],
+    [("a", ["Upserted pod on a"]), ("b", ["Deleted pod on a", "Upserted pod on b"])],
 )
 def test_binding_of_the_real_scheduler_takes_precedence(node_name: str, messages: list[str]) -> None:
     async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
@@ -131,7 +131,7 @@ def test_binding_of_the_real_scheduler_takes_precedence(node_name: str, messages
         pod = cluster.assign("default", "pod", pod.metadata.uid, node_name)
         cluster.replace(replace(pod, metadata=replace(pod.metadata, labels={"a": "b"})))
 
-    assert seen(work) == ["Changed pod on a", *messages, f"Changed pod on {node_name} {{'a': 'b'}}"]
+    assert seen(work) == ["Upserted pod on a", *messages, f"Upserted pod on {node_name} {{'a': 'b'}}"]
 
 
 @pytest.mark.parametrize("choose", [True, False])
@@ -141,7 +141,7 @@ def test_deleted_pod_is_gone_from_the_node_it_was_shown_on(choose: bool) -> None
             await bound(dry, cluster)
         cluster.remove(Pod, "pod", "default")
 
-    assert seen(work)[-1] == f"Gone pod on {'a' if choose else 'nothing'}"
+    assert seen(work)[-1] == f"Deleted pod on {'a' if choose else 'nothing'}"
 
 
 def test_a_deleted_pod_is_gone_once() -> None:
@@ -152,10 +152,10 @@ def test_a_deleted_pod_is_gone_once() -> None:
         cluster.remove(Pod, "pod", "default", grace=0)
         cluster.add(make_pod())
 
-    assert seen(work) == ["Gone pod on nothing", "Changed pod on nothing"]
+    assert seen(work) == ["Deleted pod on nothing", "Upserted pod on nothing"]
 
 
-@pytest.mark.parametrize(("ended_pods", "message"), [(False, "Gone pod on a"), (True, "Changed pod on a")])
+@pytest.mark.parametrize(("ended_pods", "message"), [(False, "Deleted pod on a"), (True, "Upserted pod on a")])
 def test_ended_pod_is_gone_or_changed_as_requested(ended_pods: bool, message: str) -> None:
     async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
         pod = await bound(dry, cluster)

@@ -27,7 +27,7 @@ from kframework.objects import (
     PodCondition,
     StorageClass,
 )
-from kframework.state.inbox import Changed, Message
+from kframework.state.inbox import Message, Upserted
 from tests.client.scripted import NO_ANSWER, Answer, Scripted, failed, happened, listed, ok, refused, some
 from tests.support.event_records import failed_scheduling
 
@@ -410,7 +410,7 @@ async def followed(
     watch.cancel()
     await asyncio.gather(watch, return_exceptions=True)
     assert watch.cancelled()
-    return [each.obj.metadata.name if isinstance(each, Changed) else type(each).__name__ for each in messages]
+    return [each.obj.metadata.name if isinstance(each, Upserted) else type(each).__name__ for each in messages]
 
 
 async def test_synced_follows_the_first_list_of_every_kind() -> None:

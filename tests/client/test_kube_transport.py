@@ -101,11 +101,11 @@ async def test_request_is_not_sent_when_its_check_fails_after_connecting() -> No
     async with connected(handle) as transport:
         fence = WriteFence()
         request = Request(method="POST", path="/late", timeout=5.0, check_before_send=fence.check)
-        under_way = asyncio.create_task(transport.send(request))
+        in_progress = asyncio.create_task(transport.send(request))
         await asyncio.sleep(0)  # now it waits for its connection
         fence.close()
         with pytest.raises(ClusterError, match="writes nothing any more"):
-            await under_way
+            await in_progress
         await transport.send(get("/read"))
     assert seen == ["/read"]
 

@@ -21,7 +21,7 @@ from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node, ObjectMeta, Pod, StorageClass, kind_of
 from kframework.objects.meta import ApiObject
-from kframework.state.inbox import Changed, Gone, Message
+from kframework.state.inbox import Deleted, Message, Upserted
 from kframework.testing import make_node
 from tests.client.scripted import NO_ANSWER, Answer, Scripted, bookmark, failed, happened, lines, listed, refused, some
 
@@ -39,10 +39,10 @@ class Told:
         self.words: list[str] = []
 
     def offer(self, message: Message) -> None:
-        assert isinstance(message, Changed | Gone)
+        assert isinstance(message, Upserted | Deleted)
         self.messages.append(message)
         metadata = message.obj.metadata
-        version = f"@{metadata.resource_version}" if isinstance(message, Changed) else ""
+        version = f"@{metadata.resource_version}" if isinstance(message, Upserted) else ""
         self.words.append(("+" if version else "-") + metadata.name + version)
 
     def listed(self) -> None:
@@ -183,7 +183,7 @@ async def test_a_new_object_under_an_old_name_in_a_watch() -> None:
     told = Told()
     await reflector(transport, told).run_round()
     assert told.words == ["+a@5", "listed", "-a", "+a@9"]
-    (gone,) = (message for message in told.messages if isinstance(message, Gone))
+    (gone,) = (message for message in told.messages if isinstance(message, Deleted))
     assert gone.obj.metadata.uid == "a-uid"
 
 
@@ -191,7 +191,7 @@ async def test_deletion_of_another_uid_reports_the_known_object() -> None:
     transport = Scripted(listed(5, some("a", 5)), [happened("DELETED", some("a", 9, uid="other")), 2.0])
     told = Told()
     await reflector(transport, told).run_round()
-    (gone,) = (message for message in told.messages if isinstance(message, Gone))
+    (gone,) = (message for message in told.messages if isinstance(message, Deleted))
     assert gone.obj.metadata.uid == "a-uid"
 
 
@@ -410,7 +410,7 @@ async def test_gone_carries_the_last_state_that_the_watch_showed() -> None:
     told = Told()
     await reflector(transport, told).run_round()
     last = told.messages[-1]
-    assert isinstance(last, Gone) and isinstance(last.obj, Pod)
+    assert isinstance(last, Deleted) and isinstance(last.obj, Pod)
     assert last.obj.spec.node_name == "n1"
 
 
@@ -420,7 +420,7 @@ async def test_a_pod_that_a_list_lacks_is_gone_by_its_names() -> None:
     follower = reflector(transport, told)
     await follower.run_round()
     await follower.run_round()
-    assert told.messages[-1] == Gone(Pod(metadata=ObjectMeta(name="a", namespace="default", uid="a-uid")))
+    assert told.messages[-1] == Deleted(Pod(metadata=ObjectMeta(name="a", namespace="default", uid="a-uid")))
 
 
 async def test_anything_else_that_a_list_lacks_is_gone_as_it_was() -> None:
@@ -436,7 +436,7 @@ async def test_anything_else_that_a_list_lacks_is_gone_as_it_was() -> None:
     await follower.run_round()
     assert told.words == ["+n1@3", "listed", "+n1@6", "-n1"]
     last = told.messages[-1]
-    assert isinstance(last, Gone) and isinstance(last.obj, Node)
+    assert isinstance(last, Deleted) and isinstance(last.obj, Node)
     assert last.obj.spec.unschedulable
 
 
@@ -533,9 +533,9 @@ def test_reported_objects_are_the_stored_ones_after_any_history(seed: int) -> No
     versions: dict[str, int] = {}
 
     def offer(message: Message) -> None:
-        assert isinstance(message, Changed | Gone)
+        assert isinstance(message, Upserted | Deleted)
         metadata = message.obj.metadata
-        if isinstance(message, Gone):
+        if isinstance(message, Deleted):
             assert believed.pop(metadata.name) == metadata.uid, "gone was another one than the last that was told"
         else:
             version = int(metadata.resource_version)

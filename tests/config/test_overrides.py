@@ -8,7 +8,7 @@ import pytest
 
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
-from kframework.config.load import overridden, parse
+from kframework.config.load import parse, with_overrides
 from kframework.config.problems import ConfigErrors
 from kframework.errors import ConfigError
 
@@ -27,7 +27,7 @@ def override(
     client_connection: Mapping[str, object] = {},
     options: Mapping[str, object] = {},
 ) -> Configuration:
-    return overridden(
+    return with_overrides(
         parse(FILE), leader_election=leader_election, client_connection=client_connection, options=options
     )
 

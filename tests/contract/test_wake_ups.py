@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kframework import ActionType, ClusterEvent, Plugin, QueueingHint, hookimpl
-from kframework.framework.events import Occurrence
+from kframework.framework.events import ObservedEvent
 from kframework.framework.hookspecs import EnqueueExtensions
 from kframework.state.cluster import ClusterState
 from kframework.testing import LostWakeUp, WakeUps, check_wake_ups
@@ -140,7 +140,7 @@ def test_no_wake_up_is_lost_between_plugins() -> None:
 def test_every_event_wakes_pods_and_every_hint_lets_some_sleep(name: str) -> None:
     answers = found(name)
     for _, resource, action, hinted in (each for each in REGISTERED if each[0] == name):
-        label = Occurrence(resource, action).label
+        label = ObservedEvent(resource, action).label
         happened = {f"{name} {kind}{label}" for kind in (("Assigned", "Unschedulable") if resource == "Pod" else ("",))}
         assert happened & answers.queue.keys(), f"no {label} wakes pods"
         skips = hinted and (name, resource, action) not in UNSKIPPING

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kframework.core.cycle.results import Reservation
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.cycle_state import CycleState
-from kframework.state.pods import Interned, PendingPod, QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import profile
@@ -13,7 +13,7 @@ from tests.extension_points.scripted import profile
 
 def test_a_reservation_keeps_the_pod_as_it_was_decided_upon() -> None:
     """Even when the queue's copy is replaced by a newer one meanwhile."""
-    pod, newer = (PendingPod(each, Interned()) for each in (make_pod(), make_pod(labels={"x": "y"})))
+    pod, newer = (PendingPod(each, TemplateInterner()) for each in (make_pod(), make_pod(labels={"x": "y"})))
     queued = QueuedPod(pod, 0.0)
     reserved = ReservedPod(pod, "a", {}, 0.0)
     reservation = Reservation(profile(), queued, CycleState(), reserved, AttemptTrace(pod, 3))

@@ -12,7 +12,7 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
 from kframework.core.runtime.profiles import Profiles
-from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, ObservedEvent
 from kframework.framework.plugin import Plugin, hookimpl
 from kframework.objects import (
     ApiObject,
@@ -62,7 +62,7 @@ class Watching(SchedulingQueue):
         #: The nodes to which the pods of these events were nominated.
         self.nominated_to: list[str] = []
 
-    def move(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
+    def move(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         others = [PendingPod(make_pod(f"x{n}", priority=n), ClusterState().interned) for n in (0, 5, 9)]
         to = "" if only is None else f" to {[other.priority for other in others if only(other)]}"
         self.told.append(event.label + to)
@@ -121,7 +121,7 @@ def test_until_all_is_listed_no_event_wakes_a_pod(monkeypatch: pytest.MonkeyPatc
     assert (Gatekeeper.asked, stage.queue.pending()["active"]) == (2, 1)
 
 
-Gone = tuple[str, ApiObject]
+Deleted = tuple[str, ApiObject]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ Gone = tuple[str, ApiObject]
         ([Namespace(metadata=ObjectMeta(name="n"))], ["NamespaceAdd"]),
     ],
 )
-def test_events(history: list[ApiObject | Gone], told: list[str]) -> None:
+def test_events(history: list[ApiObject | Deleted], told: list[str]) -> None:
     """Only those of the last step."""
     stage = Stage()
     for step in history:

@@ -11,7 +11,7 @@ from kframework import ClusterError, CycleState, Handle, NodeInfo, PendingPod, P
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.framework.plugin import Watch
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
-from kframework.state.pods import Interned
+from kframework.state.pods import TemplateInterner
 from kframework.testing import make_pod
 from kframework.testing.scenario import Result, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario
@@ -140,7 +140,8 @@ def test_pods_without_a_node_can_be_looked_up() -> None:
 def test_pods_that_room_must_be_left_for_can_be_looked_up() -> None:
     def nominate_and_look(handle: Handle, pod: PendingPod) -> list[list[str]]:
         less, more = (
-            PendingPod(make_pod(name, priority=priority), Interned()) for name, priority in (("less", -1), ("more", 1))
+            PendingPod(make_pod(name, priority=priority), TemplateInterner())
+            for name, priority in (("less", -1), ("more", 1))
         )
         for other in (less, more, pod):
             handle._engine.cluster.nominator.put(other, "a")  # type: ignore[attr-defined]  # as a cycle would in the end

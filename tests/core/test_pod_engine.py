@@ -35,16 +35,16 @@ from kframework.framework.answers import Candidate
 from kframework.objects import ApiObject, PodCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
-    Activated,
+    ActivateRequested,
+    AnswersInvalidated,
     BindingEnded,
     BindingStarted,
-    Changed,
-    Gone,
-    LastVictim,
+    Deleted,
+    LastVictimReached,
     Nominated,
     PreemptionEnded,
     Synced,
-    Touched,
+    Upserted,
 )
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code, Status
@@ -70,7 +70,7 @@ class Stage(Host):
         for each in compiled.plugins.values():
             each.handle = cast("Handle", PluginHandle(self.engine, None, "default-scheduler", each.name))  # type: ignore[arg-type]  # nothing outside
         for obj in objects:
-            self.engine.offer(Changed(obj))
+            self.engine.offer(Upserted(obj))
         self.engine.offer(Synced())
 
     def now(self) -> float:
@@ -102,7 +102,7 @@ class Stage(Host):
 def test_nothing_is_scheduled_before_everything_has_been_listed() -> None:
     stage = Stage()
     engine = PodEngine(ClusterState(), stage, stage, lambda engine: Profiles({"default-scheduler": profile()}))
-    engine.offer(Changed(POD))
+    engine.offer(Upserted(POD))
     assert not engine.step() and not engine.settled
     engine.offer(Synced())
     assert engine.step()
@@ -121,7 +121,7 @@ def test_a_step_applies_all_messages_and_tries_one_pod() -> None:
 def test_a_decision_says_what_happened() -> None:
     stage = Stage(plugin("A", score=lambda state, pod, node: 7 if node.name == "b" else 3), objects=[POD])
     for name in "abc":
-        stage.engine.offer(Changed(make_node(name)))
+        stage.engine.offer(Upserted(make_node(name)))
     stage.time += 5
     stage.steps()
     (decision,) = stage.decisions
@@ -195,8 +195,8 @@ def test_a_failed_binding_is_undone_in_one_message(
     assert len(stage.engine.queue.in_flight) == 0
 
 
-@pytest.mark.parametrize("gone", [Gone(POD), Changed(make_pod(node_name="b"))])
-def test_a_failed_binding_of_a_pod_that_is_gone_or_bound_requeues_nothing(gone: Gone | Changed) -> None:
+@pytest.mark.parametrize("gone", [Deleted(POD), Upserted(make_pod(node_name="b"))])
+def test_a_failed_binding_of_a_pod_that_is_gone_or_bound_requeues_nothing(gone: Deleted | Upserted) -> None:
     stage = bound_stage()
     stage.engine.offer(gone)
     stage.engine.offer(BindingEnded(UID, 1, Status(Code.ERROR, ("late",))))
@@ -208,10 +208,10 @@ def test_a_failed_binding_of_a_pod_that_is_gone_or_bound_requeues_nothing(gone: 
 
 @pytest.mark.parametrize(
     ("meanwhile", "woken"),
-    [(Changed(make_pod(node_name="a")), 0), (Changed(make_pod(node_name="b")), 0), (Gone(POD), 1)],
+    [(Upserted(make_pod(node_name="a")), 0), (Upserted(make_pod(node_name="b")), 0), (Deleted(POD), 1)],
 )
 def test_a_failed_binding_frees_nothing_if_the_pod_was_bound_all_the_same(
-    meanwhile: Gone | Changed, woken: int
+    meanwhile: Deleted | Upserted, woken: int
 ) -> None:
     """The answer to a binding may be lost: the pod stays where it is, and nobody need hear of an end."""
     woken_by = [ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)]
@@ -220,7 +220,7 @@ def test_a_failed_binding_frees_nothing_if_the_pod_was_bound_all_the_same(
     setattr(sleepy, "events_to_register", hookimpl(lambda self: woken_by))  # noqa: B010
     stage = bound_stage(sleepy)
     stage.engine.offer(meanwhile)
-    stage.engine.offer(Changed(make_pod("sleeper")))
+    stage.engine.offer(Upserted(make_pod("sleeper")))
     stage.steps()
     attempts = len(stage.decisions)
     stage.engine.offer(BindingEnded(UID, 1, Status(Code.ERROR, ("timed out",))))
@@ -236,7 +236,7 @@ def preempting_stage() -> Stage:
     """Let the pod find that the victim must go; it is held back as long as that is under way."""
 
     def pre_enqueue(pod: PendingPod) -> Status | None:
-        waits = held(finds).preemption.under_way(pod)
+        waits = held(finds).preemption.in_progress(pod)
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("waits",)) if waits else None
 
     def post_filter(state: object, pod: PendingPod, diagnosis: object) -> Preempt:
@@ -252,7 +252,7 @@ def test_victims_are_sent_away_outside() -> None:
     stage = preempting_stage()
     (eviction,) = stage.evictions
     assert (eviction.attempt, eviction.profile, eviction.plugin) == (1, "default-scheduler", "Finds")
-    assert (eviction.preemptor.uid, eviction.node_name, eviction.outranked) == (UID, "a", ())
+    assert (eviction.preemptor.uid, eviction.node_name, eviction.lower_priority) == (UID, "a", ())
     assert [victim.name for victim in eviction.victims] == ["victim"]
     assert not stage.engine.settled
     stage.engine.offer(PreemptionEnded(UID, 1, failed=False))
@@ -265,11 +265,15 @@ def test_a_preemptor_waits_until_its_last_victim_is_going() -> None:
     stage = preempting_stage()
     pod = stage.engine.handlers.pending[UID]
     seen = []
-    for message in (LastVictim(UID, 1, VICTIM.metadata.uid), Changed(GOING), PreemptionEnded(UID, 1, failed=False)):
-        seen.append(stage.engine.preemption.under_way(pod))
+    for message in (
+        LastVictimReached(UID, 1, VICTIM.metadata.uid),
+        Upserted(GOING),
+        PreemptionEnded(UID, 1, failed=False),
+    ):
+        seen.append(stage.engine.preemption.in_progress(pod))
         stage.engine.offer(message)
         stage.steps()
-    assert [*seen, stage.engine.preemption.under_way(pod)] == [True, True, False, False]
+    assert [*seen, stage.engine.preemption.in_progress(pod)] == [True, True, False, False]
 
 
 def test_a_preemptor_whose_victims_stay_is_tried_again() -> None:
@@ -293,7 +297,7 @@ def test_what_would_have_woken_the_preemptor_before_wakes_it_at_the_end() -> Non
 
 def test_the_end_of_a_preemption_by_a_pod_that_is_gone_wakes_nobody() -> None:
     stage = preempting_stage()
-    for message in (Gone(POD), PreemptionEnded(UID, 1, failed=True)):
+    for message in (Deleted(POD), PreemptionEnded(UID, 1, failed=True)):
         stage.engine.offer(message)
     stage.steps()
     assert len(stage.decisions) == 1 and stage.engine.settled
@@ -378,7 +382,7 @@ def test_a_nomination_takes_effect_when_the_cycle_ends() -> None:
 
 def test_asked_between_two_cycles_it_is_a_message() -> None:
     stage = waiting(lambda handle, pod: None)
-    stage.engine.ask(Activated((make_pod("sleeper").metadata.uid, "unknown")))
+    stage.engine.ask(ActivateRequested((make_pod("sleeper").metadata.uid, "unknown")))
     stage.engine.ask(Nominated("unknown", "a"))
     assert len(stage.engine.inbox) == 2
     stage.engine.step()
@@ -393,7 +397,7 @@ def test_touched_nodes_are_asked_again(names: tuple[str, ...], asked: int) -> No
     objects = [make_node("a"), make_node("b"), POD, make_pod("other")]
     stage = Stage(noting, scoring, objects=objects, verifying=False)
     stage.engine.step()
-    stage.engine.offer(Touched(names))
+    stage.engine.offer(AnswersInvalidated(names))
     stage.engine.step()
     assert len(questions) == asked
 

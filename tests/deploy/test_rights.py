@@ -15,7 +15,7 @@ import pytest
 from kframework.client.kube import ConnectionSettings
 from kframework.clock import SystemClock, run_virtual
 from kframework.config.configuration import Configuration
-from kframework.config.load import overridden, parse
+from kframework.config.load import parse, with_overrides
 from kframework.fake_api.http_server import ServerOptions, publish
 from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.server import ApiServer
@@ -56,7 +56,7 @@ def test_it_may_do_what_it_does_and_nothing_else() -> None:
 
 def swift() -> Configuration:
     """Return what is deployed, but for a standby that asks at once; a machine that stalls costs nobody the lease."""
-    return overridden(parse(deployed()), leader_election={"retry_period": 0.02}, client_connection={}, options={})
+    return with_overrides(parse(deployed()), leader_election={"retry_period": 0.02}, client_connection={}, options={})
 
 
 class Replica:

@@ -16,7 +16,7 @@ from tests.examples.clean_environment import ROOT, CleanEnvironment
 pytestmark = pytest.mark.slow
 
 #: Done for the reader already, as it takes the network.
-DONE = ("python3 -m venv ", "pip install . pytest")
+COMPLETED = ("python3 -m venv ", "pip install . pytest")
 KUBECONFIG = "/tmp/mine.kubeconfig"
 
 
@@ -34,7 +34,7 @@ def test_ten_commands_will_do() -> None:
 @pytest.mark.timeout(180)
 def test_a_new_plugin_is_tried_and_schedules_for_an_api_server(environment: CleanEnvironment, tmp_path: Path) -> None:
     written, served = shown()
-    script = "\n".join(["set -e", *(command for command in written if not command.startswith(DONE))])
+    script = "\n".join(["set -e", *(command for command in written if not command.startswith(COMPLETED))])
     tried = environment.run("bash", "-c", script, cwd=tmp_path)
     assert tried.returncode == 0, tried.stdout
     assert re.search(r" \d+ passed", tried.stdout)

@@ -294,13 +294,13 @@ def test_they_decide_alike(world: World, tmp_path: Path, capsys: pytest.CaptureF
     assert replayed.difference is None
     assert replayed.attempts == len(result.decisions)
 
-    over_http = Attempts()
+    http_extender = Attempts()
     with outside(world) as url:
         files = Files.of(world, url, tmp_path)
         rights = printed_rights(files, capsys)
-        memory = asyncio.run(run_over_http(files, rights, over_http, ends))
+        memory = asyncio.run(run_over_http(files, rights, http_extender, ends))
     assert ends_of(memory.objects(Pod)) == ends
-    assert over_http.last == simulated.last
+    assert http_extender.last == simulated.last
     assert rights.refused == []
     if world.objects:
         assert memory.read(NodePolicy, "licensed").status.pods == 1

@@ -18,7 +18,7 @@ from kframework.objects import ApiObject, Pod
 from kframework.observe.history import History
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.slices import finished
-from kframework.state.inbox import Changed, Synced
+from kframework.state.inbox import Synced, Upserted
 from kframework.testing import make_pod
 
 __all__ = ["Scene"]
@@ -36,7 +36,7 @@ class Scene(Host):
         profiles = profiles_factory(read, registry or Registry.installed(), self)
         self.engine: PodEngine = PodEngine.of(read, self, self, Extenders(), profiles)
         for obj in objects:
-            self.engine.offer(Changed(obj))
+            self.engine.offer(Upserted(obj))
         self.engine.offer(Synced())
 
     def now(self) -> float:
@@ -64,6 +64,6 @@ class Scene(Host):
 
     def pending(self, name: str = "pod", *, cpu: int | str = "100m") -> Assessment:
         """Explain a pod that has just arrived."""
-        self.engine.offer(Changed(make_pod(name, cpu=cpu)))
+        self.engine.offer(Upserted(make_pod(name, cpu=cpu)))
         self.engine.catch_up()
         return self.explain(name).now

@@ -9,14 +9,14 @@ from kframework.explain.explanation import (
     Assessment,
     Details,
     Explanation,
-    KeptRoom,
     NodeScore,
+    NominatedRoom,
     Preemption,
     Rejection,
     Score,
     State,
     Waiting,
-    Waker,
+    WakeEvents,
 )
 from tests.architecture.sources import ROOT
 
@@ -24,7 +24,8 @@ DOCUMENT = (ROOT / "docs/reference/explanation.md").read_text()
 
 
 @pytest.mark.parametrize(
-    "struct", [Explanation, Assessment, Rejection, Details, NodeScore, Score, KeptRoom, Preemption, Waiting, Waker]
+    "struct",
+    [Explanation, Assessment, Rejection, Details, NodeScore, Score, NominatedRoom, Preemption, Waiting, WakeEvents],
 )
 def test_every_field_is_documented(struct: type[msgspec.Struct]) -> None:
     assert [name for name in struct.__struct_encode_fields__ if f"`{name}`" not in DOCUMENT] == []

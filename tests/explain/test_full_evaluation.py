@@ -30,7 +30,7 @@ from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks, ev
 from kframework.framework.plugin import Reads
 from kframework.scheduler import slices
 from kframework.scheduler.slices import finished
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores
@@ -41,8 +41,8 @@ from tests.support.helping import engine_of
 NO, NEVER = unschedulable("no"), unschedulable("never")
 
 
-def nodes(number: int) -> list[Changed]:
-    return [Changed(make_node(f"n{n}", labels={"score": str(n)})) for n in range(number)]
+def nodes(number: int) -> list[Upserted]:
+    return [Upserted(make_node(f"n{n}", labels={"score": str(n)})) for n in range(number)]
 
 
 def asked(stage: Stage, name: str = "pod", **fields: object) -> FullEvaluation:
@@ -129,7 +129,7 @@ def test_what_a_plugin_does_wrong_is_not_logged_by_those_who_only_look_on(caplog
     evaluation = asked(stage)
     assert "cannot read" in evaluation.counted[0][0].message
     assert not caplog.records
-    stage.engine.offer(Changed(make_pod()))
+    stage.engine.offer(Upserted(make_pod()))
     stage.steps()
     assert "cannot read" in caplog.text
 
@@ -197,7 +197,7 @@ def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> Non
     for number in range(3):
         for _ in range(4):
             next(work)
-        stage.engine.offer(Changed(make_node(f"new{number}")))
+        stage.engine.offer(Upserted(make_node(f"new{number}")))
         stage.engine.catch_up()
     evaluation = finished(work)
     assert len(evaluation.names) == len(evaluation.rows) == 43
@@ -215,7 +215,7 @@ def test_a_pod_on_a_node_is_asked_about_as_if_it_were_not() -> None:
 
     stage = staged(Crowded)
     placed = make_pod("placed", node_name="n1")
-    stage.engine.offer(Changed(placed))
+    stage.engine.offer(Upserted(placed))
     stage.engine.catch_up()
     before = stage.engine.cluster.nodes.pod_log.end
     assert len(asked(stage, "placed").feasible) == 3
@@ -238,7 +238,7 @@ def test_what_plugins_draw_ask_for_and_leave_open_is_taken_back() -> None:
             return None
 
     stage = staged(Meddles)
-    stage.engine.offer(Changed(make_pod("placed", node_name="n1")))
+    stage.engine.offer(Upserted(make_pod("placed", node_name="n1")))
     stage.engine.catch_up()
     (plugin,) = (p for p in stage.engine.profiles["default-scheduler"].plugins.values() if p.name == "Meddles")
     drawn, logs = plugin.handle.random.getstate(), stage.engine.cluster.nodes.node_log.end

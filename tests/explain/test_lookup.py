@@ -8,7 +8,7 @@ import pytest
 from kframework.explain.lookup import find_pod, not_found_message, unassign
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Pod, Volume
 from kframework.scheduler.slices import finished
-from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 
@@ -73,12 +73,12 @@ def affinity(*names: str) -> Affinity:
 
 
 def restored(pod: Pod, whole: Pod | None = None) -> PendingPod:
-    interned = Interned()
+    interned = TemplateInterner()
     return unassign(PodInfo(pod, interned), whole, interned)
 
 
 def test_a_pod_that_waits_is_as_it_is() -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     pod = PendingPod(make_pod("pod"), interned)
     assert unassign(pod, None, interned) is pod
 

@@ -151,17 +151,17 @@ async def test_others_have_their_turn_between_two_slices(monkeypatch: pytest.Mon
 
 async def test_explanations_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE", 0.0)
-    under_way: list[int] = []
+    in_progress: list[int] = []
 
     def noted(
         engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None
     ) -> Generator[None, None, Explanation]:
-        under_way.append(1)
+        in_progress.append(1)
         found = yield from explaining(engine, history, pod, whole)
-        under_way.append(-1)
+        in_progress.append(-1)
         return found
 
     monkeypatch.setattr(routes, "explaining", noted)
     async with running(*OBJECTS) as run:
         await asyncio.gather(*(run.explained("default/second") for _ in range(3)))
-    assert under_way == [1, -1] * 3
+    assert in_progress == [1, -1] * 3

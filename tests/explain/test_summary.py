@@ -10,7 +10,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Rows, Status, hookimpl, unresolvable
 from kframework.explain import summary
-from kframework.explain.explanation import Details, KeptRoom, NodeScore, Rejection
+from kframework.explain.explanation import Details, NodeScore, NominatedRoom, Rejection
 from kframework.explain.full_evaluation import evaluate
 from kframework.framework.suggestions import ChangeEstimates
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
@@ -124,7 +124,7 @@ def test_room_is_kept_for_nominated_pods() -> None:
     scene.engine.catch_up()
     now = scene.pending("pod", cpu=1)
     assert now.feasible == 0
-    assert now.kept_room == (KeptRoom("n1", ("default/rival",)),)
+    assert now.kept_room == (NominatedRoom("n1", ("default/rival",)),)
 
 
 def test_a_sample_is_smaller_than_a_large_cluster() -> None:

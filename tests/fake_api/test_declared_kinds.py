@@ -16,7 +16,7 @@ from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, kind
-from kframework.state.inbox import Changed, Gone, Message, Synced
+from kframework.state.inbox import Deleted, Message, Synced, Upserted
 from tests.fake_api.serving import MERGE, TABLE, Served
 from tests.support.declared import Gang, GangStatus, Quota, Team, gang, team
 
@@ -40,9 +40,9 @@ async def test_declared_kinds_are_created_watched_changed_and_deleted() -> None:
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
 
-    told = [(type(each), each.obj.metadata.name) for each in messages if isinstance(each, Changed | Gone)]
-    assert sorted(told[:2], key=str) == [(Changed, "all"), (Changed, "red")]
-    assert told[2:] == [(Changed, "red"), (Gone, "all")]
+    told = [(type(each), each.obj.metadata.name) for each in messages if isinstance(each, Upserted | Deleted)]
+    assert sorted(told[:2], key=str) == [(Upserted, "all"), (Upserted, "red")]
+    assert told[2:] == [(Upserted, "red"), (Deleted, "all")]
     assert sum(isinstance(each, Synced) for each in messages) == 1
 
 

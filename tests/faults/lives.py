@@ -25,7 +25,7 @@ from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extender import Extender
-from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.scheduler import MakeEngine, Scheduler
 from kframework.values.status import Code
 
@@ -61,7 +61,7 @@ class Life(Observer, Accounting, Generic[E]):
         registry: Registry,
         engine: MakeEngine[E],
         recorder: Recorder | None = None,
-        extender: HttpLine | None = None,
+        extender: HttpExtenderTransport | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         #: The pods that were bound, by uid, and when, in seconds since 1970.
@@ -107,7 +107,7 @@ class Life(Observer, Accounting, Generic[E]):
         now = self._clock.now()
         told_until = self.stood_still_at if self.went_on_at == now else now  # it may end before it does anything more
         # An attempt that waits for an extender holds up what it has heard of bindings.
-        told = self.scheduler.outbox.empty and self.scheduler.engine.under_way is None
+        told = self.scheduler.outbox.empty and self.scheduler.engine.pending_cycle is None
         self._written_until = told_until - (0.0 if told else ON_ITS_WAY)
         if how is End.STOPPED:
             self.scheduler.stop()

@@ -10,7 +10,7 @@ from random import Random
 
 from kframework.clock import Clock
 from kframework.core.cycle.suspendable import ExtenderError
-from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.http_line import HttpExtenderTransport
 
 __all__ = ["Unreliable"]
 
@@ -18,7 +18,7 @@ __all__ = ["Unreliable"]
 RATE, LATE = 0.2, 3.0
 
 
-class Unreliable(HttpLine):
+class Unreliable(HttpExtenderTransport):
     """A line to an extender in this process, which is well from the moment `until` on, in seconds since 1970."""
 
     def __init__(self, random: Random, clock: Clock, counts: Counter[str]) -> None:

@@ -12,7 +12,7 @@ from kframework.framework.events import (
     ActionType,
     ClusterEvent,
     EventResource,
-    Occurrence,
+    ObservedEvent,
     QueueingHint,
     event_resource,
     node_updates,
@@ -35,7 +35,7 @@ from kframework.objects import (
     kind_of,
 )
 from kframework.state.nodes import same_node
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.pods import PendingPod, TemplateInterner
 from tests.support.declared import Team
 from tests.support.objects_made import node, pod, taint
 
@@ -126,12 +126,12 @@ def test_an_update_is_every_kind_of_update() -> None:
 def test_a_registration_matches_what_happened(
     resource: str, action: ActionType, happened: ActionType, to: str, matches: bool
 ) -> None:
-    assert ClusterEvent(resource, action).matches(Occurrence(to, happened)) == matches
+    assert ClusterEvent(resource, action).matches(ObservedEvent(to, happened)) == matches
 
 
 def test_the_hint_has_no_part_in_matching() -> None:
     event = ClusterEvent(R.NODE, A.ADD, lambda pod, old, new: QueueingHint.SKIP)
-    assert event.matches(Occurrence(R.NODE, A.ADD))
+    assert event.matches(ObservedEvent(R.NODE, A.ADD))
 
 
 def test_the_default_registrations_are_kube_schedulers() -> None:
@@ -155,21 +155,21 @@ def test_the_default_registrations_are_kube_schedulers() -> None:
 @pytest.mark.parametrize(
     ("event", "label"),
     [
-        (Occurrence(R.NODE, A.ADD), "NodeAdd"),
-        (Occurrence(R.NODE, A.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
-        (Occurrence(R.ASSIGNED_POD, A.DELETE), "AssignedPodDelete"),
-        (Occurrence(R.ASSIGNED_POD, A.UPDATE_POD_SCALE_DOWN), "AssignedPodUpdatePodScaleDown"),
-        (Occurrence(R.UNSCHEDULABLE_POD, A.UPDATE), "UnschedulablePodUpdate"),
+        (ObservedEvent(R.NODE, A.ADD), "NodeAdd"),
+        (ObservedEvent(R.NODE, A.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
+        (ObservedEvent(R.ASSIGNED_POD, A.DELETE), "AssignedPodDelete"),
+        (ObservedEvent(R.ASSIGNED_POD, A.UPDATE_POD_SCALE_DOWN), "AssignedPodUpdatePodScaleDown"),
+        (ObservedEvent(R.UNSCHEDULABLE_POD, A.UPDATE), "UnschedulablePodUpdate"),
         (
-            Occurrence(R.UNSCHEDULABLE_POD, A.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
+            ObservedEvent(R.UNSCHEDULABLE_POD, A.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
             "UnschedulablePodUpdatePodSchedulingGatesEliminated",
         ),
-        (Occurrence(R.CSI_NODE, A.ADD), "storage.k8s.io/CSINodeAdd"),
-        (Occurrence("foos.v1.example.com", A.DELETE), "foos.v1.example.comDelete"),
-        (Occurrence(R.ANY, A.ALL, named="UnschedulableTimeout"), "UnschedulableTimeout"),
+        (ObservedEvent(R.CSI_NODE, A.ADD), "storage.k8s.io/CSINodeAdd"),
+        (ObservedEvent("foos.v1.example.com", A.DELETE), "foos.v1.example.comDelete"),
+        (ObservedEvent(R.ANY, A.ALL, named="UnschedulableTimeout"), "UnschedulableTimeout"),
     ],
 )
-def test_an_event_is_labelled_as_in_kube_schedulers_metrics(event: Occurrence, label: str) -> None:
+def test_an_event_is_labelled_as_in_kube_schedulers_metrics(event: ObservedEvent, label: str) -> None:
     assert event.label == label
 
 
@@ -178,7 +178,7 @@ def test_an_event_is_labelled_as_in_kube_schedulers_metrics(event: Occurrence, l
     [(R.ANY, A.ALL, True), ("*", A.ALL, True), (R.ANY, A.ADD, False), (R.NODE, A.ALL, False)],
 )
 def test_only_everything_about_anything_is_a_wildcard(resource: str, action: ActionType, wildcard: bool) -> None:
-    assert Occurrence(resource, action).wildcard == wildcard
+    assert ObservedEvent(resource, action).wildcard == wildcard
 
 
 def changed(of: Node, **parts: Mapping[str, object]) -> Node:
@@ -317,5 +317,5 @@ CLAIM = PodResourceClaimStatus(name="gpu", resource_claim_name="gpu-x")
     ],
 )
 def test_a_pod_update_is_taken_apart(old: Pod, new: Pod, updates: list[ActionType]) -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     assert list(pod_updates(PendingPod(old, interned), PendingPod(new, interned))) == updates

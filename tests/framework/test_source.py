@@ -13,10 +13,10 @@ import pytest
 
 from kframework import Source, SourceChange
 from kframework.framework.source import By, SourceSettings
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_pod
 
-WEB = PendingPod(make_pod("web"), Interned())
+WEB = PendingPod(make_pod("web"), TemplateInterner())
 
 
 class Quota(msgspec.Struct, frozen=True):

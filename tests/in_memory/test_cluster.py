@@ -34,7 +34,7 @@ from kframework.objects import (
     PodStatus,
     PriorityClass,
 )
-from kframework.state.inbox import Changed, Gone, Message, StatusChanged, Synced
+from kframework.state.inbox import Deleted, Message, StatusChanged, Synced, Upserted
 from tests.support.declared import Quota, Team, team
 from tests.support.event_records import failed_scheduling
 
@@ -78,9 +78,9 @@ def told(messages: list[Message]) -> list[str]:
     words = []
     for message in messages:
         match message:
-            case Changed(obj) | Gone(obj):
+            case Upserted(obj) | Deleted(obj):
                 assert isinstance(obj, ApiObject)
-                words.append(("+" if isinstance(message, Changed) else "-") + obj.metadata.name)
+                words.append(("+" if isinstance(message, Upserted) else "-") + obj.metadata.name)
             case Synced():
                 words.append("synced")
     return words
@@ -406,7 +406,7 @@ async def test_pods_that_end_are_gone() -> None:
         await memory.delete(Pod, "a", "default")
         await memory.delete(Pod, "ended", "default")
     assert told(messages) == ["+a", "synced", "-a"]
-    assert messages[-1] == Gone(running)
+    assert messages[-1] == Deleted(running)
 
 
 @pytest.mark.slow
@@ -561,9 +561,9 @@ def replayed(messages: list[Message]) -> dict[str, Pod]:
     pods: dict[str, Pod] = {}
     for message in messages:
         match message:
-            case Changed(Pod() as changed):
+            case Upserted(Pod() as changed):
                 pods[changed.metadata.name] = changed
-            case Gone(Pod() as gone):
+            case Deleted(Pod() as gone):
                 assert pods.pop(gone.metadata.name) == gone
     return pods
 
@@ -614,4 +614,4 @@ async def test_a_watch_tells_of_a_status_alone_where_nothing_else_of_a_pod_on_a_
         memory.merge(Pod, "web", {"metadata": {"labels": {"a": "b"}}})
         old = memory.read(Pod, "web")
         memory.set_statuses([(old, replace(old.status, phase="Succeeded"))])
-        assert [type(each) for each in messages] == [StatusChanged, Changed, Changed, Gone]
+        assert [type(each) for each in messages] == [StatusChanged, Upserted, Upserted, Deleted]

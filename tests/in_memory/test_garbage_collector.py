@@ -29,7 +29,7 @@ def owned(kind: type[ApiObject], name: str, *owners: str, blocks: bool = False) 
 
 
 @asynccontextmanager
-async def collecting(*objects: ApiObject) -> AsyncIterator[MemoryCluster]:
+async def collect_errors(*objects: ApiObject) -> AsyncIterator[MemoryCluster]:
     memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), objects)
     running = asyncio.ensure_future(GarbageCollector(memory).run())
     await asyncio.sleep(1)
@@ -44,7 +44,7 @@ def names(memory: MemoryCluster) -> list[str]:
 
 async def test_dependents_go_after_their_owner() -> None:
     chain = [owned(Service, "top"), owned(ReplicaSet, "set", "top"), owned(Pod, "a", "set"), owned(Pod, "b")]
-    async with collecting(*chain) as memory:
+    async with collect_errors(*chain) as memory:
         memory.remove(Service, "top", policy="Background")
         assert names(memory) == ["set", "a", "b"]
         await asyncio.sleep(1)
@@ -52,7 +52,7 @@ async def test_dependents_go_after_their_owner() -> None:
 
 
 async def test_who_has_another_owner_stays_and_is_no_more_the_ones_that_is_gone() -> None:
-    async with collecting(owned(Service, "one"), owned(Service, "two"), owned(Pod, "a", "one", "two")) as memory:
+    async with collect_errors(owned(Service, "one"), owned(Service, "two"), owned(Pod, "a", "one", "two")) as memory:
         memory.remove(Service, "one")
         await asyncio.sleep(1)
         assert [each.uid for each in memory.read(Pod, "a").metadata.owner_references] == ["two"]
@@ -62,7 +62,7 @@ async def test_who_has_another_owner_stays_and_is_no_more_the_ones_that_is_gone(
 
 
 async def test_orphans_lose_their_owner() -> None:
-    async with collecting(owned(Service, "top"), owned(Pod, "a", "top")) as memory:
+    async with collect_errors(owned(Service, "top"), owned(Pod, "a", "top")) as memory:
         memory.remove(Service, "top", policy="Orphan")
         assert memory.read(Service, "top").metadata.finalizers == ("orphan",)
         await asyncio.sleep(1)
@@ -73,7 +73,7 @@ async def test_orphans_lose_their_owner() -> None:
 async def test_in_the_foreground_those_that_block_go_first() -> None:
     chain = [owned(Service, "top"), owned(ReplicaSet, "set", "top", blocks=True), owned(Pod, "a", "set", blocks=True)]
     held = replace(chain[2], metadata=replace(chain[2].metadata, finalizers=("example.com/waits",)))
-    async with collecting(*chain[:2], held) as memory:
+    async with collect_errors(*chain[:2], held) as memory:
         memory.remove(Service, "top", policy="Foreground")
         await asyncio.sleep(1)
         assert names(memory) == ["top", "set", "a"]
@@ -86,7 +86,7 @@ async def test_in_the_foreground_those_that_block_go_first() -> None:
 async def test_in_the_foreground_nobody_waits_for_those_that_do_not_block() -> None:
     dependent = owned(Pod, "a", "top")
     held = replace(dependent, metadata=replace(dependent.metadata, finalizers=("example.com/waits",)))
-    async with collecting(owned(Service, "top"), held) as memory:
+    async with collect_errors(owned(Service, "top"), held) as memory:
         memory.remove(Service, "top", policy="Foreground")
         await asyncio.sleep(1)
         assert names(memory) == ["a"]
@@ -94,13 +94,13 @@ async def test_in_the_foreground_nobody_waits_for_those_that_do_not_block() -> N
 
 
 async def test_an_owner_that_nobody_has_seen_is_no_reason() -> None:
-    async with collecting(owned(Pod, "a", "unknown")) as memory:
+    async with collect_errors(owned(Pod, "a", "unknown")) as memory:
         await asyncio.sleep(1)
         assert names(memory) == ["a"]
 
 
 async def test_what_comes_of_a_kind_that_is_new_is_followed_too() -> None:
-    async with collecting() as memory:
+    async with collect_errors() as memory:
         memory.add(owned(Service, "top"))
         memory.add(owned(ReplicaSet, "set", "top"))
         memory.remove(Service, "top")
@@ -122,7 +122,7 @@ def test_in_the_end_everything_has_an_owner_or_never_lost_one(
             owned(Service, f"s{place}", *([f"s{parent}"] if parent < place else []), blocks=blocks)
             for place, (parent, blocks) in enumerate(parents)
         ]
-        async with collecting(*objects) as memory:
+        async with collect_errors(*objects) as memory:
             for number, policy in deletions:
                 if memory.find(Service, f"s{number}") is not None:
                     memory.remove(Service, f"s{number}", policy=policy)

@@ -52,7 +52,7 @@ def pod(name: str, on: str = "n1", phase: str = "Running", created: int = 0, rea
 
 
 @asynccontextmanager
-async def collecting(*objects: ApiObject, most_ended: int = 100) -> AsyncIterator[MemoryCluster]:
+async def collect_errors(*objects: ApiObject, most_ended: int = 100) -> AsyncIterator[MemoryCluster]:
     """Run the collector alone: no kubelet ends a pod."""
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
@@ -88,7 +88,7 @@ def release(memory: MemoryCluster, name: str) -> None:
 
 
 async def test_pods_go_some_time_after_their_node() -> None:
-    async with collecting(node(), node("n2"), pod("a"), pod("b", "n2"), pod("c", "")) as memory:
+    async with collect_errors(node(), node("n2"), pod("a"), pod("b", "n2"), pod("c", "")) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(39)
         assert pods(memory) == ["a", "b", "c"]
@@ -102,7 +102,7 @@ async def test_pods_go_some_time_after_their_node() -> None:
 
 
 async def test_a_pod_that_is_over_is_only_deleted() -> None:
-    async with collecting(node(), pod("a", phase="Succeeded")) as memory:
+    async with collect_errors(node(), pod("a", phase="Succeeded")) as memory:
         seen = told(memory)
         memory.remove(Node, "n1")
         await asyncio.sleep(41)
@@ -110,7 +110,7 @@ async def test_a_pod_that_is_over_is_only_deleted() -> None:
 
 
 async def test_a_node_may_come_back() -> None:
-    async with collecting(node(), pod("a")) as memory:
+    async with collect_errors(node(), pod("a")) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(30)
         memory.add(node())
@@ -119,13 +119,13 @@ async def test_a_node_may_come_back() -> None:
 
 
 async def test_a_node_that_never_was_there_is_not_missed() -> None:
-    async with collecting(pod("a")) as memory:
+    async with collect_errors(pod("a")) as memory:
         await asyncio.sleep(100)
         assert pods(memory) == ["a"]
 
 
 async def test_who_comes_to_a_node_that_is_gone_goes_too() -> None:
-    async with collecting(node(), pod("a", "")) as memory:
+    async with collect_errors(node(), pod("a", "")) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(100)
         memory.assign("default", "a", "", "n1")
@@ -136,7 +136,7 @@ async def test_who_comes_to_a_node_that_is_gone_goes_too() -> None:
 
 
 async def test_a_finalizer_is_waited_for() -> None:
-    async with collecting(node(), pod("a", finalizers=HELD)) as memory:
+    async with collect_errors(node(), pod("a", finalizers=HELD)) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(50)
         assert memory.read(Pod, "a", "default").status.phase == "Failed"
@@ -145,7 +145,7 @@ async def test_a_finalizer_is_waited_for() -> None:
 
 
 async def test_what_ends_without_a_node_fails() -> None:
-    async with collecting(pod("a", "", "Pending", finalizers=HELD), pod("b", "", "Pending")) as memory:
+    async with collect_errors(pod("a", "", "Pending", finalizers=HELD), pod("b", "", "Pending")) as memory:
         memory.remove(Pod, "a", "default")
         await asyncio.sleep(19)
         assert memory.read(Pod, "a", "default").status.phase == "Pending"
@@ -171,7 +171,7 @@ async def test_what_ends_on_a_node_that_is_out_of_service_goes(
     ready: str | None, taint: str | None, left: list[str]
 ) -> None:
     for before in (True, False):
-        async with collecting(node("n1"), pod("a"), pod("b")) as memory:
+        async with collect_errors(node("n1"), pod("a"), pod("b")) as memory:
             if before:
                 memory.put(node("n1", ready, taint))
             memory.remove(Pod, "a", "default")
@@ -191,7 +191,7 @@ async def test_the_oldest_that_are_over_go_and_evicted_ones_before() -> None:
         pod("evicted", phase="Failed", created=9, reason="Evicted"),
         pod("running", created=1),
     ]
-    async with collecting(*ended, most_ended=4) as memory:
+    async with collect_errors(*ended, most_ended=4) as memory:
         await asyncio.sleep(100)
         assert len(pods(memory)) == 5
         memory.add(pod("e", phase="Succeeded", created=4))

@@ -16,7 +16,7 @@ from kframework.client.event_record import EventRecord
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, PodCondition
-from kframework.state.inbox import Changed, Gone, Message, Synced
+from kframework.state.inbox import Deleted, Message, Synced, Upserted
 from tests.interleavings.loop import ExploringLoop
 
 __all__ = ["REQUEST_TIMEOUT", "GatedCluster"]
@@ -59,7 +59,7 @@ class GatedCluster(Cluster):
                 offer(message)
                 synced = isinstance(message, Synced)
                 return
-            assert isinstance(message, Changed | Gone)
+            assert isinstance(message, Upserted | Deleted)
             kind = type(message.obj).__name__
             label = f"{self._name}watch tells {message.obj.metadata.name} {type(message).__name__.lower()}"
             self._loop.offer(f"{self._name}watch {kind}", (self._numbered(label), lambda: offer(message)))

@@ -22,8 +22,8 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.requests import allocatable
 from kframework.objects.requests import on_node_requests as requests
 from kframework.scheduler.extender import Extender
-from kframework.scheduler.http_line import HttpLine
-from kframework.scheduler.scheduler import Scheduler, over_http
+from kframework.scheduler.http_line import HttpExtenderTransport
+from kframework.scheduler.scheduler import Scheduler, http_extender
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
 from tests.interleavings.gated import GatedCluster
 from tests.interleavings.loop import ExploringLoop
@@ -59,7 +59,7 @@ class Stage:
         *,
         at_once: Sequence[str] = ("record_event", "patch_pod_status"),
         connect: Callable[[MemoryCluster], Cluster] | None = None,
-        line: HttpLine | None = None,
+        line: HttpExtenderTransport | None = None,
     ) -> None:
         self.loop = this_loop()
         self.clock = LoopClock(self.loop)
@@ -71,7 +71,7 @@ class Stage:
         self.lives: dict[str, Counter[str]] = {}
         configuration = _configuration(*(plugin.name for plugin in plugins), extender=line is not None)
         registry = Registry.of(*plugins) if plugins else _INSTALLED
-        extender = over_http if line is None else partial(Extender, line=line)
+        extender = http_extender if line is None else partial(Extender, line=line)
         client = self.client if connect is None else connect(self.store)
         self.scheduler = Scheduler(configuration, client, self.clock, registry=registry, slice=0.0, extender=extender)
         self._books = EngineBooks(self.scheduler.engine)

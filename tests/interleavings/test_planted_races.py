@@ -9,7 +9,7 @@ import pytest
 
 from kframework import CycleState, PendingPod, hookimpl
 from kframework.core.pod_engine import PodEngine
-from kframework.framework.events import ActionType, EventResource, Occurrence
+from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.process.lease import LeaderElection
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.state.inbox import BindingEnded
@@ -34,7 +34,7 @@ def hasty(self: PodEngine, ended: BindingEnded) -> None:
     binding_ended(self, ended)
     was = self.cluster.forget(ended.uid)
     if was is not None:
-        self.handlers.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None))
+        self.handlers.on_event(ObservedEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None))
 
 
 async def clinging(self: LeaderElection) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.explain import account
-from kframework.explain.account import PodEngineShown
+from kframework.explain.account import PodEngineView
 from kframework.objects import ApiObject
 from kframework.observe import report
 from kframework.simulation.simulation import Simulation
@@ -75,7 +75,7 @@ def test_every_message_is_explained_before_another_pod_with_the_same(monkeypatch
     monkeypatch.setattr(report, "EXPLANATIONS", 3)
     pods = [make_pod("a", cpu=99), make_pod("b", cpu=99), make_pod("c", cpu=98), make_pod("d", memory="9Ti")]
     scene = Scene(make_node("n"), *pods).settle()
-    found = data_of(report.report(PodEngineShown(scene.engine, scene.history), title="t"))
+    found = data_of(report.report(PodEngineView(scene.engine, scene.history), title="t"))
     assert list(found["explanations"]["pod"]) == ["default/a", "default/d", "default/b"]
 
 
@@ -84,18 +84,18 @@ def test_many_nodes_are_asked_about_for_fewer_pods(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(account, "_EXPLAINED", 1)
     scene = Scene(make_node("n"), make_node("m"), *(make_pod(name, cpu=99) for name in "abcd")).settle()
     assert (
-        len(data_of(report.report(PodEngineShown(scene.engine, scene.history), title="t"))["explanations"]["pod"]) == 1
+        len(data_of(report.report(PodEngineView(scene.engine, scene.history), title="t"))["explanations"]["pod"]) == 1
     )
 
 
 def test_without_a_start_moments_are_times_of_day() -> None:
     scene = Scene().settle()
-    assert data_of(report.report(PodEngineShown(scene.engine, scene.history), title="t"))["start"] is None
+    assert data_of(report.report(PodEngineView(scene.engine, scene.history), title="t"))["start"] is None
 
 
 def test_to_report_changes_nothing() -> None:
     one, other = (Scene(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99)).settle() for _ in range(2))
-    report.report(PodEngineShown(one.engine, one.history), title="t")
+    report.report(PodEngineView(one.engine, one.history), title="t")
     for scene in (one, other):
         scene.time += 400
         scene.settle()

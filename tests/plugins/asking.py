@@ -11,7 +11,7 @@ from kframework import CycleState, Handle, Plugin, PluginArgs, Skip, Status
 from kframework.framework.hookspecs import PreFilterPlugin, PreScorePlugin
 from kframework.objects import Node, Pod
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.testing import make_node
 
 __all__ = ["cluster_of", "filtered", "made", "normalized", "on_node", "pending", "scored"]
@@ -26,12 +26,12 @@ def made(plugin: type[P], args: PluginArgs | None = None, handle: object = None)
 
 def pending(pod: Pod, cluster: ClusterState | None = None) -> PendingPod:
     """Show a pod as a hook sees it."""
-    return PendingPod(pod, cluster.interned if cluster else Interned())
+    return PendingPod(pod, cluster.interned if cluster else TemplateInterner())
 
 
 def on_node(pod: Pod) -> PodInfo:
     """Show a pod as the event of a pod on a node does."""
-    return PodInfo(pod, Interned())
+    return PodInfo(pod, TemplateInterner())
 
 
 def cluster_of(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> ClusterState:

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from kframework import ClusterError, Handle, PendingPod
-from kframework.framework.handle import DONE
+from kframework.framework.handle import COMPLETED
 
 
 class FakeApi:
@@ -23,7 +23,7 @@ class FakeApi:
         """Note the binding."""
         if self.answers_at_once:
             self.bound.append((pod.uid, node_name))
-            return DONE
+            return COMPLETED
         return self._bind(pod, node_name)
 
     async def _bind(self, pod: PendingPod, node_name: str) -> None:

@@ -18,7 +18,7 @@ from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.clock import VirtualTimeLoop
 from kframework.errors import ClusterError, ConfigError
 from kframework.process import delegation as module
-from kframework.process.delegation import PATIENCE, REMEMBERED, Delegated, Delegation
+from kframework.process.delegation import PATIENCE, REMEMBERED, DelegatedAuth, Delegation
 from kframework.process.http import endpoints
 from kframework.process.http.endpoints import Listener, serve
 
@@ -194,7 +194,7 @@ async def test_nobody_comes_in_while_the_api_server_is_away(
 
 async def test_an_answer_holds_for_some_seconds() -> None:
     reviewer = Reviewer(KNOWN, MAY)
-    delegated = Delegated(SETTINGS, reviewer, reviewer)
+    delegated = DelegatedAuth(SETTINGS, reviewer, reviewer)
     for pause, asked in ((0, 1), (9.9, 1), (0.2, 2)):
         await asyncio.sleep(pause)
         user = await delegated._user("bearer right")
@@ -207,7 +207,7 @@ async def test_an_answer_holds_for_some_seconds() -> None:
 
 async def test_no_more_is_remembered_than_fits() -> None:
     reviewer = Reviewer(KNOWN, MAY)
-    delegated = Delegated(SETTINGS, reviewer, reviewer)
+    delegated = DelegatedAuth(SETTINGS, reviewer, reviewer)
     for number in range(REMEMBERED + 10):
         await delegated._user(f"Bearer {number}")
     assert len(delegated._users._answers) == REMEMBERED
@@ -218,7 +218,7 @@ async def test_an_api_server_that_does_not_answer_has_its_time() -> None:
     reviewer, began = Reviewer(KNOWN, MAY), asyncio.get_running_loop().time()
     reviewer.answers.clear()
     with pytest.raises(ClusterError, match="no answer within 10 s"):
-        await Delegated(SETTINGS, reviewer, reviewer)._user("Bearer right")
+        await DelegatedAuth(SETTINGS, reviewer, reviewer)._user("Bearer right")
     assert asyncio.get_running_loop().time() == began + PATIENCE
 
 

@@ -13,7 +13,7 @@ from kframework.core.cycle.records import Binding, Decision
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.web.sections import Section
-from kframework.observe.web.shown import Shown
+from kframework.observe.web.shown import EngineView
 from kframework.process.http.endpoints import Listener, serve
 from kframework.process.observers import Observers, PodObservers, dropped_events
 from kframework.scheduler.scheduler import Scheduler
@@ -49,7 +49,7 @@ async def test_the_routes_show_what_they_see() -> None:
     assert {"/", "/explain", "/metrics", "/metrics/resources", "/metrics/slis"} <= paths
 
 
-class Posted(Shown[ClosedEngine]):
+class Posted(EngineView[ClosedEngine]):
     """What is written on the door of a closed engine."""
 
     def sections(self) -> tuple[Section, ...]:

@@ -36,7 +36,7 @@ from kframework.process.http.endpoints import Listener
 from kframework.process.observers import PodObservers
 from kframework.process.process import Process
 from kframework.process.rbac import manifests
-from kframework.process.servers import Connect, RealServer, without_binding
+from kframework.process.servers import Connect, RealServer, dry_run_configuration
 from kframework.testing import make_node, make_pod
 from kframework.verbosity import NOTICE
 from tests.extension_points.scripted import alone, plugin
@@ -91,7 +91,7 @@ def test_a_dry_run_asks_nobody_to_act() -> None:
 
 
 def test_a_dry_run_has_no_election_and_no_extender_that_binds() -> None:
-    settings = without_binding(parse(EXTENDED)).settings
+    settings = dry_run_configuration(parse(EXTENDED)).settings
     (extender,) = settings.extenders
     assert (extender.filter_verb, extender.bind_verb) == ("filter", "")
     assert not settings.leader_election.leader_elect

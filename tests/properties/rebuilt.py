@@ -15,7 +15,7 @@ from kframework.objects import Node, Pod
 from kframework.objects.label_selectors import label_selector, parse_label_selector
 from kframework.objects.requests import allocatable, non_zero_requests, on_node_requests
 from kframework.state.cluster import ClusterState
-from kframework.state.existing_terms import Holders
+from kframework.state.existing_terms import TermOwners
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pod_counts import PodCount, Selection
 from kframework.state.topology import Tally, Topology
@@ -211,7 +211,7 @@ def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, P
     }
 
 
-def _only_term(holders: Holders) -> tuple[str, frozenset[str], str]:
+def _only_term(holders: TermOwners) -> tuple[str, frozenset[str], str]:
     ((_, _, term),) = chain.from_iterable(holders.by_pair.values())
     return term.topology_key, term.namespaces, str(term.selector)
 

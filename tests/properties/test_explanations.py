@@ -14,7 +14,7 @@ from kframework.core.cycle.records import Decision, Result
 from kframework.explain.account import explain, explaining
 from kframework.explain.explanation import Explanation, State
 from kframework.objects import ApiObject, Pod
-from kframework.state.inbox import Changed, Gone, Message
+from kframework.state.inbox import Deleted, Message, Upserted
 from kframework.testing.clusters import random_node, random_pod
 from tests.explain.scene import Scene
 from tests.support.scale import seeds
@@ -43,11 +43,11 @@ class Happening:
         """Return what happens before the next step."""
         match self._random.randrange(6):
             case 0:
-                return [Changed(random_node(self._random, f"node-{self._random.randrange(NODES + 2)}"))]
+                return [Upserted(random_node(self._random, f"node-{self._random.randrange(NODES + 2)}"))]
             case 1:
-                return [Gone(random_node(self._random, f"node-{self._random.randrange(NODES + 2)}"))]
+                return [Deleted(random_node(self._random, f"node-{self._random.randrange(NODES + 2)}"))]
             case 2:
-                return [Gone(self._random.choice(self._pods))]
+                return [Deleted(self._random.choice(self._pods))]
         return []
 
 

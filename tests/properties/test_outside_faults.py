@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kframework.core.pod_engine import PodEngine
-from kframework.core.sources import Sources, SourceTurn
+from kframework.core.sources import Sources, SourceUpdate
 from kframework.observe.recording import file as recording_file
 from kframework.observe.recording.file import RecordingFile
 from kframework.observe.recording.reconsider import reconsider
@@ -64,12 +64,12 @@ def test_a_part_of_a_recording_knows_what_had_been_heard(
 # -- planted faults are found ------------------------------------------------------------------------------------------
 
 
-def deaf(self: Sources, message: Any) -> SourceTurn | None:
+def deaf(self: Sources, message: Any) -> SourceUpdate | None:
     apply(self, message)
     return None
 
 
-def never_woken(self: PodEngine, turn: SourceTurn) -> None:
+def never_woken(self: PodEngine, turn: SourceUpdate) -> None:
     self._layers[turn.source.profile].clear()
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kframework.core.queue.heap import Heap
-from kframework.core.queue.pool import InFlight, PluginKey, Pool
+from kframework.core.queue.pool import HeldPods, InFlight, PluginKey
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
-from kframework.framework.events import Occurrence
+from kframework.framework.events import ObservedEvent
 from kframework.state.pods import PendingPod, QueuedPod
 from tests.core.queue.rig import ANYTHING, NODE_ADD, NODE_TAINT, POD_GONE, REGISTERED, START, Rig, pending
 from tests.properties.machines import fails
@@ -93,7 +93,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.model.popped(name)
 
     @rule(attempts=st.lists(st.tuples(events, rejections), min_size=2, max_size=4))
-    def attempt(self, attempts: list[tuple[Occurrence, tuple[set[str], set[str]]]]) -> None:
+    def attempt(self, attempts: list[tuple[ObservedEvent, tuple[set[str], set[str]]]]) -> None:
         """Some pods are tried side by side, and none is placed."""
         for event, _ in attempts:
             self.pop()
@@ -139,7 +139,7 @@ class QueueMachine(RuleBasedStateMachine):
         return popped[number % len(popped)]
 
     @rule(event=events, priority=st.sampled_from([0, 1, 9]))
-    def happen(self, event: Occurrence, priority: int) -> None:
+    def happen(self, event: ObservedEvent, priority: int) -> None:
         self.rig.queue.move(event, None if priority == 9 else lambda pod: pod.priority <= priority)
         self.model.move(event.label, lambda pod: pod.priority <= priority)
 
@@ -238,7 +238,7 @@ def rest_a_second_less(backoff: Backoff, queued: QueuedPod, now: float) -> bool:
     return backoff.expiry(queued) > math.floor(now)
 
 
-def hear_everything(in_flight: InFlight, uid: str) -> list[Occurrence]:
+def hear_everything(in_flight: InFlight, uid: str) -> list[ObservedEvent]:
     return [event for _, event in in_flight._events]
 
 
@@ -255,14 +255,14 @@ def stay_where_it_was(heap: Heap, uid: str) -> QueuedPod | None:
     return heap.get(uid)
 
 
-def look_at_everybody(pool: Pool, holders: Collection[PluginKey]) -> list[QueuedPod]:
+def look_at_everybody(pool: HeldPods, holders: Collection[PluginKey]) -> list[QueuedPod]:
     return list(pool)
 
 
-_held_by = Pool.held_by
+_held_by = HeldPods.held_by
 
 
-def lose_the_index(pool: Pool, holders: Collection[PluginKey]) -> list[QueuedPod]:
+def lose_the_index(pool: HeldPods, holders: Collection[PluginKey]) -> list[QueuedPod]:
     return _held_by(pool, dict.fromkeys(sorted(holders)[:1]))
 
 
@@ -284,9 +284,9 @@ def wake_up_late(queue: SchedulingQueue) -> float | None:
         (InFlight, "done", keep_the_events),
         (SchedulingQueue, "_take", pop_after_errors_too),
         (Heap, "remove", stay_where_it_was),
-        (Pool, "held_by", look_at_everybody),
-        (Pool, "held_by", lose_the_index),
-        (SchedulingQueue, "flushed_at", flush_a_little_early),
+        (HeldPods, "held_by", look_at_everybody),
+        (HeldPods, "held_by", lose_the_index),
+        (SchedulingQueue, "flush_time", flush_a_little_early),
         (SchedulingQueue, "retry_deadline", property(wake_up_late)),
     ],
     ids=lambda value: getattr(value, "__name__", None) if callable(value) else None,

@@ -23,7 +23,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.objects import Node, NodeCondition
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, Synced
+from kframework.state.inbox import BindingEnded, BindingStarted, Deleted, Synced, Upserted
 from kframework.testing import Scenario, make_node, make_pod
 from kframework.testing.alone import profiles_of
 
@@ -60,10 +60,10 @@ class Crowded(Host):
         profiles = functools.partial(profiles_of, plugin, {})
         self.engine = PodEngine(ClusterState(), self, self, profiles, verifying=False)
         for obj in (NODE, LOW, *(make_pod(f"high-{number}", priority=1000, cpu=64) for number in range(CROWD))):
-            self.engine.offer(Changed(obj))
+            self.engine.offer(Upserted(obj))
         self.engine.offer(Synced())
 
-    def run(self, events: Iterator[Changed | Gone], cycle: float = SLOW) -> None:
+    def run(self, events: Iterator[Upserted | Deleted], cycle: float = SLOW) -> None:
         """Run so many cycles of so many seconds, with an event before each."""
         for event in islice(events, CYCLES):
             self.engine.offer(event)
@@ -85,12 +85,12 @@ class Crowded(Host):
             self.engine.offer(message)
 
 
-def beating(node: Node) -> Iterator[Changed]:
+def beating(node: Node) -> Iterator[Upserted]:
     """List the heartbeats of a node, which gets another label with every other one."""
     for turn in count(1):
         labels = node.metadata.labels | {"turn": str(turn // 2)}
         beat = NodeCondition(type="Ready", status="True", last_heartbeat_time=f"2026-01-01T00:00:{turn % 60:02}Z")
-        yield Changed(
+        yield Upserted(
             msgspec.structs.replace(
                 node,
                 metadata=msgspec.structs.replace(node.metadata, labels=labels),
@@ -99,12 +99,12 @@ def beating(node: Node) -> Iterator[Changed]:
         )
 
 
-def ending(node: Node) -> Iterator[Changed | Gone]:
+def ending(node: Node) -> Iterator[Upserted | Deleted]:
     """Let one small pod after the other start and end on a node: any of the crowd might take its place."""
     for number in count():
         pod = make_pod(f"small-{number}", node_name=node.metadata.name)
-        yield Changed(pod)
-        yield Gone(pod)
+        yield Upserted(pod)
+        yield Deleted(pod)
 
 
 def test_a_crowd_is_tried_once_and_then_whoever_fits() -> None:

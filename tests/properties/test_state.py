@@ -11,7 +11,7 @@ from kframework.objects import Node
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.counters import Counters
-from kframework.state.existing_terms import Holders, TermTally
+from kframework.state.existing_terms import TermOwners, TermTally
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder
 from kframework.state.nodes import NodeTable
@@ -57,7 +57,7 @@ def write_no_labels(nodes: NodeTable, row: int, node: Node, old_labels: Mapping[
     write(nodes, row, node, node.metadata.labels)
 
 
-def attach_to_nobody(holders: Holders, tally: TermTally, weight: int) -> None:
+def attach_to_nobody(holders: TermOwners, tally: TermTally, weight: int) -> None:
     """Leave a tally as it is made."""
 
 
@@ -82,7 +82,7 @@ def keep_the_zone(order: NodeOrder, row: int, zone: tuple[str, str]) -> None:
         (Topology, "put", stay_in_the_domain),
         (ClusterState, "put_node", leave_orphans_alone),
         (NodeTable, "_write", write_no_labels),
-        (Holders, "attach", attach_to_nobody),
+        (TermOwners, "attach", attach_to_nobody),
         (Column, "grow", grow_without_the_last),
         (NodeOrder, "add", keep_the_zone),
     ],

@@ -20,7 +20,7 @@ from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.volume_binding import VolumeBinding
 from kframework.scheduler.binding import BindFirst, BindingCycle
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
-from kframework.state.pods import Interned, QueuedPod
+from kframework.state.pods import QueuedPod, TemplateInterner
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, profile
@@ -52,7 +52,7 @@ class Cycle:
     async def _run(self, plugins: tuple[type[Plugin], ...], waits: float, verdict: Verdict) -> Binding:
         loop = asyncio.get_running_loop()
         clock = LoopClock(loop)
-        pod = PendingPod(make_pod(), Interned())
+        pod = PendingPod(make_pod(), TemplateInterner())
         reserved = ReservedPod(pod, "a", {"P": clock.now() + 99} if waits else {}, clock.now())
         loop.call_later(waits, verdict, reserved)
         queued = QueuedPod(pod, clock.now())
@@ -252,7 +252,7 @@ def test_a_cycle_that_is_cancelled_says_how_far_it_came(acting: type[Plugin], me
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
-        pod = PendingPod(make_pod(), Interned())
+        pod = PendingPod(make_pod(), TemplateInterner())
         reserved = ReservedPod(pod, "a", {}, clock.now())
         queued, trace = QueuedPod(pod, clock.now()), AttemptTrace(pod, 7)
         reservation = Reservation(profile(acting), queued, CycleState(), reserved, trace)
@@ -328,14 +328,14 @@ def test_a_plugin_that_keeps_time_itself_is_not_cut_off() -> None:
         await asyncio.sleep(3600.0)
 
     keeping = plugin("Volumes", pre_bind=patient)
-    keeping.keeps_time = frozenset({"pre_bind"})
+    keeping.own_timeouts = frozenset({"pre_bind"})
     cycle = Cycle(keeping)
     assert (cycle.ended_at, cycle.binding.code) == (3600.0, Code.SUCCESS)
 
 
 @pytest.mark.parametrize(("kind", "hook"), [(VolumeBinding, "pre_bind"), (DefaultBinder, "bind")])
 def test_who_keeps_time(kind: type[Plugin], hook: str) -> None:
-    assert kind.keeps_time == {hook}
+    assert kind.own_timeouts == {hook}
 
 
 def test_it_is_known_where_a_binding_is() -> None:
@@ -344,10 +344,10 @@ def test_it_is_known_where_a_binding_is() -> None:
     def look(reserved: ReservedPod) -> None:
         loop = asyncio.get_running_loop()
         clock = LoopClock(loop)
-        places.append(reserved.whereabouts(clock.now() + 2.0))
+        places.append(reserved.describe_wait(clock.now() + 2.0))
         reserved.allow("P")
         for moment in (1.0, 4.0, 8.0):
-            loop.call_later(moment, lambda: places.append(reserved.whereabouts(clock.now())))
+            loop.call_later(moment, lambda: places.append(reserved.describe_wait(clock.now())))
 
     async def longer(state: CycleState, pod: PendingPod, node_name: str) -> None:
         await asyncio.sleep(6.0)

@@ -18,10 +18,10 @@ from kframework.config.load import default_configuration
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, PodCondition
-from kframework.scheduler.cluster_api import PAUSES, ClusterApi
+from kframework.scheduler.cluster_api import RETRY_DELAYS, ClusterApi
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.scheduler import Scheduler
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_node, make_pod
 
 #: What becomes of a bind: it is done and the answer lost, it is lost itself, it is done so many seconds later; or the
@@ -81,7 +81,7 @@ class Desk:
         self.cluster = Lossy([make_node("a"), make_node("b"), make_pod("p")], {"p": fates})
         self.outbox = Outbox(self.cluster, self.cluster._clock, Random(0))
         self.api = ClusterApi(self.cluster, self.outbox)
-        self.pod = PendingPod(self.cluster.read(Pod, "p", "default"), Interned())
+        self.pod = PendingPod(self.cluster.read(Pod, "p", "default"), TemplateInterner())
 
     @property
     def methods(self) -> list[str]:
@@ -116,7 +116,7 @@ def at_a_desk(work: Callable[[Desk], Awaitable[None]], *fates: Fate) -> None:
         ((504,), ["bind", "get", "bind"]),
         ((409,), ["bind", "get", "bind"]),
         ((60.0, 500, 409, 403), ["bind", "get"] * 4 + ["bind"]),  # what is refused leaves the late one open
-        (("lost",) * len(PAUSES), ["bind", "get"] * len(PAUSES) + ["bind"]),
+        (("lost",) * len(RETRY_DELAYS), ["bind", "get"] * len(RETRY_DELAYS) + ["bind"]),
     ],
 )
 def test_a_bind_without_an_answer_ends_bound_to_the_chosen_node(fates: tuple[Fate, ...], calls: list[str]) -> None:
@@ -132,13 +132,13 @@ def test_a_bind_without_an_answer_ends_bound_to_the_chosen_node(fates: tuple[Fat
 @pytest.mark.parametrize(
     ("fates", "status", "calls"),
     [
-        ((409,) * 9, 409, ["bind", "get"] * (len(PAUSES) + 1)),
+        ((409,) * 9, 409, ["bind", "get"] * (len(RETRY_DELAYS) + 1)),
         ((403,), 403, ["bind"]),
         ((500,), 500, ["bind", "get"]),
         ((503,), 503, ["bind", "get"]),
         ((500, "lost"), 500, ["bind", "get"]),
-        ((*["lost"] * len(PAUSES), 409), 409, ["bind", "get"] * (len(PAUSES) + 1)),
-        (("lost",) * 9, 0, ["bind", "get"] * (len(PAUSES) + 1)),
+        ((*["lost"] * len(RETRY_DELAYS), 409), 409, ["bind", "get"] * (len(RETRY_DELAYS) + 1)),
+        (("lost",) * 9, 0, ["bind", "get"] * (len(RETRY_DELAYS) + 1)),
     ],
 )
 def test_a_bind_that_is_refused_fails(fates: tuple[Fate, ...], status: int, calls: list[str]) -> None:
@@ -215,7 +215,7 @@ def test_where_reading_is_forbidden_binding_again_must_tell() -> None:
         desk.cluster.faults.append(failing("get", ClusterError("no", status=403), 9))
         with pytest.raises(ClusterError, match="already assigned") as refused:
             await desk.api.bind(desk.pod, "a")
-        assert (refused.value.status, desk.methods) == (409, ["bind", "get"] * (len(PAUSES) + 1))
+        assert (refused.value.status, desk.methods) == (409, ["bind", "get"] * (len(RETRY_DELAYS) + 1))
 
     at_a_desk(work, "done")
 
@@ -275,7 +275,9 @@ NODES, PODS = "abc", ("p", "q", "r", "s")
 @given(
     fates=st.dictionaries(
         st.sampled_from(PODS),
-        st.lists(st.one_of(st.sampled_from(["lost", "done", 500, 409]), st.floats(0.0, 30.0)), max_size=len(PAUSES)),
+        st.lists(
+            st.one_of(st.sampled_from(["lost", "done", 500, 409]), st.floats(0.0, 30.0)), max_size=len(RETRY_DELAYS)
+        ),
     ),
     unread=st.integers(0, 6),
     deleted=st.one_of(st.none(), st.tuples(st.sampled_from(PODS), st.floats(0.0, 5.0))),

@@ -15,7 +15,7 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.core.effects import PodEvent
 from kframework.objects import Event
 from kframework.scheduler.event_recorder import REFRESH, SILENCE, EventRecorder
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, run, scenario
 
@@ -53,7 +53,7 @@ def recording(work: Callable[[Recording], Coroutine[object, object, None]]) -> N
 
 def pending(name: str = "pod", version: str = "7") -> PendingPod:
     pod = make_pod(name)
-    return PendingPod(replace(pod, metadata=replace(pod.metadata, resource_version=version)), Interned())
+    return PendingPod(replace(pod, metadata=replace(pod.metadata, resource_version=version)), TemplateInterner())
 
 
 def test_events_have_the_form_that_kubernetes_wants() -> None:
@@ -91,7 +91,7 @@ def test_no_two_events_of_a_moment_have_one_name() -> None:
 
 def test_who_is_related_is_named() -> None:
     async def work(rig: Recording) -> None:
-        victim, preemptor = PodInfo(make_pod("victim"), Interned()), pending("urgent")
+        victim, preemptor = PodInfo(make_pod("victim"), TemplateInterner()), pending("urgent")
         rig.recorder.record(PodEvent("s", victim, "Preempted", "Preempting", "", related=preemptor))
         ((_, event),) = rig.written
         assert (event.type, event.regarding.name, event.regarding.resource_version) == ("Normal", "victim", "")
@@ -187,7 +187,7 @@ def test_nothing_is_remembered_of_a_pod_that_has_found_its_node() -> None:
 
         recorder = EventRecorder(LoopClock(asyncio.get_running_loop()), write, lambda events: None)
         for name, reason in [("a", "FailedScheduling")] * 3 + [("b", "FailedScheduling"), ("a", "Scheduled")]:
-            of_pod = PendingPod(make_pod(name), Interned())
+            of_pod = PendingPod(make_pod(name), TemplateInterner())
             recorder.record(PodEvent("default-scheduler", of_pod, reason, "Binding", "note"))
         failed, scheduled = "FailedScheduling", "Scheduled"
         assert written[-3:] == [("b", failed, 1), ("a", failed, 3), ("a", scheduled, 1)]

@@ -20,8 +20,8 @@ from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.eviction import REST, EvictionTask
 from kframework.scheduler.outbox import Outbox
-from kframework.state.inbox import LastVictim, Message, PreemptionEnded
-from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.state.inbox import LastVictimReached, Message, PreemptionEnded
+from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.state.waiting import ReservedPod, WaitingPods
 from kframework.testing import make_pod
 
@@ -45,7 +45,7 @@ class Ended(NamedTuple):
 class _Eviction:
     """An eviction in a cluster where `a`, `b`, `c` run, and `low` is nominated to their node."""
 
-    def __init__(self, victims: str, reserved: Iterable[ReservedPod], fate: Fate, outranked: bool) -> None:
+    def __init__(self, victims: str, reserved: Iterable[ReservedPod], fate: Fate, lower_priority: bool) -> None:
         self._loop = asyncio.get_running_loop()
         pods = [make_pod(name, node_name="n", priority=1) for name in "abc"]
         low = make_pod("low", priority=5, nominated_node_name="n")
@@ -55,7 +55,7 @@ class _Eviction:
         self.calls: list[tuple[float, str]] = []
         self.messages: list[Message] = []
         self.events: list[tuple[str, str]] = []
-        waiting, interned = WaitingPods(), Interned()
+        waiting, interned = WaitingPods(), TemplateInterner()
         for each in reserved:
             waiting.put(each)
         self.eviction = Eviction(
@@ -65,7 +65,7 @@ class _Eviction:
             preemptor=PendingPod(PREEMPTOR, interned),
             node_name="n",
             victims=tuple(PodInfo(self.cluster.read(Pod, name, "default"), interned) for name in victims),
-            outranked=(PendingPod(self.cluster.read(Pod, "low", "default"), interned),) if outranked else (),
+            lower_priority=(PendingPod(self.cluster.read(Pod, "low", "default"), interned),) if lower_priority else (),
         )
         self._outbox = Outbox(self.cluster, LoopClock(self._loop), Random(0))
         self._task = EvictionTask(
@@ -94,11 +94,11 @@ def evicted(
     *,
     reserved: Iterable[ReservedPod] = (),
     fate: Fate = {},  # noqa: B006  # never changed
-    outranked: bool = False,
+    lower_priority: bool = False,
     before: Callable[[MemoryCluster], object] = lambda cluster: None,
 ) -> Ended:
     async def main() -> Ended:
-        eviction = _Eviction(victims, reserved, fate, outranked)
+        eviction = _Eviction(victims, reserved, fate, lower_priority)
         before(eviction.cluster)
         return await eviction.run()
 
@@ -106,7 +106,7 @@ def evicted(
 
 
 def waiting_pod(name: str, **deadlines: float) -> ReservedPod:
-    return ReservedPod(PendingPod(make_pod(name), Interned()), "n", dict(deadlines), 0.0)
+    return ReservedPod(PendingPod(make_pod(name), TemplateInterner()), "n", dict(deadlines), 0.0)
 
 
 def refused(status: int, delay: float = 0.0) -> Fault:
@@ -115,8 +115,8 @@ def refused(status: int, delay: float = 0.0) -> Fault:
 
 SLOW = Fault(delay=2.0)
 NOTE = f"Preempted by pod {UID} on node n"
-LAST = LastVictim(UID, 7, make_pod("c").metadata.uid)
-DONE = PreemptionEnded(UID, 7, failed=False)
+LAST = LastVictimReached(UID, 7, make_pod("c").metadata.uid)
+COMPLETED = PreemptionEnded(UID, 7, failed=False)
 FAILED = PreemptionEnded(UID, 7, failed=True)
 
 
@@ -129,7 +129,7 @@ def test_all_but_the_last_go_at_the_same_time() -> None:
         "delete b",
     ]
     assert [call for at, call in ended.calls if at == 2.0] == ["patch_pod_status c", "delete c"]
-    assert ended.messages == [LAST, DONE]
+    assert ended.messages == [LAST, COMPLETED]
     assert ended.events == [("a", NOTE), ("b", NOTE), ("c", NOTE)]
     assert ended.seconds == 4.0
 
@@ -142,7 +142,7 @@ def test_a_victim_is_told_why_and_keeps_its_grace() -> None:
     assert victim.metadata.deletion_timestamp is not None
     assert victim.metadata.deletion_grace_period_seconds == 30
     assert condition.observed_generation == 1, "the generation in which it was chosen"
-    assert PodInfo(victim, Interned()).disrupted
+    assert PodInfo(victim, TemplateInterner()).disrupted
 
 
 def test_a_victim_that_waits_for_permit_is_called_back() -> None:
@@ -171,7 +171,7 @@ def test_a_victim_that_is_on_its_way_back_is_left_alone() -> None:
     reserved = waiting_pod("b", Quota=99.0)
     reserved.reject("Quota", "no")
     ended = evicted("b", reserved=[reserved])
-    assert (ended.calls, ended.events, ended.messages[-1]) == ([], [], DONE)
+    assert (ended.calls, ended.events, ended.messages[-1]) == ([], [], COMPLETED)
 
 
 def test_it_is_looked_up_when_its_turn_comes() -> None:
@@ -203,7 +203,7 @@ def others_of_that_name(cluster: MemoryCluster) -> None:
 @pytest.mark.parametrize("vanish", [gone, others_of_that_name])
 def test_a_victim_that_has_vanished_is_no_failure_and_no_event(vanish: Callable[[MemoryCluster], None]) -> None:
     ended = evicted(before=vanish)
-    assert ended.messages == [LAST, DONE]
+    assert ended.messages == [LAST, COMPLETED]
     assert ended.events == []
     assert all(pod.metadata.deletion_timestamp is None for pod in ended.cluster.objects(Pod))
 
@@ -239,26 +239,26 @@ def test_a_status_that_is_refused_for_a_moment_is_no_failure() -> None:
         cluster.faults.append(lambda method, *_: next(flaky, None) if method == "patch_pod_status" else None)
 
     ended = evicted("c", before=falter)
-    assert ended.messages == [LAST, DONE]
+    assert ended.messages == [LAST, COMPLETED]
     assert 0.06 <= ended.seconds <= 0.066
 
 
 def test_the_outranked_lose_their_nomination_first() -> None:
-    ended = evicted(outranked=True)
+    ended = evicted(lower_priority=True)
     assert [call for _, call in ended.calls][:2] == ["patch_pod_status low", "patch_pod_status a"]
     assert ended.cluster.read(Pod, "low", "default").status.nominated_node_name == ""
-    assert ended.messages == [LAST, DONE]
+    assert ended.messages == [LAST, COMPLETED]
 
 
 def test_a_nomination_that_cannot_be_cleared_is_a_failure_but_the_victims_go() -> None:
-    ended = evicted(outranked=True, fate={("patch_pod_status", "low"): refused(403)})
+    ended = evicted(lower_priority=True, fate={("patch_pod_status", "low"): refused(403)})
     assert ended.messages == [LAST, FAILED]
     assert [name for name, _ in ended.events] == ["a", "b", "c"]
 
 
 def test_an_eviction_that_is_cancelled_reports_nothing() -> None:
     async def main() -> list[Message]:
-        eviction = _Eviction("abc", (), {("delete", "a"): SLOW}, outranked=True)
+        eviction = _Eviction("abc", (), {("delete", "a"): SLOW}, lower_priority=True)
         running = asyncio.ensure_future(eviction.run())
         await asyncio.sleep(1.0)
         running.cancel()

@@ -11,7 +11,7 @@ import pytest
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.scheduler import garbage
-from kframework.scheduler.garbage import COLLECTING, COLLECTING_ALL, THRESHOLDS, Collector, collecting_rarely, spare
+from kframework.scheduler.garbage import COLLECTING, COLLECTING_ALL, THRESHOLDS, Collector, reduced_gc, spare
 from kframework.simulation.records import Progress
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
@@ -19,8 +19,8 @@ from kframework.testing import make_node, make_pod
 
 def test_it_is_collected_seldom_inside_and_then_as_before() -> None:
     before = gc.get_threshold()
-    with collecting_rarely(), ExitStack() as inner:
-        inner.enter_context(collecting_rarely())
+    with reduced_gc(), ExitStack() as inner:
+        inner.enter_context(reduced_gc())
         spare()
         assert gc.get_threshold() == THRESHOLDS
         assert gc.get_freeze_count()
@@ -74,7 +74,7 @@ def test_what_is_loaded_is_not_walked_and_spared_where_the_collector_walks_seldo
         assert not gc.isenabled()
     assert gc.isenabled()
     assert not gc.get_freeze_count()
-    with collecting_rarely():
+    with reduced_gc():
         with garbage.loading():
             pass
         assert gc.get_freeze_count()

@@ -16,7 +16,7 @@ import pytest
 from kframework.clock import run_virtual
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.errors import ConfigError
-from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.http_line import HttpExtenderTransport
 from tests.support.extending import Reply, Server, settings
 
 TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
@@ -26,7 +26,7 @@ def ask(url: str, verb: str = "filter", question: object = None, times: int = 1,
     """Ask over a line of its own, and return the last answer."""
 
     async def main() -> bytes:
-        line = HttpLine(settings(urlPrefix=url, **fields))
+        line = HttpExtenderTransport(settings(urlPrefix=url, **fields))
         await line.start()
         try:
             for _ in range(times):
@@ -76,7 +76,7 @@ def test_a_question_goes_to_nobody_else(status: int) -> None:
 
 def test_credentials_do_not_go_over_plain_http() -> None:
     with pytest.raises(ConfigError) as raised:
-        HttpLine(settings(urlPrefix="http://me:s3cret@far/x"))
+        HttpExtenderTransport(settings(urlPrefix="http://me:s3cret@far/x"))
     assert str(raised.value) == (
         "extenders: couldn't build extenders: http://me:xxxxx@far/x: "
         "credentials are not sent over plain HTTP, where anybody on the way can read them; write https://"
@@ -98,7 +98,7 @@ def test_an_answer_has_its_time(runner: Callable[[Any], None]) -> None:
     server: Server = Server({"filter": lambda _: server.hang()})
 
     async def main() -> None:
-        line = HttpLine(settings(urlPrefix=server.url, httpTimeout="50ms"))
+        line = HttpExtenderTransport(settings(urlPrefix=server.url, httpTimeout="50ms"))
         await line.start()
         with pytest.raises(ExtenderError) as raised:
             await line.ask("filter", b"{}")
@@ -167,7 +167,7 @@ class Raw:
     async def _ask(self, times: int) -> list[bytes]:
         async with await asyncio.start_server(self.serve, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            line = HttpLine(settings(urlPrefix=f"http://127.0.0.1:{port}"))
+            line = HttpExtenderTransport(settings(urlPrefix=f"http://127.0.0.1:{port}"))
             await line.start()
             try:
                 return [await line.ask("filter", b"{}") for _ in range(times)]
@@ -317,6 +317,6 @@ def test_a_client_shows_its_certificate(certificates: Certificates, config: dict
 )
 def test_tls_settings_that_cannot_be_used(certificates: Certificates, config: dict[str, Any], reason: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        HttpLine(settings(urlPrefix="https://x", tlsConfig=tls(certificates, **config)))
+        HttpExtenderTransport(settings(urlPrefix="https://x", tlsConfig=tls(certificates, **config)))
     assert str(raised.value).startswith("extenders: couldn't build extenders: tlsConfig of https://x: ")
     assert reason in str(raised.value)

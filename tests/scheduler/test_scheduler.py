@@ -26,12 +26,12 @@ from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondit
 from kframework.observe.history import History
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.scheduler import CONFIRMING, ENDING, FINISHING, Scheduler
-from kframework.scheduler.slices import at_rest
+from kframework.scheduler.scheduler import CONFIRM_TIMEOUT, ENDING, FINISHING, Scheduler
+from kframework.scheduler.slices import wait_until_idle
 from kframework.scheduler.timeouts import GRACE
 from kframework.simulation.simulation import Simulation
-from kframework.state.inbox import Changed, Message
-from kframework.state.pods import Interned, QueuedPod
+from kframework.state.inbox import Message, Upserted
+from kframework.state.pods import QueuedPod, TemplateInterner
 from kframework.state.statement import Statement
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod
@@ -85,7 +85,7 @@ def test_whoever_waits_for_the_end_of_a_session_looks_on_before_the_next_one() -
 
         async def look() -> None:
             while scheduler.engine.sessions < 100:
-                await at_rest(scheduler.engine.cluster)
+                await wait_until_idle(scheduler.engine.cluster)
                 seen.append(scheduler.engine.sessions)
                 await asyncio.sleep(0)
 
@@ -208,11 +208,11 @@ def test_a_binding_cycle_that_waits_for_what_it_spawned_does_not_keep_a_schedule
         finished = asyncio.Event()
         scheduler.on_finished = finished.set
         scheduler.stop()
-        with anyio.fail_after(FINISHING + CONFIRMING + 0.1):
+        with anyio.fail_after(FINISHING + CONFIRM_TIMEOUT + 0.1):
             await finished.wait()
 
     spawning = plugin("A", pre_bind=pre_bind)
-    spawning.keeps_time = frozenset({"pre_bind"})
+    spawning.own_timeouts = frozenset({"pre_bind"})
     running(work, spawning)
 
 
@@ -225,7 +225,7 @@ def test_what_a_plugin_does_to_the_end_is_done_even_if_the_pod_is_preempted(when
     async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
         if when is not None:
             asyncio.get_running_loop().call_later(when, preempt, pod.uid)
-        await held(working).to_the_end(work())
+        await held(working).shield(work())
         log.append("bound")
 
     def preempt(uid: str) -> None:
@@ -234,7 +234,7 @@ def test_what_a_plugin_does_to_the_end_is_done_even_if_the_pod_is_preempted(when
 
     log: list[str] = []
     working = plugin("A", pre_bind=pre_bind)
-    working.keeps_time = frozenset({"pre_bind"})
+    working.own_timeouts = frozenset({"pre_bind"})
     result = run(working, until=5.5)
     assert log == (["done", "bound"] if when is None else ["done"])
     assert result.place_of("pod") == "bound" or result.message_of("pod") == "preempted by Default"
@@ -242,25 +242,25 @@ def test_what_a_plugin_does_to_the_end_is_done_even_if_the_pod_is_preempted(when
 
 def test_what_a_plugin_does_to_the_end_does_not_keep_a_scheduler_from_ending() -> None:
     async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
-        await held(working).to_the_end(asyncio.sleep(1_000.0))
+        await held(working).shield(asyncio.sleep(1_000.0))
 
     async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
         assert not scheduler.settled
         finished = asyncio.Event()
         scheduler.on_finished = finished.set
         scheduler.stop()
-        with anyio.fail_after(FINISHING + CONFIRMING + 0.1):
+        with anyio.fail_after(FINISHING + CONFIRM_TIMEOUT + 0.1):
             await finished.wait()
 
     working = plugin("A", pre_bind=pre_bind)
-    working.keeps_time = frozenset({"pre_bind"})
+    working.own_timeouts = frozenset({"pre_bind"})
     running(work, working)
 
 
 def test_what_a_plugin_does_to_the_end_is_broken_off_with_a_scheduler_that_is_cancelled() -> None:
     async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
         try:
-            await held(working).to_the_end(asyncio.sleep(1_000.0))
+            await held(working).shield(asyncio.sleep(1_000.0))
         finally:
             ended.append(asyncio.get_running_loop().time())
 
@@ -269,7 +269,7 @@ def test_what_a_plugin_does_to_the_end_is_broken_off_with_a_scheduler_that_is_ca
 
     began, ended = list[float](), list[float]()
     working = plugin("A", pre_bind=pre_bind)
-    working.keeps_time = frozenset({"pre_bind"})
+    working.own_timeouts = frozenset({"pre_bind"})
     running(work, working)
     assert ended == began
 
@@ -669,7 +669,7 @@ def test_it_has_finished_when_it_has_heard_of_its_bindings(late: float, ended: f
             self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
         ) -> None:
             def come(message: Message) -> None:
-                bound = isinstance(message, Changed) and isinstance(message.obj, Pod) and message.obj.spec.node_name
+                bound = isinstance(message, Upserted) and isinstance(message.obj, Pod) and message.obj.spec.node_name
                 asyncio.get_running_loop().call_later(late if bound else 0.0, offer, message)
 
             await super().watch(kinds, come, ended_pods=ended_pods)
@@ -732,7 +732,7 @@ def test_a_scheduler_that_stands_by_follows_the_cluster_and_schedules_nothing() 
             await asyncio.sleep(1.0)
             assert scheduler.engine.queue.pending()["active"] == 2
             assert [pod.spec.node_name for pod in cluster.objects(Pod)] == ["", ""]
-            scheduler.take_over()
+            scheduler.lead()
             await asyncio.sleep(1.0)
             assert [pod.spec.node_name for pod in cluster.objects(Pod)] == ["a", "a"]
             scheduler.stop()
@@ -747,7 +747,7 @@ def test_what_waits_to_be_written_of_a_pod_is_dropped_when_an_extender_binds_it(
     """Else the pod's condition would say that it is unschedulable after it was bound."""
 
     async def main() -> None:
-        clock, pod = LoopClock(asyncio.get_running_loop()), PendingPod(make_pod(), Interned())
+        clock, pod = LoopClock(asyncio.get_running_loop()), PendingPod(make_pod(), TemplateInterner())
         cluster, line = MemoryCluster(clock, [make_node("a"), make_pod()]), Scripted({"bind": {}})
         scheduler = Scheduler(parse(EXTENDED), cluster, clock, extender=lambda each: Extender(each, line))
         scheduler.patch_status(pod, PodCondition(type="PodScheduled", status="False"), None)
@@ -766,7 +766,7 @@ def test_a_pod_that_an_extender_bound_without_an_answer_is_bound(bound_to: str, 
     """Else its room would be given away."""
 
     async def main() -> None:
-        clock, pod = LoopClock(asyncio.get_running_loop()), PendingPod(make_pod(), Interned())
+        clock, pod = LoopClock(asyncio.get_running_loop()), PendingPod(make_pod(), TemplateInterner())
         cluster = MemoryCluster(clock, [make_node("a"), make_node("b"), make_pod(node_name=bound_to)])
         line = Scripted({"bind": NO_ANSWER})
         scheduler = Scheduler(parse(EXTENDED), cluster, clock, extender=lambda each: Extender(each, line))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from kframework.scheduler import slices
-from kframework.scheduler.slices import at_rest, finished, finished_giving_way, in_slices
+from kframework.scheduler.slices import finished, run_cooperatively, time_sliced, wait_until_idle
 from kframework.state.cluster import ClusterState
 
 
@@ -30,7 +30,7 @@ def test_work_is_done_in_slices_each_in_a_context_of_its_own(monkeypatch: pytest
             log.append(str(number))
             yield
 
-    log.extend("-" for _ in in_slices(work(), aside))
+    log.extend("-" for _ in time_sliced(work(), aside))
     assert "".join(log) == "(01)-(23)-(4)"
 
 
@@ -50,7 +50,7 @@ def test_work_that_raises_leaves_its_context(monkeypatch: pytest.MonkeyPatch) ->
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        list(in_slices(work(), aside))
+        list(time_sliced(work(), aside))
     assert left == [True]
 
 
@@ -74,7 +74,7 @@ async def test_others_have_their_turn_wherever_work_pauses() -> None:
             await asyncio.sleep(0)
 
     beside = asyncio.ensure_future(other())
-    assert await finished_giving_way(ClusterState(), counting(log)) == 3
+    assert await run_cooperatively(ClusterState(), counting(log)) == 3
     await beside
     assert "".join(log) == "0-1-2-"
 
@@ -83,7 +83,7 @@ async def test_work_rests_while_something_is_only_supposed() -> None:
     log: list[str] = []
     cluster = ClusterState()
     statement = cluster.statement()
-    asked = asyncio.ensure_future(finished_giving_way(cluster, counting(log)))
+    asked = asyncio.ensure_future(run_cooperatively(cluster, counting(log)))
     await _turns(5)
     assert log == []
     statement.rollback()
@@ -99,9 +99,9 @@ async def test_work_rests_while_something_is_only_supposed() -> None:
 
 async def test_nobody_waits_where_nothing_is_supposed() -> None:
     cluster = ClusterState()
-    resting = at_rest(cluster)
+    is_backing_off = wait_until_idle(cluster)
     with pytest.raises(StopIteration):
-        resting.send(None)
+        is_backing_off.send(None)
 
 
 async def _turns(count: int) -> None:

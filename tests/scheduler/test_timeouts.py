@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from kframework.clock import run_virtual
-from kframework.scheduler.timeouts import GRACE, HookTimeout, renew, said, uncut, within
+from kframework.scheduler.timeouts import GRACE, HookTimeout, renew, said, within, without_timeout
 
 
 def ends(work: Callable[[list[str]], Awaitable[object]], seconds: float = 10.0) -> tuple[object, float, list[str]]:
@@ -91,7 +91,7 @@ def test_work_has_its_time(
 
 def test_what_must_be_certain_is_not_cut() -> None:
     async def binds(journal: list[str]) -> str:
-        with uncut():
+        with without_timeout():
             await asyncio.sleep(25.0)
         return "certain"
 

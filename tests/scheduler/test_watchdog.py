@@ -18,7 +18,7 @@ from kframework.clock import run_virtual
 from kframework.core.runtime.profile import Profile
 from kframework.scheduler.watchdog import AGAIN, HELD, Watchdog, place_of
 from kframework.state.nodes import NodeInfo
-from kframework.state.pods import Interned
+from kframework.state.pods import TemplateInterner
 from kframework.testing import make_pod
 from tests.extension_points.scripted import profile
 
@@ -101,7 +101,7 @@ class Bench:
 
         def call() -> None:
             plugin.work = work
-            plugin.filter(CycleState(), PendingPod(make_pod(pod), Interned()), None)  # type: ignore[arg-type]  # unused
+            plugin.filter(CycleState(), PendingPod(make_pod(pod), TemplateInterner()), None)  # type: ignore[arg-type]  # unused
 
         return call
 
@@ -172,7 +172,7 @@ def test_what_the_whole_process_stood_still_is_no_hooks_fault(bench: Bench, work
     plugin = bench.plugin("Hooked")
     plugin.work = work
     # The node is not looked at.
-    bench.turn(lambda: plugin.filter(CycleState(), PendingPod(make_pod(), Interned()), None))  # type: ignore[arg-type]
+    bench.turn(lambda: plugin.filter(CycleState(), PendingPod(make_pod(), TemplateInterner()), None))  # type: ignore[arg-type]
     assert len(bench.lines) == lines
 
 
@@ -187,7 +187,7 @@ def test_nor_is_the_collection_of_garbage(bench: Bench) -> None:
     plugin = bench.plugin("Hooked")
     plugin.work = work
     # The node is not looked at.
-    bench.turn(lambda: plugin.filter(CycleState(), PendingPod(make_pod(), Interned()), None))  # type: ignore[arg-type]
+    bench.turn(lambda: plugin.filter(CycleState(), PendingPod(make_pod(), TemplateInterner()), None))  # type: ignore[arg-type]
     assert bench.lines == []
 
 
@@ -211,7 +211,7 @@ def frames_of(plugin: Hooked, call: object) -> list[FrameType]:
 
 def test_a_place_is_found_in_a_coroutine_and_in_what_is_no_hook(bench: Bench) -> None:
     plugin = bench.plugin("Hooked")
-    pod = PendingPod(make_pod("web"), Interned())
+    pod = PendingPod(make_pod("web"), TemplateInterner())
     frames = frames_of(plugin, lambda: plugin.pre_bind(CycleState(), pod, "a"))
     line = f"{__file__}:{frames[0].f_lineno}"
     assert place_of(frames, {plugin}) == (plugin, "pre_bind", line, "default/web")
@@ -228,11 +228,11 @@ def test_a_loop_is_watched_from_another_thread(bench: Bench, caplog: pytest.LogC
 
     async def main() -> None:
         selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]  # where it is put back
-        select, collecting = selector.select, list(gc.callbacks)
+        select, collect_errors = selector.select, list(gc.callbacks)
         with Watchdog([(bench.profile, plugin)], lambda *hook: blamed.set(), held=0.01):
             await asyncio.sleep(0.5)
-            await plugin.pre_bind(CycleState(), PendingPod(make_pod("web"), Interned()), "a")
-        assert (selector.select, gc.callbacks) == (select, collecting)
+            await plugin.pre_bind(CycleState(), PendingPod(make_pod("web"), TemplateInterner()), "a")
+        assert (selector.select, gc.callbacks) == (select, collect_errors)
 
     with caplog.at_level(logging.WARNING):
         if virtual:

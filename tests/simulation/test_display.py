@@ -7,7 +7,7 @@ import re
 import msgspec
 
 import kframework
-from kframework.observe.web.nodes import Fill, Nodes
+from kframework.observe.web.nodes import Nodes, Utilisation
 from kframework.simulation.display import DRAWN, SHOWN, Table, node_picture
 from kframework.testing import make_node, make_pod
 
@@ -54,7 +54,7 @@ def test_it_prints_itself_in_words() -> None:
 
 
 def nodes(count: int, requested: int = 0) -> Nodes:
-    fills = [Fill("cpu", [4000] * count, [requested] * count), Fill("gpu", [0] * count, [0] * count)]
+    fills = [Utilisation("cpu", [4000] * count, [requested] * count), Utilisation("gpu", [0] * count, [0] * count)]
     names = [f"n<{number}" for number in range(count)]
     return Nodes(names=names, zones=[], zone=[0] * count, cordoned=[], tainted=[], fills=fills)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kframework
-from kframework import InputError, Recording, Unexplainable
+from kframework import ExplainError, InputError, Recording
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
 from kframework.testing import make_node, make_pod
@@ -35,7 +35,7 @@ def test_it_explains_the_end_or_any_attempt(recording: Recording) -> None:
     assert recording.explain("one", attempt=1).explanation.node == ""
     assert "Insufficient cpu" in str(recording.explain("default/two"))
     for pod, attempt in (("three", None), ("one", 7)):
-        with pytest.raises(Unexplainable):
+        with pytest.raises(ExplainError):
             recording.explain(pod, attempt=attempt)
 
 

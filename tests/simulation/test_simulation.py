@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kframework
-from kframework import ClusterError, ConfigError, InputError, Simulation, Unexplainable
+from kframework import ClusterError, ConfigError, ExplainError, InputError, Simulation
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin
@@ -125,7 +125,7 @@ def test_it_explains_a_pod_as_it_is_now() -> None:
         simulation.run()
         assert "Insufficient cpu" in str(simulation.explain("big"))
         assert simulation.explain("default/big").to_dict()["pod"] == "default/big"
-        with pytest.raises(Unexplainable, match="default/none"):
+        with pytest.raises(ExplainError, match="default/none"):
             simulation.explain("none")
 
 

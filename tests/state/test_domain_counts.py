@@ -7,7 +7,7 @@ import pytest
 from kframework.objects import Pod
 from kframework.objects.label_selectors import exact
 from kframework.state.cluster import ClusterState
-from kframework.state.domain_counts import DomainCounts, FrozenCounts
+from kframework.state.domain_counts import CountsSnapshot, DomainCounts
 from kframework.state.node_sets import NodeSets
 from kframework.state.pod_counts import Selection
 from kframework.state.pods import PendingPod, PodInfo
@@ -40,7 +40,7 @@ def counted(cluster: ClusterState, disk: str = "", min_domains: int = 1) -> Doma
     return DomainCounts(nodes, nodes.label(ZONE), nodes.counters.count(WEB), among, min_domains)
 
 
-def seen(counts: DomainCounts | FrozenCounts) -> tuple[dict[str | None, int], int]:
+def seen(counts: DomainCounts | CountsSnapshot) -> tuple[dict[str | None, int], int]:
     tally, fewest = counts.look()
     meanings = counts.topology.meanings
     return {meanings[code]: pods for code, pods in enumerate(tally.values.tolist()) if pods}, fewest
@@ -68,7 +68,7 @@ def test_the_fewest_are_sought_where_nodes_count(
 ) -> None:
     counts = counted(cluster, disk, min_domains)
     assert seen(counts) == expected
-    assert seen(FrozenCounts(counts)) == expected
+    assert seen(CountsSnapshot(counts)) == expected
 
 
 def test_live_counts_see_every_change(cluster: ClusterState) -> None:
@@ -92,7 +92,7 @@ def test_a_what_if_that_follows_on_another_is_seen(cluster: ClusterState) -> Non
 
 
 def test_frozen_counts_do_not_count_on_other_nodes(cluster: ClusterState) -> None:
-    frozen = FrozenCounts(counted(cluster, "ssd"))
+    frozen = CountsSnapshot(counted(cluster, "ssd"))
     frozen.add(row(cluster, "c"), 1)
     assert seen(frozen) == ({"a": 2, "b": 1}, 1)
 
@@ -104,7 +104,7 @@ def test_what_live_counts_are_told_they_know(cluster: ClusterState) -> None:
 
 
 def test_frozen_counts_change_only_when_told(cluster: ClusterState) -> None:
-    frozen = FrozenCounts(counted(cluster))
+    frozen = CountsSnapshot(counted(cluster))
     cluster.put_pod(web("new", "c"))
     assert seen(frozen) == ({"a": 2, "b": 1}, 0)
     frozen.add(row(cluster, "c"), 1)
@@ -112,7 +112,7 @@ def test_frozen_counts_change_only_when_told(cluster: ClusterState) -> None:
 
 
 def test_the_fewest_follow_the_domain_that_changes(cluster: ClusterState) -> None:
-    frozen = FrozenCounts(counted(cluster, "ssd"))
+    frozen = CountsSnapshot(counted(cluster, "ssd"))
     steps = [("a1", -1, 1), ("a2", -1, 0), ("a1", -1, -1), ("a1", 4, 1), ("b", 5, 3), ("b", -6, 0), ("a1", -4, -1)]
     for name, more, fewest in steps:
         frozen.add(row(cluster, name), more)
@@ -120,9 +120,9 @@ def test_the_fewest_follow_the_domain_that_changes(cluster: ClusterState) -> Non
 
 
 def test_a_frozen_copy_goes_its_own_way(cluster: ClusterState) -> None:
-    frozen = FrozenCounts(counted(cluster, "ssd"))
+    frozen = CountsSnapshot(counted(cluster, "ssd"))
     frozen.add(row(cluster, "b"), -1)
-    copy = FrozenCounts(frozen)
+    copy = CountsSnapshot(frozen)
     copy.add(row(cluster, "b"), 3)
     assert seen(frozen) == ({"a": 2}, 0)
     assert seen(copy) == ({"a": 2, "b": 3}, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.state.inbox import Activated, Inbox, Message, Nominated, Synced
+from kframework.state.inbox import ActivateRequested, Inbox, Message, Nominated, Synced
 
 
 def asked(n: int) -> Message:
@@ -12,7 +12,7 @@ def asked(n: int) -> Message:
 
 def test_messages_come_out_in_the_order_they_came_in() -> None:
     inbox = Inbox()
-    messages: list[Message] = [asked(1), Synced(), Activated(("uid",)), asked(1)]
+    messages: list[Message] = [asked(1), Synced(), ActivateRequested(("uid",)), asked(1)]
     for message in messages:
         inbox.offer(message)
     assert len(inbox) == 4

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.state.node_order import NodeOrder, Places, among, in_turn, zone_of
+from kframework.state.node_order import NodeOrder, Positions, among, rotate, zone_of
 from tests.properties.rebuilt import NodeTree
 
 BETA_REGION, BETA_ZONE = "failure-domain.beta.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone"
@@ -97,18 +97,18 @@ def test_any_history_gives_the_order_of_a_slow_tree(history: list[tuple[int, str
 def test_places_are_taken_in_turn_from_any_start(data: st.DataObject) -> None:
     nodes = data.draw(st.integers(0, 9))
     count, start = data.draw(st.integers(0, nodes)), data.draw(st.integers(0, 99))
-    places = in_turn(start, count, nodes)
+    places = rotate(start, count, nodes)
     assert np.arange(nodes)[places].tolist() == [(start + step) % nodes for step in range(count)]
 
 
 @pytest.mark.parametrize(("start", "copied"), [(0, False), (2, False), (3, True)])
 def test_only_places_that_pass_the_end_cost_a_copy(start: int, copied: bool) -> None:
     column = np.arange(5)
-    assert np.shares_memory(column[in_turn(start, 3, 5)], column) != copied
+    assert np.shares_memory(column[rotate(start, 3, 5)], column) != copied
 
 
 @pytest.mark.parametrize("start", range(5))
 @pytest.mark.parametrize("found", [slice(0, 0), slice(1, 3), np.array([0, 2])])
-def test_places_are_found_among_places(start: int, found: Places) -> None:
-    places, column = in_turn(start, 3, 5), np.arange(5)
+def test_places_are_found_among_places(start: int, found: Positions) -> None:
+    places, column = rotate(start, 3, 5), np.arange(5)
     assert column[among(places, found)].tolist() == column[places][found].tolist()

@@ -11,7 +11,7 @@ from kframework.errors import StaleNodeError
 from kframework.objects import ContainerImage, Node, NodeCondition, NodeStatus
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable, same_node
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_node, make_pod
 from tests.support.objects_made import node, pod, taint
 
@@ -143,7 +143,7 @@ def test_a_change_is_noted_in_both_logs(newer: Node) -> None:
 
 def test_a_pod_is_noted_in_the_pod_log_only() -> None:
     nodes = table(node("a"), node("b"))
-    info = PodInfo(pod("p", {"cpu": "1"}), Interned())
+    info = PodInfo(pod("p", {"cpu": "1"}), TemplateInterner())
     ends = nodes.node_log.end, nodes.pod_log.end
     nodes.place(info, 1)
     nodes.lift(info)
@@ -160,7 +160,7 @@ def test_touch_is_noted_in_both_logs() -> None:
 def test_a_freed_row_is_reused_and_holds_nothing_of_its_past() -> None:
     nodes = table(node("a", {"cpu": "8", "example.com/gpu": "4"}, labels={"disk": "ssd"}, taints=(taint("spot"),)))
     nodes.label("disk")
-    nodes.place(PodInfo(pod("p", {"cpu": "1", "example.com/gpu": "2"}), Interned()), 0)
+    nodes.place(PodInfo(pod("p", {"cpu": "1", "example.com/gpu": "2"}), TemplateInterner()), 0)
     generation = nodes.generation
     removed = nodes.remove("a")
     assert removed is not None
@@ -284,7 +284,7 @@ def test_a_scalar_resource_may_appear_later_on_a_node_or_a_pod() -> None:
     nodes = table(node("a"))
     nodes.put(node("b", {"cpu": "4", "example.com/gpu": "2"}))
     assert nodes.allocatable("example.com/gpu")[:2].tolist() == [0, 2]
-    nodes.place(PodInfo(pod("p", {"example.com/nic": "3"}), Interned()), 0)
+    nodes.place(PodInfo(pod("p", {"example.com/nic": "3"}), TemplateInterner()), 0)
     assert nodes.requested("example.com/nic")[:2].tolist() == [3, 0]
     assert nodes[0].allocatable("example.com/nic") == 0
 
@@ -297,7 +297,7 @@ def test_a_resource_that_a_node_stops_offering_is_zero() -> None:
 
 def test_what_pods_take_is_counted_up_and_down() -> None:
     nodes = table(node("a"))
-    one, two = (PodInfo(pod(uid, {"cpu": "1"}), Interned()) for uid in ("p", "q"))
+    one, two = (PodInfo(pod(uid, {"cpu": "1"}), TemplateInterner()) for uid in ("p", "q"))
     nodes.place(one, 0)
     nodes.place(two, 0)
     nodes.lift(one)

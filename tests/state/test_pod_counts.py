@@ -7,8 +7,8 @@ import pytest
 
 from kframework.objects.label_selectors import EVERYTHING, exact
 from kframework.state.columns import Column
-from kframework.state.pod_counts import Jointly, LabelClass, PodCount, Selection, Weighed
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pod_counts import AllOf, LabelClass, PodCount, Selection, WeightedSelections
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.state.topology import Topology
 from tests.support.objects_made import pod, selection
 
@@ -26,7 +26,7 @@ WEB = selection("default", app="web")
     ],
 )
 def test_a_label_class_is_a_namespace_and_labels(namespace: str, labels: dict[str, str], same: bool) -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     first = PodInfo(pod("a", labels={"app": "web", "tier": "x"}), interned)
     second = PodInfo(pod("b", namespace=namespace, labels=labels), interned)
     assert (first.label_class is second.label_class) == same
@@ -34,7 +34,7 @@ def test_a_label_class_is_a_namespace_and_labels(namespace: str, labels: dict[st
 
 
 def test_pods_that_are_being_deleted_are_a_class_of_their_own() -> None:
-    interned, made = Interned(), pod("a", labels={"app": "web"})
+    interned, made = TemplateInterner(), pod("a", labels={"app": "web"})
     leaving = msgspec.structs.replace(made.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     stays, leaves = PodInfo(made, interned), PodInfo(msgspec.structs.replace(made, metadata=leaving), interned)
     assert stays.label_class is not leaves.label_class
@@ -61,7 +61,7 @@ def test_a_count_is_kept_per_row_and_per_domain() -> None:
     zones = Topology("zone", Column(8))
     for row, zone in enumerate("aab"):
         zones.put(row, zone)
-    count = PodCount(Jointly((selection("default", app="web"),)), 8)
+    count = PodCount(AllOf((selection("default", app="web"),)), 8)
     count.add(0, 2)
     domains = count.domains(zones)
     count.add(1, 1)
@@ -72,7 +72,7 @@ def test_a_count_is_kept_per_row_and_per_domain() -> None:
 
 
 def test_pods_weigh_together_what_the_selections_that_choose_them_weigh() -> None:
-    weighed = Weighed(((2, WEB), (3, Selection(None, EVERYTHING)), (5, selection("default", app="db"))))
+    weighed = WeightedSelections(((2, WEB), (3, Selection(None, EVERYTHING)), (5, selection("default", app="db"))))
     classes = [
         LabelClass(namespace, {"app": app}, False) for namespace in ("default", "other") for app in ("web", "db")
     ]
@@ -81,11 +81,15 @@ def test_pods_weigh_together_what_the_selections_that_choose_them_weigh() -> Non
 
 
 def test_what_all_selections_ask_for_is_what_all_pods_carry() -> None:
-    twice = Weighed(((2, WEB), (3, selection("other", app="web"))))
+    twice = WeightedSelections(((2, WEB), (3, selection("other", app="web"))))
     assert (twice.namespaces, twice.pairs) == (frozenset({"default", "other"}), (("app", "web"),))
-    assert Jointly((WEB, selection("other", tier="x"))).pairs == (("app", "web"), ("tier", "x"))
+    assert AllOf((WEB, selection("other", tier="x"))).pairs == (("app", "web"), ("tier", "x"))
 
 
 def test_what_is_chosen_is_told_apart_by_its_content() -> None:
-    assert Weighed(((2, WEB),)) == Weighed(((2, selection("default", app="web")),)) != Weighed(((3, WEB),))
-    assert Jointly((WEB,)) == Jointly((selection("default", app="web"),)) != Weighed(((1, WEB),))
+    assert (
+        WeightedSelections(((2, WEB),))
+        == WeightedSelections(((2, selection("default", app="web")),))
+        != WeightedSelections(((3, WEB),))
+    )
+    assert AllOf((WEB,)) == AllOf((selection("default", app="web"),)) != WeightedSelections(((1, WEB),))

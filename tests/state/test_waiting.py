@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.state.waiting import ReservedPod, WaitingPods
 from kframework.values.status import Code, Status
 from tests.support.objects_made import pod
@@ -14,7 +14,7 @@ from tests.support.objects_made import pod
 
 def reserved(uid: str = "p", **deadlines: float) -> ReservedPod:
     """Reserve a pod for which plugins wait until these times."""
-    return ReservedPod(PendingPod(pod(uid), Interned()), "a", dict(deadlines), since=0.0)
+    return ReservedPod(PendingPod(pod(uid), TemplateInterner()), "a", dict(deadlines), since=0.0)
 
 
 VERDICTS: list[tuple[Callable[[ReservedPod], bool], Status]] = [
@@ -84,9 +84,9 @@ def test_reserved_pods_are_kept_until_removed() -> None:
     pods.put(one)
     pods.put(other)
     assert (pods.get("p"), pods.get("nobody"), len(pods)) == (one, None, 2)
-    assert list(pods.undecided()) == [one, other]
+    assert list(pods.awaiting_permit()) == [one, other]
     other.allow("Quota")
-    assert list(pods.undecided()) == [one]
+    assert list(pods.awaiting_permit()) == [one]
     assert pods.get("q") is other
     pods.remove("p")
     pods.remove("p")
@@ -109,7 +109,7 @@ def test_a_verdict_may_be_given_while_the_waiting_are_listed() -> None:
     pods = WaitingPods()
     for uid in "pqr":
         pods.put(reserved(uid, Gang=1.0))
-    for waiting in pods.undecided():
+    for waiting in pods.awaiting_permit():
         waiting.allow("Gang")
         pods.remove(waiting.pod.uid)
     assert len(pods) == 0
@@ -130,10 +130,10 @@ def in_pre_bind() -> tuple[ReservedPod, list[str]]:
 
 def test_what_is_done_before_binding_can_be_cancelled_once() -> None:
     going, cancelled = in_pre_bind()
-    assert not going.returning
+    assert not going.is_rejected
     assert going.preempt("Default")
     assert cancelled == ["cancelled"]
-    assert going.returning
+    assert going.is_rejected
     assert not going.preempt("Other")
     assert going.end_pre_bind() == Status(Code.ERROR, ("preempted by Default",))
     assert going.verdict == Status(Code.SUCCESS)
@@ -143,7 +143,7 @@ def test_what_is_over_cannot_be_cancelled() -> None:
     going, cancelled = in_pre_bind()
     assert going.end_pre_bind() is None
     assert not going.preempt("Default")
-    assert not going.returning
+    assert not going.is_rejected
     assert cancelled == []
 
 
@@ -152,7 +152,7 @@ def test_between_permit_and_pre_bind_there_is_nothing_to_cancel() -> None:
 
 
 @pytest.mark.parametrize(
-    ("decide", "returning"),
+    ("decide", "is_rejected"),
     [
         (lambda waiting: None, False),
         (lambda waiting: waiting.allow("Quota"), False),
@@ -160,7 +160,7 @@ def test_between_permit_and_pre_bind_there_is_nothing_to_cancel() -> None:
         (lambda waiting: waiting.preempt("Default"), True),
     ],
 )
-def test_a_pod_that_is_refused_is_on_its_way_back(decide: Callable[[ReservedPod], object], returning: bool) -> None:
+def test_a_pod_that_is_refused_is_on_its_way_back(decide: Callable[[ReservedPod], object], is_rejected: bool) -> None:
     waiting = reserved(Quota=9.0)
     decide(waiting)
-    assert waiting.returning is returning
+    assert waiting.is_rejected is is_rejected

@@ -9,7 +9,7 @@ from kframework import Clock, PendingPod
 from kframework.config.configuration import Configuration
 from kframework.engine import ClusterState, Decision, Engine, Host, ProfilesFactory, Result
 from kframework.objects import Node, Pod
-from kframework.state.inbox import Changed, Synced
+from kframework.state.inbox import Synced, Upserted
 
 __all__ = ["ClosedEngine"]
 
@@ -52,11 +52,11 @@ class ClosedEngine(Engine):
     def catch_up(self) -> None:
         for message in self.inbox.drain():
             match message:
-                case Changed(Node() as node):
+                case Upserted(Node() as node):
                     self.cluster.put_node(node)
-                case Changed(Pod() as pod) if pod.spec.node_name:
+                case Upserted(Pod() as pod) if pod.spec.node_name:
                     self.cluster.put_pod(pod)
-                case Changed(Pod() as pod):
+                case Upserted(Pod() as pod):
                     self._waiting[pod.metadata.uid] = PendingPod(pod, self.cluster.interned)
                 case Synced():
                     self.synced = True

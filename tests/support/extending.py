@@ -15,7 +15,7 @@ import msgspec
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.scheduler.extender import Extender
-from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.http_line import HttpExtenderTransport
 
 __all__ = [
     "GPU",
@@ -43,7 +43,7 @@ def settings(**fields: object) -> ExtenderSettings:
     return ExtenderSettings.model_validate({"urlPrefix": "http://extender"} | fields)
 
 
-class Scripted(HttpLine):
+class Scripted(HttpExtenderTransport):
     """A line that ends in a test: what is asked is noted, and answered by verb."""
 
     def __init__(self, answers: Mapping[str, object], journal: list[tuple[str, Any]] | None = None) -> None:

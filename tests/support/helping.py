@@ -17,7 +17,7 @@ from kframework.framework.suggestions import Proposal, Suggestion, delete_pod
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.slices import finished
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 from kframework.state.pods import PendingPod
 from kframework.testing import pending_pod
 from kframework.values.status import Code, Status
@@ -40,7 +40,7 @@ def engine_of(objects: Iterable[ApiObject], *plugins: type[Plugin]) -> PodEngine
     profiles = profiles_factory(parse(text), Registry.of(*plugins), effects)
     engine = PodEngine(ClusterState(), SystemClock(), effects, profiles, verifying=False)
     for obj in objects:
-        engine.offer(Changed(obj))
+        engine.offer(Upserted(obj))
     engine.catch_up()
     return engine
 

@@ -10,8 +10,8 @@ import msgspec
 from kframework.framework.events import node_updates, pod_updates
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PriorityClass, Service
 from kframework.objects.kinds import reference
-from kframework.state.inbox import Changed, Gone
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.inbox import Deleted, Upserted
+from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_node, make_pod
 from kframework.testing.clusters import altered
 from kframework.testing.random_events import GATE, RandomEvents
@@ -21,7 +21,7 @@ WEB = make_pod("web", labels={"app": "given"}, tolerations=["given"])
 URGENT = PriorityClass(metadata=ObjectMeta(name="urgent"))
 
 
-def story(seed: int, events: int = 300) -> list[Changed | Gone]:
+def story(seed: int, events: int = 300) -> list[Upserted | Deleted]:
     """List what happens to one cluster."""
     course = RandomEvents(Random(seed), nodes=[GIVEN], pods=[WEB], objects=[URGENT])
     return [*course.opening(), *(course.draw() for _ in range(events))]
@@ -33,7 +33,7 @@ def changes(seed: int) -> Iterator[tuple[ApiObject | None, ApiObject | None]]:
     for message in story(seed):
         key = reference(message.obj)
         old = there.pop(key, None)
-        if isinstance(message, Changed):
+        if isinstance(message, Upserted):
             there[key] = message.obj
             yield old, message.obj
         else:
@@ -66,7 +66,7 @@ def test_every_kind_comes_changes_and_goes() -> None:
 
 
 def test_nodes_and_pods_change_in_every_way() -> None:
-    interned, happened = Interned(), set()
+    interned, happened = TemplateInterner(), set()
     for old, new in (change for seed in range(20) for change in changes(seed)):
         if isinstance(old, Node) and isinstance(new, Node):
             happened |= {update.name for update in node_updates(old, new)}
@@ -135,5 +135,5 @@ def test_what_a_scheduler_does_becomes_part_of_the_story() -> None:
     assert not list(course.nominated(uid, "a")), "nothing new"
     (bound,) = course.bound(uid, "b")
     assert isinstance(bound.obj, Pod) and bound.obj.spec.node_name == "b"
-    assert list(course.evicted(uid)) == [Gone(bound.obj)]
+    assert list(course.evicted(uid)) == [Deleted(bound.obj)]
     assert not [*course.bound(uid, "b"), *course.nominated(uid, "b"), *course.evicted(uid)], "it is gone"

@@ -11,7 +11,7 @@ from kframework_batch.background_writes import BackgroundWrites
 from kframework_batch.testing import make_group, make_queue, make_task
 
 from kframework.core.effects import Host
-from kframework.engine import OwnMessage
+from kframework.engine import EngineMessage
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Pod
 
@@ -23,7 +23,7 @@ class Desk:
         self.refusal = refusal
         self.calls: list[object] = []
         self.waiting: dict[str, tuple[Callable[[], Awaitable[object]], Callable[[ClusterError], None]]] = {}
-        self.reports: list[OwnMessage] = []
+        self.reports: list[EngineMessage] = []
         self.writes = BackgroundWrites(cast("Host", self), self.reports.append)
 
     @property

@@ -21,7 +21,7 @@ from kframework_batch.tiers import EnabledPlugin, Tiers
 
 from kframework.errors import PluginError
 from kframework.objects import ObjectMeta
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_pod
 from kframework.values.status import Code, Status, unresolvable, unschedulable
 
@@ -79,7 +79,7 @@ def job(name: str, created: str = "") -> JobInfo:
 
 def task(name: str, created: str = "", index: int | None = None) -> TaskInfo:
     pod = make_pod(name, labels={} if index is None else {"volcano.sh/task-index": str(index)})
-    info = TaskInfo(job("j"), PendingPod(pod, Interned()), pod, TaskStatus.PENDING)
+    info = TaskInfo(job("j"), PendingPod(pod, TemplateInterner()), pod, TaskStatus.PENDING)
     info.uid, info.created = name, created
     return info
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from kframework import PluginError
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.engine import Touched
+from kframework.engine import AnswersInvalidated
 from kframework.objects import Node, OwnerReference, Pod
 
 CONFIGURATION = """
@@ -120,7 +120,7 @@ def test_a_core_plugin_that_saw_something_outside_gets_another_session() -> None
     run(stage)
     stage.time += 5.0
     assert run(stage) == 0
-    stage.engine.ask(Touched(("n1", "gone")))
+    stage.engine.ask(AnswersInvalidated(("n1", "gone")))
     assert run(stage) == 1
 
 

@@ -23,7 +23,7 @@ from opentelemetry.trace import StatusCode
 
 from kframework import PluginError
 from kframework.objects import ObjectMeta, PriorityClass
-from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing
 
 CONFIG = """
 actions: "enqueue, allocate, preempt"
@@ -40,7 +40,7 @@ ATTRIBUTE = re.compile(r"^\| `(?P<name>\w+\.[\w.]+)` \| (?P<spans>(?:`\w+`,? ?)+
 class Spans:
     """The spans that an observer of sessions makes."""
 
-    def __init__(self, rate: int = EVERY_ATTEMPT) -> None:
+    def __init__(self, rate: int = SAMPLE_ALL) -> None:
         self._exporter = InMemorySpanExporter()
         self.observer = SessionSpans(Tracing(SimpleSpanProcessor(self._exporter), rate_per_million=rate, seed=0))
 

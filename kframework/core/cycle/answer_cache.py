@@ -32,7 +32,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.log import Log
-from kframework.state.node_order import Places
+from kframework.state.node_order import Positions
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import MAX_SCORE, Scores
@@ -247,7 +247,7 @@ class AnswerColumns:
         self.passing[places] = rejections == PASS
         self.rejected = len(self.passing) - int(np.count_nonzero(self.passing))
         found = (rejections == PASS).nonzero()[0]
-        passing: Places = slice(None) if len(found) == len(rows) else found
+        passing: Positions = slice(None) if len(found) == len(rows) else found
         if self.faults:
             for row in rows.tolist():
                 self.faults.pop(row, None)

@@ -177,9 +177,9 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         alive = tuple(victim for victim in chosen.victims if not victim.terminating)
         eviction: Eviction | None = None
         if alive:  # if all are terminating already, just wait
-            outranked = tuple(self.cluster.nominator.outranked(self.pod, chosen.node))
+            lower_priority = tuple(self.cluster.nominator.lower_priority(self.pod, chosen.node))
             eviction = Eviction(
-                self.trace.attempt, self.profile.name, status.plugin, self.pod, chosen.node, alive, outranked
+                self.trace.attempt, self.profile.name, status.plugin, self.pod, chosen.node, alive, lower_priority
             )
         return Failure(status, chosen.node, eviction, tuple(victim.key for victim in chosen.victims))
 

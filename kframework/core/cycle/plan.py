@@ -204,7 +204,7 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
         pre_filter_result=pre_filter_result,
         # Plugins that reject the pod or narrow the nodes are kept.
         pre_filters=tuple(
-            step.saying(pre_filter[step.name]) if step.name in signed else step
+            step.with_fixed_answer(pre_filter[step.name]) if step.name in signed else step
             for step in profile.pre_filter
             if step.name not in signed or not ((said := pre_filter.get(step.name)) is None or _skips(said))
         ),

@@ -83,7 +83,7 @@ class Eviction(msgspec.Struct, frozen=True):
     preemptor: PendingPod
     node_name: str
     victims: tuple[PodInfo, ...]
-    outranked: tuple[PodInfo, ...]
+    lower_priority: tuple[PodInfo, ...]
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.state.node_order import Places
+from kframework.state.node_order import Positions
 
 
 class Rotation(msgspec.Struct, eq=False):
@@ -25,7 +25,7 @@ def nodes_to_find(nodes: int, percentage: int) -> int:
     return max(nodes * percentage // 100, 100)
 
 
-def find_first_passing(passing: NDArray[np.bool_], rejected: int, start: int, enough: int) -> tuple[Places, int]:
+def find_first_passing(passing: NDArray[np.bool_], rejected: int, start: int, enough: int) -> tuple[Positions, int]:
     """Return the places of the first passing nodes, at most `enough`, and how many nodes were evaluated.
 
     `passing` is in node order, False for `rejected` of them. As in kube-scheduler the search ends before the node that

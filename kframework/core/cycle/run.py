@@ -9,7 +9,7 @@ from kframework.core.cycle.attempt import Attempt, AttemptResult
 from kframework.core.cycle.records import Binding, Decision
 from kframework.core.cycle.results import Reservation, ScheduleResult
 from kframework.framework.cycle_state import CycleState
-from kframework.state.inbox import OwnMessage
+from kframework.state.inbox import EngineMessage
 from kframework.state.waiting import ReservedPod
 from kframework.values.status import Code, Status
 
@@ -76,7 +76,7 @@ class Run(Sequence[Decision]):
 _NOTHING_TO_DO = (("reserve", 0, Code.SUCCESS), ("permit", 0, Code.SUCCESS))
 
 
-class RunBinding(OwnMessage, frozen=True, eq=False):
+class RunBinding(EngineMessage, frozen=True, eq=False):
     """The outcome of binding a run: all pods at `at` (seconds since 1970), in `took` nanoseconds together.
 
     `errors` has the error of each pod that was not bound, by its place.

@@ -11,7 +11,7 @@ from kframework.core.cycle.plan import Plan
 from kframework.core.runtime.points import run_pre_score
 from kframework.core.runtime.steps import ScoreStep
 from kframework.framework.cycle_state import CycleState
-from kframework.state.node_order import Places
+from kframework.state.node_order import Positions
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.scores import Scores
@@ -28,7 +28,7 @@ class Scoring(msgspec.Struct, eq=False):
     state: CycleState
     pod: PendingPod
     nodes: NodeTable
-    places: Places
+    places: Positions
     rows: NDArray[np.int64]
 
     @property

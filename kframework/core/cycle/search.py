@@ -43,7 +43,7 @@ from kframework.errors import FAULTS
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
 from kframework.state.cluster import ClusterState
-from kframework.state.node_order import Places, among, in_turn
+from kframework.state.node_order import Positions, among, rotate
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.scores import Scores
@@ -67,7 +67,7 @@ class FilterOutcome(msgspec.Struct, frozen=True):
     node_order: NDArray[np.int64] = _NONE
     rejections: Scores = _NONE
     evaluated: int = 0
-    candidates: Places = _NONE
+    candidates: Positions = _NONE
 
 
 _NOT_FILTERED = FilterOutcome()
@@ -103,7 +103,7 @@ class Search:
         self.state: CycleState = CycleState(plan.state)
         self.table: StatusTable = StatusTable(ATTEMPT)
         self.filtered: FilterOutcome = _NOT_FILTERED
-        self.places: Places = _NONE
+        self.places: Positions = _NONE
         self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
         self._words: dict[int, Status] = {}
@@ -211,7 +211,7 @@ class Search:
 
     # -- many rows -------------------------------------------------------------------------------------------------
 
-    def keep_feasible(self, places: Places) -> None:
+    def keep_feasible(self, places: Positions) -> None:
         """Mark the nodes at these places as feasible."""
         self.places, self.feasible = places, self.nodes.order[places]
 
@@ -262,7 +262,7 @@ class Search:
         cache, nodes = self.plan.cache, self.nodes
         assert cache is not None
         candidates, evaluated = find_first_passing(cache.passing, cache.rejected, self.start_index, enough)
-        places = in_turn(self.start_index, evaluated, len(nodes))
+        places = rotate(self.start_index, evaluated, len(nodes))
         return FilterOutcome(nodes.order[places], cache.rejections.shown[places], evaluated, candidates)
 
     @property
@@ -279,7 +279,7 @@ class Search:
 
     def run_filters(self, allowed: NDArray[np.int64] | None, count: int, enough: int) -> FilterOutcome:
         """Filter `count` nodes; called with the first few, and with more if those were not enough."""
-        places = in_turn(self.start_index, count, len(self.nodes if allowed is None else allowed))
+        places = rotate(self.start_index, count, len(self.nodes if allowed is None else allowed))
         if allowed is not None:
             places = allowed[places]
         node_order = self.nodes.order[places]
@@ -293,7 +293,7 @@ class Search:
         evaluated = int(passing[enough]) if len(passing) > enough else len(node_order)
         return FilterOutcome(node_order, rejections, evaluated, among(places, passing[:enough]))
 
-    def _rejections(self, places: Places, node_order: NDArray[np.int64]) -> Scores:
+    def _rejections(self, places: Positions, node_order: NDArray[np.int64]) -> Scores:
         """Return the rejections of these rows, without those of uncached scalar plugins."""
         cache = self.plan.cache
         rejections = np.full(len(node_order), PASS) if cache is None else cache.rejections.shown[places]

@@ -14,7 +14,7 @@ import msgspec
 
 from kframework.errors import KFrameworkError
 from kframework.framework.answers import Candidate
-from kframework.framework.handle import DONE
+from kframework.framework.handle import COMPLETED
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.status import Status
@@ -26,8 +26,8 @@ Suspendable = Generator[Awaitable[object], object, T]
 
 
 def wait_for(question: Awaitable[T]) -> Suspendable[T]:
-    """Yield an awaitable to the driver and return its result; `DONE` is skipped."""
-    return cast("T", None if question is DONE else (yield question))
+    """Yield an awaitable to the driver and return its result; `COMPLETED` is skipped."""
+    return cast("T", None if question is COMPLETED else (yield question))
 
 
 def run_sync(work: Suspendable[T]) -> T:

@@ -192,13 +192,13 @@ class _Budget:
         self.disrupted = budget.status.disrupted_pods
 
 
-class _Cover(msgspec.Struct, eq=False, weakref=True):
+class _BudgetSet(msgspec.Struct, eq=False, weakref=True):
     """The budgets that cover the pods of a label class; classes that the same ones cover share it."""
 
     budgets: tuple[_Budget, ...]
 
 
-class _Charge(NamedTuple):
+class _BudgetUse(NamedTuple):
     """Budgets that always cover the same pods, charged as one: the one that allows least decides.
 
     So thousands of budgets over the same pods cost no more than one. Pods that are being disrupted are not charged.
@@ -217,9 +217,9 @@ class Budgets:
         self.changes: int = 0
         self._store = store
         self._compiled: list[_Budget] | None = None
-        self._covers: WeakKeyDictionary[LabelClass, _Cover] = WeakKeyDictionary()
-        self._shared: WeakValueDictionary[tuple[_Budget, ...], _Cover] = WeakValueDictionary()
-        self._charges: dict[tuple[_Cover, ...], dict[_Cover, list[_Charge]]] = {}
+        self._covers: WeakKeyDictionary[LabelClass, _BudgetSet] = WeakKeyDictionary()
+        self._shared: WeakValueDictionary[tuple[_Budget, ...], _BudgetSet] = WeakValueDictionary()
+        self._charges: dict[tuple[_BudgetSet, ...], dict[_BudgetSet, list[_BudgetUse]]] = {}
         store.on_change(self._changed)
 
     def split(self, pods: Sequence[PodInfo]) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
@@ -243,7 +243,7 @@ class Budgets:
             (violating if any(left[charge.number] < 0 for charge in charged) else others).append(pod)
         return violating, others
 
-    def _cover(self, pods: LabelClass) -> _Cover:
+    def _cover(self, pods: LabelClass) -> _BudgetSet:
         cover = self._covers.get(pods)
         if cover is None:
             if self._compiled is None:
@@ -253,7 +253,7 @@ class Budgets:
                 for budget in self._compiled
                 if budget.namespace == pods.namespace and pods.labels and budget.matches(pods.labels)
             )
-            cover = self._covers[pods] = self._shared.setdefault(budgets, _Cover(budgets))
+            cover = self._covers[pods] = self._shared.setdefault(budgets, _BudgetSet(budgets))
         return cover
 
     def _changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
@@ -265,20 +265,20 @@ class Budgets:
         self._charges.clear()
 
 
-def _charges(covers: tuple[_Cover, ...]) -> dict[_Cover, list[_Charge]]:
-    covered: dict[_Budget, list[_Cover]] = {}
+def _charges(covers: tuple[_BudgetSet, ...]) -> dict[_BudgetSet, list[_BudgetUse]]:
+    covered: dict[_Budget, list[_BudgetSet]] = {}
     for cover in covers:
         for budget in cover.budgets:
             covered.setdefault(budget, []).append(cover)
-    least: dict[tuple[tuple[_Cover, ...], _Budget | None], _Budget] = {}
+    least: dict[tuple[tuple[_BudgetSet, ...], _Budget | None], _Budget] = {}
     for budget, alike in covered.items():
         together = (tuple(alike), budget if budget.disrupted else None)
         if budget.allowed < least.setdefault(together, budget).allowed:
             least[together] = budget
-    found: dict[_Cover, list[_Charge]] = {cover: [] for cover in covers}
+    found: dict[_BudgetSet, list[_BudgetUse]] = {cover: [] for cover in covers}
     for number, ((alike_covers, _), budget) in enumerate(least.items()):
         for cover in alike_covers:
-            found[cover].append(_Charge(number, budget.allowed, budget.disrupted))
+            found[cover].append(_BudgetUse(number, budget.allowed, budget.disrupted))
     return found
 
 

@@ -19,7 +19,7 @@ from kframework.core.preemption.dry_runs import Budgets, DryRun, Ranked, may_pre
 from kframework.core.runtime.profile import Signature
 from kframework.framework.answers import Candidate, Diagnosis
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.handle import DryRuns, Preemption
+from kframework.framework.handle import DryRunResult, Preemption
 from kframework.objects import PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
@@ -42,7 +42,7 @@ class Evaluator(Preemption):
     def __init__(
         self,
         cluster: ClusterState,
-        preempting: Preempting,
+        preempting: OngoingPreemptions,
         offsets: Random,
         search: Callable[[], Search | None],
         *,
@@ -58,10 +58,10 @@ class Evaluator(Preemption):
         self._budgets = Budgets(cluster.objects(PodDisruptionBudget))
         self._memory = DryRunMemory(cluster)
 
-    def under_way(self, pod: PendingPod) -> bool:
-        return self._preempting.holds_back(pod.uid, self._cluster.pods)
+    def in_progress(self, pod: PendingPod) -> bool:
+        return self._preempting.blocks(pod.uid, self._cluster.pods)
 
-    def ineligible(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
+    def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
         if pod.spec.preemption_policy == "Never":
             return _NEVER
         name = pod.status.nominated_node_name or self._cluster.nominator.node_of(pod.uid)
@@ -82,7 +82,7 @@ class Evaluator(Preemption):
         *,
         percentage: int = 10,
         absolute: int = 100,
-    ) -> DryRuns:
+    ) -> DryRunResult:
         search = self._search_of(pod)
         dry_run = self.dry_run(search, state)
         answers = self._answers(search, state)
@@ -99,7 +99,7 @@ class Evaluator(Preemption):
                 if remembered is not None and remembered != (afresh := dry_run(search.nodes[row])):
                     raise VerificationError(search, f"dry run on node {search.nodes[row].name}", remembered, afresh)
         candidates = _candidates(search, dry_run, answers, node_order, enough)
-        return DryRuns(
+        return DryRunResult(
             candidates, Status(Code.SUCCESS) if candidates else _none(answers, node_order, len(search.nodes))
         )
 
@@ -274,7 +274,7 @@ class _Preemption(msgspec.Struct):
     last_victim: str = ""
 
 
-class Preempting:
+class OngoingPreemptions:
     """The preemptions in progress, by the uid of the preemptor.
 
     A preemptor that was released early may have begun another one: reports on the older one, identified by its attempt,
@@ -302,7 +302,7 @@ class Preempting:
         del self._under_way[uid]
         return True
 
-    def holds_back(self, uid: str, pods: Mapping[str, PodInfo]) -> bool:
+    def blocks(self, uid: str, pods: Mapping[str, PodInfo]) -> bool:
         """Return whether it is too early to retry this pod; `pods` are those on nodes, by uid.
 
         It is not once the last victim is terminating or gone: from then on the deletion of a victim must wake the pod.

@@ -20,8 +20,8 @@ class Heap:
     be compared, `unsortable` is called, once, and such keys count as equal.
     """
 
-    def __init__(self, unsortable: Callable[[Exception], None]) -> None:
-        self._unsortable = unsortable
+    def __init__(self, on_incomparable_keys: Callable[[Exception], None]) -> None:
+        self._unsortable = on_incomparable_keys
         self._forgiving = False
         # Keys come from `queue_sort`; they should be comparable with each other.
         self._line: deque[_Entry] = deque()

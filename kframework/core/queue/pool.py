@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from kframework.framework.events import Occurrence
+from kframework.framework.events import ObservedEvent
 from kframework.state.pods import QueuedPod
 
 #: A profile and one of its plugins, both by name.
 PluginKey = tuple[str, str]
 
 
-class Pool:
+class HeldPods:
     """Pods in the order of their arrival, indexed by the plugins that hold them back.
 
     So an event costs only the pods that an interested plugin holds back, however many others wait.
@@ -92,7 +92,7 @@ class InFlight:
 
     def __init__(self) -> None:
         self._popped: dict[str, int] = {}
-        self._events: deque[tuple[int, Occurrence]] = deque()
+        self._events: deque[tuple[int, ObservedEvent]] = deque()
         self._time = 0
         #: The number of kept events, by label.
         self.kept: Counter[str] = Counter()
@@ -102,14 +102,14 @@ class InFlight:
         self._time += 1
         self._popped[uid] = self._time
 
-    def add(self, event: Occurrence) -> None:
+    def add(self, event: ObservedEvent) -> None:
         """Record an event, if any pod is in flight."""
         if self._popped:
             self._time += 1
             self._events.append((self._time, event))
             self.kept[event.label] += 1
 
-    def since_pop(self, uid: str) -> Iterator[Occurrence]:
+    def since_pop(self, uid: str) -> Iterator[ObservedEvent]:
         """List the events that happened since the pod was popped."""
         popped = self._popped[uid]
         return (event for time, event in self._events if time > popped)

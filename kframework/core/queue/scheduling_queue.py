@@ -17,8 +17,8 @@ from typing import Protocol
 import msgspec
 
 from kframework.core.queue.heap import Heap
-from kframework.core.queue.pool import InFlight, PluginKey, Pool
-from kframework.framework.events import ActionType, EventResource, Occurrence, pod_updates
+from kframework.core.queue.pool import HeldPods, InFlight, PluginKey
+from kframework.framework.events import ActionType, EventResource, ObservedEvent, pod_updates
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Status
 from kframework.verbosity import V5
@@ -28,7 +28,7 @@ log: logging.Logger = logging.getLogger(__name__)
 #: How often the unschedulable pool is searched for pods that have waited too long, in seconds.
 FLUSH_INTERVAL = 30.0
 
-_TIMEOUT = Occurrence(EventResource.ANY, ActionType.ALL, named="UnschedulableTimeout")
+_TIMEOUT = ObservedEvent(EventResource.ANY, ActionType.ALL, named="UnschedulableTimeout")
 
 #: Events that end the backoff of a pod that was woken before.
 _ENDS_OF_REST = frozenset({"BackoffComplete", "PopFromBackoffQ"})
@@ -42,28 +42,28 @@ class QueueingStrategy(Enum):
     IMMEDIATELY = 2
 
 
-class QueueRules(Protocol):
+class QueuePolicy(Protocol):
     """The functions of the profiles that the queue calls."""
 
     def sort_key(self, queued: QueuedPod) -> Hashable:
         """Return the key of the pod in the active queue, lowest first."""
         ...
 
-    def unsortable(self, error: Exception) -> None:
+    def on_incomparable_keys(self, error: Exception) -> None:
         """Report that two of the keys do not compare with each other."""
 
     def gate(self, pod: PendingPod) -> Status | None:
         """Run PreEnqueue; None admits the pod."""
         ...
 
-    def interested(self, event: Occurrence) -> Mapping[PluginKey, Collection[str] | None]:
+    def interested(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
         """Return the plugins that registered the event, with the uids of the pods that it may help, None for any.
 
         Called for every event, so implementations should cache.
         """
         ...
 
-    def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
+    def wakes(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         """Return whether the event makes another attempt worthwhile for the plugin that holds the pod back."""
         ...
 
@@ -72,18 +72,18 @@ class SchedulingQueue:
     """The queue of pods that wait to be scheduled."""
 
     def __init__(
-        self, rules: QueueRules, now: Callable[[], float], backoff: Backoff, *, max_unschedulable: float = 300.0
+        self, rules: QueuePolicy, now: Callable[[], float], backoff: Backoff, *, max_unschedulable: float = 300.0
     ) -> None:
-        self.rules: QueueRules = rules
+        self.rules: QueuePolicy = rules
         self._now = now
         self._backoff = backoff
         self._max_unschedulable = max_unschedulable
         self._born = now()
-        self._active = Heap(rules.unsortable)
-        self._backing_off = Heap(rules.unsortable)
-        self._backing_off_after_error = Heap(rules.unsortable)
-        self._unschedulable = Pool()
-        self._gated = Pool()
+        self._active = Heap(rules.on_incomparable_keys)
+        self._backing_off = Heap(rules.on_incomparable_keys)
+        self._backing_off_after_error = Heap(rules.on_incomparable_keys)
+        self._unschedulable = HeldPods()
+        self._gated = HeldPods()
         #: The pods that are popped and not returned.
         self.in_flight: InFlight = InFlight()
         #: The number of pods that entered each queue, by queue and event.
@@ -189,7 +189,7 @@ class SchedulingQueue:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def move(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
+    def move(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         """Wake the pods that an interested plugin holds back, if its hint returns Queue for the event.
 
         A gated pod is considered only if its gating plugin is interested.
@@ -208,7 +208,7 @@ class SchedulingQueue:
         """Whether an event may matter to a pod that is held back or in flight."""
         return bool(len(self._unschedulable) or len(self._gated) or len(self.in_flight))
 
-    def ask_again(self) -> None:
+    def recheck_gates(self) -> None:
         """Run PreEnqueue again for all gated pods."""
         for queued in list(self._gated):
             status = self.rules.gate(queued.pod)
@@ -219,9 +219,9 @@ class SchedulingQueue:
                 self._entered("active", queued, "PodAdd")
             elif status.plugin != queued.gating_plugin:
                 self._gated.pop(queued.pod.uid)
-                self._hold_back(queued, status.plugin)
+                self._gate_pod(queued, status.plugin)
 
-    def _consider(self, event: Occurrence, queued: QueuedPod) -> bool:
+    def _consider(self, event: ObservedEvent, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did."""
         strategy = self._strategy(event, queued)
         if strategy is QueueingStrategy.SKIP:
@@ -241,9 +241,9 @@ class SchedulingQueue:
             self.delete(uid)
             self._enter_active(queued, "ForceActivate")
         elif uid in self.in_flight:
-            self.in_flight.add(Occurrence(EventResource.ANY, ActionType.ALL, new=uid, named="ForceActivate"))
+            self.in_flight.add(ObservedEvent(EventResource.ANY, ActionType.ALL, new=uid, named="ForceActivate"))
 
-    def _strategy(self, event: Occurrence, queued: QueuedPod) -> QueueingStrategy:
+    def _strategy(self, event: ObservedEvent, queued: QueuedPod) -> QueueingStrategy:
         """Return whether an event makes another attempt worthwhile (kube-scheduler's isPodWorthRequeuing)."""
         if not queued.rejectors:
             return QueueingStrategy.AFTER_BACKOFF
@@ -262,15 +262,15 @@ class SchedulingQueue:
     def retry_deadline(self) -> float | None:
         """The time when the next backoff ends, in seconds since 1970."""
         firsts = (self._backing_off.first(), self._backing_off_after_error.first())
-        return min((self.resting_until(first) for first in firsts if first is not None), default=None)
+        return min((self.backoff_expires_at(first) for first in firsts if first is not None), default=None)
 
     @property
     def flush_deadline(self) -> float | None:
         """The time when the first unschedulable pod has waited too long, in seconds since 1970."""
         oldest = next(iter(self._unschedulable), None)
-        return self.flushed_at(oldest) if oldest is not None else None
+        return self.flush_time(oldest) if oldest is not None else None
 
-    def flushed_at(self, queued: QueuedPod) -> float:
+    def flush_time(self, queued: QueuedPod) -> float:
         """Return when an unschedulable pod is retried without an event, in seconds since 1970.
 
         It is the first multiple of the interval at which the pod is strictly older than the maximum.
@@ -282,12 +282,12 @@ class SchedulingQueue:
         """Do the work that is due: end backoffs, and retry pods unschedulable for too long."""
         now = self._now()
         for heap in (self._backing_off, self._backing_off_after_error):
-            while (first := heap.first()) is not None and not self._backoff.resting(first, now):
+            while (first := heap.first()) is not None and not self._backoff.is_backing_off(first, now):
                 self._push_active(heap.pop())
                 self._entered("active", first, "BackoffComplete")
         deadline = self.flush_deadline
         if deadline is not None and deadline <= now:
-            for queued in [queued for queued in self._unschedulable if self.flushed_at(queued) <= now]:
+            for queued in [queued for queued in self._unschedulable if self.flush_time(queued) <= now]:
                 self._unschedulable.pop(queued.pod.uid)
                 self._requeue(queued, _TIMEOUT.label)
             self.in_flight.add(_TIMEOUT)
@@ -296,7 +296,7 @@ class SchedulingQueue:
 
     def _requeue(self, queued: QueuedPod, reason: str) -> None:
         """Put a pod into the backoff or active queue, depending on its backoff."""
-        if not self._backoff.resting(queued, self._now()):
+        if not self._backoff.is_backing_off(queued, self._now()):
             self._enter_active(queued, reason)
         elif self._gate(queued, reason):
             self._push_backing_off(queued)
@@ -327,11 +327,11 @@ class SchedulingQueue:
         if status is None:
             queued.gating_plugin = ""
             return True
-        self._hold_back(queued, status.plugin)
+        self._gate_pod(queued, status.plugin)
         self._entered("unschedulable", queued, reason)
         return False
 
-    def _hold_back(self, queued: QueuedPod, plugin: str) -> None:
+    def _gate_pod(self, queued: QueuedPod, plugin: str) -> None:
         """Put a pod among the gated ones."""
         queued.gating_plugin = plugin
         queued.unschedulable_plugins |= {plugin}
@@ -376,8 +376,8 @@ class SchedulingQueue:
             case "active":
                 return self._active.in_order()
             case "backoff":
-                resting = (self._backing_off.in_order(), self._backing_off_after_error.in_order())
-                return heapq.merge(*resting, key=self._backoff.expiry)
+                heaps = (self._backing_off.in_order(), self._backing_off_after_error.in_order())
+                return heapq.merge(*heaps, key=self._backoff.expiry)
             case "unschedulable":
                 return iter(self._unschedulable)
             case "gated":
@@ -392,11 +392,11 @@ class SchedulingQueue:
         """List the pods that a plugin holds back, unschedulable then gated; the queue must not change meanwhile."""
         return itertools.chain(self._unschedulable.held_by_one(holder), self._gated.held_by_one(holder))
 
-    def resting_until(self, queued: QueuedPod) -> float:
+    def backoff_expires_at(self, queued: QueuedPod) -> float:
         """Return when a pod's backoff ends, in seconds since 1970."""
         return self._backoff.expiry(queued) + 1
 
-    def dormant(self, uid: str) -> bool:
+    def waits_for_event(self, uid: str) -> bool:
         """Return whether a pod waits for an event because it is unschedulable or gated."""
         return uid in self._unschedulable or uid in self._gated
 
@@ -410,10 +410,10 @@ class SchedulingQueue:
         return sum(self.pending().values())
 
 
-def own_updates(old: PendingPod, new: PendingPod) -> Iterator[Occurrence]:
+def own_updates(old: PendingPod, new: PendingPod) -> Iterator[ObservedEvent]:
     """List the events that the update of a pending pod amounts to."""
     for action in pod_updates(old, new):
-        yield Occurrence(EventResource.UNSCHEDULABLE_POD, action, old, new)
+        yield ObservedEvent(EventResource.UNSCHEDULABLE_POD, action, old, new)
 
 
 class Backoff(msgspec.Struct, frozen=True):
@@ -437,6 +437,6 @@ class Backoff(msgspec.Struct, frozen=True):
             queued.backoff_expiry = math.floor(queued.timestamp + rest) if rest else -math.inf
         return queued.backoff_expiry
 
-    def resting(self, queued: QueuedPod, now: float) -> bool:
+    def is_backing_off(self, queued: QueuedPod, now: float) -> bool:
         """Return whether the pod still backs off: until the first whole second after its expiry."""
         return self.expiry(queued) >= math.floor(now)

@@ -74,17 +74,17 @@ def check_class(plugin: type[Plugin], distribution: str | None = None) -> None:
 
     Raises PluginError, which names the method and the hook that was probably meant.
     """
-    if plugin in _SOUND:
+    if plugin in _OK:
         return
     for hook, problem in _problems(plugin):
-        place = code_place(plugin, hook or "", problem)
+        place = source_location(plugin, hook or "", problem)
         problem += f" ({place})" if place else ""
         raise PluginError(problem, plugin=plugin.name, hook=hook, distribution=distribution)
-    _SOUND.add(plugin)
+    _OK.add(plugin)
 
 
 #: The plugin classes that passed the check.
-_SOUND: WeakSet[type[Plugin]] = WeakSet()
+_OK: WeakSet[type[Plugin]] = WeakSet()
 
 
 def _problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
@@ -170,7 +170,7 @@ def _problem_of_method(plugin: type[Plugin], name: str) -> str:
     shown = f"method {name}({', '.join(arguments)})"
     if name in _ARGUMENTS:
         return f"{shown} has the name of a hook and is not marked @hookimpl: mark it, or call it _{name} if it is none"
-    slips = (hook for hook, wanted in _ARGUMENTS.items() if len(wanted) == len(arguments) and _is_slip(name, hook))
+    slips = (hook for hook, wanted in _ARGUMENTS.items() if len(wanted) == len(arguments) and _is_one_edit(name, hook))
     meant = _of_these_arguments(name, arguments) or next(slips, None)
     if meant is None:
         return ""
@@ -186,7 +186,7 @@ def _of_these_arguments(name: str, arguments: tuple[str, ...]) -> str | None:
     return max(alike, key=lambda hook: SequenceMatcher(None, name, hook).ratio(), default=None)
 
 
-def _is_slip(one: str, other: str) -> bool:
+def _is_one_edit(one: str, other: str) -> bool:
     """Return whether names differ in capitals, underscores and one letter that is missing, more, wrong or swapped."""
     short, long = sorted((each.replace("_", "").lower() for each in (one, other)), key=len)
     begin = next((at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]), len(short))
@@ -195,7 +195,7 @@ def _is_slip(one: str, other: str) -> bool:
     return swapped or long[1:] in (short, short[1:])
 
 
-def code_place(plugin: type[Plugin], hook: str, error: BaseException | str) -> str:
+def source_location(plugin: type[Plugin], hook: str, error: BaseException | str) -> str:
     """Return file and line of the error within the plugin's own module, else of the hook.
 
     If the class has no such hook, it is the line of the class; "" without a source file.

@@ -15,7 +15,7 @@ import msgspec
 
 from kframework.clock import rfc3339
 from kframework.config.models import camel
-from kframework.core.runtime.hooks import WRAPPABLE, code_place, extends, options_of, storing_before
+from kframework.core.runtime.hooks import WRAPPABLE, extends, options_of, source_location, storing_before
 from kframework.core.runtime.steps import (
     FilterStep,
     Hook,
@@ -271,7 +271,7 @@ class Profile:
         The log has the traceback and the place in the code, which readers of pods need not see.
         """
         problem = self.fault(plugin, hook, error)
-        place = code_place(type(self.plugins[plugin]), hook, error) if plugin in self.plugins else ""
+        place = source_location(type(self.plugins[plugin]), hook, error) if plugin in self.plugins else ""
         fields = {"place": place} if place and place not in str(problem) else None
         if isinstance(error, BaseException):
             _log.error("%s", problem, exc_info=error, extra=fields)

@@ -10,7 +10,7 @@ from operator import lt
 from typing import Any, get_args
 
 from kframework.config.args import decode_args
-from kframework.config.configuration import Configuration, named_at
+from kframework.config.configuration import Configuration, plugin_references
 from kframework.config.configuration import Profile as ProfileConfiguration
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.document import Place
@@ -27,7 +27,7 @@ from kframework.framework.events import (
     ClusterEvent,
     EventResource,
     Hint,
-    Occurrence,
+    ObservedEvent,
     QueueingHint,
     event_resource,
 )
@@ -68,11 +68,11 @@ class Profiles(dict[str, Profile]):
             key: Any = self._first.queue_sort(queued)
             lt(key, key)  # TypeError for None, and for all else that has no order
         except FAULTS as error:
-            self.unsortable(error)
+            self.on_incomparable_keys(error)
             return (1, queued.timestamp)
         return (0, key)
 
-    def unsortable(self, error: BaseException) -> None:
+    def on_incomparable_keys(self, error: BaseException) -> None:
         """Report that `queue_sort` failed, or answered keys that do not compare with each other."""
         self._first.faulty(self._first.points["queue_sort"][0], "queue_sort", error)
 
@@ -80,7 +80,7 @@ class Profiles(dict[str, Profile]):
         """Run the PreEnqueue plugins of the pod's profile."""
         return run_pre_enqueue(self[pod.scheduler_name], pod)
 
-    def interested(self, event: Occurrence) -> Mapping[PluginKey, Collection[str] | None]:
+    def interested(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
         """Return the plugins of all profiles that registered the event, and the pods, by uid, that it may help."""
         registered = self._registrations(event)
         if not registered.some_name_pods:
@@ -88,13 +88,13 @@ class Profiles(dict[str, Profile]):
         return {holder: self._concerned(holder, each, event) for holder, each in registered.by_holder.items()}
 
     def _concerned(
-        self, holder: PluginKey, registrations: Iterable[ClusterEvent], event: Occurrence
+        self, holder: PluginKey, registrations: Iterable[ClusterEvent], event: ObservedEvent
     ) -> Collection[str] | None:
         """Return the uids of the pods that the registrations name; None for any, also if one of them fails."""
         named = set[str]()
         for each in registrations:
             try:
-                uids = None if each.concerns is None else each.concerns(event.old, event.new)
+                uids = None if each.affects is None else each.affects(event.old, event.new)
             except FAULTS as error:
                 self[holder[0]].faulty(holder[1], "concerns", error)
                 return None
@@ -103,7 +103,7 @@ class Profiles(dict[str, Profile]):
             named.update(uids)
         return named
 
-    def _registrations(self, event: Occurrence) -> _Registered:
+    def _registrations(self, event: ObservedEvent) -> _Registered:
         kind = (event.resource, event.action)
         found = self._registered.get(kind)
         if found is None:
@@ -117,7 +117,7 @@ class Profiles(dict[str, Profile]):
             )
         return found
 
-    def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
+    def wakes(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         """Run the hints that this plugin of the pod's profile registered for the event; one Queue is enough.
 
         A missing or failing hint counts as Queue: a useless attempt is better than a pod that sleeps.
@@ -149,10 +149,10 @@ class _Registered:
     def __init__(self, by_holder: Mapping[PluginKey, tuple[ClusterEvent, ...]]) -> None:
         self.by_holder = by_holder
         self.anyone: Mapping[PluginKey, None] = dict.fromkeys(by_holder)
-        self.some_name_pods: bool = any(each.concerns for events in by_holder.values() for each in events)
+        self.some_name_pods: bool = any(each.affects for events in by_holder.values() for each in events)
 
 
-def _says_queue(profile: Profile, plugin: str, hint: Hint, event: Occurrence, pod: PendingPod) -> bool:
+def _says_queue(profile: Profile, plugin: str, hint: Hint, event: ObservedEvent, pod: PendingPod) -> bool:
     try:
         answer = hint(pod, event.old, event.new)
     except FAULTS as error:
@@ -248,7 +248,7 @@ def _instance(name: str, args: PluginArgs, registry: Registry, handle: Handle) -
 def _placed(profiles: Sequence[ProfileConfiguration], error: PluginError) -> ConfigError:
     """Return the error with the place in the file that names the plugin."""
     keys = (*POINTS, "multi_point")
-    places = (named_at(profile, key, "enabled", error.plugin) for profile in profiles for key in keys)
+    places = (plugin_references(profile, key, "enabled", error.plugin) for profile in profiles for key in keys)
     place = next(chain(*places), profiles[0].place)
     return place.error(Problem((), str(error)))
 
@@ -308,13 +308,13 @@ def notices(configuration: Configuration, expansions: Collection[ExtensionPoints
         yield from _unprepared(profile, points, registry)
         running = set(chain(*points.order.values()))
         for entry in profile.plugins.multi_point.enabled:
-            for place in named_at(profile, "multi_point", "enabled", entry.name):
+            for place in plugin_references(profile, "multi_point", "enabled", entry.name):
                 if entry.name in registry and entry.name not in running:
                     extended = ", ".join(map(camel, sorted(registry.points(entry.name))))
                     yield _said(place, f"plugin {entry.name!r} runs nowhere: it is disabled at {extended}")
         for key, plugins in profile.plugins.sets().items():
             for name in dict.fromkeys(entry.name for entry in plugins.disabled if entry.name not in ("*", *known)):
-                for place in named_at(profile, key, "disabled", name):
+                for place in plugin_references(profile, key, "disabled", name):
                     yield _said(place, f"there is no plugin {name!r} to disable", nearest(name, known))
 
 
@@ -325,7 +325,9 @@ def _unprepared(profile: ProfileConfiguration, points: ExtensionPoints, registry
             if name in registry and name not in points[before] and before in registry.points(name):
                 remedy = f"which prepares for it; enable it at {camel(before)} too, or under multiPoint"
                 message = f"plugin {name!r} runs at {camel(point)} without its {camel(before)}, {remedy}"
-                place = next(named_at(profile, point, "enabled", name), profile.place / "plugins" / camel(before))
+                place = next(
+                    plugin_references(profile, point, "enabled", name), profile.place / "plugins" / camel(before)
+                )
                 yield _said(place, message)
 
 

@@ -105,7 +105,7 @@ class Step(Generic[_C]):
         """Return the same step with its calls timed."""
         return Step(self.plugin, timed_hook(hook, self.name, self.call))
 
-    def saying(self, answer: object) -> Step[_C]:
+    def with_fixed_answer(self, answer: object) -> Step[_C]:
         """Return a step that returns this answer without calling the plugin."""
         return Step(self.plugin, cast("_C", lambda *arguments: answer))
 

@@ -28,7 +28,7 @@ from kframework.framework.suggestions import (
     format_names,
     join_clauses,
 )
-from kframework.scheduler.slices import in_slices
+from kframework.scheduler.slices import time_sliced
 from kframework.state.pods import PendingPod
 from kframework.values.scores import Scores
 from kframework.values.status import Status
@@ -48,7 +48,7 @@ _EACH, _TRIED = 3, 12
 #: The maximum number of rejections to resolve on a node.
 _STEPS = 8
 #: The number of restarts of the search, after nodes were added or deleted, before it is aborted.
-_BEGINNINGS = 3
+_MAX_RESTARTS = 3
 
 _Work = Generator[None, None, Proposal | None]
 
@@ -74,7 +74,7 @@ def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, list[P
     The kinds of change alternate. None is returned for a pod that is schedulable as it is.
     """
     search = _Search(engine, pod)
-    yield from in_slices(search.work(), FullEvaluation(engine, pod).aside)
+    yield from time_sliced(search.work(), FullEvaluation(engine, pod).aside)
     return search.proved
 
 
@@ -89,7 +89,7 @@ class _Search:
     def work(self) -> Iterator[None]:
         """Search; yields where it may pause, and starts over if nodes are added or deleted meanwhile."""
         nodes = self._engine.cluster.nodes
-        for _ in range(_BEGINNINGS):
+        for _ in range(_MAX_RESTARTS):
             generation = nodes.generation
             for _ in self._search():
                 yield
@@ -113,14 +113,14 @@ class _Search:
             prospects = Prospects(evaluation, self._suggestions)
             yield from prospects.work()
             # Change the cluster where that is promising; or the pod, for each plugin that alone rejects a node.
-            found = yield from self._all_mended(prospects.promising(_EACH)[:_TRIED], base, (False,))
+            found = yield from self._fix_nodes(prospects.most_promising(_EACH)[:_TRIED], base, (False,))
             alone = [row for plugin in prospects.rejecting if (row := prospects.alone(plugin)) is not None]
-            found += yield from self._all_mended(alone, base, (True,))
+            found += yield from self._fix_nodes(alone, base, (True,))
             found += yield from self._other_requests(alone, base)
             if not any(len(changes) == len(base) + 1 for changes in found):
                 # Change the cluster and, if that is not enough, the pod as well.
-                found += yield from self._all_mended(prospects.easiest(2)[:_TRIED], base, (False, True))
-        yield from self._prove(found, len(base))
+                found += yield from self._fix_nodes(prospects.fewest_changes(2)[:_TRIED], base, (False, True))
+        yield from self._minimise(found, len(base))
 
     def _accepted(self) -> _Work:
         """Find the changes of the pod without which it is rejected as a whole; None if none help."""
@@ -138,15 +138,15 @@ class _Search:
             changes = settled
         return None
 
-    def _all_mended(
+    def _fix_nodes(
         self, rows: Iterable[int], base: Proposal, sides: Sequence[bool]
     ) -> Generator[None, None, list[Proposal]]:
         found: list[Proposal] = []
         for row in rows:
-            found += yield from self._mended(row, base, sides)
+            found += yield from self._fix_node(row, base, sides)
         return found
 
-    def _mended(self, row: int, changes: Proposal, sides: Sequence[bool]) -> Generator[None, None, list[Proposal]]:
+    def _fix_node(self, row: int, changes: Proposal, sides: Sequence[bool]) -> Generator[None, None, list[Proposal]]:
         """Resolve the rejections of a node, one plugin after another; return the changes if that succeeds.
 
         `sides` lists whether they may be `of_pod`: those of the cluster alone come first.
@@ -193,7 +193,7 @@ class _Search:
                 yield
         return None
 
-    def _prove(self, found: list[Proposal], base: int) -> Iterator[None]:
+    def _minimise(self, found: list[Proposal], base: int) -> Iterator[None]:
         """Minimise the changes found, the shortest first, until there are enough remedies."""
         by_kind: dict[tuple[int, str], list[Proposal]] = {}
         for changes in found:
@@ -205,7 +205,7 @@ class _Search:
         for changes in chain(filter(None, turns), several):
             if len(self.proved) == _SHOWN:
                 break
-            needed = self._illustrated((yield from self._needed(changes)))
+            needed = self._with_examples((yield from self._needed(changes)))
             self.proved += [needed] if needed not in self.proved else []
             yield
         shortest = min(map(len, self.proved), default=0)
@@ -235,7 +235,7 @@ class _Search:
             tried = (too_little + enough) // 2
         return enough
 
-    def _illustrated(self, changes: Proposal) -> Proposal:
+    def _with_examples(self, changes: Proposal) -> Proposal:
         """Keep the examples of pods to delete only if deleting them suffices."""
         freed = [change for change in changes if change.examples]
         with self._trials.made([each for change in changes for each in change.examples or (change,)]) as trial:
@@ -309,11 +309,11 @@ class Prospects:
             yield
         self.changes += deletions
 
-    def promising(self, each: int) -> list[int]:
+    def most_promising(self, each: int) -> list[int]:
         """List the rows where changes of the cluster may help: `each` per pattern of rejections, best first."""
         return self._best(np.flatnonzero(self.changes <= MAX_SUGGESTIONS), self.changes, each)
 
-    def easiest(self, each: int) -> list[int]:
+    def fewest_changes(self, each: int) -> list[int]:
         """List the rows with the least to change, including the pod: `each` per pattern, best first."""
         return self._best(np.arange(len(self.rows)), self.effort, each)
 

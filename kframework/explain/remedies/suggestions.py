@@ -63,7 +63,7 @@ class SuggestHooks:
             for begin in range(0, len(rows), _MANY):
                 if begin:
                     yield
-                if asked.is_outdated:
+                if asked.is_stale:
                     break
                 piece = slice(begin, begin + _MANY)
                 estimated = partial(estimate, asked.state, asked.pod, asked.nodes, rows[piece])

@@ -18,7 +18,7 @@ from kframework.observe.metrics.metrics import HealthResults
 from kframework.observe.metrics.readings import pod_resources
 from kframework.observe.metrics.series import Readings, Series, written
 from kframework.scheduler.scheduler import E, Scheduler
-from kframework.scheduler.slices import at_rest
+from kframework.scheduler.slices import wait_until_idle
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -45,7 +45,7 @@ def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: He
         yield await asyncio.to_thread(_of_others)
 
     async def of_pods() -> AsyncIterator[bytes]:
-        await at_rest(scheduler.engine.cluster)
+        await wait_until_idle(scheduler.engine.cluster)
         # One replica reports the pods, the others none.
         async for piece in _sliced(() if scheduler.standing_by else resources):
             yield piece

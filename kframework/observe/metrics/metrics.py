@@ -10,9 +10,9 @@ from kframework._version import __version__
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.pool import PluginKey
-from kframework.core.queue.scheduling_queue import QueueRules
+from kframework.core.queue.scheduling_queue import QueuePolicy
 from kframework.core.runtime.profiles import Profiles
-from kframework.framework.events import ActionType, EventResource, Occurrence
+from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.objects import ApiObject, Pod, ResourceClaim
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import Attempts
@@ -168,7 +168,7 @@ class _TimedHandlers(EventHandlers):
         super().deleted(obj)
         self._observe(began)
 
-    def on_event(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
+    def on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         self._labels.append(event.label)
         super().on_event(event, only)
 
@@ -183,10 +183,10 @@ class _TimedHandlers(EventHandlers):
             self._times[label].observe(took)
 
 
-class _TimedRules(QueueRules):
+class _TimedRules(QueuePolicy):
     """The queue's rules, with those that call plugins timed."""
 
-    def __init__(self, rules: QueueRules, hints: Histograms[tuple[str, str, bool]], attempts: Attempts) -> None:
+    def __init__(self, rules: QueuePolicy, hints: Histograms[tuple[str, str, bool]], attempts: Attempts) -> None:
         self._rules = rules
         self._hints = hints
         self._gated = attempts.gated
@@ -197,7 +197,7 @@ class _TimedRules(QueueRules):
         self._gated(perf_counter_ns() - began, Code.SUCCESS if status is None else status.code, pod.scheduler_name)
         return status
 
-    def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
+    def wakes(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         began = perf_counter_ns()
         wakes = self._rules.wakes(event, pod, plugin)
         self._hints[plugin, event.label, wakes].observe(perf_counter_ns() - began)
@@ -206,14 +206,14 @@ class _TimedRules(QueueRules):
     def sort_key(self, queued: QueuedPod) -> Hashable:
         return self._rules.sort_key(queued)
 
-    def unsortable(self, error: Exception) -> None:
-        self._rules.unsortable(error)
+    def on_incomparable_keys(self, error: Exception) -> None:
+        self._rules.on_incomparable_keys(error)
 
-    def interested(self, event: Occurrence) -> Mapping[PluginKey, Collection[str] | None]:
+    def interested(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
         return self._rules.interested(event)
 
 
 _ADDED, _UPDATED, _DELETED = (
-    Occurrence(EventResource.UNSCHEDULABLE_POD, action).label
+    ObservedEvent(EventResource.UNSCHEDULABLE_POD, action).label
     for action in (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
 )

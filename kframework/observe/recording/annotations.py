@@ -37,7 +37,7 @@ _PREFIX = "kframework.dev/withheld:"
 _WITHHELD = re.compile(f"{_PREFIX}[0-9a-f]{{24}}")
 
 
-class WithheldError(KFrameworkError):
+class AnnotationNotRecorded(KFrameworkError):
     """Raised in a replay on reading an annotation whose value is not in the recording."""
 
     def __init__(self, key: str, owner: str) -> None:
@@ -71,12 +71,12 @@ def without_values(obj: Object, kept: Callable[[str], bool], fingerprint: Callab
 
 
 def guarded(obj: Object) -> Object:
-    """Return an object of a recording that raises WithheldError on reading an annotation that was not kept."""
+    """Return an object of a recording that raises AnnotationNotRecorded on reading an annotation that was not kept."""
     annotations = obj.metadata.annotations
     if not any(map(_WITHHELD.fullmatch, annotations.values())):
         return obj
     name = "/".join(filter(None, (obj.metadata.namespace, obj.metadata.name)))
-    return _with(obj, _Guarded(annotations, f"{type(obj).__name__.lower()} {name}"))
+    return _with(obj, _GuardedAnnotations(annotations, f"{type(obj).__name__.lower()} {name}"))
 
 
 def _with(obj: Object, annotations: dict[str, str]) -> Object:
@@ -84,7 +84,7 @@ def _with(obj: Object, annotations: dict[str, str]) -> Object:
     return msgspec.structs.replace(obj, metadata=metadata)
 
 
-class _Guarded(dict[str, str]):
+class _GuardedAnnotations(dict[str, str]):
     """Annotations, some without a value: those may be looked for and compared, but not read."""
 
     __slots__ = ("_owner",)
@@ -96,7 +96,7 @@ class _Guarded(dict[str, str]):
     def _read(self, key: str) -> str:
         value = super().__getitem__(key)
         if _WITHHELD.fullmatch(value):
-            raise WithheldError(key, self._owner)
+            raise AnnotationNotRecorded(key, self._owner)
         return value
 
     __getitem__ = _read

@@ -18,12 +18,12 @@ from kframework.config.configuration import Configuration
 from kframework.core.effects import Host
 from kframework.core.engine import Engine
 from kframework.core.runtime.registry import installed
-from kframework.errors import ConfigError, InputError, Unexplainable
+from kframework.errors import ConfigError, ExplainError, InputError
 from kframework.observe.recording.diff import ReplayResult
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Line, MakeRecorded, R, Recorder
 from kframework.observe.web.shown import EngineExplanation
-from kframework.state.inbox import OwnMessage
+from kframework.state.inbox import EngineMessage
 
 #: The entry-point group in which distributions offer their engines.
 GROUP = "kframework.engines"
@@ -40,7 +40,7 @@ class EngineKind(ABC, Generic[E]):
     """
 
     name: ClassVar[str] = ""
-    messages: ClassVar[Sequence[type[OwnMessage]]] = ()
+    messages: ClassVar[Sequence[type[EngineMessage]]] = ()
     accounts: ClassVar[Mapping[str, type[msgspec.Struct]]] = {}
     measured: ClassVar[frozenset[str]] = frozenset()
     annotations: ClassVar[Sequence[str]] = ()
@@ -65,7 +65,7 @@ class EngineKind(ABC, Generic[E]):
 
         Raises Unexplainable.
         """
-        raise Unexplainable(f"the engine {self.name!r} explains nothing")
+        raise ExplainError(f"the engine {self.name!r} explains nothing")
 
     def explain_files(
         self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
@@ -74,7 +74,7 @@ class EngineKind(ABC, Generic[E]):
 
         Raises Unexplainable.
         """
-        raise Unexplainable(f"the engine {self.name!r} explains nothing")
+        raise ExplainError(f"the engine {self.name!r} explains nothing")
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
         """Decide each record again with a configuration file of the engine, on the recorded state.

@@ -28,7 +28,7 @@ from kframework.core.cycle.records import Decision
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import encode
 from kframework.observe.recording.annotations import KEPT, keeping, without_values
-from kframework.state.inbox import BindingEnded, Changed, Gone
+from kframework.state.inbox import BindingEnded, Deleted, Upserted
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ Entry = tuple[float, msgspec.Struct | str]
 _encode = msgspec.json.Encoder().encode
 
 
-class Opening(NamedTuple):
+class PartStart(NamedTuple):
     """The beginning of a part: its header, its nodes in their order, the entries before the decisions, and after."""
 
     header: msgspec.Struct
@@ -77,8 +77,8 @@ class RecordingFile:
         self.failed: bool = False
         self._raw: BinaryIO
         self._packed: gzip.GzipFile
-        self._waiting: deque[Entry | Opening] = deque()
-        self._scribe = Scribe(annotations)
+        self._waiting: deque[Entry | PartStart] = deque()
+        self._scribe = LineEncoder(annotations)
         self._begun = self._over = self._turning = self._closing = False
         self._wake = Event()
         self._rotates = file.is_file() or not file.exists()
@@ -108,7 +108,7 @@ class RecordingFile:
         """Whether it is time for a new part: `begin` it when that suits, or `end`."""
         return self._over and not self._turning and not self._closing
 
-    def begin(self, opening: Opening) -> None:
+    def begin(self, opening: PartStart) -> None:
         """Write the beginning of the recording, or of a new part."""
         self._turning = True
         self._waiting.append(opening)
@@ -159,7 +159,7 @@ class RecordingFile:
         lines: list[bytes] = []
         for _ in range(len(self._waiting)):
             entry = self._waiting.popleft()
-            if isinstance(entry, Opening):
+            if isinstance(entry, PartStart):
                 self._pack(lines)
                 lines = []
                 self._turn_over(entry)
@@ -174,7 +174,7 @@ class RecordingFile:
         if lines:
             self._packed.write(b"".join(lines))
 
-    def _turn_over(self, opening: Opening) -> None:
+    def _turn_over(self, opening: PartStart) -> None:
         if self._begun:
             self._packed.close()
             self._raw.close()
@@ -207,7 +207,7 @@ class RecordingFile:
         return self._file.with_name(f"{self._file.name}.{number}") if number else self._file
 
 
-class Scribe:
+class LineEncoder:
     """A writer of lines that keeps the last of every object and the last decision on every waiting pod.
 
     Annotations are written if their keys match one of `annotations`.
@@ -227,8 +227,8 @@ class Scribe:
         if isinstance(what, str):
             return _line(moment, what)
         name = type(what).__name__
-        if isinstance(what, Changed | Gone):
-            line = _line(moment, "Changed" if isinstance(what, Changed) else name, self._encoded(what.obj))
+        if isinstance(what, Upserted | Deleted):
+            line = _line(moment, "Upserted" if isinstance(what, Upserted) else name, self._encoded(what.obj))
             self._remember(what, line)
             return line
         line = _line(moment, name, _encode(what))
@@ -238,19 +238,19 @@ class Scribe:
             self._decisions.pop(what.uid, None)
         return line
 
-    def _remember(self, what: Changed | Gone, line: bytes) -> None:
+    def _remember(self, what: Upserted | Deleted, line: bytes) -> None:
         obj, metadata = what.obj, what.obj.metadata
         # No other object that exists at the same time has this name.
         name = metadata.uid or f"{type(obj).__name__} {metadata.namespace}/{metadata.name}"
         lines, key = (self._nodes, metadata.name) if isinstance(obj, Node) else (self._objects, name)
-        if isinstance(what, Changed):
+        if isinstance(what, Upserted):
             lines[key] = line
         else:
             lines.pop(key, None)
-        if isinstance(obj, Pod) and (isinstance(what, Gone) or obj.spec.node_name):
+        if isinstance(obj, Pod) and (isinstance(what, Deleted) or obj.spec.node_name):
             self._decisions.pop(metadata.uid, None)
 
-    def opening(self, opening: Opening) -> Iterator[bytes]:
+    def opening(self, opening: PartStart) -> Iterator[bytes]:
         """Yield the lines that a part begins with."""
         yield _encode(opening.header) + b"\n"
         # In the order in which they are evaluated, so that the replay has the same order.

@@ -2,12 +2,12 @@
 
 Two kinds of lines are its own, both about pods that wait in Permit:
 
-    {"at": 1767225601.0, "what": "Allowed", "with": {"uid": "...", "plugin": "Gang"}}    a waiting pod gets one consent
-    {"at": 1767225601.0, "what": "Judged", "with": {"uid": "...", "status": {...}}}      and its verdict
+    {"at": 1767225601.0, "what": "PermitAllowed", "with": {"uid": "...", "plugin": "Gang"}}    a waiting pod gets one consent
+    {"at": 1767225601.0, "what": "PermitDecided", "with": {"uid": "...", "status": {...}}}      and its verdict
 
 A part that continues another one begins with the objects as last received, the data of the plugins' sources, the last
 decision on every pod that waited for another attempt or for its binding, each by itself and without a step, the
-nominations, and {"what": "Continued"} with the rest.
+nominations, and {"what": "PartState"} with the rest.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry, built_in_args
 from kframework.observe.recording.engines import EngineKind
-from kframework.observe.recording.file import Opening
+from kframework.observe.recording.file import PartStart
 from kframework.observe.recording.reader import Recorded
-from kframework.observe.recording.writer import Header, Line, RecordedEngine, Recorder
+from kframework.observe.recording.writer import Header, Line, Recorder, RecordingEngine
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import MakeEngine
-from kframework.state.inbox import Activated, Message, Nominated, SourceChanged, SourceFailed, Synced
+from kframework.state.inbox import ActivateRequested, Message, Nominated, SourceChanged, SourceFailed, Synced
 from kframework.state.pods import QueuedPod
 from kframework.values.status import Status
 
 
-class Allowed(msgspec.Struct, frozen=True):
+class PermitAllowed(msgspec.Struct, frozen=True):
     """A Permit plugin has allowed a pod that still waits for others."""
 
     uid: str
     plugin: str
 
 
-class Judged(msgspec.Struct, frozen=True):
+class PermitDecided(msgspec.Struct, frozen=True):
     """A waiting pod has its verdict."""
 
     uid: str
     status: Status
 
 
-class Continued(msgspec.Struct, frozen=True):
+class PartState(msgspec.Struct, frozen=True):
     """The state of an engine between two attempts: their number so far, and the start of the next search."""
 
     attempts: int
@@ -65,10 +65,10 @@ def recorded_by(recorder: Recorder) -> MakeEngine[PodEngine]:
     def again(configuration: Configuration) -> str:
         return effective_yaml(configuration, built_in_args(configuration))
 
-    return recorder.recording(RecordedPodEngine.of, again)
+    return recorder.recording(RecordingPodEngine.of, again)
 
 
-class RecordedPodEngine(RecordedEngine, PodEngine):
+class RecordingPodEngine(RecordingEngine, PodEngine):
     """A pod engine that passes its inputs and steps to a recorder."""
 
     @property
@@ -80,14 +80,14 @@ class RecordedPodEngine(RecordedEngine, PodEngine):
         uid = reservation.pod.uid
 
         def listen(plugin: str, verdict: Status | None) -> None:
-            self.told(Allowed(uid, plugin) if verdict is None else Judged(uid, verdict))
+            self.told(PermitAllowed(uid, plugin) if verdict is None else PermitDecided(uid, verdict))
 
         reservation.reserved.listen = listen
         super().launch(reservation)
 
-    def opening(self, header: Header, now: float) -> Opening:
+    def opening(self, header: Header, now: float) -> PartStart:
         nodes, nominator, queue = self.cluster.nodes, self.cluster.nominator, self.queue
-        awake = (queued.pod.uid for queued in queue if not queue.dormant(queued.pod.uid))
+        awake = (queued.pod.uid for queued in queue if not queue.waits_for_event(queued.pod.uid))
         nominated = (
             Nominated(uid, node_name)
             for uid, pod in self.handlers.pending.items()
@@ -101,8 +101,8 @@ class RecordedPodEngine(RecordedEngine, PodEngine):
                 before.append(SourceFailed(source.key, source.error))
         if self.synced:
             before.append(Synced())
-        after = (Activated(tuple(awake)), *nominated, Continued(self.attempts, self.rotation.next_start_index))
-        return Opening(
+        after = (ActivateRequested(tuple(awake)), *nominated, PartState(self.attempts, self.rotation.next_start_index))
+        return PartStart(
             header,
             nodes=[nodes[row].name for row in nodes.order.tolist()],
             before=[(now, what) for what in before],
@@ -126,16 +126,16 @@ class PodEngineKind(EngineKind[P]):
         return self._engine.of(parsed, clock, outside, Extenders(), profiles)
 
     def tell(self, engine: P, recorded: Recorded, line: Line) -> None:
-        if line.what == "Allowed":
-            allowed = recorded.read(line.body, Allowed)
+        if line.what == "PermitAllowed":
+            allowed = recorded.read(line.body, PermitAllowed)
             if (reserved := engine.cluster.waiting.get(allowed.uid)) is not None:
                 reserved.allow(allowed.plugin)
-        elif line.what == "Judged":
-            judged = recorded.read(line.body, Judged)
+        elif line.what == "PermitDecided":
+            judged = recorded.read(line.body, PermitDecided)
             if (reserved := engine.cluster.waiting.get(judged.uid)) is not None:
                 reserved.decide(judged.status)
-        elif line.what == "Continued":
-            continued = recorded.read(line.body, Continued)
+        elif line.what == "PartState":
+            continued = recorded.read(line.body, PartState)
             engine.attempts = continued.attempts
             engine.rotation.next_start_index = continued.rotation
         else:

@@ -15,11 +15,11 @@ from kframework.objects import kind_named
 from kframework.objects.codec import decode
 from kframework.observe.recording.annotations import guarded
 from kframework.observe.recording.writer import FORMAT, VERSION, Header, Line
-from kframework.state.inbox import Changed, Gone, Message
+from kframework.state.inbox import Deleted, Message, Upserted
 
 T = TypeVar("T")
 
-_ABOUT_OBJECTS: dict[str, type[Changed | Gone]] = {"Changed": Changed, "Gone": Gone}
+_ABOUT_OBJECTS: dict[str, type[Upserted | Deleted]] = {"Upserted": Upserted, "Deleted": Deleted}
 _PLAIN: dict[str, type[Message]] = {
     kind.__name__: kind for kind in get_args(Message) if kind.__name__ not in _ABOUT_OBJECTS
 }

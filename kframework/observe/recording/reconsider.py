@@ -91,7 +91,7 @@ class Reconsiderer:
         """Run an attempt without side effects."""
         engine = self._engine
         for turn in engine.sources.follow(self._followed.sources):
-            engine.turned(turn)
+            engine.on_source_update(turn)
         engine.rotation.next_start_index = self._followed.rotation.next_start_index
         copy = QueuedPod(queued.pod, queued.timestamp)
         copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt

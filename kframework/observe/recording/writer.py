@@ -3,7 +3,7 @@
 A recording is a gzip file of JSON lines. The first one, the header, names the format, its version, the engine and its
 configuration (with the seed); every other is an event with its time and content:
 
-    {"at": 1767225600.0, "what": "Changed", "with": {"apiVersion": "v1", "kind": "Node", ...}}    a message arrives
+    {"at": 1767225600.0, "what": "Upserted", "with": {"apiVersion": "v1", "kind": "Node", ...}}    a message arrives
     {"at": 1767225601.0, "what": "Step"}                     the engine applies what has arrived and takes a step
     {"at": 1767225601.0, "what": "CatchUp"}                  the engine applies what has arrived
     {"at": 1767225601.0, "what": "Decision", "with": {...}}                              what came of it, and
@@ -32,12 +32,12 @@ from kframework.core.effects import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.errors import ConfigError
 from kframework.observe.recording.annotations import KEPT
-from kframework.observe.recording.file import LIMIT, Opening, RecordingFile
+from kframework.observe.recording.file import LIMIT, PartStart, RecordingFile
 from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import Inbox, Message
 
 T = TypeVar("T")
-R = TypeVar("R", bound="RecordedEngine")
+R = TypeVar("R", bound="RecordingEngine")
 
 #: Creates an engine that can be recorded, as `kframework.engine.MakeEngine` creates any.
 MakeRecorded = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], R]
@@ -45,7 +45,7 @@ MakeRecorded = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory]
 FORMAT = "kframework.dev/recording"
 
 #: The version that is written, and that can be replayed.
-VERSION = 2
+VERSION = 3
 
 _NOTHING = msgspec.Raw(b"{}")
 
@@ -138,7 +138,7 @@ class Recorder(Observer, Accounting):
                 engine=engine,
                 offered_by=offered_by,
             )
-            self._file.begin(Opening(self._header))
+            self._file.begin(PartStart(self._header))
             # The engine's parts are created at the time at which the recording begins.
             self.clock.freeze(self._header.at)
             try:
@@ -163,7 +163,7 @@ class Recorder(Observer, Accounting):
     def accounted(self, account: msgspec.Struct) -> None:
         self.happened(account)
 
-    def stands_between_steps(self, engine: RecordedEngine) -> None:
+    def rotate_if_full(self, engine: RecordingEngine) -> None:
         """Go on in a new part if it is time to, or end where that cannot be; all that has arrived is applied."""
         if not self._file.full:
             return
@@ -179,10 +179,10 @@ class Recorder(Observer, Accounting):
         self._file.close()
 
 
-class RecordedEngine:
+class RecordingEngine:
     """A base that passes an engine's inputs and steps to a recorder.
 
-    It precedes the engine's class: `class Recorded(RecordedEngine, MyEngine)`.
+    It precedes the engine's class: `class Recorded(RecordingEngine, MyEngine)`.
     """
 
     inbox: Inbox
@@ -223,7 +223,7 @@ class RecordedEngine:
         finally:
             recorder.clock.resume()
         if not len(self.inbox):
-            recorder.stands_between_steps(self)
+            recorder.rotate_if_full(self)
         return done
 
     def told(self, what: msgspec.Struct) -> None:
@@ -231,6 +231,6 @@ class RecordedEngine:
         if self._recorder is not None and not self._recorder.clock.is_frozen:
             self._recorder.happened(what)
 
-    def opening(self, header: Header, now: float) -> Opening | None:
+    def opening(self, header: Header, now: float) -> PartStart | None:
         """Return the beginning of a new part; None if there can be none, and the recording is to end."""
         return None

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 #: The sampling rate, per million, at which every attempt is traced.
-EVERY_ATTEMPT: Final = 1_000_000
+SAMPLE_ALL: Final = 1_000_000
 
 #: The places of the spans in their trace, from which their ids are made; points are counted
 #: from two of them on where they come again, and named from the last one on.
@@ -68,7 +68,7 @@ class Tracing(Observer):
 
     def __init__(self, processor: SpanProcessor, *, rate_per_million: int, seed: int | None = None) -> None:
         #: The share of the attempts that are traced.
-        self.share: float = rate_per_million / EVERY_ATTEMPT
+        self.share: float = rate_per_million / SAMPLE_ALL
         self._traces = Traces(processor, seed)
 
     @classmethod
@@ -84,7 +84,7 @@ class Tracing(Observer):
         return cls(BatchSpanProcessor(otlp_exporter(options.endpoint)), rate_per_million=rate, seed=seed)
 
     @classmethod
-    def to_stream(cls, stream: TextIO, *, rate_per_million: int = EVERY_ATTEMPT, seed: int | None = None) -> Tracing:
+    def to_stream(cls, stream: TextIO, *, rate_per_million: int = SAMPLE_ALL, seed: int | None = None) -> Tracing:
         """Write every span to a stream when it ends, one a line: OTLP in JSON, as in OpenTelemetry's files."""
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 

@@ -15,7 +15,7 @@ RESOURCES, PODS, DEVICES = 12, 250, 250
 _FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
-class Fill(msgspec.Struct, frozen=True):
+class Utilisation(msgspec.Struct, frozen=True):
     """A resource's allocatable and requested amounts by node: milli-CPU for `cpu`, whole units for all else."""
 
     resource: str
@@ -34,11 +34,11 @@ class Nodes(msgspec.Struct, frozen=True):
     zone: list[int]
     cordoned: list[int]
     tainted: list[int]
-    fills: list[Fill]
+    fills: list[Utilisation]
 
 
 class NodePod(msgspec.Struct, frozen=True):
-    """A pod on a node; `requests` are (resource, amount) in the units of `Fill`."""
+    """A pod on a node; `requests` are (resource, amount) in the units of `Utilisation`."""
 
     pod: str
     priority: int
@@ -76,7 +76,9 @@ def nodes(table: NodeTable) -> Nodes:
         cordoned=np.flatnonzero(table.unschedulable.values[order]).tolist(),
         tainted=np.flatnonzero(table.taint_sets.values[order]).tolist(),
         fills=[
-            Fill(resource, table.allocatable(resource)[order].tolist(), table.requested(resource)[order].tolist())
+            Utilisation(
+                resource, table.allocatable(resource)[order].tolist(), table.requested(resource)[order].tolist()
+            )
             for resource in offered[:RESOURCES]
         ],
     )

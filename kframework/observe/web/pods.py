@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 import msgspec
 
 from kframework.core.queue.pool import PluginKey
-from kframework.observe.web.shown import Shown, ShownPod
+from kframework.observe.web.shown import EngineView, PodView
 from kframework.scheduler.scheduler import E
 from kframework.state.pods import PodInfo
 
@@ -36,7 +36,7 @@ class Queues(msgspec.Struct, frozen=True):
     counts: Mapping[str, int]
     held: tuple[HeldBack, ...]
     total: int
-    pods: tuple[ShownPod, ...]
+    pods: tuple[PodView, ...]
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Found(msgspec.Struct, frozen=True):
     node: str
 
 
-def queues(shown: Shown[E], *, place: str = "", held_by: PluginKey | None = None, most: int = SHOWN) -> Queues:
+def queues(shown: EngineView[E], *, place: str = "", held_by: PluginKey | None = None, most: int = SHOWN) -> Queues:
     """Show the first pods in one place, or of all places in turn, or those that a plugin (profile, name) holds back."""
     counts, held = shown.places(), shown.holders()
     if held_by is not None:
@@ -64,7 +64,7 @@ def queues(shown: Shown[E], *, place: str = "", held_by: PluginKey | None = None
     )
 
 
-def find_pods(shown: Shown[E], text: str) -> Generator[None, None, tuple[Found, ...]]:
+def find_pods(shown: EngineView[E], text: str) -> Generator[None, None, tuple[Found, ...]]:
     """Find pods that have the text in their `namespace/name`, those of this scheduler first; yields now and then."""
     cluster = shown.engine.cluster
     found: dict[str, Found] = {}  # by uid, as a pod that is assumed on a node is among the pending ones too

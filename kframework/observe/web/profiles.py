@@ -11,7 +11,7 @@ from kframework.core.cycle.records import Binding, Decision
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import PointTiming
-from kframework.core.sources import OutsideData, outside_data
+from kframework.core.sources import OutsideData, source_status
 from kframework.observe.history import History
 
 #: The number of attempts that are evaluated.
@@ -94,7 +94,7 @@ def _part(profile: Profile, decisions: Sequence[Decision], history: History, now
             )
             for name in profile.plugins
         ],
-        outside_data(profile, now),
+        source_status(profile, now),
     )
 
 

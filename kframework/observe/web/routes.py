@@ -13,10 +13,10 @@ import msgspec
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import find_pods, queues
 from kframework.observe.web.profiles import profile_parts
-from kframework.observe.web.shown import Shown, live_page
+from kframework.observe.web.shown import EngineView, live_page
 from kframework.observe.web.summary import attempts, summary
 from kframework.scheduler.scheduler import E
-from kframework.scheduler.slices import at_rest, finished_giving_way
+from kframework.scheduler.slices import run_cooperatively, wait_until_idle
 from kframework.state.cluster import ClusterState
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _Wrong(Exception):
         self.status = status
 
 
-def web_routes(shown: Shown[E]) -> list[web.RouteDef]:
+def web_routes(shown: EngineView[E]) -> list[web.RouteDef]:
     """Return the routes of the page and of its data; `/explain`, which it asks where there is more, is another's.
 
     Nothing is changed by any of them.
@@ -75,7 +75,7 @@ def web_routes(shown: Shown[E]) -> list[web.RouteDef]:
         "nodes": lambda query: nodes(engine.cluster.nodes),
         "node": wanted_node,
         "profiles": lambda query: profile_parts(engine.profiles, history, engine.clock.now()),
-        "find": lambda query: finished_giving_way(engine.cluster, find_pods(shown, query.get("text", ""))),
+        "find": lambda query: run_cooperatively(engine.cluster, find_pods(shown, query.get("text", ""))),
     }
     return [
         web.get("/", page),
@@ -90,7 +90,7 @@ def _answering(
     from aiohttp import web
 
     async def answer(request: web.Request) -> web.Response:
-        await at_rest(cluster)
+        await wait_until_idle(cluster)
         try:
             status, found = 200, view(request.query)
             if inspect.isawaitable(found):

@@ -41,7 +41,7 @@ class Tone(StrEnum):
 class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
     """A reference to something with its own details, by sort and name; `text` is shown, the name if empty.
 
-    The page knows the sorts "pod" (`namespace/name`) and "node"; others are the engine's (`Shown.details`).
+    The page knows the sorts "pod" (`namespace/name`) and "node"; others are the engine's (`EngineView.details`).
     """
 
     to: str

@@ -27,7 +27,7 @@ from kframework.state.waiting import ReservedPod
 BINDING, PENDING = "binding", "pending"
 
 
-class ShownPod(msgspec.Struct, frozen=True, omit_defaults=True):
+class PodView(msgspec.Struct, frozen=True, omit_defaults=True):
     """A pod that waits: in a place of the engine's, or in its binding cycle (`place` "binding").
 
     `since` is when it was created, `queued` when it last entered the queue, `until` when its backoff or its wait in
@@ -63,7 +63,7 @@ class EngineExplanation(msgspec.Struct, frozen=True):
     explanation: msgspec.Raw
 
 
-class Shown(Generic[E]):
+class EngineView(Generic[E]):
     """The content of the page and of a report for an engine; an engine with more to show derives its own class.
 
     `history` must be among the scheduler's observers. Nothing here changes anything.
@@ -77,10 +77,10 @@ class Shown(Generic[E]):
         """Count the pods that wait, place by place, in the order in which the places are shown."""
         return {PENDING: sum(1 for _ in self._unplaced()), BINDING: len(self.engine.cluster.waiting)}
 
-    def waiting(self, place: str) -> Iterable[ShownPod]:
+    def waiting(self, place: str) -> Iterable[PodView]:
         """Show the pods in a place one by one, in order; none for a place that there is not."""
         if place == BINDING:
-            return map(self.being_bound, self.engine.cluster.waiting)
+            return map(self.binding_pod, self.engine.cluster.waiting)
         return map(self._pending, self._unplaced()) if place == PENDING else ()
 
     def place_of(self, pod: PodInfo) -> str:
@@ -93,7 +93,7 @@ class Shown(Generic[E]):
         """Count the pods that each plugin holds back."""
         return {}
 
-    def held_by(self, holder: PluginKey) -> Iterable[ShownPod]:
+    def held_by(self, holder: PluginKey) -> Iterable[PodView]:
         """Show the pods one by one that a plugin holds back."""
         return ()
 
@@ -115,11 +115,11 @@ class Shown(Generic[E]):
         """
         return {}
 
-    def being_bound(self, reserved: ReservedPod) -> ShownPod:
+    def binding_pod(self, reserved: ReservedPod) -> PodView:
         """Show a pod that has its place on a node and is not bound yet."""
         hook, asked = reserved.asked
         pod = reserved.pod
-        return ShownPod(
+        return PodView(
             pod.key,
             BINDING,
             pod.scheduler_name,
@@ -147,12 +147,12 @@ class Shown(Generic[E]):
         waiting = self.engine.cluster.waiting
         return (pod for pod in self.engine.pending.values() if waiting.get(pod.uid) is None)
 
-    def _pending(self, pod: PendingPod) -> ShownPod:
+    def _pending(self, pod: PendingPod) -> PodView:
         decisions, since = self.history.of(pod.uid).decisions, created(pod)
         queued = decisions[-1].queued_at if decisions else since or self.engine.clock.now()
         tries = decisions[-1].tries if decisions else 0
         message = self.last_message(pod)
-        return ShownPod(pod.key, PENDING, pod.scheduler_name, pod.priority, since, queued, tries, message=message)
+        return PodView(pod.key, PENDING, pod.scheduler_name, pod.priority, since, queued, tries, message=message)
 
 
 def created(pod: PendingPod) -> float | None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.observe.history import History
-from kframework.observe.web.shown import Shown
+from kframework.observe.web.shown import EngineView
 from kframework.scheduler.scheduler import E
 
 #: The numbers of attempts that are shown at once and that are counted over time, and of stretches of time.
@@ -65,7 +65,7 @@ class Summary(msgspec.Struct, frozen=True):
     took: Durations | None
 
 
-def summary(shown: Shown[E], *, counted: int = COUNTED) -> Summary:
+def summary(shown: EngineView[E], *, counted: int = COUNTED) -> Summary:
     """Summarize the current state, and the last `counted` attempts."""
     engine, decisions = shown.engine, shown.history.recent(counted)
     now = engine.clock.now()

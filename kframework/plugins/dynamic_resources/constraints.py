@@ -14,7 +14,7 @@ class Constraint:
         self._requests = frozenset(requests)
         self._values: list[DeviceAttribute] = []
 
-    def concerns(self, request: str, subrequest: str) -> bool:
+    def affects(self, request: str, subrequest: str) -> bool:
         """Return whether it applies to a request, or to one of its alternatives."""
         named = self._requests
         return not named or request in named or bool(subrequest and f"{request}/{subrequest}" in named)
@@ -25,7 +25,7 @@ class Constraint:
 
     def remove(self, request: str, subrequest: str) -> None:
         """Remove the device that was added last."""
-        if self.concerns(request, subrequest):
+        if self.affects(request, subrequest):
             self._values.pop()
 
 
@@ -33,7 +33,7 @@ class MatchAttribute(Constraint):
     """A constraint that all devices have the attribute, with the same type and value."""
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        if not self.concerns(request, subrequest):
+        if not self.affects(request, subrequest):
             return True
         value = device.attribute(self.attribute)
         if value is None or (self._values and (value != self._values[0] or not _is_scalar(value))):
@@ -46,7 +46,7 @@ class DistinctAttribute(Constraint):
     """A constraint that all devices have the attribute, each with a different value."""
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        if not self.concerns(request, subrequest):
+        if not self.affects(request, subrequest):
             return True
         value = device.attribute(self.attribute)
         if value is None or value in self._values:

@@ -109,7 +109,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     )
     parallel_pre_bind: ClassVar[bool] = True
     #: It waits for `bindingTimeout`, and for the answers to its writes.
-    keeps_time: ClassVar[frozenset[str]] = frozenset({"pre_bind"})
+    own_timeouts: ClassVar[frozenset[str]] = frozenset({"pre_bind"})
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -372,7 +372,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if reservation is None:
             return None
         try:
-            await self.handle.to_the_end(reservation.write(self._writes, pod))
+            await self.handle.shield(reservation.write(self._writes, pod))
             if any(map(binding_conditions.awaited, reservation.claims)):
                 note = f"waiting for binding conditions for device on node {node_name}"
                 self.handle.event(pod, reason="BindingConditionsPending", action="Scheduling", note=note)
@@ -422,7 +422,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             ClusterEvent(EventResource.NODE, node),
             ClusterEvent(EventResource.RESOURCE_CLAIM, any_change, self.after_claim_change, self.users_of),
             ClusterEvent(EventResource.POD, generated, self.after_pod_change),
-            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, concerns=self.helped_by),
+            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, affects=self.helped_by),
             ClusterEvent(EventResource.DEVICE_CLASS, any_change),
             ClusterEvent(EventResource.RESOURCE_SLICE, any_change),
         ]

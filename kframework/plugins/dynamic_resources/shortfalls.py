@@ -221,7 +221,7 @@ def _constrained(claim: ResourceClaim, found: list[list[Shortfall]]) -> list[lis
         if not isinstance(about, MatchAttribute | DistinctAttribute):
             continue
         concerned = [
-            each for ways in found for each in ways if about.concerns(each.asked.request, each.asked.subrequest)
+            each for ways in found for each in ways if about.affects(each.asked.request, each.asked.subrequest)
         ]
         kept = {each.asked: set(_kept(about, each, concerned)) for each in concerned}
         found = [

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from kframework.state.existing_terms import AffinityTerm, PodTerms, TermsAbout, terms_of
+from kframework.state.existing_terms import AffinityTerm, MatchingTerms, PodTerms, terms_of
 from kframework.state.nodes import NodeTable
-from kframework.state.pod_counts import Jointly, LabelClass, Selection, Weighed
+from kframework.state.pod_counts import AllOf, LabelClass, Selection, WeightedSelections
 from kframework.state.pods import PodInfo, PodTemplate
 from kframework.state.selection import Namespaces
 
@@ -17,7 +17,7 @@ NO_LABELS: Mapping[str, str] = {}
 
 
 #: A factor, a topology, and the pods to count in its domains.
-Sum = tuple[int, str, Jointly | Weighed]
+Sum = tuple[int, str, AllOf | WeightedSelections]
 
 
 class IncomingTerms(NamedTuple):
@@ -28,7 +28,7 @@ class IncomingTerms(NamedTuple):
     the single ones of anti-affinity. `problem` is the parse error, if any.
     """
 
-    affinity: Jointly | None = None
+    affinity: AllOf | None = None
     keys: tuple[str, ...] = ()
     refused: tuple[tuple[str, Selection], ...] = ()
     anti_affinity: tuple[Sum, ...] = ()
@@ -72,7 +72,7 @@ class Affinities:
     def _resolved(self, terms: PodTerms) -> IncomingTerms:
         refused = tuple((term.topology_key, self._selection(term)) for term in terms.anti_affinity)
         return IncomingTerms(
-            Jointly(tuple(self._selection(term) for term in terms.affinity)) if terms.affinity else None,
+            AllOf(tuple(self._selection(term) for term in terms.affinity)) if terms.affinity else None,
             tuple(dict.fromkeys(term.topology_key for term in terms.affinity)),
             refused,
             _summed_up((1, key, selection) for key, selection in refused),
@@ -92,7 +92,7 @@ class Affinities:
             return Selection(term.namespaces, term.selector)
         return Selection(term.namespaces | self.namespaces.chosen(term.namespace_selector), term.selector)
 
-    def existing_terms(self, pod: PodInfo, nodes: NodeTable) -> TermsAbout:
+    def existing_terms(self, pod: PodInfo, nodes: NodeTable) -> MatchingTerms:
         """Return the terms in use that match a pod; some may have lost their last pod."""
         return nodes.existing_terms.about(pod.label_class, self.namespaces.labels(pod.namespace))
 
@@ -104,8 +104,8 @@ def _summed_up(terms: Iterable[tuple[int, str, Selection]]) -> tuple[Sum, ...]:
         sign = (weight > 0) - (weight < 0)
         joined.setdefault((key, sign), []).append((weight, selection))
     return tuple(
-        (weighted[0][0], key, Jointly((weighted[0][1],)))
+        (weighted[0][0], key, AllOf((weighted[0][1],)))
         if len(weighted) == 1
-        else (sign, key, Weighed(tuple((abs(weight) or 1, selection) for weight, selection in weighted)))
+        else (sign, key, WeightedSelections(tuple((abs(weight) or 1, selection) for weight, selection in weighted)))
         for (key, sign), weighted in joined.items()
     )

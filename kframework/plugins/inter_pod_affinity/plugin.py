@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from kframework.config.args import ApiArgs
-from kframework.config.decode import Bool, Int32, in_schema
+from kframework.config.decode import Bool, Int32, schema_type
 from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
@@ -32,7 +32,7 @@ from kframework.plugins.shared_args import percentage_problems
 from kframework.state.domain_counts import pods_in_domain
 from kframework.state.existing_terms import terms_of
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pod_counts import Jointly, Weighed
+from kframework.state.pod_counts import AllOf, WeightedSelections
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.selection import Namespaces
 from kframework.state.topology import Tally, Topology
@@ -77,7 +77,7 @@ _WORTH = StateKey[tuple[_Worth, ...]]("InterPodAffinity.worth")
 class InterPodAffinityArgs(ApiArgs):
     """The score weight of existing pods' required affinity, and whether their preferences count."""
 
-    hard_pod_affinity_weight: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 1
+    hard_pod_affinity_weight: Annotated[Int32, schema_type(minimum=0, maximum=100)] = 1
     """What a pod's required affinity to the pod at hand counts for in scores."""
     ignore_preferred_terms_of_existing_pods: Bool = False
     """Whether only pods with affinities of their own consider what running pods prefer."""
@@ -306,7 +306,7 @@ def _enters(keys: Iterable[str], before: Mapping[str, str], after: Mapping[str, 
 # -- pods and domains ----------------------------------------------------------------------------------------------
 
 
-def _counted(nodes: NodeTable, key: str, chosen: Jointly | Weighed) -> _Counts:
+def _counted(nodes: NodeTable, key: str, chosen: AllOf | WeightedSelections) -> _Counts:
     topology = nodes.label(key)
     return topology, nodes.counters.of(chosen).domains(topology)
 

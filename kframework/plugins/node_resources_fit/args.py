@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 from pydantic.config import JsonDict
 
 from kframework.config.args import ApiArgs
-from kframework.config.decode import ApiModel, in_schema
+from kframework.config.decode import ApiModel, schema_type
 from kframework.objects.problem import FieldPath, Problem, forbidden, invalid, not_supported, required
 from kframework.plugins.shared_args import (
     CPU_AND_MEMORY,
@@ -31,7 +31,7 @@ class RequestedToCapacityRatio(ApiModel):
 
     model_config: ClassVar[ConfigDict] = _must_have("shape", "array")
 
-    shape: Annotated[tuple[UtilizationShapePoint, ...], in_schema(minItems=1)] = ()
+    shape: Annotated[tuple[UtilizationShapePoint, ...], schema_type(minItems=1)] = ()
     """The points, by increasing utilization."""
 
 
@@ -44,7 +44,7 @@ class ScoringStrategy(ApiModel):
     # An absent type is not supported.
     model_config: ClassVar[ConfigDict] = _must_have("type", "string")
 
-    type: Annotated[str, in_schema(enum=_STRATEGIES)] = ""
+    type: Annotated[str, schema_type(enum=_STRATEGIES)] = ""
     """Whether emptier nodes are better, fuller ones, or what a function says."""
     resources: Resources = CPU_AND_MEMORY
     """The resources that count."""

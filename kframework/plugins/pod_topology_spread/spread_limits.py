@@ -25,7 +25,7 @@ from kframework.framework.suggestions import (
 )
 from kframework.objects import TopologySpreadConstraint
 from kframework.plugins.pod_topology_spread.spread_constraints import DO_NOT_SCHEDULE, SpreadConstraint, topology_keys
-from kframework.state.domain_counts import DomainCounts, FrozenCounts, pods_in_domain
+from kframework.state.domain_counts import CountsSnapshot, DomainCounts, pods_in_domain
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -75,7 +75,7 @@ class Limits:
 
     def clone(self) -> Limits:
         """Return them with the counts of this moment, which only `count` changes."""
-        return Limits([limit._replace(counts=FrozenCounts(limit.counts)) for limit in self._limits])
+        return Limits([limit._replace(counts=CountsSnapshot(limit.counts)) for limit in self._limits])
 
     def count(self, pod: PendingPod, other: PodInfo, row: int, more: int) -> None:
         """Add or remove another pod on a row.

@@ -39,7 +39,7 @@ class Connections:
         self.tls: Callable[[], ssl.SSLContext | None] = tls
         self._open: dict[asyncio.BaseProtocol, _Connection] = {}
         #: The number of requests in progress.
-        self.under_way: int = 0
+        self.in_progress: int = 0
 
     def to(self, server: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
         """Return a protocol factory for connections to aiohttp's server, which must report its requests."""
@@ -49,13 +49,13 @@ class Connections:
     def asked(self, request: web.BaseRequest) -> Iterator[None]:
         """Exempt the connection of a request from limits while inside."""
         connection = self._open.get(request.protocol)
-        self.under_way += 1
+        self.in_progress += 1
         if connection is not None:
             connection.asks()
         try:
             yield
         finally:
-            self.under_way -= 1
+            self.in_progress -= 1
             if connection is not None:
                 connection.lies_idle()
 

@@ -185,7 +185,7 @@ def _only_for_us(connections: Connections, bind_address: str) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         with connections.asked(request):
-            if connections.under_way > REQUESTS and request.path.split("/")[1] not in HEALTH:
+            if connections.in_progress > REQUESTS and request.path.split("/")[1] not in HEALTH:
                 return _answer(plain("too many requests at once; ask again\n", 503))
             if not is_host_allowed(bind_address, request.host):
                 return _answer(plain(f"{MISDIRECTED}\n", 421))

@@ -134,16 +134,16 @@ class Candidates:
         """List the volumes that a node reaches and the claim may take, place by place, each the smallest first."""
         volumes = self._volumes
         if volumes.anywhere:
-            yield self._sift(("", ""), volumes.anywhere)
+            yield self._best_fit(("", ""), volumes.anywhere)
         for key, by_value in volumes.by_label.items():
             label = labels.get(key)
             if label is not None and label in by_value:
-                yield self._sift((key, label), by_value[label])
+                yield self._best_fit((key, label), by_value[label])
         if volumes.elsewhere:
-            fitting = self._sift(("", "elsewhere"), volumes.elsewhere)
+            fitting = self._best_fit(("", "elsewhere"), volumes.elsewhere)
             yield (each for each in fitting if volumes.reach_of[each[1]].covers(labels))
 
-    def _sift(self, place: tuple[str, str], entries: list[Entry]) -> list[Entry]:
+    def _best_fit(self, place: tuple[str, str], entries: list[Entry]) -> list[Entry]:
         if place not in self._sifted:
             large_enough = entries[bisect_left(entries, (self._wanted.size,)) :]
             self._sifted[place] = [each for each in large_enough if self._wanted.may_take(each[2])]

@@ -26,7 +26,7 @@ from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET
 from kframework.plugins.dynamic_resources.plugin import RESERVED, DynamicResources
 from kframework.plugins.dynamic_resources.reservation import Reservation
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.cases import Fact, beside
 
@@ -149,5 +149,5 @@ def place(engine: PodEngine, pod: PendingPod, found: Reservation | None) -> None
         if metadata.name == NOT_MADE_YET:
             metadata = replace(metadata, name=f"{pod.name}-extended-resources")
         reserved_for = (*status.reserved_for, user)
-        engine.offer(Changed(replace(claim, metadata=metadata, status=replace(status, reserved_for=reserved_for))))
+        engine.offer(Upserted(replace(claim, metadata=metadata, status=replace(status, reserved_for=reserved_for))))
     engine.step()

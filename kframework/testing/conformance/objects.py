@@ -33,7 +33,7 @@ from kframework.objects.quantity import Quantity, QuantityError
 from kframework.objects.requests import is_scalar
 from kframework.objects.taints import first_untolerated, tolerates
 from kframework.plugins.dynamic_resources.selectors.selector import Device, compile_selector
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing.conformance.cases import Fact, beside
 
 Answer = dict[str, object]
@@ -157,7 +157,7 @@ class ResourcesQuestion(ApiStruct, frozen=True, kw_only=True):
 
 def compare_resources(given: ResourcesQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
     """Compare the requests that the state keeps of a pod."""
-    pod = PodInfo(given.pod, Interned())
+    pod = PodInfo(given.pod, TemplateInterner())
     fit, on_node = dict(pod.template.fit), dict(pod.on_node)
     cpu, memory = pod.non_zero
     balanced = _of_these(given.resources, on_node)

@@ -46,7 +46,7 @@ from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.plugins.dynamic_resources.slices import PoolDevice, PoolId
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 from kframework.testing.conformance.cases import Uncompared
 from kframework.testing.conformance.claims import PROFILE, ClaimsWritten
 
@@ -89,7 +89,7 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
         # In the order of the fields: those first that others are about.
         for field in RecordedCluster.__struct_fields__[:-2]:
             for subject in cast("tuple[ApiObject, ...]", getattr(self, field)):
-                engine.offer(Changed(subject))
+                engine.offer(Upserted(subject))
         engine.step()  # takes them in; an engine that is not in sync schedules nothing
         for plugin in engine.profiles[PROFILE].plugins.values():
             if isinstance(plugin, DynamicResources):
@@ -179,7 +179,7 @@ class _Forgetful(Constraint):
         self._last: dict[str, DeviceAttribute] = {}
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        if not self.concerns(request, subrequest):
+        if not self.affects(request, subrequest):
             return True
         value = device.attribute(self.attribute)
         if value is None or value in self._last.values():
@@ -188,5 +188,5 @@ class _Forgetful(Constraint):
         return True
 
     def remove(self, request: str, subrequest: str) -> None:
-        if self.concerns(request, subrequest):
+        if self.affects(request, subrequest):
             self._last.pop(request, None)

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.runtime.hooks import code_place, hooks_of
+from kframework.core.runtime.hooks import hooks_of, source_location
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep, method_of
 from kframework.errors import in_words
@@ -394,7 +394,7 @@ class ContractViolation(AssertionError):
     @property
     def where(self) -> str:
         """The file and line of the hook that was asked or is to be changed; of the class if that is none."""
-        return code_place(*self._place)
+        return source_location(*self._place)
 
     def __str__(self) -> str:
         lines = {"asked": self.asked, "answered": self.answered, "to change": self.remedy, "where": self.where}

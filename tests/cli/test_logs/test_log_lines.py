@@ -14,7 +14,7 @@ import pytest
 from kframework.cli.logs import json_line, klog_line, plain_text
 from kframework.clock import run_virtual
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 from kframework.verbosity import V2
 
@@ -118,7 +118,7 @@ def test_klogs_line_has_the_form_that_its_parsers_look_for() -> None:
 def test_what_is_logged_during_an_attempt_says_so(fields: dict[str, object], written: str) -> None:
     made = record()
     made.__dict__.update(fields)
-    before = current_attempt.set(AttemptTrace(PodInfo(make_pod("web"), Interned()), 7))
+    before = current_attempt.set(AttemptTrace(PodInfo(make_pod("web"), TemplateInterner()), 7))
     try:
         text, line, plain = klog_line(made), json.loads(json_line(made)), plain_text(made)
     finally:

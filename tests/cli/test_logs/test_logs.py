@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from kframework.cli.logs import LoggingFormat, logging_to_stderr, set_format, set_verbosity, sparing
+from kframework.cli.logs import LoggingFormat, deduplicated_logs, logging_to_stderr, set_format, set_verbosity
 from kframework.errors import PluginError
 from kframework.verbosity import NOTICE, V2, V3, V5, V10, say
 
@@ -131,7 +131,7 @@ def at(seconds: float, text: str, *args: object, level: int = logging.WARNING) -
 
 
 def test_warnings_in_the_same_words_are_few(capsys: pytest.CaptureFixture[str]) -> None:
-    with logging_to_stderr(), sparing(0):
+    with logging_to_stderr(), deduplicated_logs(0):
         for second in range(61):
             at(1000.0 + second, "no answer for %d s", second)
         at(1061.0, "no %s", "answer")
@@ -144,7 +144,7 @@ def test_warnings_in_the_same_words_are_few(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize(("verbosity", "level"), [(4, logging.WARNING), (1, logging.INFO)])
 def test_what_was_asked_for_is_never_too_much(capsys: pytest.CaptureFixture[str], verbosity: int, level: int) -> None:
-    with logging_to_stderr(), sparing(verbosity):
+    with logging_to_stderr(), deduplicated_logs(verbosity):
         set_verbosity(verbosity)
         for _ in range(99):
             at(1000.0, "no answer", level=level)
@@ -155,7 +155,7 @@ def test_what_was_asked_for_is_never_too_much(capsys: pytest.CaptureFixture[str]
 def test_where_each_pod_is_to_have_its_line_it_has(
     capsys: pytest.CaptureFixture[str], verbosity: int, lines: int
 ) -> None:
-    with logging_to_stderr(), sparing(verbosity):
+    with logging_to_stderr(), deduplicated_logs(verbosity):
         set_verbosity(verbosity)
         for number in range(99):
             log.error("no way", extra={"pod": f"default/pod-{number}"})
@@ -163,14 +163,14 @@ def test_where_each_pod_is_to_have_its_line_it_has(
 
 
 def test_what_a_command_says_is_never_too_much(capsys: pytest.CaptureFixture[str]) -> None:
-    with logging_to_stderr(), sparing(0):
+    with logging_to_stderr(), deduplicated_logs(0):
         for _ in range(9):
             say("error", "no")
     assert len(capsys.readouterr().err.splitlines()) == 9
 
 
 def test_the_faults_of_a_plugin_are_counted_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    with logging_to_stderr(), sparing(0):
+    with logging_to_stderr(), deduplicated_logs(0):
         for _ in range(99):
             log.error("%s", fault())
     assert capsys.readouterr().err.splitlines()[-1].endswith("failed 98 more times (-v 4 shows each)")

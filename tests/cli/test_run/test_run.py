@@ -12,7 +12,7 @@ import anyio
 import pytest
 import yaml
 
-from kframework.cli.run import obeying_early_signals
+from kframework.cli.run import handle_early_signals
 from kframework.verbosity import NOTICE
 from tests.cli.conftest import Command
 from tests.cli.processes import exported, fake_api, server_of, started, until_bound
@@ -180,7 +180,7 @@ def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: si
 def test_a_signal_that_comes_too_early_ends_it_in_good_order_too(caplog: pytest.LogCaptureFixture) -> None:
     """While the configuration is read, say: nobody else obeys it then."""
     before = signal.getsignal(signal.SIGTERM)
-    with caplog.at_level(NOTICE), pytest.raises(SystemExit) as ended, obeying_early_signals():
+    with caplog.at_level(NOTICE), pytest.raises(SystemExit) as ended, handle_early_signals():
         os.kill(os.getpid(), signal.SIGTERM)
     assert (ended.value.code, caplog.messages) == (0, ["Requested to terminate, exiting"])
     assert signal.getsignal(signal.SIGTERM) == before
@@ -192,9 +192,9 @@ def test_a_signal_that_comes_too_early_ends_tasks_too() -> None:
             os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.sleep(60)
 
-    with pytest.raises(SystemExit), obeying_early_signals():
+    with pytest.raises(SystemExit), handle_early_signals():
         asyncio.run(main())
-    with pytest.raises(ExceptionGroup), obeying_early_signals():
+    with pytest.raises(ExceptionGroup), handle_early_signals():
         raise ExceptionGroup("others", [ValueError("no")])
 
 

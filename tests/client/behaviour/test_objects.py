@@ -27,7 +27,7 @@ from kframework.objects import (
     PriorityClass,
     StorageClass,
 )
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 from tests.client.behaviour.ways import Stage, lease, node, pod, refusal
 from tests.support.declared import Gang, GangStatus, Team, gang
 
@@ -324,7 +324,7 @@ async def test_a_status_is_seen_by_those_who_watch(stage: Stage) -> None:
         patched = await stage.client.patch_status(Gang, "crew", {"phase": "Running"}, "default")
         stage.store.add(gang("marker"))
         assert await watched.until("+marker") == ["+crew", "synced", "+crew", "+marker"]
-    assert watched.messages[2] == Changed(patched)
+    assert watched.messages[2] == Upserted(patched)
 
 
 async def test_status_patch_checks_uid_and_version(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from kframework.client.transitions import has_ended
 from kframework.fake_api import collection
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Lease, Node, Pod, PodStatus
-from kframework.state.inbox import Changed, Gone, Message
+from kframework.state.inbox import Deleted, Message, Upserted
 from tests.client.behaviour.ways import DEADLINE, Stage, lease, node, pod
 from tests.support.declared import Team, team
 
@@ -29,7 +29,7 @@ async def test_a_watch_lists_and_then_follows(stage: Stage) -> None:
         await stage.client.delete(Pod, "b", "default")
         words = await watched.until("-b")
     assert words[4:] == ["+d", "+b", "+a", "-b"]
-    assert watched.messages[-2] == Changed(stage.store.read(Pod, "a", "default"))
+    assert watched.messages[-2] == Upserted(stage.store.read(Pod, "a", "default"))
 
 
 async def test_follow_reports_every_change_of_one_object(stage: Stage) -> None:
@@ -86,7 +86,7 @@ async def test_reported_objects_are_the_stored_ones(stage: Stage) -> None:
     async with stage.watching(Pod, Node) as watched:
         stage.store.add(pod("b"))
         await watched.until("+b")
-    told = {each.obj.metadata.name: each.obj for each in watched.messages if isinstance(each, Changed)}
+    told = {each.obj.metadata.name: each.obj for each in watched.messages if isinstance(each, Upserted)}
     assert told == {each.metadata.name: each for kind in (Pod, Node) for each in stage.store.objects(kind)}
 
 
@@ -114,7 +114,7 @@ async def test_ended_pods_are_reported_until_their_deletion_on_request(stage: St
         await stage.client.create(pod("marker"))
         assert (await watched.until("+marker"))[3:] == ["synced", "+web", "-web", "-ended", "+marker"]
     ended = watched.messages[4]
-    assert isinstance(ended, Changed) and isinstance(ended.obj, Pod)
+    assert isinstance(ended, Upserted) and isinstance(ended.obj, Pod)
     assert ended.obj.status.phase == "Succeeded"
 
 
@@ -125,8 +125,8 @@ async def test_a_pod_that_is_deleted_ends_first(stage: Stage) -> None:
         stage.store.remove(Pod, "web", "default", grace=0)
         assert await watched.until("-web") == ["+web", "synced", "+web", "-web"]
     changed, gone = watched.messages[2:]
-    assert isinstance(changed, Changed) and changed.obj.metadata.deletion_timestamp is not None
-    assert isinstance(gone, Gone) and gone.obj.metadata.uid == changed.obj.metadata.uid
+    assert isinstance(changed, Upserted) and changed.obj.metadata.deletion_timestamp is not None
+    assert isinstance(gone, Deleted) and gone.obj.metadata.uid == changed.obj.metadata.uid
 
 
 async def test_recreated_object_is_another_object(stage: Stage) -> None:
@@ -137,8 +137,8 @@ async def test_recreated_object_is_another_object(stage: Stage) -> None:
         await stage.client.create(pod("marker"))
         assert await watched.until("+marker") == ["+web", "synced", "-web", "+web", "+marker"]
     gone, changed = watched.messages[2:4]
-    assert isinstance(gone, Gone) and gone.obj.metadata.uid == first.metadata.uid
-    assert changed == Changed(second)
+    assert isinstance(gone, Deleted) and gone.obj.metadata.uid == first.metadata.uid
+    assert changed == Upserted(second)
 
 
 async def test_a_broken_watch_misses_nothing_and_repeats_nothing(stage: Stage) -> None:
@@ -223,11 +223,11 @@ def known(messages: Iterable[Message]) -> dict[str, ApiObject]:
     found: dict[str, ApiObject] = {}
     for message in messages:
         match message:
-            case Changed(obj):
+            case Upserted(obj):
                 before = found.get(obj.metadata.uid)
                 assert before is None or int(before.metadata.resource_version) < int(obj.metadata.resource_version)
                 found[obj.metadata.uid] = obj
-            case Gone(obj):
+            case Deleted(obj):
                 del found[obj.metadata.uid]
     return found
 

@@ -22,7 +22,7 @@ from kframework.fake_api.server import ApiServer
 from kframework.fake_api.web import serve
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Container, Lease, LeaseSpec, Node, NodeStatus, ObjectMeta, Pod, PodSpec
-from kframework.state.inbox import Changed, Gone, Message, Synced
+from kframework.state.inbox import Deleted, Message, Synced, Upserted
 from tests.support.faulty_transport import FaultyTransport, Rates
 
 #: How long anything may take that takes milliseconds, in seconds; on virtual time it is over at once.
@@ -79,9 +79,9 @@ class Watched:
 
 def _word(message: Message) -> str:
     match message:
-        case Changed(obj):
+        case Upserted(obj):
             return f"+{obj.metadata.name}"
-        case Gone(obj):
+        case Deleted(obj):
             return f"-{obj.metadata.name}"
         case Synced():
             return "synced"
@@ -102,7 +102,7 @@ async def in_process() -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
-async def over_http() -> AsyncIterator[Stage]:
+async def http_extender() -> AsyncIterator[Stage]:
     clock = SystemClock()
     store = MemoryCluster(clock)
     async with serve(ApiServer(store, clock)) as port:
@@ -121,7 +121,7 @@ def _stage(transport: Transport, store: MemoryCluster, clock: LoopClock | System
 WAYS: Mapping[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
     "memory": directly,
     "in process": in_process,
-    "http": over_http,
+    "http": http_extender,
 }
 
 

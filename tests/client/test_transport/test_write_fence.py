@@ -24,7 +24,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.extender import Extender
-from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.client.scripted import Scripted, listed, ok, refused, some
@@ -228,7 +228,7 @@ class Noted(InProcessTransport):
         return await super().send(request)
 
 
-class NotedLine(HttpLine):
+class NotedLine(HttpExtenderTransport):
     """The way to an extender, which binds pods."""
 
     def __init__(self, books: Books, store: MemoryCluster) -> None:

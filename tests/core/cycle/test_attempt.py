@@ -11,7 +11,7 @@ from kframework.core.cycle.records import Result
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Activated, Changed
+from kframework.state.inbox import ActivateRequested, Upserted
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage
 from tests.extension_points.scripted import held, plugin, profile
@@ -103,7 +103,7 @@ def test_one_attempt_a_second_is_timed_at_least(share: float, timed: list[int]) 
     stage = Stage(objects=[make_node("a")])
     stage.engine.timed_share = share
     for number in range(5):
-        stage.engine.offer(Changed(make_pod(f"p{number}")))
+        stage.engine.offer(Upserted(make_pod(f"p{number}")))
         stage.steps()
         stage.time += 0.5
     assert [place for place, reservation in enumerate(stage.bound) if reservation.trace.is_timed] == timed
@@ -114,7 +114,7 @@ def test_a_pod_is_ready_before_it_is_queued_again() -> None:
     ready = stage.time
     stage.steps()
     stage.time += 400
-    stage.engine.ask(Activated((UID,)))
+    stage.engine.ask(ActivateRequested((UID,)))
     stage.steps()
     first, again = stage.decisions
     assert (first.initial_attempt_at, first.queued_at, first.popped_at) == (ready, ready, ready)

@@ -7,8 +7,8 @@ from functools import cache
 
 from kframework.core.queue.pool import PluginKey
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
-from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
-from kframework.state.pods import Interned, PendingPod, QueuedPod
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, ObservedEvent
+from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
 from kframework.testing import make_pod
 from kframework.values.status import Code, Status
 
@@ -30,12 +30,12 @@ __all__ = [
 #: When the clocks of the tests start: a whole second, to which fractions are added exactly.
 START = 1_000_000.0
 
-NODE_ADD = Occurrence("Node", ActionType.ADD)
-NODE_TAINT = Occurrence("Node", ActionType.UPDATE_NODE_TAINT)
-POD_GONE = Occurrence("AssignedPod", ActionType.DELETE)
-ANYTHING = Occurrence("*", ActionType.ALL)
-LABELLED = Occurrence("UnschedulablePod", ActionType.UPDATE_POD_LABEL)
-TOLERATES = Occurrence("UnschedulablePod", ActionType.UPDATE_POD_TOLERATION)
+NODE_ADD = ObservedEvent("Node", ActionType.ADD)
+NODE_TAINT = ObservedEvent("Node", ActionType.UPDATE_NODE_TAINT)
+POD_GONE = ObservedEvent("AssignedPod", ActionType.DELETE)
+ANYTHING = ObservedEvent("*", ActionType.ALL)
+LABELLED = ObservedEvent("UnschedulablePod", ActionType.UPDATE_POD_LABEL)
+TOLERATES = ObservedEvent("UnschedulablePod", ActionType.UPDATE_POD_TOLERATION)
 
 #: The events that the plugins of the tests registered.
 REGISTERED: Mapping[str, tuple[ClusterEvent, ...]] = {
@@ -49,10 +49,10 @@ REGISTERED: Mapping[str, tuple[ClusterEvent, ...]] = {
     "Deaf": (),
 }
 
-_interned = Interned()
+_interned = TemplateInterner()
 
 
-def registered(event: Occurrence, plugin: str) -> bool:
+def registered(event: ObservedEvent, plugin: str) -> bool:
     """Return whether a plugin registered an event."""
     return any(registration.matches(event) for registration in REGISTERED.get(plugin, ()))
 
@@ -101,17 +101,17 @@ class Rig:
     def sort_key(self, queued: QueuedPod) -> Hashable:
         return self.sort(queued)
 
-    def unsortable(self, error: Exception) -> None:
+    def on_incomparable_keys(self, error: Exception) -> None:
         self.unsorted.append(error)
 
     def gate(self, pod: PendingPod) -> Status | None:
         plugin = self.gates.get(pod.name)
         return Status(Code.UNSCHEDULABLE, ("held back",), plugin) if plugin else None
 
-    def interested(self, event: Occurrence) -> dict[PluginKey, None]:
+    def interested(self, event: ObservedEvent) -> dict[PluginKey, None]:
         return {("default-scheduler", plugin): None for plugin in REGISTERED if registered(event, plugin)}
 
-    def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
+    def wakes(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         """Answer as hints do that tell the update of this pod from that of another."""
         about_another = isinstance(event.new, PendingPod) and event.new.uid != pod.uid
         return registered(event, plugin) and not about_another
@@ -181,6 +181,6 @@ class Rig:
         return names
 
 
-def update_of(name: str, event: Occurrence) -> PendingPod:
+def update_of(name: str, event: ObservedEvent) -> PendingPod:
     """Return the pod after a change that amounts to the event."""
     return pending(name, label="new") if event is LABELLED else pending(name, tolerations=1)

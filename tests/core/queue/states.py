@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tests.core.queue.rig import NODE_ADD, Rig, pending
 
-__all__ = ["LONG", "STATES", "failed", "gated", "place_of", "resting"]
+__all__ = ["LONG", "STATES", "failed", "gated", "is_backing_off", "place_of"]
 
 #: Longer than any backoff, in seconds.
 LONG = 60.0
@@ -29,7 +29,7 @@ def gated(*, by: str = "Labels") -> Rig:
     return rig
 
 
-def resting(*, after_error: bool) -> Rig:
+def is_backing_off(*, after_error: bool) -> Rig:
     """Let the pod back off, after an error or after a rejection and the event that it waited for."""
     if after_error:
         return failed()
@@ -48,8 +48,8 @@ def active() -> Rig:
 
 STATES: Mapping[str, Callable[[], Rig]] = {
     "active": active,
-    "backoff": lambda: resting(after_error=False),
-    "backoff after an error": lambda: resting(after_error=True),
+    "backoff": lambda: is_backing_off(after_error=False),
+    "backoff after an error": lambda: is_backing_off(after_error=True),
     "unschedulable": lambda: failed("Fit"),
     "gated": gated,
 }

@@ -53,7 +53,7 @@ def test_a_step_that_says_what_it_said_asks_nobody() -> None:
     def ask(*arguments: object) -> Status:
         raise AssertionError("asked")
 
-    step = Step(made(plugin("A")), ask).saying(Skip)
+    step = Step(made(plugin("A")), ask).with_fixed_answer(Skip)
     assert (step.name, step.call(1, 2, 3)) == ("A", Skip)
 
 

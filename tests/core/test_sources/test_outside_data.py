@@ -7,8 +7,8 @@ import math
 import pytest
 
 from kframework.core.runtime.registry import Registry
-from kframework.core.sources import OutsideData, outside_data
-from kframework.explain.explanation import Waker
+from kframework.core.sources import OutsideData, source_status
+from kframework.explain.explanation import WakeEvents
 from kframework.explain.text import text_of
 from kframework.observe.metrics.readings import engine_readings
 from kframework.state.inbox import SourceChanged, SourceFailed
@@ -38,7 +38,7 @@ def told(world: Scene, value: float = 0.9) -> SourceChanged:
 
 
 def shown(world: Scene) -> OutsideData:
-    (found,) = outside_data(world.engine.profiles["default-scheduler"], world.time)
+    (found,) = source_status(world.engine.profiles["default-scheduler"], world.time)
     return found
 
 
@@ -61,7 +61,7 @@ def test_an_explanation_has_them_and_names_the_source_that_wakes() -> None:
     explanation = heard(world, told(world)).explain("web")
     assert explanation.outside == (shown(world),)
     assert explanation.waiting is not None
-    assert explanation.waiting.wakers == (Waker("Load", {"source load": ("update",)}),)
+    assert explanation.waiting.wakers == (WakeEvents("Load", {"source load": ("update",)}),)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.framework.source import WhenStale
 from kframework.observe.recording.writer import FrozenClock
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Changed, SourceChanged, SourceFailed, Synced
+from kframework.state.inbox import SourceChanged, SourceFailed, Synced, Upserted
 from kframework.testing import Result, Scenario, create, make_node, make_pod
 from kframework.testing.alone import profiles_of
 from tests.support.outside import busy_plugin
@@ -71,7 +71,7 @@ def engine_of(plugin: type[Plugin], **sources: dict[str, float]) -> PodEngine:
 
 def test_backoff_is_respected() -> None:
     engine = engine_of(busy_plugin(), load={"a": 0.9})
-    for message in (Changed(make_node("a")), Changed(make_pod("web")), Synced()):
+    for message in (Upserted(make_node("a")), Upserted(make_pod("web")), Synced()):
         engine.offer(message)
     assert engine.step()
     engine.offer(SourceChanged("default-scheduler/Load/load", 1000.0, {"a": 0.1}))

@@ -11,7 +11,7 @@ from kframework.explain.explanation import Explanation, State
 from kframework.objects import PodCondition
 from kframework.observe.history import History
 from kframework.scheduler import slices
-from kframework.state.inbox import Changed, Gone
+from kframework.state.inbox import Deleted, Upserted
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import Stage
 from tests.explain.scene import Scene
@@ -110,9 +110,9 @@ def test_victims_that_have_not_left_are_told_of() -> None:
     scene = Scene(make_node("n1", cpu=1), low, beside, high).settle()
     assert scene.evictions
     preemption = scene.explain("high").preemption
-    assert preemption is not None and preemption.under_way
+    assert preemption is not None and preemption.in_progress
     assert (preemption.node, preemption.victims) == ("n1", ("default/low",))
-    scene.engine.offer(Gone(low))
+    scene.engine.offer(Deleted(low))
     scene.engine.catch_up()
     assert scene.explain("high").preemption is None
 
@@ -138,8 +138,8 @@ def test_the_cluster_may_change_while_it_is_looked_at(monkeypatch: pytest.Monkey
         assert not scene.engine.cluster.statements
         turns += 1
         if turns % 4 == 0 and turns <= 20:
-            scene.engine.offer(Gone(make_node(f"old-{turns // 4 - 1}", cpu=None)))
-            scene.engine.offer(Changed(make_node(f"new-{turns}", cpu=None)))
+            scene.engine.offer(Deleted(make_node(f"old-{turns // 4 - 1}", cpu=None)))
+            scene.engine.offer(Upserted(make_node(f"new-{turns}", cpu=None)))
             scene.engine.catch_up()
     assert turns > 40
     assert explanation.now.nodes == 6

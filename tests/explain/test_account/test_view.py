@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kframework.explain import account
-from kframework.explain.account import PodEngineShown
+from kframework.explain.account import PodEngineView
 from kframework.explain.explanation import Explanation
 from kframework.observe.web.sections import Details
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 
 
-def shown() -> PodEngineShown:
+def shown() -> PodEngineView:
     scene = Scene(make_node("a"), make_node("b"), *(make_pod(name, cpu=99) for name in "xyz")).settle()
-    return PodEngineShown(scene.engine, scene.history)
+    return PodEngineView(scene.engine, scene.history)
 
 
 def test_pods_are_explained_and_nothing_else() -> None:

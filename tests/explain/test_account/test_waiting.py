@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.explain.account import state_of, waiting
-from kframework.explain.explanation import State, Waiting, Waker
-from kframework.state.inbox import Changed, Gone
+from kframework.explain.explanation import State, Waiting, WakeEvents
+from kframework.state.inbox import Deleted, Upserted
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -30,7 +30,7 @@ def test_an_unschedulable_pod_waits_for_events() -> None:
     assert state is State.UNSCHEDULABLE and found is not None
     assert found.held_by == ("NodeResourcesFit",)
     assert found.wakers == (
-        Waker(
+        WakeEvents(
             "NodeResourcesFit",
             {
                 "Pod": ("delete", "update_pod_scale_down"),
@@ -44,7 +44,7 @@ def test_an_unschedulable_pod_waits_for_events() -> None:
 
 def test_a_pod_that_rests_does_so_until_a_moment() -> None:
     scene = Scene(make_node("n1", cpu="500m"), POD).settle()
-    scene.engine.offer(Changed(make_node("n1", cpu=4, taints=["a=b:NoSchedule"])))
+    scene.engine.offer(Upserted(make_node("n1", cpu=4, taints=["a=b:NoSchedule"])))
     scene.engine.catch_up()
     state, found = seen(scene)
     assert state is State.BACKOFF and found is not None
@@ -55,7 +55,7 @@ def test_a_gated_pod_waits_for_its_gates() -> None:
     state, found = seen(Scene(make_node("n1"), make_pod("pod", gates=["a/b"])).settle())
     assert state is State.GATED and found is not None
     assert (found.held_by, found.why) == (("SchedulingGates",), "waiting for scheduling gates: [a/b]")
-    assert found.wakers == (Waker("SchedulingGates", {"Pod": ("update_pod_scheduling_gates_eliminated",)}),)
+    assert found.wakers == (WakeEvents("SchedulingGates", {"Pod": ("update_pod_scheduling_gates_eliminated",)}),)
 
 
 def test_a_pod_waits_on_permit_until_the_first_plugin_gives_up() -> None:
@@ -82,7 +82,7 @@ def test_a_pod_that_is_being_bound_waits_for_the_plugins_that_are_asked() -> Non
 def test_a_pod_that_is_bound_waits_for_nothing() -> None:
     scene = Scene(make_node("n1", cpu=4), POD).settle()
     assert seen(scene) == (State.BINDING, None)
-    scene.engine.offer(Changed(make_pod("pod", cpu=1, node_name="n1")))
+    scene.engine.offer(Upserted(make_pod("pod", cpu=1, node_name="n1")))
     scene.engine.catch_up()
     assert seen(scene) == (State.BOUND, None)
 
@@ -101,7 +101,7 @@ def test_a_pod_that_is_to_be_deleted_waits_for_nothing() -> None:
 
 def test_a_pod_that_has_left_meanwhile_waits_for_nothing() -> None:
     scene = Scene(make_node("n1"), POD).settle()
-    scene.engine.offer(Gone(POD))
+    scene.engine.offer(Deleted(POD))
     scene.engine.catch_up()
     assert seen(scene) == (State.GONE, None)
 

@@ -12,14 +12,14 @@ from kframework.explain.explanation import (
     Assessment,
     Details,
     Explanation,
-    KeptRoom,
     NodeScore,
+    NominatedRoom,
     Preemption,
     Rejection,
     Score,
     State,
     Waiting,
-    Waker,
+    WakeEvents,
 )
 from kframework.explain.remedies.remedies import Remedy
 from kframework.explain.text import text_of
@@ -247,7 +247,7 @@ def test_a_fault_is_told() -> None:
 
 
 def test_room_that_is_kept_is_told() -> None:
-    kept = (KeptRoom("n1", ("a/one", "a/two", "a/three", "a/four")),)
+    kept = (NominatedRoom("n1", ("a/one", "a/two", "a/three", "a/four")),)
     now = msgspec.structs.replace(UNFIT, kept_room=kept)
     assert "  On n1 room is kept for a/one, a/two, a/three and 1 more." in lines(now=now)
 
@@ -269,11 +269,11 @@ def test_what_would_help_is_listed() -> None:
             ["PREEMPTION would help: on n1, if a/1 went."],
         ),
         (
-            Preemption(node="n1", victims=("a/1",), under_way=True),
+            Preemption(node="n1", victims=("a/1",), in_progress=True),
             ["PREEMPTION is under way: a/1 must go from n1, and has not ended yet."],
         ),
         (
-            Preemption(node="n1", victims=("a/1", "a/2"), under_way=True),
+            Preemption(node="n1", victims=("a/1", "a/2"), in_progress=True),
             ["PREEMPTION is under way: a/1, a/2 must go from n1, and have not ended yet."],
         ),
         (Preemption(why="never"), ["PREEMPTION would not help: never."]),
@@ -289,7 +289,7 @@ def test_preemption_is_told(preemption: Preemption, words: list[str]) -> None:
 
 SINCE = "40 s, since 1970-01-01T00:16:00Z"
 SOON = "at 1970-01-01T00:16:44Z, in 4s"
-WAKERS = (Waker("Fit", {"Pod": ("delete", "update_pod_scale_down"), "Node": ("add", "update_node_label")}),)
+WAKERS = (WakeEvents("Fit", {"Pod": ("delete", "update_pod_scale_down"), "Node": ("add", "update_node_label")}),)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ WAKERS = (Waker("Fit", {"Pod": ("delete", "update_pod_scale_down"), "Node": ("ad
         ),
         (
             State.UNSCHEDULABLE,
-            Waiting(wakers=(*WAKERS, Waker("Odd", {})), retried_at=1300.0),
+            Waiting(wakers=(*WAKERS, WakeEvents("Odd", {})), retried_at=1300.0),
             [
                 "WAITS FOR one of these, if it may help:",
                 "  Fit: Pod deleted, scaled down; Node added, labels changed",
@@ -338,12 +338,12 @@ def test_what_is_waited_for_is_told(state: State, waiting: Waiting, words: list[
 
 def test_resources_of_which_the_same_is_looked_at_stand_together() -> None:
     events = {"Pod": ("add", "delete"), "Node": ("add",), "StorageClass": ("add", "delete")}
-    waiting = Waiting(wakers=(Waker("Odd", events),), retried_at=1300.0)
+    waiting = Waiting(wakers=(WakeEvents("Odd", events),), retried_at=1300.0)
     assert "  Odd: Pod, StorageClass added, deleted; Node added" in lines(waiting=waiting)
 
 
 def test_of_many_wakers_the_first_are_shown() -> None:
-    waiting = Waiting(wakers=tuple(Waker(f"P{n}", {"Node": ("add",)}) for n in range(5)), retried_at=1300.0)
+    waiting = Waiting(wakers=tuple(WakeEvents(f"P{n}", {"Node": ("add",)}) for n in range(5)), retried_at=1300.0)
     assert "  ... and what P3, P4 would look at; -o wide shows it" in lines(waiting=waiting)
     assert "  P4: Node added" in wide(waiting=waiting)
 
@@ -360,7 +360,7 @@ def test_it_is_short_whatever_there_is_to_say() -> None:
         priority=7,
         nominated="n4",
         then=THEN,
-        now=msgspec.structs.replace(UNFIT, rejections=many, kept_room=(KeptRoom("n1", ("a/b",)),) * 5),
+        now=msgspec.structs.replace(UNFIT, rejections=many, kept_room=(NominatedRoom("n1", ("a/b",)),) * 5),
         help=tuple(Remedy(f"do {n}", ()) for n in range(9)),
         preemption=Preemption(why="no room", reasons={f"reason {n}": 1 for n in range(9)}),
         waiting=Waiting(wakers=(WAKERS[0],) * 9, retried_at=1300.0),

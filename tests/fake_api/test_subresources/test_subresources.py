@@ -8,7 +8,7 @@ from kframework.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisrupti
 from kframework.objects.workloads import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from tests.fake_api.serving import MERGE, PODS, Json, Served, pod, read
 
-DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+COMPLETED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
 def to(node: str, **metadata: object) -> Json:
@@ -21,7 +21,7 @@ async def test_a_pod_is_bound() -> None:
     created = await served.ask("POST", PODS, pod())
     uid = created["metadata"]["uid"]
     response = await served.send("POST", f"{PODS}/web/binding", to("n1", name="web", uid=uid, annotations={"a": "b"}))
-    assert (response.status, read(response.body)) == (201, DONE)
+    assert (response.status, read(response.body)) == (201, COMPLETED)
     bound = await served.ask("GET", f"{PODS}/web")
     assert bound["spec"] == created["spec"] | {"nodeName": "n1"}
     assert (bound["metadata"]["labels"], bound["metadata"]["annotations"]) == (labels, {"a": "b"})
@@ -85,7 +85,7 @@ EVICTION: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"n
 async def test_a_pod_without_a_budget_is_evicted(budgets: list[PodDisruptionBudget]) -> None:
     served = await run_cluster(*budgets)
     response = await served.send("POST", f"{PODS}/web/eviction", EVICTION)
-    assert (response.status, read(response.body)) == (201, DONE)
+    assert (response.status, read(response.body)) == (201, COMPLETED)
     assert served.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 30
 
 

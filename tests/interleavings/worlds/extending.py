@@ -7,7 +7,7 @@ import json
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod
-from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.testing import make_node, make_pod
 from tests.interleavings.ledger import Reserving, unbalanced
 from tests.interleavings.stage import Stage, this_loop
@@ -15,7 +15,7 @@ from tests.interleavings.stage import Stage, this_loop
 __all__ = ["extending"]
 
 
-class Line(HttpLine):
+class Line(HttpExtenderTransport):
     """The way to an extender that lets every node pass and binds pods itself."""
 
     stage: Stage

@@ -9,7 +9,7 @@ import pytest
 from kframework import CycleState, PendingPod, Wait
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
-from kframework.framework.events import ActionType, EventResource, Occurrence
+from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.objects import ApiObject
 from kframework.observe.metrics.readings import engine_readings, pod_resources
 from kframework.testing import make_container, make_node, make_pod
@@ -68,7 +68,7 @@ def test_what_is_kept_for_pods_in_flight_is_counted() -> None:
         in_flight = rig.scheduler.engine.queue.in_flight
         assert {value for name, value in read_off(rig).items() if "inflight" in name} == {0}
         in_flight.pop("u-1")
-        in_flight.add(Occurrence(EventResource.NODE, ActionType.UPDATE_NODE_TAINT))
+        in_flight.add(ObservedEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT))
         said = {name: value for name, value in read_off(rig).items() if "inflight" in name and value}
         assert said == {
             'scheduler_inflight_events{event="PodPopped"}': 1,

@@ -12,7 +12,7 @@ from kframework import Plugin, Status, hookimpl
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
-from kframework.observe.recording.annotations import KEPT, WithheldError, guarded, keeping, without_values
+from kframework.observe.recording.annotations import KEPT, AnnotationNotRecorded, guarded, keeping, without_values
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
@@ -69,7 +69,7 @@ MIXED = {"example.com/secret": "hunter2", "open": "o"}
     ],
 )
 def test_who_reads_what_is_not_there_is_told(read: Callable[[dict[str, str]], object]) -> None:
-    with pytest.raises(WithheldError) as raised:
+    with pytest.raises(AnnotationNotRecorded) as raised:
         read(recorded(MIXED))
     assert str(raised.value) == (
         "the recording does not hold the annotation 'example.com/secret' of pod default/p: "

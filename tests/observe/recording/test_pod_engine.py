@@ -8,7 +8,7 @@ import pytest
 
 from kframework import CycleState, PendingPod, Plugin, Wait, hookimpl
 from kframework.observe.recording.file import RecordingFile
-from kframework.state.inbox import Changed, Gone, Synced
+from kframework.state.inbox import Deleted, Synced, Upserted
 from kframework.testing import make_node, make_pod
 from tests.observe.recording.rig import Recorded, read
 
@@ -39,19 +39,19 @@ class OtherWaiter(Waiter):
 def test_verdicts_from_outside_are_written_and_those_of_a_step_are_not(file: Path) -> None:
     recorded = Recorded(file, Waiter, OtherWaiter)
     engine = recorded.engine
-    for message in (Changed(NODE), Changed(POD), Changed(make_pod("q")), Synced()):
+    for message in (Upserted(NODE), Upserted(POD), Upserted(make_pod("q")), Synced()):
         engine.offer(message)
     engine.step()
     engine.step()
-    first, second = engine.cluster.waiting.undecided()
+    first, second = engine.cluster.waiting.awaiting_permit()
     first.allow("Waiter")
     first.allow("OtherWaiter")
-    engine.offer(Gone(second.pod.object))
+    engine.offer(Deleted(second.pod.object))
     engine.step()
     assert second.verdict is not None
     lines = recorded.lines()
     assert [(line["what"], line.get("with", {}).get("plugin")) for line in lines[-4:]] == [
-        ("Allowed", "Waiter"), ("Judged", None), ("Gone", None), ("Step", None)
+        ("PermitAllowed", "Waiter"), ("PermitDecided", None), ("Deleted", None), ("Step", None)
     ]  # fmt: skip
     assert lines[-3]["with"] == {"uid": first.pod.uid, "status": {"code": 0, "reasons": [], "plugin": ""}}
 
@@ -59,7 +59,7 @@ def test_verdicts_from_outside_are_written_and_those_of_a_step_are_not(file: Pat
 def test_a_new_part_begins_between_two_steps_and_while_standing_by(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = Recorded(file)
     engine = recorded.engine
-    for message in (Changed(NODE), Changed(POD), Synced()):
+    for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
     monkeypatch.setattr(RecordingFile, "full", True)
     engine.catch_up()
@@ -68,7 +68,7 @@ def test_a_new_part_begins_between_two_steps_and_while_standing_by(file: Path, m
     parts = [list(read(file.with_name(file.name + suffix))) for suffix in (".2", ".1", "")]
     assert [part[0]["part"] for part in parts] == [1, 2, 3]
     assert [[line["what"] for line in part[1:]] for part in parts] == [
-        ["Changed", "Changed", "Synced", "CatchUp"],
-        ["Changed", "Changed", "Synced", "Activated", "Continued", "Step", "Decision"],
-        ["Changed", "Changed", "Synced", "Decision", "Activated", "Continued"],
+        ["Upserted", "Upserted", "Synced", "CatchUp"],
+        ["Upserted", "Upserted", "Synced", "ActivateRequested", "PartState", "Step", "Decision"],
+        ["Upserted", "Upserted", "Synced", "Decision", "ActivateRequested", "PartState"],
     ]

@@ -25,7 +25,7 @@ def tell_all(file: Path) -> int:
     recorded, count = Recorded(file), 0
     for line in recorded:
         count += 1
-        if line.what not in ("Step", "CatchUp", "Decision", "Binding", "Allowed", "Judged"):
+        if line.what not in ("Step", "CatchUp", "Decision", "Binding", "PermitAllowed", "PermitDecided"):
             recorded.message(line)
     return count
 
@@ -91,11 +91,11 @@ def timeless(lines: list[Line]) -> None:
 
 
 def no_kind(lines: list[Line]) -> None:
-    lines[nth(lines, "Changed", 0)]["with"] |= {"apiVersion": "example.com/v1", "kind": "Widget"}
+    lines[nth(lines, "Upserted", 0)]["with"] |= {"apiVersion": "example.com/v1", "kind": "Widget"}
 
 
 def undecodable(lines: list[Line]) -> None:
-    lines[nth(lines, "Changed", 0)]["with"]["metadata"] = 7
+    lines[nth(lines, "Upserted", 0)]["with"]["metadata"] = 7
 
 
 @pytest.mark.parametrize(

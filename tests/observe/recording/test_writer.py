@@ -18,11 +18,11 @@ from kframework.core.runtime.registry import Registry, built_in_args
 from kframework.observe.recording.file import RecordingFile
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
-from kframework.observe.recording.writer import FORMAT, VERSION, FrozenClock, RecordedEngine, Recorder
+from kframework.observe.recording.writer import FORMAT, VERSION, FrozenClock, Recorder, RecordingEngine
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.http_line import HttpLine
-from kframework.state.inbox import Changed, Gone, StatusChanged, Synced, Touched
+from kframework.scheduler.http_line import HttpExtenderTransport
+from kframework.state.inbox import AnswersInvalidated, Deleted, StatusChanged, Synced, Upserted
 from kframework.testing import make_node, make_pod
 from tests.observe.recording.rig import Recorded, Ticking, read
 
@@ -37,15 +37,15 @@ def file(tmp_path: Path) -> Path:
 def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
     recorded = Recorded(file)
     engine = recorded.engine
-    for message in (Changed(NODE), Changed(POD), Synced()):
+    for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
     engine.step()
-    engine.offer(Gone(POD))
+    engine.offer(Deleted(POD))
     engine.catch_up()
     header, *lines = recorded.lines()
     assert (header["format"], header["version"]) == (FORMAT, VERSION)
     assert [line["what"] for line in lines] == [
-        "Changed", "Changed", "Synced", "Step", "Decision", "Gone", "CatchUp"
+        "Upserted", "Upserted", "Synced", "Step", "Decision", "Deleted", "CatchUp"
     ]  # fmt: skip
     assert lines[0]["with"]["kind"] == "Node" and lines[1]["with"]["metadata"]["name"] == "p"
     assert lines[4]["with"]["node"] == "a"
@@ -53,11 +53,11 @@ def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
 
 def test_a_change_of_a_status_alone_is_written_as_any_other(file: Path) -> None:
     recorded = Recorded(file)
-    for message in (StatusChanged(make_pod("p", node_name="a")), Gone(POD)):
+    for message in (StatusChanged(make_pod("p", node_name="a")), Deleted(POD)):
         recorded.engine.offer(message)
     recorded.engine.catch_up()
     _, *lines = recorded.lines()
-    assert [line["what"] for line in lines] == ["Changed", "Gone", "CatchUp"]
+    assert [line["what"] for line in lines] == ["Upserted", "Deleted", "CatchUp"]
 
 
 def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
@@ -75,11 +75,11 @@ def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
 def test_time_stands_still_during_a_step(file: Path) -> None:
     recorded = Recorded(file)
     engine = recorded.engine
-    for message in (Changed(NODE), Changed(POD), Synced()):
+    for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
     engine.step()
     moments = {line["what"]: line["at"] for line in recorded.lines()[1:]}
-    assert moments["Step"] == moments["Decision"] > moments["Synced"] > moments["Changed"]
+    assert moments["Step"] == moments["Decision"] > moments["Synced"] > moments["Upserted"]
 
 
 def test_time_goes_on_after_a_step() -> None:
@@ -107,11 +107,11 @@ class Meddler(Plugin):
 def test_what_an_engine_offers_itself_during_a_step_is_not_written(file: Path) -> None:
     recorded = Recorded(file, Meddler)
     engine = recorded.engine
-    for message in (Changed(NODE), Changed(POD), Synced()):
+    for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
     engine.step()
-    engine.ask(Touched(("a",)))
-    assert recorded.said() == ["Changed", "Changed", "Synced", "Step", "Decision", "Touched"]
+    engine.ask(AnswersInvalidated(("a",)))
+    assert recorded.said() == ["Upserted", "Upserted", "Synced", "Step", "Decision", "AnswersInvalidated"]
 
 
 EXTENDED = """\
@@ -128,7 +128,7 @@ def unmade(engine: Engine) -> NoReturn:
 def test_a_run_with_extenders_is_refused(file: Path) -> None:
     recorder = Recorder(file)
     (settings,) = parse(EXTENDED).settings.extenders
-    extenders = Extenders([Extender(settings, HttpLine(settings))])
+    extenders = Extenders([Extender(settings, HttpExtenderTransport(settings))])
     with pytest.raises(ConfigError, match="with extenders cannot be recorded"):
         recorded_by(recorder)(default_configuration(), Ticking(), Host(), extenders, unmade)
     recorder.close()
@@ -140,14 +140,14 @@ def test_the_same_run_makes_the_same_file(tmp_path: Path) -> None:
         configuration, outside = default_configuration(), Host()
         profiles = profiles_factory(configuration, Registry.of(), outside)
         engine = recorded_by(recorder)(configuration, Ticking(), outside, Extenders(), profiles)
-        engine.offer(Changed(NODE))
+        engine.offer(Upserted(NODE))
         recorder.close()
         return (tmp_path / name).read_bytes()
 
     assert write("one") == write("other")
 
 
-class Modest(RecordedEngine, PodEngine):
+class Modest(RecordingEngine, PodEngine):
     """An engine whose recordings have one part."""
 
 
@@ -159,13 +159,13 @@ def test_where_no_opening_can_be_said_the_recording_ends_with_a_notice(
     profiles = profiles_factory(configuration, Registry.of(), outside)
     make = recorder.recording(Modest.of, lambda configuration: effective_yaml(configuration, {}))
     engine = make(configuration, Ticking(), outside, Extenders(), profiles)
-    for message in (Changed(NODE), Changed(POD), Synced()):
+    for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
     monkeypatch.setattr(RecordingFile, "_is_full", lambda self: True)
     while not recorder._file.full:
         assert not recorder._file.failed
     engine.step()
-    for gone in (Gone(POD), Gone(NODE)):
+    for gone in (Deleted(POD), Deleted(NODE)):
         engine.offer(gone)
         engine.step()
     recorder.close()
@@ -174,5 +174,5 @@ def test_where_no_opening_can_be_said_the_recording_ends_with_a_notice(
         f"the recording to {file} ends here: it has as many bytes as one part may have, and this engine's recordings "
         "have no other; the scheduler works on without it"
     )
-    assert [line["what"] for line in list(read(file))[1:]] == ["Changed", "Changed", "Synced", "Step", "Decision"]
+    assert [line["what"] for line in list(read(file))[1:]] == ["Upserted", "Upserted", "Synced", "Step", "Decision"]
     assert replay(file).difference is None

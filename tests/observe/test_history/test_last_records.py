@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.observe.history import LastRecords
+from kframework.observe.history import RecordBuffer
 
 
 @given(st.lists(st.integers(1, 9)), st.integers(1, 20), st.integers(0, 9))
 def test_as_many_of_the_last_are_kept_as_may_be(weights: list[int], most: int, count: int) -> None:
     records = list(enumerate(weights))
-    kept: LastRecords[tuple[int, int]] = LastRecords(most, lambda record: record[1])
+    kept: RecordBuffer[tuple[int, int]] = RecordBuffer(most, lambda record: record[1])
     forgotten = [each for record in records for each in kept.put(record)]
     left = list(kept)[::-1]
     assert forgotten + left == records

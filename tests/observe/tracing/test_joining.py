@@ -15,7 +15,7 @@ from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing
 from kframework.simulation.simulation import Simulation
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
@@ -92,7 +92,7 @@ def traced(monkeypatch: pytest.MonkeyPatch, rate: int, pods: int = 3) -> tuple[I
     ],
 )
 def test_the_span_of_the_hook_is_current_inside_it(monkeypatch: pytest.MonkeyPatch, hook: str, cycle: str) -> None:
-    exporter, _ = traced(monkeypatch, EVERY_ATTEMPT)
+    exporter, _ = traced(monkeypatch, SAMPLE_ALL)
     spans = {span.context.span_id: span for span in exporter.get_finished_spans() if span.context is not None}
     inner = [span for span in spans.values() if span.name == f"in {hook}"]
     assert len({span.context.trace_id for span in inner if span.context is not None}) == 3

@@ -16,20 +16,20 @@ from kframework.core.runtime.registry import Registry
 from kframework.engine import (
     Details,
     EngineExplanation,
+    EngineView,
     Kind,
+    PodView,
     Ref,
     Row,
     Section,
     SectionColumn,
-    Shown,
-    ShownPod,
     Tone,
 )
 from kframework.objects import ApiObject
 from kframework.observe.history import History
 from kframework.observe.web.routes import web_routes
 from kframework.process.http.endpoints import Listener, serve
-from kframework.state.inbox import Changed, Synced
+from kframework.state.inbox import Synced, Upserted
 from tests.support.closed_engine import ClosedEngine
 
 __all__ = ["SecondShown", "second", "served"]
@@ -48,7 +48,7 @@ class _Outside(Host):
         self.history.decided(decision)
 
 
-class SecondShown(Shown[ClosedEngine]):
+class SecondShown(EngineView[ClosedEngine]):
     """Shows what is written on the door, of which `text` is a part."""
 
     text = "open on Monday"
@@ -56,14 +56,14 @@ class SecondShown(Shown[ClosedEngine]):
     def places(self) -> Mapping[str, int]:
         return {"queue at the door": len(self.engine.pending)}
 
-    def waiting(self, place: str) -> Iterable[ShownPod]:
+    def waiting(self, place: str) -> Iterable[PodView]:
         for pod in self.engine.pending.values() if place in self.places() else ():
-            yield ShownPod(pod.key, place, "p", 0, None, VIRTUAL_EPOCH, 1, plugins=("Guard",), held=True)
+            yield PodView(pod.key, place, "p", 0, None, VIRTUAL_EPOCH, 1, plugins=("Guard",), held=True)
 
     def holders(self) -> Mapping[tuple[str, str], int]:
         return {("p", "Guard"): len(self.engine.pending)}
 
-    def held_by(self, holder: tuple[str, str]) -> Iterable[ShownPod]:
+    def held_by(self, holder: tuple[str, str]) -> Iterable[PodView]:
         return self.waiting("queue at the door") if holder == ("p", "Guard") else ()
 
     def sections(self) -> tuple[Section, ...]:
@@ -101,20 +101,20 @@ class SecondShown(Shown[ClosedEngine]):
         return EngineExplanation("second", f"It is {self.text}.\nCome on Monday.\n", "", msgspec.Raw(b"{}"))
 
 
-def second(*objects: ApiObject, shown: type[Shown[ClosedEngine]] = SecondShown) -> Shown[ClosedEngine]:
+def second(*objects: ApiObject, shown: type[EngineView[ClosedEngine]] = SecondShown) -> EngineView[ClosedEngine]:
     """Make what is shown of an engine that has seen these objects."""
     outside, configuration = _Outside(), default_configuration()
     profiles = profiles_factory(configuration, Registry.installed(), outside)
     engine = ClosedEngine(configuration, outside, outside, None, profiles)
     for obj in objects:
-        engine.offer(Changed(obj))
+        engine.offer(Upserted(obj))
     engine.offer(Synced())
     engine.step()
     return shown(engine, outside.history)
 
 
 @asynccontextmanager
-async def served(shown: Shown[ClosedEngine]) -> AsyncIterator[str]:
+async def served(shown: EngineView[ClosedEngine]) -> AsyncIterator[str]:
     """Serve the page, and what it asks about Monday; yield its address."""
     from aiohttp import web
 

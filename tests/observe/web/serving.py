@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from kframework.errors import ClusterError
-from kframework.explain.account import PodEngineShown
+from kframework.explain.account import PodEngineView
 from kframework.explain.routes import explain_routes
 from kframework.observe.web.routes import web_routes
 from kframework.process.http.endpoints import Listener, serve
@@ -24,7 +24,7 @@ async def served(scene: Scene) -> AsyncIterator[str]:
     engine, api = scene.engine, SimpleNamespace(get=_nothing)
     stand_in = SimpleNamespace(engine=engine, profiles=engine.profiles, api=api, standing_by=False)
     scheduler = cast("Scheduler", stand_in)
-    shown = PodEngineShown(engine, scene.history)
+    shown = PodEngineView(engine, scene.history)
     routes = [*web_routes(shown), *explain_routes(scheduler, scene.history)]
     async with serve(routes, Listener(port=0)) as url:
         yield url

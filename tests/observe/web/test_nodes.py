@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from kframework.observe.web.nodes import DEVICES, PODS, RESOURCES, Fill, NodePod, NodePods, Nodes, node_pods, nodes
+from kframework.observe.web.nodes import (
+    DEVICES,
+    PODS,
+    RESOURCES,
+    NodePod,
+    NodePods,
+    Nodes,
+    Utilisation,
+    node_pods,
+    nodes,
+)
 from kframework.plugins.dynamic_resources.devices import NodeDevice
 from kframework.plugins.dynamic_resources.holders import Holder
 from kframework.state.cluster import ClusterState
@@ -31,10 +41,10 @@ def test_every_node_has_its_place_in_every_column() -> None:
         cordoned=[1],
         tainted=[1],
         fills=[
-            Fill("cpu", [4000, 8000, 2000], [0, 2500, 0]),
-            Fill("memory", [GIB, 2 * GIB, GIB], [0, GIB, 0]),
-            Fill("pods", [110, 110, 110], [0, 2, 0]),
-            Fill("example.com/gpu", [0, 0, 2], [0, 0, 0]),
+            Utilisation("cpu", [4000, 8000, 2000], [0, 2500, 0]),
+            Utilisation("memory", [GIB, 2 * GIB, GIB], [0, GIB, 0]),
+            Utilisation("pods", [110, 110, 110], [0, 2, 0]),
+            Utilisation("example.com/gpu", [0, 0, 2], [0, 0, 0]),
         ],
     )
 

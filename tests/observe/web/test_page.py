@@ -11,7 +11,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import visible
 from kframework.explain import text as explanation_text
 from kframework.objects import Taint
-from kframework.state.inbox import Changed, Gone, SourceChanged
+from kframework.state.inbox import Deleted, SourceChanged, Upserted
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 from tests.extension_points.scripted import alone, plugin
@@ -40,7 +40,7 @@ def scene() -> Scene:
         make_pod("large", cpu=6),
         make_pod("gated", namespace="team", gates=["example.com/quota"]),
     ).settle()
-    made.engine.offer(Changed(make_pod("late")))
+    made.engine.offer(Upserted(make_pod("late")))
     made.engine.catch_up()
     return made
 
@@ -123,8 +123,8 @@ async def test_what_has_the_focus_keeps_it(browser: Browser) -> None:
     async with served(made) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.run("document.querySelector('#pods [data-key=\"default/large\"] a').focus()")
-        made.engine.offer(Changed(make_pod("newer")))
-        made.engine.offer(Gone(make_pod("huge", cpu=64)))
+        made.engine.offer(Upserted(make_pod("newer")))
+        made.engine.offer(Deleted(make_pod("huge", cpu=64)))
         made.engine.catch_up()
         await tab.until("document.querySelector('#pods [data-key=\"default/newer\"]')")
         assert await tab.run("document.activeElement.innerText") == "default/large"
@@ -204,7 +204,7 @@ async def test_a_binding_that_waits_says_where_and_for_how_long(browser: Browser
 
 async def test_a_pod_that_is_not_there_is_told(browser: Browser) -> None:
     made = scene()
-    made.engine.offer(Changed(make_pod("foreign")))
+    made.engine.offer(Upserted(make_pod("foreign")))
     async with served(made) as url, browser.open(f"{url}/#node/nowhere") as tab:
         await tab.until("document.querySelector('dialog').innerText.includes('there is no node')")
         tab.complaints.clear()  # the browser notes every answer that is no 200

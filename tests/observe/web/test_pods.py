@@ -6,12 +6,12 @@ import pytest
 from msgspec import structs
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.explain.account import PodEngineShown
+from kframework.explain.account import PodEngineView
 from kframework.objects import ObjectMeta, Pod, PodCondition, PodStatus
 from kframework.observe.web.pods import FOUND, Found, HeldBack, Queues, find_pods, queues
-from kframework.observe.web.shown import ShownPod
+from kframework.observe.web.shown import PodView
 from kframework.scheduler.slices import finished
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 
@@ -27,13 +27,13 @@ def scene() -> Scene:
         make_pod("gated", gates=["example.com/quota"]),
     ).settle()
     for name, priority in (("late", 0), ("urgent", 9)):
-        made.engine.offer(Changed(make_pod(name, priority=priority)))
+        made.engine.offer(Upserted(make_pod(name, priority=priority)))
     made.engine.catch_up()
     return made
 
 
 def shown(made: Scene, **choice: object) -> Queues:
-    return queues(PodEngineShown(made.engine, made.history), **choice)  # type: ignore[arg-type]  # passed on
+    return queues(PodEngineView(made.engine, made.history), **choice)  # type: ignore[arg-type]  # passed on
 
 
 def names(made: Scene, **choice: object) -> list[str]:
@@ -95,7 +95,7 @@ def test_only_the_first_are_shown_but_all_are_counted() -> None:
 
 def test_a_rejected_pod_says_who_holds_it_back_and_why() -> None:
     (pod,) = shown(scene(), place="unschedulable").pods
-    assert pod == ShownPod(
+    assert pod == PodView(
         "default/huge",
         "unschedulable",
         "default-scheduler",
@@ -112,7 +112,7 @@ def test_a_rejected_pod_says_who_holds_it_back_and_why() -> None:
 
 def test_a_pod_that_rests_says_until_when() -> None:
     made = scene()
-    made.engine.offer(Changed(make_node("b", cpu=99)))
+    made.engine.offer(Upserted(make_node("b", cpu=99)))
     made.engine.catch_up()
     (pod,) = shown(made, place="backoff").pods
     assert (pod.pod, pod.until) == ("default/huge", VIRTUAL_EPOCH + 2)
@@ -140,12 +140,12 @@ def test_without_a_remembered_attempt_the_condition_says_why() -> None:
 
 
 def found(made: Scene, text: str) -> list[Found]:
-    return list(finished(find_pods(PodEngineShown(made.engine, made.history), text)))
+    return list(finished(find_pods(PodEngineView(made.engine, made.history), text)))
 
 
 def test_pods_are_found_wherever_they_are() -> None:
     made = scene()
-    made.engine.offer(Changed(make_pod("runs", node_name="a")))
+    made.engine.offer(Upserted(make_pod("runs", node_name="a")))
     made.engine.catch_up()
     assert sorted(found(made, "default/"), key=lambda each: each.pod) == [
         Found("default/fits", "binding", "a"),
@@ -168,13 +168,13 @@ def test_no_more_than_some_are_found() -> None:
 def test_others_have_their_turn_while_many_are_looked_through() -> None:
     made = Scene(*(make_pod(f"pod-{number}") for number in range(1100)))
     made.engine.catch_up()
-    assert sum(1 for _ in find_pods(PodEngineShown(made.engine, made.history), "nothing")) == 2
+    assert sum(1 for _ in find_pods(PodEngineView(made.engine, made.history), "nothing")) == 2
 
 
 def test_pods_may_come_and_go_meanwhile() -> None:
     made = Scene(*(make_pod(f"pod-{number}") for number in range(600)))
     made.engine.catch_up()
-    search = find_pods(PodEngineShown(made.engine, made.history), "nothing")
+    search = find_pods(PodEngineView(made.engine, made.history), "nothing")
     next(search)
     made.settle()
     assert finished(search) == ()

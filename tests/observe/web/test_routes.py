@@ -9,13 +9,13 @@ import aiohttp
 import msgspec
 import pytest
 
-from kframework.explain.account import PodEngineShown
+from kframework.explain.account import PodEngineView
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import queues
 from kframework.observe.web.profiles import profile_parts
 from kframework.observe.web.shown import live_page
 from kframework.observe.web.summary import attempts, summary
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 from tests.observe.web.serving import served
@@ -63,7 +63,7 @@ async def test_the_page_comes_with_its_policy(scene: Scene) -> None:
 
 async def test_views_are_answered_as_records(scene: Scene) -> None:
     engine, history = scene.engine, scene.history
-    shown = PodEngineShown(engine, history)
+    shown = PodEngineView(engine, history)
     expected = {
         "/view/summary": summary(shown),
         "/view/queues": queues(shown),
@@ -126,7 +126,7 @@ async def test_looking_changes_nothing(scene: Scene) -> None:
     ):
         await ask(scene, path)
     for each in (scene, other):
-        each.engine.offer(Changed(make_node("b", cpu=200)))
+        each.engine.offer(Upserted(make_node("b", cpu=200)))
         each.time += 10
         each.settle()
     seen, unseen = ([(d.pod, d.node, d.message) for d in each.history.recent(9)] for each in (scene, other))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.records import Result
-from kframework.explain.account import PodEngineShown
+from kframework.explain.account import PodEngineView
 from kframework.observe.web.summary import STRETCHES, Durations, attempts, duration, durations, summary, timeline
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
@@ -82,7 +82,7 @@ def test_everything_is_counted() -> None:
         make_node("a"), make_node("b"), make_pod("runs", node_name="a"), make_pod("new"), make_pod("huge", cpu=99)
     )
     scene.settle()
-    found = summary(PodEngineShown(scene.engine, scene.history))
+    found = summary(PodEngineView(scene.engine, scene.history))
     assert (found.now, found.synced, found.profiles) == (VIRTUAL_EPOCH, True, ("default-scheduler",))
     assert (found.nodes, found.pods_on_nodes, found.waiting, found.attempts) == (2, 2, 2, 2)
     assert found.counted == 2
@@ -96,10 +96,10 @@ def test_everything_is_counted() -> None:
 
 def test_a_scheduler_that_has_done_nothing_is_shown_too() -> None:
     scene = Scene()
-    found = summary(PodEngineShown(scene.engine, scene.history))
+    found = summary(PodEngineView(scene.engine, scene.history))
     assert (found.synced, found.nodes, found.counted, found.took) == (False, 0, 0, None)
 
 
 def test_only_the_last_attempts_are_looked_at() -> None:
     scene = Scene(make_node("a"), *(make_pod(f"pod-{number}") for number in range(5))).settle()
-    assert summary(PodEngineShown(scene.engine, scene.history), counted=3).counted == 3
+    assert summary(PodEngineView(scene.engine, scene.history), counted=3).counted == 3

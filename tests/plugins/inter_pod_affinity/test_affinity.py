@@ -12,7 +12,7 @@ from kframework.objects import Affinity, Namespace, ObjectMeta
 from kframework.objects.label_selectors import exact
 from kframework.plugins.inter_pod_affinity.affinity import Affinities, IncomingTerms
 from kframework.state.cluster import ClusterState
-from kframework.state.pod_counts import Jointly, Selection, Weighed
+from kframework.state.pod_counts import AllOf, Selection, WeightedSelections
 from kframework.state.pods import PendingPod
 from kframework.state.selection import Namespaces
 from tests.support.objects_made import node, pod
@@ -46,10 +46,10 @@ def test_incoming_terms_are_worked_out_once_for_each_namespace_until_namespaces_
     terms = affinity("podAffinity", namespaceSelector={"matchLabels": {"team": "a"}})
     first, twin = (pending(state, name, affinity=terms) for name in "pq")
     incoming_terms = affinities.incoming_terms(first)
-    assert incoming_terms == IncomingTerms(affinity=Jointly((Selection(frozenset(), WEB),)), keys=("zone",))
+    assert incoming_terms == IncomingTerms(affinity=AllOf((Selection(frozenset(), WEB),)), keys=("zone",))
     assert affinities.incoming_terms(twin) is incoming_terms
     put(state, "other", team="a")
-    assert affinities.incoming_terms(twin).affinity == Jointly((Selection(frozenset({"other"}), WEB),))
+    assert affinities.incoming_terms(twin).affinity == AllOf((Selection(frozenset({"other"}), WEB),))
 
 
 def test_terms_that_choose_no_namespaces_by_labels_are_not_worked_out_again() -> None:
@@ -66,7 +66,7 @@ def test_incoming_terms_of_the_same_template_differ_by_namespace() -> None:
     for each in pods:
         expected = Selection(frozenset({each.namespace}), WEB)
         assert affinities.incoming_terms(each) == IncomingTerms(
-            refused=(("zone", expected),), anti_affinity=((1, "zone", Jointly((expected,))),)
+            refused=(("zone", expected),), anti_affinity=((1, "zone", AllOf((expected,))),)
         )
 
 
@@ -78,8 +78,8 @@ def test_incoming_terms_are_summed_up_by_topology_and_sign() -> None:
     both = {"podAffinity": {preferred: weighted}, "podAntiAffinity": {preferred: weighted[1:]}}
     own = Selection(frozenset({"default"}), WEB)
     assert affinities.incoming_terms(pending(state, affinity=msgspec.convert(both, Affinity))).preferred == (
-        (1, "zone", Weighed(((1, own), (2, own)))),
-        (-2, "zone", Jointly((own,))),
+        (1, "zone", WeightedSelections(((1, own), (2, own)))),
+        (-2, "zone", AllOf((own,))),
     )
 
 

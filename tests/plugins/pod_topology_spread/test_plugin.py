@@ -41,7 +41,7 @@ from kframework.plugins.pod_topology_spread.plugin import (
     after_selector_change,
 )
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
 from tests.plugins.slow_spread import SlowSpread
 from tests.plugins.spread_worlds import ARGS, HOSTNAME, INVALID, ZONE, World, constraint
@@ -204,7 +204,7 @@ U, UU = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 def test_the_words_are_kube_schedulers() -> None:
-    plugin, pod = plugin_of(ClusterState()), PendingPod(web(), Interned())
+    plugin, pod = plugin_of(ClusterState()), PendingPod(web(), TemplateInterner())
     assert plugin.filter_status(pod, 1) == unschedulable(REASON)
     assert plugin.filter_status(pod, 2) == unresolvable(f"{REASON} (missing required label)")
 
@@ -238,7 +238,7 @@ def test_a_selector_that_does_not_parse_is_an_error_where_it_is_needed(when: str
 def test_only_pods_without_any_constraint_are_signed(args: PodTopologySpreadArgs, pod: Pod, signs: bool) -> None:
     """Such are pods without constraints of their own that no service selects, for as long as none does."""
     cluster = ClusterState()
-    plugin, pending = plugin_of(cluster, args), PendingPod(pod, Interned())
+    plugin, pending = plugin_of(cluster, args), PendingPod(pod, TemplateInterner())
     without_constraints = not pod.spec.topology_spread_constraints
     assert (plugin.sign(pending) is not None) is without_constraints
     chosen = service(app="web")
@@ -290,8 +290,8 @@ HONORING = web("new", constraint(nodeTaintsPolicy="Honor", **WEB), node_selector
 )
 def test_other_pods_wake_a_pod_when_they_are_of_its_kind(old: Pod | None, new: Pod | None, hint: QueueingHint) -> None:
     plugin = plugin_of(ClusterState())
-    pod = PendingPod(web("new", constraint(**WEB), constraint(nodeTaintsPolicy="Honor", **WEB)), Interned())
-    before, after = (PodInfo(each, Interned()) if each is not None else None for each in (old, new))
+    pod = PendingPod(web("new", constraint(**WEB), constraint(nodeTaintsPolicy="Honor", **WEB)), TemplateInterner())
+    before, after = (PodInfo(each, TemplateInterner()) if each is not None else None for each in (old, new))
     assert plugin.after_pod_change(pod, before, after) is hint
 
 
@@ -309,7 +309,7 @@ def test_other_pods_wake_a_pod_when_they_are_of_its_kind(old: Pod | None, new: P
 def test_a_change_of_its_own_wakes_a_pod_when_its_constraints_mean_something_else(
     stated: dict[str, Any], old: dict[str, Any], new: dict[str, Any], hint: QueueingHint
 ) -> None:
-    spread, interned = constraint(**WEB | stated), Interned()
+    spread, interned = constraint(**WEB | stated), TemplateInterner()
     before, after = (PendingPod(web("new", spread, **each), interned) for each in (old, new))
     assert plugin_of(ClusterState()).after_pod_change(after, before, after) is hint
 
@@ -338,7 +338,7 @@ def node(zone: str = "a", disk: str = "ssd", *taints: str) -> Node:
 def test_nodes_wake_a_pod_when_other_domains_or_nodes_count(
     old: Node | None, new: Node | None, hint: QueueingHint
 ) -> None:
-    assert plugin_of(ClusterState()).after_node_change(PendingPod(HONORING, Interned()), old, new) is hint
+    assert plugin_of(ClusterState()).after_node_change(PendingPod(HONORING, TemplateInterner()), old, new) is hint
 
 
 def service(namespace: str = "default", **labels: str) -> Service:
@@ -369,7 +369,7 @@ OWNED = web("new", owner=OwnerReference(api_version="apps/v1", kind="ReplicaSet"
 def test_selectors_wake_a_pod_that_is_spread_by_default(
     old: Service | ReplicaSet | None, new: Service | ReplicaSet | None, pod: Pod, hint: QueueingHint
 ) -> None:
-    assert after_selector_change(PendingPod(pod, Interned()), old, new) is hint
+    assert after_selector_change(PendingPod(pod, TemplateInterner()), old, new) is hint
 
 
 PODS = [

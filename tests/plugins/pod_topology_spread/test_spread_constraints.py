@@ -18,7 +18,7 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
 )
 from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_pod
 from tests.support.selecting import owner, replica_set, replication_controller, service, stateful_set
 
@@ -31,8 +31,8 @@ def stated(key: str = "zone", when: str = DO_NOT_SCHEDULE, **more: object) -> To
     return msgspec.convert(fields, TopologySpreadConstraint)
 
 
-def pending(pod: Pod, interned: Interned | None = None) -> PendingPod:
-    return PendingPod(pod, Interned() if interned is None else interned)
+def pending(pod: Pod, interned: TemplateInterner | None = None) -> PendingPod:
+    return PendingPod(pod, TemplateInterner() if interned is None else interned)
 
 
 def compiled(labels: Mapping[str, str] | None = None, **more: Any) -> SpreadConstraint:
@@ -92,7 +92,7 @@ def test_only_constraints_with_the_action_are_looked_at() -> None:
 
 
 def test_they_are_compiled_once_for_all_pods_to_which_they_mean_the_same() -> None:
-    interned, spread = Interned(), [stated(labelSelector=WEB, matchLabelKeys=["rev"])]
+    interned, spread = TemplateInterner(), [stated(labelSelector=WEB, matchLabelKeys=["rev"])]
 
     def of(namespace: str, rev: str, **labels: str) -> tuple[SpreadConstraint, ...]:
         pod = make_pod(namespace=namespace, labels={"rev": rev} | labels, topology_spread=spread)

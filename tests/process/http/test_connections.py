@@ -216,12 +216,12 @@ async def test_answers_under_way_make_way_for_nobody() -> None:
     for wire in busy:
         wire.peer_sends(REQUEST)
     await asyncio.sleep(1)
-    assert port.connections.under_way == 3
+    assert port.connections.in_progress == 3
     late = port.connect()
     assert late.ended_at is not None
     assert [wire.ended_at for wire in busy] == [None] * 3
     await port.close()
-    assert port.connections.under_way == len(port.connections) == 0
+    assert port.connections.in_progress == len(port.connections) == 0
 
 
 async def test_a_port_of_ones_own() -> None:

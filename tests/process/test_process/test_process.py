@@ -204,7 +204,7 @@ def test_a_configuration_that_cannot_be_used_is_refused() -> None:
     run_virtual(main)
 
 
-class Companion:
+class SideTask:
     """Works beside a scheduler until it is cancelled."""
 
     def __init__(self) -> None:
@@ -221,7 +221,7 @@ class Companion:
 
 
 def test_companions_run_as_long_as_the_scheduler_does() -> None:
-    companion = Companion()
+    companion = SideTask()
 
     async def main() -> None:
         stage = Stage(companions=[companion.run])
@@ -236,7 +236,7 @@ def test_companions_run_as_long_as_the_scheduler_does() -> None:
 
 
 def test_companions_wait_for_the_lease() -> None:
-    companion = Companion()
+    companion = SideTask()
 
     async def work(stage: Stage) -> None:
         await stage.until(lambda: stage.lines and stage.watching)
@@ -351,7 +351,7 @@ def test_a_leader_schedules_and_gives_the_lease_up_when_it_ends() -> None:
 
 
 def test_a_leader_hands_over_before_its_events_are_written() -> None:
-    companion = Companion()
+    companion = SideTask()
 
     async def work(stage: Stage) -> None:
         written = asyncio.Event()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kframework.clock import run_virtual
 from kframework.core.cycle.suspendable import Suspendable, wait_for
-from kframework.framework.handle import DONE
+from kframework.framework.handle import COMPLETED
 from kframework.scheduler.outbox import KeyedWriteQueue
 
 #: A write takes as many seconds as its number says; with 0 nothing is awaited.
@@ -25,19 +25,19 @@ class Writing:
     def __init__(self, limit: int) -> None:
         self.begun: list[Write] = []
         self.ended: list[tuple[float, Write]] = []
-        self.under_way: set[str] = set()
+        self.in_progress: set[str] = set()
         self.most = 0
         self.idled = 0
         self.queue: KeyedWriteQueue[str, Write] = KeyedWriteQueue(self._write, limit, self._idle)
 
     def _write(self, write: Write) -> Suspendable[None]:
         key, seconds = write
-        assert key not in self.under_way, "two of one key at a time"
+        assert key not in self.in_progress, "two of one key at a time"
         self.begun.append(write)
-        self.under_way.add(key)
-        self.most = max(self.most, len(self.under_way))
-        yield from wait_for(asyncio.sleep(seconds) if seconds else DONE)
-        self.under_way.discard(key)
+        self.in_progress.add(key)
+        self.most = max(self.most, len(self.in_progress))
+        yield from wait_for(asyncio.sleep(seconds) if seconds else COMPLETED)
+        self.in_progress.discard(key)
         self.ended.append((asyncio.get_running_loop().time(), write))
 
     def _idle(self) -> None:

@@ -22,8 +22,8 @@ from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Event, Pod, PodCondition
 from kframework.scheduler import outbox
 from kframework.scheduler.event_recorder import EventRecorder
-from kframework.scheduler.outbox import AT_ONCE, EVENT_TRIES, Outbox, Written
-from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.scheduler.outbox import EVENT_TRIES, MAX_CONCURRENT, Outbox, Written
+from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 FALSE = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="no room")
@@ -37,7 +37,7 @@ class Desk:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         clock = LoopClock(self.loop)
-        self.cluster = MemoryCluster(clock, map(make_pod, ["p", "q", *map(str, range(AT_ONCE + 1))]))
+        self.cluster = MemoryCluster(clock, map(make_pod, ["p", "q", *map(str, range(MAX_CONCURRENT + 1))]))
         self.calls: list[str] = []
         self.times: list[float] = []
         self.faults: dict[str, Fault | Iterable[Fault | None]] = {}
@@ -57,7 +57,7 @@ class Desk:
         return fault if fault is None or isinstance(fault, Fault) else next(iter(fault), None)
 
     def pod(self, name: str) -> PendingPod:
-        return PendingPod(self.cluster.read(Pod, name, "default"), Interned())
+        return PendingPod(self.cluster.read(Pod, name, "default"), TemplateInterner())
 
     def patch(self, name: str, condition: PodCondition | None = FALSE, node_name: str | None = None) -> Written:
         return self.outbox.patch_status(self.pod(name), condition, node_name)
@@ -124,7 +124,7 @@ def test_what_the_pod_says_already_is_not_written() -> None:
         for condition, nominated in ((replace(FALSE, message="else"), None), (FALSE, ""), (EVICTED, None)):
             desk.outbox.patch_status(pod, condition, nominated)
             assert not desk.outbox.empty
-            await desk.outbox.make_way(pod.uid)
+            await desk.outbox.wait_for_write(pod.uid)
 
     at_a_desk(work)
 
@@ -146,7 +146,7 @@ def test_a_condition_says_since_when_it_has_its_status() -> None:
             await asyncio.sleep(60.0)
             await desk.patch("p", condition)
         await desk.patch("p", None, "a")
-        running = PodInfo(make_pod("q", node_name="n"), Interned())
+        running = PodInfo(make_pod("q", node_name="n"), TemplateInterner())
         await desk.outbox.patch_status(running, EVICTED, None)
 
     at_a_desk(work)
@@ -158,10 +158,10 @@ def test_a_condition_says_since_when_it_has_its_status() -> None:
 def test_statuses_are_written_side_by_side_but_not_too_many_at_a_time() -> None:
     async def work(desk: Desk) -> None:
         desk.faults["patch_pod_status"] = SLOW
-        for number in range(AT_ONCE + 1):
+        for number in range(MAX_CONCURRENT + 1):
             desk.patch(str(number))
         await desk.written()
-        assert desk.times == [0.0] * AT_ONCE + [1.0]
+        assert desk.times == [0.0] * MAX_CONCURRENT + [1.0]
 
     at_a_desk(work)
 
@@ -233,7 +233,7 @@ def test_whoever_asked_for_a_status_is_told_what_became_of_it() -> None:
         assert await desk.patch("p", None, "") is None, "there is nothing to write"
         first, second = desk.patch("p", None, "a"), desk.patch("p")
         dropped = desk.patch("q")
-        await desk.outbox.make_way(desk.pod("q").uid)
+        await desk.outbox.wait_for_write(desk.pod("q").uid)
         assert await dropped is None
         error = await first
         assert error is not None and error.status == 403
@@ -249,8 +249,8 @@ def test_whoever_asked_for_a_status_is_told_what_became_of_it() -> None:
 def test_a_binding_takes_the_place_of_a_waiting_status() -> None:
     async def work(desk: Desk) -> None:
         desk.patch("p", FALSE, "a")
-        await desk.outbox.make_way(desk.pod("p").uid)
-        await desk.outbox.make_way("unknown")
+        await desk.outbox.wait_for_write(desk.pod("p").uid)
+        await desk.outbox.wait_for_write("unknown")
         assert desk.outbox.empty
         await asyncio.sleep(1)
         assert desk.calls == []
@@ -266,7 +266,7 @@ def test_a_binding_waits_for_the_status_in_flight_and_drops_the_one_behind_it() 
         first = desk.patch("p")
         await asyncio.sleep(0.5)
         second = desk.patch("p", replace(FALSE, message="newer"))
-        await desk.outbox.make_way(desk.pod("p").uid)
+        await desk.outbox.wait_for_write(desk.pod("p").uid)
         assert desk.loop.time() == 1.0
         assert (await first, await second) == (None, None)
         await desk.written()
@@ -281,7 +281,7 @@ def test_a_status_that_is_refused_is_not_tried_again_when_a_binding_waits(delay:
         desk.faults["patch_pod_status"] = Fault(error=ClusterError("no", status=500), delay=delay)
         desk.patch("p")
         await asyncio.sleep(0.03)
-        await desk.outbox.make_way(desk.pod("p").uid)
+        await desk.outbox.wait_for_write(desk.pod("p").uid)
         assert len(desk.calls) == tries
         await desk.written()
         assert len(desk.calls) == tries
@@ -292,12 +292,12 @@ def test_a_status_that_is_refused_is_not_tried_again_when_a_binding_waits(delay:
 def test_a_binding_waits_for_no_event_and_no_other_pod() -> None:
     async def work(desk: Desk) -> None:
         desk.faults |= {"record_event": Fault(delay=60.0), "patch_pod_status": SLOW}
-        for number in range(AT_ONCE + 1):
+        for number in range(MAX_CONCURRENT + 1):
             desk.patch(str(number))
             desk.outbox.record(event(f"e{number}"))
         await asyncio.sleep(0.5)
-        await desk.outbox.make_way(desk.pod("p").uid)
-        await desk.outbox.make_way(desk.pod(str(AT_ONCE)).uid)
+        await desk.outbox.wait_for_write(desk.pod("p").uid)
+        await desk.outbox.wait_for_write(desk.pod(str(MAX_CONCURRENT)).uid)
         assert desk.loop.time() == 0.5
 
     at_a_desk(work)
@@ -309,7 +309,7 @@ def test_events_never_hold_up_a_status() -> None:
         for number in range(100):
             desk.outbox.record(event(f"e{number}"))
         await asyncio.sleep(0.5)
-        assert desk.calls == [f"record_event e{number}" for number in range(AT_ONCE)]
+        assert desk.calls == [f"record_event e{number}" for number in range(MAX_CONCURRENT)]
         assert await desk.patch("p") is None
         assert desk.loop.time() == 0.5
 
@@ -377,17 +377,17 @@ def test_an_event_that_is_put_off_for_two_minutes_is_written_all_the_same(status
 
 def test_an_event_that_rests_holds_up_no_other_and_tells_what_grew_of_it_meanwhile() -> None:
     async def work(desk: Desk) -> None:
-        desk.faults["record_event"] = iter([refused(0)] * AT_ONCE)
-        events = [event(f"e{number}") for number in range(AT_ONCE + 1)]
+        desk.faults["record_event"] = iter([refused(0)] * MAX_CONCURRENT)
+        events = [event(f"e{number}") for number in range(MAX_CONCURRENT + 1)]
         for told in events:
             desk.outbox.record(told)
         await asyncio.sleep(0.5)
-        assert desk.calls[-1] == f"record_event e{AT_ONCE}" and not desk.outbox.empty
+        assert desk.calls[-1] == f"record_event e{MAX_CONCURRENT}" and not desk.outbox.empty
         desk.faults["record_event"] = Fault(delay=60.0)
         events[0].count = 2
         desk.outbox.record(events[0])
         await desk.written()
-        assert all(desk.calls.count(f"record_event e{number}") == 2 for number in range(AT_ONCE))
+        assert all(desk.calls.count(f"record_event e{number}") == 2 for number in range(MAX_CONCURRENT))
         written = desk.cluster.objects(Event)
         assert [each.metadata.name for each in written if each.series is not None] == [events[0].event().metadata.name]
 
@@ -424,7 +424,7 @@ def test_events_that_rest_take_room_too(monkeypatch: pytest.MonkeyPatch) -> None
         for number in range(300):
             desk.outbox.record(event(f"e{number}"))
             await asyncio.sleep(0)
-        assert desk.outbox.dropped["queue_full"] >= 200 - AT_ONCE
+        assert desk.outbox.dropped["queue_full"] >= 200 - MAX_CONCURRENT
 
     at_a_desk(work)
 
@@ -439,7 +439,9 @@ def test_what_waits_is_small() -> None:
         try:
             for number, pod in enumerate(pods):
                 note = f"Successfully assigned default/{pod.metadata.name} to node-{number}"
-                recorder.record(PodEvent("default-scheduler", PodInfo(pod, Interned()), "Scheduled", "Binding", note))
+                recorder.record(
+                    PodEvent("default-scheduler", PodInfo(pod, TemplateInterner()), "Scheduled", "Binding", note)
+                )
             kept, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -544,7 +546,7 @@ def test_nothing_is_written_once_it_is_stopped(caplog: pytest.LogCaptureFixture)
     async def work(desk: Desk) -> None:
         desk.faults["patch_pod_status"] = refused(500)
         desk.faults["record_event"] = refused(0)
-        resting = desk.patch("p")
+        is_backing_off = desk.patch("p")
         desk.outbox.record(event("resting"))
         await asyncio.sleep(0.03)
         waiting = desk.patch("q")
@@ -553,7 +555,7 @@ def test_nothing_is_written_once_it_is_stopped(caplog: pytest.LogCaptureFixture)
         stopping = threading.Thread(target=desk.outbox.fence.close)
         stopping.start()
         stopping.join()
-        for written in (resting, waiting, desk.patch("1")):
+        for written in (is_backing_off, waiting, desk.patch("1")):
             error = await written
             assert error is not None and error.reason == "Stopped"
         desk.outbox.record(event("later"))
@@ -585,7 +587,7 @@ def test_a_run_that_is_cancelled_lets_nobody_wait(delay: float) -> None:
         running = asyncio.ensure_future(desk.outbox.run())
         written = desk.patch("p")
         await asyncio.sleep(0.03)
-        binding = asyncio.ensure_future(desk.outbox.make_way(desk.pod("p").uid))
+        binding = asyncio.ensure_future(desk.outbox.wait_for_write(desk.pod("p").uid))
         await asyncio.sleep(0)
         running.cancel()
         await binding
@@ -599,7 +601,7 @@ def test_a_pod_on_a_node_is_patched_whatever_it_says() -> None:
     """Of such a pod too little is known to tell."""
 
     async def work(desk: Desk) -> None:
-        running = PodInfo(make_pod("p", node_name="n"), Interned())
+        running = PodInfo(make_pod("p", node_name="n"), TemplateInterner())
         assert await desk.outbox.patch_status(running, None, "") is None
         assert desk.calls == ["patch_pod_status p"]
 

@@ -9,15 +9,15 @@ import anyio
 import pytest
 
 from kframework.clock import run_virtual
-from kframework.scheduler.spawned_work import SpawnedWork
+from kframework.scheduler.spawned_work import BackgroundTasks
 
 
-def ended(do: Callable[[SpawnedWork], Awaitable[None]], told: list[str]) -> str:
+def ended(do: Callable[[BackgroundTasks], Awaitable[None]], told: list[str]) -> str:
     """Say how it ends, and after how many seconds."""
 
     async def main() -> str:
         loop = asyncio.get_running_loop()
-        errands, began, how = SpawnedWork(lambda: told.append("")), loop.time(), "called back"
+        errands, began, how = BackgroundTasks(lambda: told.append("")), loop.time(), "called back"
         loop.call_later(7.0, errands.cancel)
         with anyio.CancelScope() as scope:
             loop.call_later(3.0, scope.cancel)
@@ -50,15 +50,15 @@ def test_work_that_is_done_to_the_end(seconds: float, fails: bool, end: str) -> 
         if fails:
             raise ValueError
 
-    async def do(errands: SpawnedWork) -> None:
-        await errands.to_the_end(work())
+    async def do(errands: BackgroundTasks) -> None:
+        await errands.shield(work())
 
     assert ended(do, []) == end
 
 
 @pytest.mark.parametrize(("seconds", "end"), [(2.0, "done after 2 s"), (9.0, "done after 7 s")])
 def test_what_was_spawned_ends_by_itself_or_with_the_scheduler(seconds: float, end: str) -> None:
-    async def do(errands: SpawnedWork) -> None:
+    async def do(errands: BackgroundTasks) -> None:
         begun = errands.begin(asyncio.sleep(seconds), "me")
         assert len(errands) == 1
         with anyio.CancelScope(shield=True):

@@ -10,7 +10,7 @@ import anyio
 
 from kframework.clock import run_virtual
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
-from kframework.scheduler.spawned_work import MOST_RESTING, Workers
+from kframework.scheduler.spawned_work import MAX_IDLE_WORKERS, Workers
 from kframework.testing import make_pod, pending_pod
 
 
@@ -57,15 +57,15 @@ def test_a_task_does_one_piece_of_work_after_the_other() -> None:
 def test_all_that_is_begun_is_done_side_by_side_and_few_rest_afterwards() -> None:
     async def do(works: Works) -> None:
         for _ in range(2):
-            for number in range(MOST_RESTING + 10):
+            for number in range(MAX_IDLE_WORKERS + 10):
                 works.workers.begin(works.one(str(number)))
             await asyncio.sleep(2.0)
-            assert repr(works.workers) == f"<Workers: {MOST_RESTING} at rest>"
+            assert repr(works.workers) == f"<Workers: {MAX_IDLE_WORKERS} at rest>"
 
     works = worked(do)
     assert sorted({when for _, when, _ in works.seen}) == [1.0, 3.0]
-    assert works.begun == [*map(str, range(MOST_RESTING + 10))] * 2
-    assert len(set(works.tasks)) == MOST_RESTING + 20
+    assert works.begun == [*map(str, range(MAX_IDLE_WORKERS + 10))] * 2
+    assert len(set(works.tasks)) == MAX_IDLE_WORKERS + 20
 
 
 def test_work_belongs_to_the_attempt_that_began_it() -> None:
@@ -86,7 +86,7 @@ def test_work_alone_has_the_context_and_a_task_of_its_own() -> None:
         works.workers.begin(works.one("a"))
         await asyncio.sleep(2.0)
         current_attempt.set(alone)
-        works.workers.begin_alone(works.one("b"))
+        works.workers.start_in_own_task(works.one("b"))
         current_attempt.set(None)
         await asyncio.sleep(2.0)
         assert repr(works.workers) == "<Workers: 1 at rest>"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kframework.state.cluster import Nominator
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from tests.support.objects_made import pod
 
 
 def nominated(**priorities: int) -> tuple[Nominator, dict[str, PodInfo]]:
     """Nominate pods of these priorities to the node that their first letter names."""
-    nominator, interned = Nominator(), Interned()
+    nominator, interned = Nominator(), TemplateInterner()
     pods = {uid: PodInfo(pod(uid, priority=priority), interned) for uid, priority in priorities.items()}
     for uid, info in pods.items():
         nominator.put(info, uid[0])
@@ -49,11 +49,11 @@ def test_a_nomination_is_taken_back(how: str) -> None:
 )
 def test_rivals_are_at_least_as_important(priority: int, rivals: dict[str, list[str]]) -> None:
     nominator, _ = nominated(a1=5, a2=9, b1=0)
-    incoming = PodInfo(pod("c", priority=priority), Interned())
+    incoming = PodInfo(pod("c", priority=priority), TemplateInterner())
     assert {name: [info.uid for info in infos] for name, infos in nominator.nominated_pods(incoming)} == rivals
 
 
 def test_a_pod_is_not_its_own_rival() -> None:
     nominator, _ = nominated(a1=5, b1=5)
-    newer = PodInfo(pod("a1", priority=5), Interned())
+    newer = PodInfo(pod("a1", priority=5), TemplateInterner())
     assert [name for name, _ in nominator.nominated_pods(newer)] == ["b"]

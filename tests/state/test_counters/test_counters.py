@@ -7,7 +7,7 @@ import pytest
 from kframework.objects.label_selectors import EVERYTHING, exact, parse_label_selector
 from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
-from kframework.state.pod_counts import Jointly, LabelClass, Selection, Weighed
+from kframework.state.pod_counts import AllOf, LabelClass, Selection, WeightedSelections
 from tests.support.objects_made import node, pod, selection
 
 WEB = selection("default", app="web")
@@ -110,13 +110,13 @@ def test_a_count_is_made_and_dropped_without_a_look_at_the_pods_of_other_workloa
     for n in range(300):
         put(state, f"p{n}", "a", app="shared", workload=f"w{n}")
     looks: list[LabelClass] = []
-    weight = Jointly.weight
+    weight = AllOf.weight
 
-    def seen_weighing(chosen: Jointly, pods: LabelClass) -> int:
+    def seen_weighing(chosen: AllOf, pods: LabelClass) -> int:
         looks.append(pods)
         return weight(chosen, pods)
 
-    monkeypatch.setattr(Jointly, "weight", seen_weighing)
+    monkeypatch.setattr(AllOf, "weight", seen_weighing)
     for _ in range(2):
         for n in range(300):
             assert per_row(state, selection("default", app="shared", workload=f"w{n}")) == [1, 0]
@@ -156,7 +156,7 @@ def test_counts_of_no_pods_are_let_go_unless_somebody_asks_for_them() -> None:
     state = cluster("a")
     counters = state.nodes.counters
     put(state, "other", "a", app="other")
-    sums = Weighed(((1, Selection(None, EVERYTHING)), (-1, Selection(None, exact({"app": "other"})))))
+    sums = WeightedSelections(((1, Selection(None, EVERYTHING)), (-1, Selection(None, exact({"app": "other"})))))
     kept, asked, nothing = counters.count(selection("default", app="other")), counters.count(WEB), counters.of(sums)
     most = 0
     for n in range(5000):
@@ -178,7 +178,7 @@ def test_counts_of_no_pods_are_let_go_unless_somebody_asks_for_them() -> None:
 def test_a_sum_of_selections_is_one_count() -> None:
     state = cluster("a", "b")
     put(state, "p", "a", app="web")
-    count = state.nodes.counters.of(Weighed(((2, WEB), (3, Selection(None, EVERYTHING)))))
+    count = state.nodes.counters.of(WeightedSelections(((2, WEB), (3, Selection(None, EVERYTHING)))))
     put(state, "q", "b", app="db")
     put(state, "r", "a", app="web", tier="new class")
     assert count.column.cells[:2].tolist() == [10, 3]

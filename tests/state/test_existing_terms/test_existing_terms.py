@@ -11,7 +11,7 @@ import pytest
 from kframework.objects import Affinity
 from kframework.state import existing_terms as module
 from kframework.state.cluster import ClusterState
-from kframework.state.existing_terms import Holders, TermsAbout, TermTally
+from kframework.state.existing_terms import MatchingTerms, TermOwners, TermTally
 from kframework.state.pod_counts import LabelClass
 from tests.support.objects_made import node, pod
 
@@ -60,14 +60,14 @@ def hold(state: ClusterState, uid: str, affinity: Affinity, node_name: str = "a"
 
 def about(
     state: ClusterState, namespace: str = "default", team: dict[str, str] | None = None, **labels: str
-) -> TermsAbout:
+) -> MatchingTerms:
     """Ask for the terms about such pods."""
     pods = state.interned.label_class(namespace, labels or {"app": "web", "tier": "x"}, False)
     state.__dict__.setdefault("kept", []).append(pods)  # a pod that waits keeps its class
     return state.nodes.existing_terms.about(pods, team or {})
 
 
-def totals(found: TermsAbout) -> dict[str, int]:
+def totals(found: MatchingTerms) -> dict[str, int]:
     """Read how many pods refuse such pods, by topology."""
     return {topology.key: tally.total for topology, tally in found.anti_affinity}
 
@@ -189,13 +189,13 @@ def test_templates_with_equal_terms_are_counted_together() -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[LabelClass]:
     """Note about whom the terms of a set are tried."""
     seen: list[LabelClass] = []
-    weights = Holders.weights
+    weights = TermOwners.weights
 
-    def noted(holders: Holders, pods: LabelClass, namespace_labels: dict[str, str]) -> object:
+    def noted(holders: TermOwners, pods: LabelClass, namespace_labels: dict[str, str]) -> object:
         seen.append(pods)
         return weights(holders, pods, namespace_labels)
 
-    monkeypatch.setattr(Holders, "weights", noted)
+    monkeypatch.setattr(TermOwners, "weights", noted)
     return seen
 
 

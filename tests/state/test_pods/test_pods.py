@@ -28,7 +28,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     Volume,
 )
-from kframework.state.pods import Interned, PendingPod, PodInfo, PodTemplate
+from kframework.state.pods import PendingPod, PodInfo, PodTemplate, TemplateInterner
 from tests.support.objects_made import pod
 
 
@@ -86,7 +86,7 @@ SHARED: list[tuple[Spec, Spec]] = [
 
 @pytest.mark.parametrize(("one", "other"), OWN)
 def test_what_belongs_to_the_single_pod_is_not_in_the_template(one: Spec, other: Spec) -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     a, b = PodInfo(pod("a", **one), interned), PodInfo(pod("b", **other), interned)
     assert a.template is b.template
     assert len(interned._templates) == 1
@@ -94,20 +94,20 @@ def test_what_belongs_to_the_single_pod_is_not_in_the_template(one: Spec, other:
 
 @pytest.mark.parametrize(("one", "other"), SHARED)
 def test_what_decides_is_in_the_template(one: Spec, other: Spec) -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     assert PodInfo(pod("a", **one), interned).template is not PodInfo(pod("b", **other), interned).template
 
 
 @pytest.mark.parametrize(("one", "other"), [*OWN, *SHARED])
 def test_a_pod_that_is_told_of_again_has_the_template_that_it_would_have_had(one: Spec, other: Spec) -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     before, first = (PodInfo(pod("a", **spec), interned) for spec in (one, other))
     assert PodInfo(pod("a", **other), interned, before).template is first.template
 
 
 @pytest.mark.parametrize(("one", "other"), [pair for own in OWN for pair in (own, own[::-1])])
 def test_a_pending_pod_keeps_its_whole_object(one: Spec, other: Spec) -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     first, made = PendingPod(pod("a", **one), interned), pod("b", **other)
     pending = PendingPod(made, interned)
     assert pending.template is first.template
@@ -117,7 +117,7 @@ def test_a_pending_pod_keeps_its_whole_object(one: Spec, other: Spec) -> None:
 
 
 def test_what_pending_pods_have_in_common_is_stored_once() -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     labels, spec = {"app": "web"}, {"containers": [{"name": "main", "image": "registry.example/web:v1"}]}
 
     def decoded(name: str, **own: object) -> PendingPod:
@@ -133,7 +133,7 @@ def test_what_pending_pods_have_in_common_is_stored_once() -> None:
 
 
 def test_several_required_names_are_the_templates() -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     fields = [
         NodeSelectorRequirement(key="metadata.name", operator="In", values=values)
         for values in (("a", "b"), ("a", "c"))
@@ -154,7 +154,7 @@ def test_several_required_names_are_the_templates() -> None:
 
 @pytest.mark.slow
 def test_templates_and_classes_die_with_their_last_pod() -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     one, other = (PodInfo(pod(uid, {"cpu": "1"}, labels={"app": "web"}), interned) for uid in "ab")
     template, label_class = weakref.ref(one.template), weakref.ref(one.label_class)
     del one
@@ -168,12 +168,12 @@ def test_templates_and_classes_die_with_their_last_pod() -> None:
 
 def test_an_assigned_pod_lets_its_object_go() -> None:
     made = pod("a", {"cpu": "1"}, hostname="h")
-    infos = PodInfo(made, Interned())
+    infos = PodInfo(made, TemplateInterner())
     assert not any(referred is made or referred is made.spec for referred in gc.get_referents(infos))
 
 
 def test_requests_are_worked_out_once() -> None:
-    info = PodInfo(pod("a", {"cpu": "500m", "example.com/gpu": "1"}), Interned())
+    info = PodInfo(pod("a", {"cpu": "500m", "example.com/gpu": "1"}), TemplateInterner())
     assert info.on_node == info.template.on_node == (("cpu", 500), ("example.com/gpu", 1))
     assert info.template.fit == info.on_node
     assert info.non_zero == (500, 200 * 2**20)
@@ -188,7 +188,7 @@ def resized(made: Pod, where: str, cpu: str) -> Pod:
 
 
 def test_a_resized_pod_takes_what_its_status_says() -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     plain = PodInfo(pod("a", {"cpu": "1"}), interned)
     grown = PodInfo(resized(pod("b", {"cpu": "1"}), "container_statuses", "3"), interned)
     assert grown.template is plain.template
@@ -199,11 +199,11 @@ def test_a_resized_pod_takes_what_its_status_says() -> None:
 def test_a_resized_sidecar_is_seen_while_the_containers_have_no_status() -> None:
     sidecar = Container(name="main", restart_policy="Always", resources=Resources(requests={"cpu": "1"}))
     made = pod("a", containers=(), init_containers=(sidecar,))
-    assert PodInfo(resized(made, "init_container_statuses", "3"), Interned()).on_node == (("cpu", 3000),)
+    assert PodInfo(resized(made, "init_container_statuses", "3"), TemplateInterner()).on_node == (("cpu", 3000),)
 
 
 def test_a_status_that_says_what_the_spec_says_costs_nothing() -> None:
-    assert PodInfo(resized(pod("a", {"cpu": "1"}), "container_statuses", "1"), Interned()).resized is None
+    assert PodInfo(resized(pod("a", {"cpu": "1"}), "container_statuses", "1"), TemplateInterner()).resized is None
 
 
 def test_a_template_computes_a_thing_once() -> None:
@@ -217,23 +217,23 @@ def test_facts_of_a_pod() -> None:
     made = pod("a", priority=7)
     metadata = msgspec.structs.replace(made.metadata, deletion_timestamp="2026-01-01T00:00:00Z", annotations={"x": "y"})
     status = msgspec.structs.replace(made.status, start_time="2025-01-01T00:00:00Z", nominated_node_name="n")
-    pending = PendingPod(msgspec.structs.replace(made, metadata=metadata, status=status), Interned())
+    pending = PendingPod(msgspec.structs.replace(made, metadata=metadata, status=status), TemplateInterner())
     assert (pending.priority, pending.terminating, pending.start_time) == (7, True, "2025-01-01T00:00:00Z")
     assert (pending.nominated_node_name, pending.annotations, pending.owner_references) == ("n", {"x": "y"}, ())
     assert (pending.scheduler_name, pending.row, pending.priority) == ("default-scheduler", -1, 7)
-    assert (PendingPod(pod("b", scheduler_name="mine"), Interned()).scheduler_name) == "mine"
+    assert (PendingPod(pod("b", scheduler_name="mine"), TemplateInterner()).scheduler_name) == "mine"
 
 
 @pytest.mark.parametrize(("one", "other"), [*OWN[1:3], ({"volumes": ()}, {"volumes": ()})])
 def test_a_pods_own_names_are_not_in_its_signature(one: Spec, other: Spec) -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     pending = PendingPod(pod("a", **one), interned), PendingPod(pod("b", **other), interned)
     assert pending[0].whole == pending[1].whole
 
 
 @pytest.mark.parametrize(("one", "other"), [*OWN[3:], OWN[0], *SHARED, ({"labels": {"a": "b"}}, {"labels": {}})])
 def test_all_else_is_in_its_signature(one: Spec, other: Spec) -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     first = PendingPod(pod("a", **one), interned)
     second = PendingPod(pod("a", **other), interned)
     assert first.whole != second.whole
@@ -241,7 +241,7 @@ def test_all_else_is_in_its_signature(one: Spec, other: Spec) -> None:
 
 
 def test_pods_show_themselves() -> None:
-    info = PodInfo(pod("a", {"cpu": "1"}, labels={"app": "web"}, node_name="n"), Interned())
+    info = PodInfo(pod("a", {"cpu": "1"}, labels={"app": "web"}, node_name="n"), TemplateInterner())
     assert repr(info) == "<PodInfo default/a on n>"
 
 
@@ -257,8 +257,8 @@ def test_pods_show_themselves() -> None:
 def test_a_victim_of_preemption_is_known_by_its_condition(type: str, status: str, reason: str, disrupted: bool) -> None:
     conditions = (PodCondition(type="Ready"), PodCondition(type=type, status=status, reason=reason))
     victim = msgspec.structs.replace(pod("p"), status=PodStatus(conditions=conditions))
-    assert PodInfo(victim, Interned()).disrupted is disrupted
-    assert not PodInfo(pod("p"), Interned()).disrupted
+    assert PodInfo(victim, TemplateInterner()).disrupted is disrupted
+    assert not PodInfo(pod("p"), TemplateInterner()).disrupted
 
 
 TERMS: Spec = {
@@ -289,7 +289,7 @@ BY_REVISION: Spec = {
 def test_what_depends_on_namespace_and_labels_has_a_template_for_each(
     spec: Spec, one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]], shared: bool
 ) -> None:
-    interned = Interned()
+    interned = TemplateInterner()
     pods = [
         Pod(metadata=ObjectMeta(namespace=namespace, labels=labels), spec=PodSpec(**spec))
         for namespace, labels in (one, other)

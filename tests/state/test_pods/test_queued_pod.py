@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kframework.state.pods import Interned, PendingPod, QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
 from tests.support.objects_made import pod
 
 
 def test_rejectors_are_all_who_rejected_the_last_attempt() -> None:
-    queued = QueuedPod(PendingPod(pod("p"), Interned()), timestamp=7.0)
+    queued = QueuedPod(PendingPod(pod("p"), TemplateInterner()), timestamp=7.0)
     assert queued.rejectors == frozenset()
     queued.unschedulable_plugins, queued.pending_plugins = frozenset({"A", "B"}), frozenset({"B", "C"})
     assert queued.rejectors == {"A", "B", "C"}
@@ -15,5 +15,5 @@ def test_rejectors_are_all_who_rejected_the_last_attempt() -> None:
 
 
 def test_pods_that_nobody_rejected_share_that() -> None:
-    one, other = (QueuedPod(PendingPod(pod(name), Interned()), timestamp=7.0) for name in "ab")
+    one, other = (QueuedPod(PendingPod(pod(name), TemplateInterner()), timestamp=7.0) for name in "ab")
     assert one.unschedulable_plugins is one.pending_plugins is other.unschedulable_plugins

@@ -12,7 +12,7 @@ from kframework.objects import (
     VolumeAttachment,
 )
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.state.volumes.volume_ids import Source, VolumeId, VolumeIds, claim_names, limited_volumes
 from kframework.values.status import Code
 from tests.support.volumes_in_use import attachment, claim, csi_volume, ephemeral, put, storage_class, using
@@ -26,7 +26,7 @@ CLAIM: Source = (PersistentVolumeClaim, "default", "c")
 
 
 def info(*volumes: str | Volume) -> PodInfo:
-    return PodInfo(using(*volumes), Interned())
+    return PodInfo(using(*volumes), TemplateInterner())
 
 
 def test_volumes_that_a_driver_may_have_to_attach() -> None:

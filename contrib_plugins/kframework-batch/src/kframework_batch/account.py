@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kframework.engine import Binding, Decision, LastRecords, Observer
+from kframework.engine import Binding, Decision, Observer, RecordBuffer
 
 
 class Outcome(StrEnum):
@@ -249,7 +249,7 @@ class SessionHistory(SessionObserver):
     """Keeps the accounts of the last sessions: `kept` of the shortest, fewer of longer ones, one at least."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._accounts: LastRecords[SessionAccount] = LastRecords(kept, _weight)
+        self._accounts: RecordBuffer[SessionAccount] = RecordBuffer(kept, _weight)
         #: The last turns of each job, with the session in which it had them.
         self._turns: dict[str, tuple[SessionAccount, list[Turn]]] = {}
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from kframework import ClusterError
 from kframework.clock import rfc3339_micro
-from kframework.engine import Host, OwnMessage
+from kframework.engine import EngineMessage, Host
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
 
 _log = logging.getLogger(__name__)
@@ -22,19 +22,19 @@ _CONTROLLER = "kframework-batch"
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
-class EvictionFailed(OwnMessage, frozen=True):
+class EvictionFailed(EngineMessage, frozen=True):
     """A victim, by its uid, could not be sent away."""
 
     uid: str
 
 
-class StatusNotWritten(OwnMessage, frozen=True):
+class StatusNotWritten(EngineMessage, frozen=True):
     """The status of a pod group or a queue, by its uid, could not be written."""
 
     uid: str
 
 
-class Reconfigured(OwnMessage, frozen=True):
+class Reconfigured(EngineMessage, frozen=True):
     """Another configuration, this text, holds from the next session on."""
 
     text: str
@@ -46,7 +46,7 @@ class BackgroundWrites:
     `report` takes what could not be done.
     """
 
-    def __init__(self, host: Host, report: Callable[[OwnMessage], None]) -> None:
+    def __init__(self, host: Host, report: Callable[[EngineMessage], None]) -> None:
         self._host = host
         self._report = report
         self._warnings = 0

@@ -47,7 +47,7 @@ class Bindings:
         self._first_tried: dict[str, float] = {}
 
     @property
-    def under_way(self) -> bool:
+    def in_progress(self) -> bool:
         """Whether any task is being bound."""
         return bool(self._under_way) or self._runs > 0
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from kframework.cli.go_flags import GoFlagsCommand, flags, say_passed_over
-from kframework.cli.logs import say, sparing
+from kframework.cli.go_flags import GoFlagsCommand, flags, warn_ignored_flags
+from kframework.cli.logs import deduplicated_logs, say
 from kframework.cli.options import (
     Devices,
     DurationOption,
@@ -31,7 +31,7 @@ from kframework.cli.options import (
     refuse_reading_stdin_twice,
 )
 from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
-from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, server_of, unfolded
+from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, expand_options, server_of
 from kframework.cli.rbac import Form, FormOption, NameOption, NamespaceOption, print_objects
 from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recorder_to
 from kframework.cli.tracing import CONSOLE, Trace, traced, traced_to
@@ -218,7 +218,7 @@ class VolcanoOptions(ProcessOptions):
 
 
 @app.command(cls=VolcanoFlagsCommand)
-@unfolded
+@expand_options
 def run(
     context: typer.Context,
     filenames: Objects,
@@ -249,27 +249,27 @@ def run(
     session on. All flags of Volcano's scheduler are known; those that mean nothing here are named and passed over.
     """
     from kframework.clock import SystemClock
-    from kframework.engine import Process, overridden
+    from kframework.engine import Process, with_overrides
     from kframework_batch.program import ConfigurationFile, load_program
     from kframework_batch.running import BatchObservers, beside, following
 
     embedded.refuse_alone(filenames)
     file = ConfigurationFile(config) if config is not None else None
     settings = _settings(load_program(None) if file is None else file.load(), scheduler_names, default_queue, period)
-    configuration = overridden(
+    configuration = with_overrides(
         settings.configuration,
         leader_election=_volcanos_election(scheduler_names, process.election()),
         client_connection={"qps": kube_api_qps, "burst": kube_api_burst},
         options={},
     )
-    say_passed_over(context.obj, "Volcano's scheduler")
+    warn_ignored_flags(context.obj, "Volcano's scheduler")
     clock = SystemClock()
     rights_command = "kframework batch rbac --controllers" if controllers else "kframework batch rbac"
     companions = [] if file is None else [following(file, _tell)]
     if controllers or (controllers is None and embedded.embedded and not process.dry_run):
         companions += map(beside, settings.controllers())
     with (
-        sparing(verbosity),
+        deduplicated_logs(verbosity),
         traced(configuration) as tracing,
         _recorder(record, record_limit, record_annotations) as recorder,
     ):
@@ -329,13 +329,13 @@ def rbac(
     Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what sessions watch and write, what
     predicates and nodeorder look at, and the lease.
     """
-    from kframework.engine import overridden
+    from kframework.engine import with_overrides
     from kframework_batch.program import load_program
     from kframework_batch.settings import rights
 
     settings = _settings(load_program(config), scheduler_names)
     said = {"leader_elect": leader_elect, "resource_name": resource_name, "resource_namespace": resource_namespace}
-    election = overridden(
+    election = with_overrides(
         settings.configuration,
         leader_election=_volcanos_election(scheduler_names, said),
         client_connection={},

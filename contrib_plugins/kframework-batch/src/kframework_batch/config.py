@@ -21,11 +21,11 @@ from kframework.engine import (
     Place,
     Problem,
     RawArgs,
-    collecting,
+    collect_errors,
     nearest,
     options_of,
     parse_documents,
-    raise_all,
+    raise_collected,
     read_source,
     required,
     shown,
@@ -150,7 +150,7 @@ class _Reader:
         if self._fields(root / "metrics"):
             self._warn(root / "metrics", "is for Volcano's plugin usage, which is not here: passed over")
         options = self._options([document.at() for document in documents[1:]])
-        raise_all(self._errors)
+        raise_collected(self._errors)
         return replace(read, options=options, warnings=tuple(str(warning) for warning in self._warnings))
 
     def _options(self, further: Sequence[Place]) -> Options:
@@ -160,7 +160,7 @@ class _Reader:
         for number, place in enumerate(further):
             if number != chosen:
                 self._warn(place, "a file holds one configuration: this further document is passed over")
-        with collecting(self._errors):
+        with collect_errors(self._errors):
             return Options() if chosen is None else options_of(further[chosen])
         return Options()
 

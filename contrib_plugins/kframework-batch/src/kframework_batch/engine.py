@@ -14,12 +14,12 @@ from typing import NamedTuple, NoReturn, TypeVar
 from kframework import Clock, PendingPod, PluginError, Status, Watch
 from kframework.clock import rfc3339
 from kframework.engine import (
+    AnswersInvalidated,
     BindingEnded,
-    Changed,
     ClusterState,
     Configuration,
+    Deleted,
     Engine,
-    Gone,
     Host,
     MakeEngine,
     Message,
@@ -29,7 +29,7 @@ from kframework.engine import (
     Run,
     RunBinding,
     Synced,
-    Touched,
+    Upserted,
     profiles_factory,
 )
 from kframework.objects import Namespace, Pod, PodCondition, PriorityClass
@@ -176,7 +176,7 @@ class BatchEngine(Engine, Consequences):
 
     @property
     def settled(self) -> bool:
-        busy = self._steps is not None or self._dirty or self._bindings.under_way
+        busy = self._steps is not None or self._dirty or self._bindings.in_progress
         waits = self._wanted_at is not None or self._broken.deadline is not None or self.cache.evicting
         return self.synced and not busy and not waits and not len(self.inbox)
 
@@ -275,9 +275,9 @@ class BatchEngine(Engine, Consequences):
 
     def _apply(self, message: Message) -> None:
         match message:
-            case Changed(obj):
+            case Upserted(obj):
                 self._dirty |= self.cache.upserted(obj)
-            case Gone(obj):
+            case Deleted(obj):
                 self._dirty |= self.cache.deleted(obj)
                 self._said.pop(obj.metadata.uid, None)
                 if isinstance(obj, Pod):
@@ -298,7 +298,7 @@ class BatchEngine(Engine, Consequences):
             case Reconfigured(text):
                 self._next_program = self._programs.pop(text, None) or compile_program(parse(text))
                 self._dirty = True
-            case Touched(names):
+            case AnswersInvalidated(names):
                 rows = (self.cluster.nodes.row(name) for name in names)
                 for row in self.cluster.nodes.order.tolist() if not names else rows:
                     if row is not None:

@@ -23,12 +23,12 @@ from kframework.engine import (
     RawArgs,
     Registry,
     beside_installed,
-    collecting,
+    collect_errors,
     decode,
     field_names,
     load_configuration,
     nearest,
-    raise_all,
+    raise_collected,
     read_source,
 )
 from kframework_batch.action import Action
@@ -162,7 +162,7 @@ class _Compiler:
         for name, arguments in given.items():
             if name not in self._actions.offers:
                 self._notices.append(arguments.place.error(self._actions.unknown(name)))
-        raise_all(self._errors)
+        raise_collected(self._errors)
         return Program(
             configuration,
             tuple(action for action in actions if action is not None),
@@ -187,7 +187,7 @@ class _Compiler:
             self._errors.append(place.error(sort.unknown(name)))
             return None
         offered = sort.offers.load(name)
-        with collecting(self._errors):
+        with collect_errors(self._errors):
             read = decode(offered.Arguments, dict(arguments.value), arguments.place)
             # What is below an argument that the model knows is the plugin's own matter.
             known = field_names(offered.Arguments)

@@ -24,11 +24,11 @@ from kframework.engine import (
     DecisionDiff,
     EngineExplanation,
     EngineKind,
+    EngineMessage,
     Host,
     MakeEngine,
-    OwnMessage,
-    RecordedEngine,
     Recorder,
+    RecordingEngine,
     ReplayResult,
     finished,
     profiles_factory,
@@ -49,7 +49,7 @@ from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
 
 
-class RecordedBatchEngine(RecordedEngine, BatchEngine):
+class RecordedBatchEngine(RecordingEngine, BatchEngine):
     """An engine of batches that sends a recorder its inputs from outside, and when it takes a step."""
 
     @property
@@ -62,7 +62,7 @@ class BatchEngines(EngineKind[BatchEngine]):
     """Recreates batch engines from the header of a recording."""
 
     name: ClassVar[str] = "batch"
-    messages: ClassVar[Sequence[type[OwnMessage]]] = (EvictionFailed, Reconfigured, StatusNotWritten)
+    messages: ClassVar[Sequence[type[EngineMessage]]] = (EvictionFailed, Reconfigured, StatusNotWritten)
     accounts: ClassVar[Mapping[str, type[msgspec.Struct]]] = {"session": SessionAccount}
     measured: ClassVar[frozenset[str]] = MEASURED
     annotations: ClassVar[Sequence[str]] = (

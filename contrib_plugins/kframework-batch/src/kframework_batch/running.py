@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kframework.engine import Companion, History, Journal, MakeEngine, Observer, Observers, Scheduler, Series
+from kframework.engine import History, Journal, MakeEngine, Observer, Observers, Scheduler, Series, SideTask
 from kframework_batch.account import SessionHistory
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explainer import explain_routes
@@ -55,7 +55,7 @@ class BatchObservers(Observers[BatchEngine]):
         return BatchShown(engine, history, self.sessions)
 
 
-def beside(make: MakeController) -> Companion[BatchEngine]:
+def beside(make: MakeController) -> SideTask[BatchEngine]:
     """Return a companion that runs a controller with the scheduler, through its client."""
 
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:
@@ -64,7 +64,7 @@ def beside(make: MakeController) -> Companion[BatchEngine]:
     return companion
 
 
-def following(file: ConfigurationFile, tell: Callable[[str], None]) -> Companion[BatchEngine]:
+def following(file: ConfigurationFile, tell: Callable[[str], None]) -> SideTask[BatchEngine]:
     """Return a companion that reloads the configuration file when it changes; `tell` gets a line each time."""
 
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 
-from kframework import PendingPod, PodInfo, Unexplainable
+from kframework import ExplainError, PendingPod, PodInfo
 from kframework.engine import (
     BINDING,
     Cell,
     Details,
+    EngineView,
     History,
     Kind,
+    PodView,
     Ref,
     Row,
     Section,
-    Shown,
-    ShownPod,
     Tone,
     created,
     finished,
@@ -52,7 +52,7 @@ NO_GROUP = "no pod group"
 _WAITING = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 
-class BatchShown(Shown[BatchEngine]):
+class BatchShown(EngineView[BatchEngine]):
     """Shows pods by the queue of their job; `sessions` must be among the scheduler's observers, as the history is."""
 
     def __init__(self, engine: BatchEngine, history: History, sessions: SessionHistory) -> None:
@@ -72,7 +72,7 @@ class BatchShown(Shown[BatchEngine]):
         queues = dict(sorted(counts.items()))
         return {**queues, **({NO_GROUP: ungrouped} if ungrouped else {}), BINDING: len(self.engine.cluster.waiting)}
 
-    def waiting(self, place: str) -> Iterable[ShownPod]:
+    def waiting(self, place: str) -> Iterable[PodView]:
         if place == BINDING:
             return super().waiting(place)
         tasks = chain.from_iterable(map(self._tasks, (job for job in self._jobs() if _place(job) == place)))
@@ -94,7 +94,7 @@ class BatchShown(Shown[BatchEngine]):
                 counts[task.object.spec.scheduler_name, plugin] += task.job.count(*_WAITING)
         return counts
 
-    def held_by(self, holder: tuple[str, str]) -> Iterable[ShownPod]:
+    def held_by(self, holder: tuple[str, str]) -> Iterable[PodView]:
         profile, plugin = holder
         for uid, found in self._opponents().items():
             for task in self._first_waiting(uid) if found == plugin else ():
@@ -121,15 +121,15 @@ class BatchShown(Shown[BatchEngine]):
         tasks = self.engine.cache.tasks
         return (pod for uid, pod in self.engine.pending.items() if uid not in tasks)
 
-    def _tasks(self, job: JobInfo) -> Iterator[ShownPod]:
+    def _tasks(self, job: JobInfo) -> Iterator[PodView]:
         plugin = self._opponents().get(job.uid, "")
         for task in _waiting(job):
             yield self._pod(self.engine.core.pending(task), _place(job), task.priority, plugin)
 
-    def _pod(self, pod: PendingPod, place: str, priority: int, plugin: str) -> ShownPod:
+    def _pod(self, pod: PendingPod, place: str, priority: int, plugin: str) -> PodView:
         decisions, since = self.history.of(pod.uid).decisions, created(pod)
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-        return ShownPod(
+        return PodView(
             pod.key,
             place,
             pod.scheduler_name,
@@ -203,7 +203,7 @@ class BatchShown(Shown[BatchEngine]):
         found: dict[str, object] = {}
         for each in names[:_EXPLAINED] if sort in ("job", "pod") else ():
             head, _, name = each.rpartition("/")
-            with suppress(Unexplainable):
+            with suppress(ExplainError):
                 found[each] = finished(
                     explain_by_name(self.engine, list(self._sessions), head.rpartition("/")[2], name)
                 )

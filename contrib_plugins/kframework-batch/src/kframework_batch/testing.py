@@ -21,13 +21,13 @@ from kframework import ClusterError, Code, PendingPod, PodInfo, Status
 from kframework.clock import VIRTUAL_EPOCH, rfc3339
 from kframework.engine import (
     BindingEnded,
-    Changed,
     Decision,
-    Gone,
+    Deleted,
     Host,
     PodEvent,
     Reservation,
     Synced,
+    Upserted,
     profiles_factory,
 )
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, convert, kind_of
@@ -221,11 +221,11 @@ class Stage(Host):
         if not metadata.uid:
             obj = replace(obj, metadata=replace(metadata, uid=f"{type(obj).__name__}/{metadata.name}"))
         self.objects[type(obj), metadata.name] = obj
-        self.engine.offer(Changed(obj))
+        self.engine.offer(Upserted(obj))
 
     def gone(self, name: str, kind: type[ApiObject] = Pod) -> None:
         """Delete an object."""
-        self.engine.offer(Gone(self.objects.pop((kind, name))))
+        self.engine.offer(Deleted(self.objects.pop((kind, name))))
 
     def let_go(self, *names: str) -> None:
         """Delete victims, all of them if none is named."""
@@ -236,7 +236,7 @@ class Stage(Host):
         """Run sessions, a period apart, whether there is anything to do or not."""
         for _ in range(count):
             self.time += 1.0
-            self.engine.offer(Changed(self._knock()))
+            self.engine.offer(Upserted(self._knock()))
             while self.engine.step():
                 pass
             if self.engine.failure is not None:

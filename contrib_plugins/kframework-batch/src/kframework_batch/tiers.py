@@ -154,13 +154,13 @@ def _options(plugin: BatchPlugin, name: str) -> Mapping[str, object] | None:
 
 
 #: The plugin classes that were found to keep the contract: checking one costs a millisecond.
-_SOUND: WeakSet[type[BatchPlugin]] = WeakSet()
+_OK: WeakSet[type[BatchPlugin]] = WeakSet()
 
 
 def _check(enabled: EnabledPlugin) -> None:
     """Check a plugin's hooks against the contract, with pluggy and beyond; once per class."""
     plugin, source = enabled.plugin, enabled.distribution or None
-    if type(plugin) in _SOUND:
+    if type(plugin) in _OK:
         return
     manager = pluggy.PluginManager("kframework_batch")
     for protocol in SPECIFICATIONS:
@@ -174,7 +174,7 @@ def _check(enabled: EnabledPlugin) -> None:
         options = _options(plugin, name)
         for rejection in _rejections(plugin, name, options) if options is not None else ():
             raise PluginError(rejection, plugin=plugin.name, hook=name, distribution=source)
-    _SOUND.add(type(plugin))
+    _OK.add(type(plugin))
 
 
 def _rejections(plugin: BatchPlugin, hook: str, options: Mapping[str, object]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from kframework_batch.objects import PodGroup
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
 from msgspec.structs import replace
 
-from kframework import Unexplainable
+from kframework import ExplainError
 from kframework.clock import rfc3339
 from kframework.engine import finished
 from kframework.objects import OwnerReference, Pod
@@ -130,5 +130,5 @@ def test_a_group_that_is_there_again_has_not_ended() -> None:
 
 def test_what_nobody_remembers_is_not_explained() -> None:
     stage = ended(pods_too=True)
-    with pytest.raises(Unexplainable, match="there is no job and no pod default/train"):
+    with pytest.raises(ExplainError, match="there is no job and no pod default/train"):
         finished(explain_by_name(stage.engine, [], "default", "train"))

@@ -16,8 +16,8 @@ from kframework_batch.explain.explainer import explain_by_name, explain_routes
 from kframework_batch.explain.explanation import Explanation
 from kframework_batch.testing import Stage, make_gang, make_node
 
-from kframework import Unexplainable
-from kframework.engine import Changed, EngineExplanation, Scheduler, finished
+from kframework import ExplainError
+from kframework.engine import EngineExplanation, Scheduler, Upserted, finished
 from kframework.explain.explanation import read
 
 PLAIN = 'actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]'
@@ -41,14 +41,14 @@ def test_an_answer_has_the_words_and_the_data() -> None:
 
 def test_nobody_is_explained_whom_nobody_knows() -> None:
     stage = staged()
-    with pytest.raises(Unexplainable, match="no job and no pod default/nobody"):
+    with pytest.raises(ExplainError, match="no job and no pod default/nobody"):
         finished(explain_by_name(stage.engine, stage.accounts, "default", "nobody"))
 
 
 async def test_a_session_that_is_open_is_waited_for() -> None:
     stage = staged()
     stage.time += 1.0
-    stage.engine.offer(Changed(make_node("n2", cpu=1)))
+    stage.engine.offer(Upserted(make_node("n2", cpu=1)))
     assert stage.engine.step()
     asked = asyncio.ensure_future(explained(stage))
     while stage.engine.step():

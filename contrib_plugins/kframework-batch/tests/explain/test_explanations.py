@@ -158,7 +158,7 @@ def test_what_the_next_session_will_do_needs_no_help() -> None:
     assert "HELP" not in said
 
 
-class Done(NamedTuple):
+class Completed(NamedTuple):
     """How a remedy is brought about: its beginning, and what is done."""
 
     change: str
@@ -176,9 +176,11 @@ def larger(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "done", [Done("let it start with fewer tasks", smaller), Done("add cpu 2", larger)], ids=lambda done: done.change
+    "done",
+    [Completed("let it start with fewer tasks", smaller), Completed("add cpu 2", larger)],
+    ids=lambda done: done.change,
 )
-def test_what_is_said_to_help_helps(done: Done) -> None:
+def test_what_is_said_to_help_helps(done: Completed) -> None:
     stage = half_a_gang()
     assert any(remedy.change.startswith(done.change) for remedy in explained(stage, "train").help)
     done.act(stage)

@@ -21,7 +21,7 @@ from kframework_batch.testing import Stage, make_gang
 
 from kframework.errors import ConfigError
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_node, make_pod
 
 GPU, OTHER = "nvidia.com/gpu", "example.com/other"
@@ -34,7 +34,7 @@ def plugin(**arguments: object) -> Binpack:
 def task(**requests: int) -> TaskInfo:
     amounts = {GPU if name == "gpu" else name: amount for name, amount in requests.items()}
     pod = make_pod("a", cpu=None, memory=None, requests=amounts)
-    return TaskInfo(JobInfo("default", "a"), PodInfo(pod, Interned()), pod, TaskStatus.PENDING)
+    return TaskInfo(JobInfo("default", "a"), PodInfo(pod, TemplateInterner()), pod, TaskStatus.PENDING)
 
 
 def cluster(nodes: Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]]) -> ClusterState:

@@ -19,7 +19,7 @@ from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 PENDING, RUNNING = TaskStatus.PENDING, TaskStatus.RUNNING
@@ -47,7 +47,7 @@ def job_of(queue: str, *tasks: tuple[TaskStatus, Mapping[str, int]], least: Mapp
     job.queue, job.min_resources = queue, None if least is None else Resource(least)
     for at, (status, request) in enumerate(tasks):
         pod = make_pod(f"{queue}-{at}", cpu=None, memory=None)
-        task = TaskInfo(job, PodInfo(pod, Interned()), pod, status)
+        task = TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, status)
         task.uid, task.request = f"{queue}/{at}", Resource(request)
         job.add(task)
     return job

@@ -12,7 +12,7 @@ from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 PLUGIN = Conformance(BatchArguments())
@@ -21,7 +21,7 @@ PLUGIN = Conformance(BatchArguments())
 def task(name: str, *, namespace: str = "default", priority_class: str = "") -> TaskInfo:
     pod = make_pod(name, namespace=namespace, node_name="n1")
     pod = replace(pod, spec=replace(pod.spec, priority_class_name=priority_class))
-    return TaskInfo(JobInfo(namespace, "job"), PodInfo(pod, Interned()), pod, TaskStatus.RUNNING)
+    return TaskInfo(JobInfo(namespace, "job"), PodInfo(pod, TemplateInterner()), pod, TaskStatus.RUNNING)
 
 
 TASKS = [

@@ -17,7 +17,7 @@ from kframework_batch.plugins.gang import Gang
 from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 PLUGIN = Gang(BatchArguments())
@@ -34,7 +34,7 @@ def job(
     made.min_available, made.role_minimums = minimum, roles or {}
     for n, (role, status) in enumerate(tasks):
         pod = make_pod(f"{name}-{n}", annotations={ROLE: role})
-        made.add(TaskInfo(made, PodInfo(pod, Interned()), pod, status))
+        made.add(TaskInfo(made, PodInfo(pod, TemplateInterner()), pod, status))
     return made
 
 
@@ -162,7 +162,7 @@ def divided(minimum: int, needed: int, size: int, *parts: tuple[str, TaskStatus]
     made.divide(compiled((policy,)))
     for n, (part, status) in enumerate(parts):
         pod = make_pod(f"a-{n}", labels={"part": part} if part else {})
-        made.add(TaskInfo(made, PodInfo(pod, Interned()), pod, status))
+        made.add(TaskInfo(made, PodInfo(pod, TemplateInterner()), pod, status))
     return made
 
 

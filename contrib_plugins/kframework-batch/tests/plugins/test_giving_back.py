@@ -24,7 +24,7 @@ from kframework_batch.session_view import SessionView
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 GPU = "nvidia.com/gpu"
@@ -142,7 +142,7 @@ def pool(
         job = JobInfo("default", f"j{at:02}")
         job.queue, job.min_available = queue, 1
         pod = make_pod(f"p{at}", cpu=None, memory=None)
-        task = TaskInfo(job, PodInfo(pod, Interned()), pod, TaskStatus.PENDING)
+        task = TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, TaskStatus.PENDING)
         task.uid, task.request = job.uid, request
         job.add(task)
         if runs and request.fits(made.idle):

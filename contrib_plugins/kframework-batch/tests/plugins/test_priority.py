@@ -13,7 +13,7 @@ from kframework_batch.plugins.priority import Priority
 from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 PLUGIN = Priority(BatchArguments())
@@ -26,7 +26,7 @@ def job(name: str, priority: int, *priorities: int, queue: str = "default") -> J
     made.priority, made.queue = priority, queue
     for n, each in enumerate(priorities):
         pod = make_pod(f"{name}-{n}", priority=each, node_name="n1")
-        made.add(TaskInfo(made, PodInfo(pod, Interned()), pod, TaskStatus.RUNNING))
+        made.add(TaskInfo(made, PodInfo(pod, TemplateInterner()), pod, TaskStatus.RUNNING))
     return made
 
 
@@ -46,7 +46,7 @@ def test_the_subgroup_with_the_most_important_task_goes_first() -> None:
     made.divide(compiled((SubGroupPolicy(name="w", match_label_keys=("part",)),)))
     for n, (part, priority) in enumerate((("x", 1), ("y", 0), ("y", 7))):
         pod = make_pod(f"j-{n}", labels={"part": part}, priority=priority)
-        made.add(TaskInfo(made, PodInfo(pod, Interned()), pod, TaskStatus.PENDING))
+        made.add(TaskInfo(made, PodInfo(pod, TemplateInterner()), pod, TaskStatus.PENDING))
     x, y = made.subjobs.values()
     assert PLUGIN.subjob_order(SESSION, y) < PLUGIN.subjob_order(SESSION, x)  # type: ignore[operator]  # as above
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 from kframework_batch.task_status import TaskStatus
 
-from kframework.engine import Changed
+from kframework.engine import Upserted
 from tests.support.scale import seeds
 
 #: A World of conftest.py, which tests cannot import.
@@ -46,7 +46,7 @@ def positive(amounts: dict[str, int]) -> dict[str, int]:
 def begin(world: World) -> None:
     """Let it be time for a session, with something new."""
     world.time += 1.0
-    world.engine.offer(Changed(world._knock()))
+    world.engine.offer(Upserted(world._knock()))
 
 
 def play(make_world: Callable[[int], World], seed: int, sessions: int) -> World:

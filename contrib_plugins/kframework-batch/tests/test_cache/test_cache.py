@@ -40,18 +40,18 @@ def in_group(pod: Pod, name: str) -> Pod:
 
 
 BOUND = with_phase(RUNNING, "Pending")
-Gone = tuple[str, ApiObject]
+Deleted = tuple[str, ApiObject]
 
 
 class Stage:
     """A cache over tables of its own."""
 
-    def __init__(self, *history: ApiObject | Gone) -> None:
+    def __init__(self, *history: ApiObject | Deleted) -> None:
         self.cluster = ClusterState()
         self.cache = JobCache(self.cluster, frozenset({"volcano"}))
         self.answers = [self.tell(message) for message in history]
 
-    def tell(self, message: ApiObject | Gone) -> bool:
+    def tell(self, message: ApiObject | Deleted) -> bool:
         return self.cache.deleted(message[1]) if isinstance(message, tuple) else self.cache.upserted(message)
 
     @property
@@ -120,7 +120,7 @@ class Stage:
         ([GROUP, ("gone", GROUP)], True),
     ],
 )
-def test_only_what_a_session_could_see_counts(history: Sequence[ApiObject | Gone], answer: bool) -> None:
+def test_only_what_a_session_could_see_counts(history: Sequence[ApiObject | Deleted], answer: bool) -> None:
     assert Stage(*history).answers[-1] is answer
 
 
@@ -244,7 +244,7 @@ def test_a_pod_bound_by_somebody_else_meanwhile_is_bound() -> None:
 
 
 @pytest.mark.parametrize("message", [deleted(PENDING), with_phase(PENDING, "Failed"), ("gone", PENDING)])
-def test_a_waiting_pod_that_goes_is_called_back(message: ApiObject | Gone) -> None:
+def test_a_waiting_pod_that_goes_is_called_back(message: ApiObject | Deleted) -> None:
     stage = Stage(NODE, GROUP, PENDING)
     reserved = stage.assume(waits=True)
     stage.tell(message)
@@ -257,7 +257,7 @@ def test_a_waiting_pod_that_goes_is_called_back(message: ApiObject | Gone) -> No
 
 
 @pytest.mark.parametrize("message", [deleted(PENDING), with_phase(PENDING, "Failed"), ("gone", PENDING)])
-def test_a_pod_that_waits_no_more_leaves_its_node_at_once(message: ApiObject | Gone) -> None:
+def test_a_pod_that_waits_no_more_leaves_its_node_at_once(message: ApiObject | Deleted) -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
     assert stage.tell(message)
@@ -299,7 +299,7 @@ def test_a_victim_that_could_not_be_sent_away_stays() -> None:
 
 
 @pytest.mark.parametrize("message", [with_phase(RUNNING, "Failed"), ("gone", RUNNING)])
-def test_nothing_is_left_of_an_eviction_when_the_victim_is_gone(message: ApiObject | Gone) -> None:
+def test_nothing_is_left_of_an_eviction_when_the_victim_is_gone(message: ApiObject | Deleted) -> None:
     stage = Stage(NODE, GROUP, RUNNING)
     stage.cache.evicting_begins(UID)
     assert stage.tell(message)

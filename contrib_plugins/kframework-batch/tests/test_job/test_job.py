@@ -13,7 +13,7 @@ from kframework_batch.objects import NetworkTopology, SubGroupPolicy
 from kframework_batch.resource import Resource
 from kframework_batch.task_status import READY, TaskStatus
 
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 P, A, L, N, B, R, X, S, F, U = TaskStatus
@@ -27,7 +27,7 @@ def job_of(tasks: Sequence[Task], minimum: int = 0, roles: Mapping[str, int] | N
     for at, (status, role, cpu) in enumerate(tasks):
         annotations = {"volcano.sh/task-spec": role} if role else {}
         pod = make_pod(f"p{at}", annotations=annotations, cpu=f"{cpu}m", memory=None)
-        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, status))
+        job.add(TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, status))
     return job
 
 
@@ -145,7 +145,7 @@ def test_parts_count_what_their_tasks_are(
     job.divide(by_part(*keys[0]) if keys[0] else ())
     for at, each in enumerate(given):
         pod = make_pod(f"p{at}", labels=each)
-        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, P))
+        job.add(TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, P))
     uids = list(job.tasks)
     for at, status in moves:
         task = job.tasks.get(uids[at % len(uids)]) if uids else None
@@ -175,7 +175,7 @@ def test_a_part_is_of_its_policy_and_the_rest_needs_one_task() -> None:
     job.divide(compiled((policy,)))
     for at, text in enumerate(("7", "x", "")):
         pod = make_pod(f"p{at}", labels={"n": text} if text else {}, priority=at)
-        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, P))
+        job.add(TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, P))
     said = {name: (part.policy, part.index, part.min_available, part.priority) for name, part in job.subjobs.items()}
     assert said == {"w-7": ("w", 7, 3, 0), "w-x": ("w", 0, 3, 1), "": (None, 0, 1, 2)}
     assert [part.closeness for part in job.subjobs.values()] == [Closeness(True, 1), Closeness(True, 1), None]

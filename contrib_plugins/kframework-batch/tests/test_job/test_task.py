@@ -10,12 +10,12 @@ from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
 from kframework.objects import ContainerStatus, Pod, Resources
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 
 def task(pod: Pod) -> TaskInfo:
-    return TaskInfo(JobInfo("default", "j"), PodInfo(pod, Interned()), pod, TaskStatus.PENDING)
+    return TaskInfo(JobInfo("default", "j"), PodInfo(pod, TemplateInterner()), pod, TaskStatus.PENDING)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_pod_resized_in_place_takes_what_it_has_now() -> None:
     pod = make_pod(cpu=1, memory=None, node_name="a")
     resized = ContainerStatus(name="main", resources=Resources(requests={"cpu": 3}), allocated_resources={"cpu": 3})
     grown = replace(pod, status=replace(pod.status, container_statuses=(resized,)))
-    assert task(grown).request == dict(PodInfo(grown, Interned()).on_node) == {"cpu": 3000}
+    assert task(grown).request == dict(PodInfo(grown, TemplateInterner()).on_node) == {"cpu": 3000}
 
 
 def test_gates_hold_a_task_back() -> None:

@@ -33,7 +33,7 @@ from kframework_batch.task_status import ALLOCATED, COMPLETED, SCHEDULED, TaskSt
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 P, A, L, N, B, R, X, S, F, U = TaskStatus
@@ -50,7 +50,7 @@ def job_of(
     job.known, job.min_available, job.phase = True, minimum, phase
     for at, status in enumerate(statuses):
         pod = make_pod(f"p{at}", cpu=cpu, memory=None, node_name="a" if status == LEAVING else "")
-        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, X if status == LEAVING else TaskStatus(status)))
+        job.add(TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, X if status == LEAVING else TaskStatus(status)))
     return job
 
 

@@ -10,7 +10,7 @@ from kframework_batch.queue import elastic, entering, minimum, still_claimed
 from kframework_batch.resource import Resource
 from kframework_batch.task_status import TaskStatus
 
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 RUNNING, PENDING, SUCCEEDED = TaskStatus.RUNNING, TaskStatus.PENDING, TaskStatus.SUCCEEDED
@@ -27,7 +27,9 @@ def job_of(
     for at, status in enumerate(tasks):
         gates = ["wait"] if status == GATED else []
         pod = make_pod(f"p{at}", cpu=1, memory=None, gates=gates)
-        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, status if isinstance(status, TaskStatus) else PENDING))
+        job.add(
+            TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, status if isinstance(status, TaskStatus) else PENDING)
+        )
     return job
 
 

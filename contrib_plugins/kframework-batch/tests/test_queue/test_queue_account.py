@@ -13,7 +13,7 @@ from kframework_batch.resource import Resource
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 amounts = st.dictionaries(st.sampled_from("cg"), st.integers(0, 6)).map(Resource)
@@ -36,7 +36,7 @@ def job_of(*statuses: TaskStatus, least: dict[str, int] | None = None, phase: st
     job.phase, job.min_resources = phase, None if least is None else Resource(least)
     for at, status in enumerate(statuses):
         pod = make_pod(f"p{at}", cpu=1, memory=None)
-        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, status))
+        job.add(TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, status))
     return job
 
 

@@ -35,14 +35,14 @@ def told(file: Path) -> dict[str, float]:
     placed = dict[str, tuple[str, float]]()  # by pod group: its queue, and when it last got a place
     for line in recorded:
         match line.what:
-            case "Changed" | "Gone":
+            case "Upserted" | "Deleted":
                 obj = msgspec.json.decode(line.body)
                 key = obj["metadata"]["uid" if obj["kind"] == "Pod" else "name"]
                 if obj["kind"] == "Pod" and key not in created:
                     new.append(key)
                 if obj["kind"] in ("Pod", "PodGroup"):
                     created[key] = seconds_of(obj["metadata"]["creationTimestamp"])
-                if line.what == "Gone":
+                if line.what == "Deleted":
                     placed.pop(key, None)
             case "Step":
                 waited["Watched"] += [line.at - created[uid] for uid in new]

@@ -24,7 +24,7 @@ from kframework import (
 )
 
 #: The number of GPUs that the pod asks for.
-_WANTED = StateKey[int]("GpuPacking.wanted")
+_EXPECTED = StateKey[int]("GpuPacking.wanted")
 
 #: The score of a node without room; Filter has rejected it, but Score may still be called.
 _NO_ROOM = -(1 << 62)
@@ -75,11 +75,11 @@ class GpuPacking(Plugin[GpuPackingArgs]):
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
-        state[_WANTED] = self._wanted(pod)
+        state[_EXPECTED] = self._wanted(pod)
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        wanted, offered = state[_WANTED], node.allocatable(self.args.resource)
+        wanted, offered = state[_EXPECTED], node.allocatable(self.args.resource)
         if not wanted:
             return int(offered == 0)
         free = offered - node.requested(self.args.resource)
@@ -91,7 +91,7 @@ class GpuPacking(Plugin[GpuPackingArgs]):
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        wanted, offered = state[_WANTED], nodes.allocatable(self.args.resource)[rows]
+        wanted, offered = state[_EXPECTED], nodes.allocatable(self.args.resource)[rows]
         if not wanted:
             without: Scores = np.equal(offered, 0).astype(np.int64)
             return without

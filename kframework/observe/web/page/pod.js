@@ -122,9 +122,9 @@ function againstRow({ plugin, reason, nodes: count, first, alone, examples, pree
   );
 }
 
-function preemptionSaid({ node, victims, broken_budgets, why, under_way, tried, candidates, reasons }) {
+function preemptionSaid({ node, victims, broken_budgets, why, in_progress, tried, candidates, reasons }) {
   const outcome = node
-    ? [under_way ? "It makes room on " : "It would make room on ", nodeLink(node), " by sending away ", joined(victims.map(podLink)), "."]
+    ? [in_progress ? "It makes room on " : "It would make room on ", nodeLink(node), " by sending away ", joined(victims.map(podLink)), "."]
     : [why || "It would not help", "."];
   const counted = tried ? `${plural(tried, "node")} tried, ${number(candidates)} would do.` : "";
   const budgets = broken_budgets ? ` ${plural(broken_budgets, "disruption budget")} broken.` : "";

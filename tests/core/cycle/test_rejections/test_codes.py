@@ -27,7 +27,7 @@ from kframework.core.cycle.rejections import (
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, hookimpl
 from kframework.state.nodes import NodeTable
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_pod
 from kframework.values.scores import Rows, Scores
 from kframework.values.status import Status, error, unresolvable, unschedulable
@@ -89,7 +89,7 @@ def test_words_come_from_the_table_that_is_meant_or_from_the_plugin() -> None:
             return unschedulable(f"bits {bits} of {pod.name}")
 
     filters = profile_of(Tells).filters
-    pod = PendingPod(make_pod("p"), Interned())
+    pod = PendingPod(make_pod("p"), TemplateInterner())
     tables = (StatusTable(ATTEMPT), StatusTable(LOWER))
     rejections = [table.rejection(3, unschedulable(f"table {table.source}")) for table in tables]
     said = [in_words(rejection, tables, filters, pod).message for rejection in [*rejections, plugin_rejection(0) | 5]]

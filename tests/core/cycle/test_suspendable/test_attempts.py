@@ -26,7 +26,7 @@ from kframework.objects import ApiObject
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.slices import finished
-from kframework.state.inbox import Changed
+from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage
 from tests.extension_points.scripted import held, plugin
@@ -44,9 +44,9 @@ class ExtendedStage(Stage):
         """Step once, wait for what is under way, and return the decision."""
         decided = len(self.decisions)
         assert self.engine.step()
-        assert self.engine.under_way is not None and len(self.decisions) == decided
-        asyncio.run(self.engine.under_way)  # type: ignore[arg-type]  # a coroutine
-        assert self.engine.under_way is None and self.engine.current is None
+        assert self.engine.pending_cycle is not None and len(self.decisions) == decided
+        asyncio.run(self.engine.pending_cycle)  # type: ignore[arg-type]  # a coroutine
+        assert self.engine.pending_cycle is None and self.engine.current is None
         (decision,) = self.decisions[decided:]
         return decision
 
@@ -119,7 +119,7 @@ def test_a_pod_that_extenders_refuse_waits_for_them() -> None:
 
 def test_the_cluster_stands_still_while_extenders_are_awaited() -> None:
     def late_node(question: Any) -> object:
-        staged.engine.offer(Changed(make_node("late")))
+        staged.engine.offer(Upserted(make_node("late")))
         return lets_pass("b")(question)
 
     staged = stage(extenders=[extender({"filter": late_node})])
@@ -147,7 +147,7 @@ def test_a_cycle_that_is_broken_off_is_not_under_way(error: BaseException) -> No
     staged = stage(extenders=[extender({"filter": broken})])
     with pytest.raises(type(error)):
         staged.step()
-    assert staged.engine.under_way is None and staged.engine.current is None
+    assert staged.engine.pending_cycle is None and staged.engine.current is None
 
 
 FULL = plugin("Full", filter=unschedulable("full"))

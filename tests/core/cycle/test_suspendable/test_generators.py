@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 import pytest
 
 from kframework.core.cycle.suspendable import Suspendable, run_async, run_sync, wait_for
-from kframework.framework.handle import DONE, Done
+from kframework.framework.handle import COMPLETED, Completed
 
 
 def nothing_to_ask() -> Suspendable[str]:
@@ -52,13 +52,13 @@ def test_what_asks_cannot_be_a_plain_call() -> None:
 
 def nobody(journal: list[object]) -> Suspendable[None]:
     try:
-        yield from wait_for(Done())
+        yield from wait_for(Completed())
     finally:
         journal.append("closed")
 
 
 def test_what_is_done_is_nobody_s_to_answer() -> None:
-    assert run_sync(wait_for(DONE)) is None
+    assert run_sync(wait_for(COMPLETED)) is None
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -99,7 +99,7 @@ def test_what_is_done_already_takes_no_turn_of_the_loop() -> None:
     async def main() -> list[str]:
         order: list[str] = []
         asyncio.get_running_loop().call_soon(order.append, "turn")
-        await DONE
+        await COMPLETED
         return order.copy()
 
     assert asyncio.run(main()) == []

@@ -11,7 +11,7 @@ from kframework.core.preemption.dry_runs import Budgets
 from kframework.objects import LabelSelector, LabelSelectorRequirement, PodDisruptionBudget
 from kframework.objects.label_selectors import label_selector
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_node, make_pod
 from tests.core.preemption.test_evaluator.stopped import WEB, budget, told, unfit
 
@@ -47,7 +47,7 @@ def test_budgets_over_the_same_pods_are_charged_as_one() -> None:
     store = ObjectStore[PodDisruptionBudget]()
     for each in budgets:
         store.put(each.metadata, each)
-    interned, made = Interned(), Budgets(store)
+    interned, made = TemplateInterner(), Budgets(store)
     pods = [PodInfo(make_pod(f"p{n}", labels={"app": "ab"[n % 2]}, node_name="n"), interned) for n in range(6)]
     violating, others = made.split(pods)
     assert ([pod.name for pod in violating], len(others)) == (["p3", "p4", "p5"], 3)
@@ -58,7 +58,7 @@ def test_budgets_over_the_same_pods_are_charged_as_one() -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_they_are_charged_as_if_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CHARGES", 3)
-    random, store, interned = Random(seed), ObjectStore[PodDisruptionBudget](), Interned()
+    random, store, interned = Random(seed), ObjectStore[PodDisruptionBudget](), TemplateInterner()
     made = Budgets(store)
     for turn in range(30):
         some = random.choice([WEB, named("a"), named("b"), named("web"), LabelSelector(match_labels={"app": "a"})])

@@ -32,7 +32,7 @@ from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import Candidate, Diagnosis
 from kframework.framework.cycle_state import StateKey
-from kframework.framework.handle import DryRuns
+from kframework.framework.handle import DryRunResult
 from kframework.objects import (
     LabelSelector,
     Node,
@@ -185,7 +185,7 @@ class Cycle(NamedTuple):
         assert node is not None
         return self.evaluator.victims(self.search.state, self.pod, node)
 
-    def candidates(self, percentage: int = 10, absolute: int = 100) -> DryRuns:
+    def candidates(self, percentage: int = 10, absolute: int = 100) -> DryRunResult:
         return self.evaluator.candidates(
             self.search.state, self.pod, self.diagnosis, percentage=percentage, absolute=absolute
         )

@@ -15,10 +15,10 @@ from kframework.core.cycle.results import FitError
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.dry_runs import Budgets, DryRun, Ranked
-from kframework.core.preemption.evaluator import Answers, DryRunMemory, Evaluator, Preempting
+from kframework.core.preemption.evaluator import Answers, DryRunMemory, Evaluator, OngoingPreemptions
 from kframework.core.runtime.profile import Signature
 from kframework.framework.answers import Diagnosis
-from kframework.framework.handle import DryRuns
+from kframework.framework.handle import DryRunResult
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
@@ -131,12 +131,12 @@ class Course:
         remembered = self.engine.preemption._memory._answers.get((search.plan.signature, pod.priority))
         if remembered is not None and remembered.offset is not None:
             offsets = StartAt(remembered.offset)
-        afresh = Evaluator(self.cluster, Preempting(), offsets, lambda: search)
+        afresh = Evaluator(self.cluster, OngoingPreemptions(), offsets, lambda: search)
         assert found == self._ask(afresh, search, outcome.diagnosis, enough)
         self.found += len(found.candidates)
 
     @staticmethod
-    def _ask(evaluator: Evaluator, search: Search, diagnosis: Diagnosis, enough: int) -> DryRuns:
+    def _ask(evaluator: Evaluator, search: Search, diagnosis: Diagnosis, enough: int) -> DryRunResult:
         return evaluator.candidates(search.state, search.pod, diagnosis, percentage=0, absolute=enough)
 
 

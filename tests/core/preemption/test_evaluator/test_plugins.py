@@ -13,7 +13,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import Diagnosis
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Changed, Synced
+from kframework.state.inbox import Synced, Upserted
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, delete
 from tests.core.preemption.test_evaluator.stopped import NOTHING, WEB, budget, configuration_of, full
@@ -139,12 +139,12 @@ def test_a_nomination_is_lost_at_once() -> None:
     engine = PodEngine(ClusterState(), SystemClock(), recorder, profiles)
     middle = make_pod("middle", cpu=2, priority=5, nominated_node_name="a")
     for obj in (make_node("a", cpu=2), make_pod("low", cpu=2, node_name="a"), middle, make_pod("urgent", priority=10)):
-        engine.offer(Changed(obj))
+        engine.offer(Upserted(obj))
     engine.offer(Synced())
     assert engine.step()
     assert engine.cluster.nominator.node_of(middle.metadata.uid) == ""
     (eviction,) = recorder.evictions
-    assert [pod.name for pod in eviction.outranked] == ["middle"]
+    assert [pod.name for pod in eviction.lower_priority] == ["middle"]
     assert [pod.name for pod in eviction.victims] == ["low"]
 
 

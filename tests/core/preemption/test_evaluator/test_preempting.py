@@ -4,52 +4,54 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.core.preemption.evaluator import Preempting
-from kframework.state.pods import Interned, PodInfo
+from kframework.core.preemption.evaluator import OngoingPreemptions
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 VICTIM = make_pod("victim", node_name="a")
 GOING = make_pod("victim", node_name="a", deletion_timestamp="2026-01-01T00:00:00Z")
 UID = VICTIM.metadata.uid
 
-STAYING = {UID: PodInfo(VICTIM, Interned())}
+STAYING = {UID: PodInfo(VICTIM, TemplateInterner())}
 
 
-def under_way() -> Preempting:
-    preempting = Preempting()
+def in_progress() -> OngoingPreemptions:
+    preempting = OngoingPreemptions()
     preempting.begin("p", 7)
     return preempting
 
 
 def test_only_a_preemptor_is_held_back() -> None:
-    preempting = under_way()
-    assert preempting.holds_back("p", {})
-    assert not preempting.holds_back("q", {})
+    preempting = in_progress()
+    assert preempting.blocks("p", {})
+    assert not preempting.blocks("q", {})
 
 
-@pytest.mark.parametrize(("pods", "held"), [(STAYING, True), ({UID: PodInfo(GOING, Interned())}, False), ({}, False)])
+@pytest.mark.parametrize(
+    ("pods", "held"), [(STAYING, True), ({UID: PodInfo(GOING, TemplateInterner())}, False), ({}, False)]
+)
 def test_the_last_victim_lets_it_go_by_going(pods: dict[str, PodInfo], held: bool) -> None:
-    preempting = under_way()
+    preempting = in_progress()
     preempting.last_victim("p", 7, UID)
-    assert preempting.holds_back("p", pods) is held
+    assert preempting.blocks("p", pods) is held
 
 
 def test_the_end_lets_it_go() -> None:
-    preempting = under_way()
+    preempting = in_progress()
     preempting.last_victim("p", 7, UID)
     assert preempting.end("p", 7)
-    assert not preempting.holds_back("p", STAYING)
+    assert not preempting.blocks("p", STAYING)
     assert not preempting.end("p", 7)
     assert len(preempting) == 0
 
 
 def test_reports_on_an_older_preemption_do_not_count() -> None:
-    preempting = under_way()
+    preempting = in_progress()
     preempting.begin("p", 9)
     preempting.last_victim("p", 7, "gone")
     assert not preempting.end("p", 7)
-    assert preempting.holds_back("p", {})
+    assert preempting.blocks("p", {})
     preempting.last_victim("unknown", 7, "gone")
     preempting.last_victim("p", 9, "gone")
-    assert not preempting.holds_back("p", {})
+    assert not preempting.blocks("p", {})
     assert preempting.end("p", 9)

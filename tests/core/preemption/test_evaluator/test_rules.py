@@ -7,7 +7,7 @@ import pytest
 
 from kframework import Code, PendingPod, PodInfo, Status
 from kframework.clock import Seeds
-from kframework.core.preemption.evaluator import Evaluator, Preempting
+from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.framework.answers import Candidate
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
@@ -37,7 +37,7 @@ def test_the_cheapest_candidate_has_the_smallest_key() -> None:
         candidate("b", (2, DAYS[2]), (0, DAYS[3]), violations=1),
         candidate("0", (2, DAYS[3]), (2, DAYS[0]), violations=1),
     ]
-    key = Evaluator(ClusterState(), Preempting(), Random(0), lambda: None).key
+    key = Evaluator(ClusterState(), OngoingPreemptions(), Random(0), lambda: None).key
     for cheaper, dearer in pairwise(ranked):
         assert key(cheaper) < key(dearer), dearer  # type: ignore[operator]  # keys compare with each other
 

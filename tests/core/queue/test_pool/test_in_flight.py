@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.core.queue.pool import InFlight
-from kframework.framework.events import ActionType, Occurrence
+from kframework.framework.events import ActionType, ObservedEvent
 
 
-def event(number: int) -> Occurrence:
+def event(number: int) -> ObservedEvent:
     """Make an event that can be told from others."""
-    return Occurrence("Node", ActionType.ADD, named=str(number))
+    return ObservedEvent("Node", ActionType.ADD, named=str(number))
 
 
 def heard(in_flight: InFlight, uid: str) -> str:

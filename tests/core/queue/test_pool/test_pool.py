@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.core.queue.pool import Pool
+from kframework.core.queue.pool import HeldPods
 from tests.core.queue.rig import queued
 
 PROFILE = "default-scheduler"
 
 
-def names(pool: Pool, *plugins: str) -> list[str]:
+def names(pool: HeldPods, *plugins: str) -> list[str]:
     return [found.pod.name for found in pool.held_by({(PROFILE, plugin): None for plugin in plugins})]
 
 
 def test_pods_are_found_by_those_who_hold_them() -> None:
-    pool = Pool()
+    pool = HeldPods()
     pool.put(queued("a"), ("Fit", "Taints"))
     other = queued("b")
     pool.put(other, ("Taints",))
@@ -31,7 +31,7 @@ def test_pods_are_found_by_those_who_hold_them() -> None:
 
 @pytest.mark.parametrize("holders", [(), ("Fit",), ("Fit", "Taints")])
 def test_it_lists_all_in_the_order_of_their_arrival(holders: tuple[str, ...]) -> None:
-    pool = Pool()
+    pool = HeldPods()
     for name in ("c", "a", "b"):
         pool.put(queued(name), holders)
     assert [found.pod.name for found in pool] == ["c", "a", "b"]
@@ -45,7 +45,7 @@ def test_it_lists_all_in_the_order_of_their_arrival(holders: tuple[str, ...]) ->
 def test_the_index_finds_what_a_look_at_all_pods_finds(
     steps: list[tuple[int, frozenset[str], frozenset[str]]],
 ) -> None:
-    pool = Pool()
+    pool = HeldPods()
     held: dict[str, frozenset[str]] = {}
     for number, holders, asked in steps:
         pod = queued(f"pod-{number}")

@@ -53,11 +53,11 @@ def test_errors_in_a_row_count_before_rejections(rejections: int, errors: int, s
 def test_the_pod_leaves_at_the_first_whole_second_after_its_window(
     fraction: float, failures: int, seconds: float
 ) -> None:
-    resting = queued(rejections=failures, timestamp=START + fraction)
+    is_backing_off = queued(rejections=failures, timestamp=START + fraction)
     leaves = START + seconds + 1
     backoff = Backoff()
-    assert backoff.expiry(resting) == START + seconds
-    assert [backoff.resting(resting, leaves + after) for after in (-fraction, -0.125, 0, 0.125)] == [
+    assert backoff.expiry(is_backing_off) == START + seconds
+    assert [backoff.is_backing_off(is_backing_off, leaves + after) for after in (-fraction, -0.125, 0, 0.125)] == [
         fraction > 0,
         True,
         False,
@@ -73,9 +73,9 @@ def test_half_a_second_of_backoff_may_end_in_the_next_window() -> None:
 
 def test_the_expiry_is_worked_out_once_and_with_the_counts_of_then() -> None:
     backoff = Backoff()
-    resting = queued(rejections=1)
-    assert backoff.expiry(resting) == START + 1
-    resting.unschedulable_count = 9
-    assert backoff.expiry(resting) == START + 1
-    resting.backoff_expiry = None
-    assert backoff.expiry(resting) == START + 10
+    is_backing_off = queued(rejections=1)
+    assert backoff.expiry(is_backing_off) == START + 1
+    is_backing_off.unschedulable_count = 9
+    assert backoff.expiry(is_backing_off) == START + 1
+    is_backing_off.backoff_expiry = None
+    assert backoff.expiry(is_backing_off) == START + 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.framework.events import ActionType, Occurrence
+from kframework.framework.events import ActionType, ObservedEvent
 from tests.core.queue.rig import NODE_ADD, Rig, pending
 
 
@@ -58,7 +58,7 @@ def test_an_event_of_the_attempt_itself_calls_when_it_ends() -> None:
     rig = Rig()
     rig.add("pod")
     rig.pop()
-    rig.queue.move(Occurrence("Node", ActionType.ADD))
+    rig.queue.move(ObservedEvent("Node", ActionType.ADD))
     rig.put_back("pod", "Fit")
     assert woken(rig) == "ScheduleAttemptFailure"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.framework.events import ActionType, Occurrence
+from kframework.framework.events import ActionType, ObservedEvent
 from tests.core.queue.rig import (
     ANYTHING,
     LABELLED,
@@ -28,7 +28,7 @@ from tests.core.queue.states import LONG, STATES, failed, gated
         (("Fit", "Taints"), NODE_TAINT, True),
         (("Fit",), POD_GONE, True),
         (("Labels",), POD_GONE, False),
-        (("Everything",), Occurrence("example.v1.com", ActionType.UPDATE), True),
+        (("Everything",), ObservedEvent("example.v1.com", ActionType.UPDATE), True),
         (("Deaf",), NODE_ADD, False),
         (("Deaf",), ANYTHING, True),
         (("Unknown",), NODE_ADD, False),
@@ -36,7 +36,7 @@ from tests.core.queue.states import LONG, STATES, failed, gated
 )
 @pytest.mark.parametrize("rested", [False, True])
 def test_an_event_wakes_the_pods_whose_rejector_registered_it(
-    rejectors: tuple[str, ...], event: Occurrence, wakes: bool, rested: bool
+    rejectors: tuple[str, ...], event: ObservedEvent, wakes: bool, rested: bool
 ) -> None:
     rig = failed(*rejectors)
     rig.sleep(LONG if rested else 0)
@@ -50,7 +50,7 @@ def test_an_event_wakes_the_pods_whose_rejector_registered_it(
     ("event", "place"),
     [(NODE_ADD, "active"), (NODE_TAINT, "backoff"), (ANYTHING, "backoff"), (POD_GONE, "active")],
 )
-def test_an_event_for_which_a_plugin_waits_skips_the_rest(event: Occurrence, place: str) -> None:
+def test_an_event_for_which_a_plugin_waits_skips_the_rest(event: ObservedEvent, place: str) -> None:
     rig = failed("Taints", pending=("Fit",))
     rig.queue.move(event)
     assert rig.place() == place
@@ -72,7 +72,7 @@ def test_an_event_for_which_a_plugin_waits_skips_the_rest(event: Occurrence, pla
     ],
 )
 def test_what_happened_meanwhile_counts_on_return(
-    rejectors: tuple[str, ...], waiting_for: tuple[str, ...], events: list[Occurrence], place: str
+    rejectors: tuple[str, ...], waiting_for: tuple[str, ...], events: list[ObservedEvent], place: str
 ) -> None:
     rig = Rig()
     rig.add("pod")
@@ -107,7 +107,7 @@ def test_a_gated_pod_waits_and_has_made_no_attempt() -> None:
         ("Everything", NODE_TAINT, "active"),
     ],
 )
-def test_only_events_of_the_gating_plugin_release_a_gated_pod(gate: str, event: Occurrence, place: str) -> None:
+def test_only_events_of_the_gating_plugin_release_a_gated_pod(gate: str, event: ObservedEvent, place: str) -> None:
     rig = gated(by=gate)
     rig.gates.clear()
     rig.queue.move(event)
@@ -127,7 +127,7 @@ def test_only_events_of_the_gating_plugin_release_a_gated_pod(gate: str, event: 
 )
 @pytest.mark.parametrize("gate", [False, True])
 def test_its_own_update_wakes_a_pod_if_its_rejector_registered_it(
-    rejector: str, event: Occurrence, wakes: bool, gate: bool
+    rejector: str, event: ObservedEvent, wakes: bool, gate: bool
 ) -> None:
     rig = gated(by=rejector) if gate else failed(rejector)
     rig.gates.clear()

@@ -57,7 +57,7 @@ def test_all_pods_are_listed_once(steps: list[tuple[str, int, set[str]]]) -> Non
         name: place for name, place in rig.places().items() if place != "in flight"
     }
     assert {place: len(names) for place, names in by_place.items()} == rig.queue.pending()
-    held = [queued for queued in rig.queue if rig.queue.dormant(queued.pod.uid)]
+    held = [queued for queued in rig.queue if rig.queue.waits_for_event(queued.pod.uid)]
     by_plugin = {
         plugin: [q.pod.name for q in held if plugin in ([q.gating_plugin] if q.gating_plugin else q.rejectors)]
         for plugin in ("Fit", "Taints", "Labels")
@@ -66,7 +66,7 @@ def test_all_pods_are_listed_once(steps: list[tuple[str, int, set[str]]]) -> Non
         assert [queued.pod.name for queued in rig.queue.held_by(("default-scheduler", plugin))] == names
     counts = {("default-scheduler", plugin): len(names) for plugin, names in by_plugin.items() if names}
     assert rig.queue.holders() == Counter(counts)
-    ends = [rig.queue.resting_until(queued) for queued in rig.queue.waiting("backoff")]
+    ends = [rig.queue.backoff_expires_at(queued) for queued in rig.queue.waiting("backoff")]
     assert ends == sorted(ends) and all(end > rig.now for end in ends)
     active = looked_up(rig, "active")
     assert rig.drain()[: len(active)] == active
@@ -94,4 +94,4 @@ def _do(rig: Rig, step: str, name: str, plugins: set[str]) -> None:
 def test_it_is_said_when_a_rest_ends() -> None:
     rig = STATES["backoff"]()
     (queued,) = rig.queue.waiting("backoff")
-    assert rig.queue.resting_until(queued) == START + 2 == rig.queue.retry_deadline
+    assert rig.queue.backoff_expires_at(queued) == START + 2 == rig.queue.retry_deadline

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.state.pods import QueuedPod
 from tests.core.queue.rig import NODE_ADD, START, Rig, pending
-from tests.core.queue.states import LONG, STATES, failed, place_of, resting
+from tests.core.queue.states import LONG, STATES, failed, is_backing_off, place_of
 
 
 def test_priority_first_then_the_time_of_queueing_then_arrival() -> None:
@@ -53,14 +53,14 @@ def test_a_pop_counts_the_attempt_and_puts_the_pod_in_flight() -> None:
 
 
 def test_with_nothing_active_a_rejected_pod_is_handed_out_before_its_rest_is_over() -> None:
-    rig = resting(after_error=False)
+    rig = is_backing_off(after_error=False)
     rig.add("other")
     assert [rig.pop(), rig.pop(), rig.pop()] == ["other", "pod", None]
     assert rig.queue.incoming["active", "PopFromBackoffQ"] == 1
 
 
 def test_a_pod_that_failed_with_an_error_rests_to_the_end() -> None:
-    rig = resting(after_error=True)
+    rig = is_backing_off(after_error=True)
     assert rig.pop() is None
     rig.sleep(2)
     assert rig.pop() == "pod"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kframework import Plugin, hookimpl
-from kframework.core.runtime.hooks import code_place
+from kframework.core.runtime.hooks import source_location
 from kframework.framework.cycle_state import CycleState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
@@ -57,23 +57,23 @@ def test_a_fault_is_at_the_last_line_of_the_plugins_own_module(hook: str, method
     assert callable(method)
     with pytest.raises((KeyError, OSError)) as caught:
         method()
-    assert line_at(code_place(Faulty, hook, caught.value)) == line
+    assert line_at(source_location(Faulty, hook, caught.value)) == line
 
 
 def test_an_answer_that_is_none_is_at_the_hook() -> None:
-    assert line_at(code_place(Faulty, "score", "answered 1000")) == "@hookimpl"
+    assert line_at(source_location(Faulty, "score", "answered 1000")) == "@hookimpl"
 
 
 def test_a_fault_of_another_module_is_at_the_hook() -> None:
-    assert line_at(code_place(Faulty, "pre_enqueue", ValueError("raised nowhere"))) == "@hookimpl"
+    assert line_at(source_location(Faulty, "pre_enqueue", ValueError("raised nowhere"))) == "@hookimpl"
 
 
 def test_what_has_no_such_hook_is_at_the_class() -> None:
-    assert line_at(code_place(Faulty, "filter", "answered 1000")) == "class Faulty(Plugin):"
+    assert line_at(source_location(Faulty, "filter", "answered 1000")) == "class Faulty(Plugin):"
 
 
 @pytest.mark.parametrize("module", ["builtins", "__main__"])
 def test_what_has_no_source_has_no_place(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
     made = type("Made", (Plugin,), {"__module__": module, "name": "Made"})
-    assert code_place(made, "filter", "answered 1000") == ""
+    assert source_location(made, "filter", "answered 1000") == ""

@@ -24,7 +24,7 @@ from kframework import (
 from kframework.core.runtime.steps import FilterStep, ScoreStep
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS
-from kframework.state.pods import Interned, PendingPod
+from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin, profile
 from tests.support.searching import Searching, profile_of
@@ -76,7 +76,7 @@ def test_what_wakes_a_pod() -> None:
 
 
 def test_equal_pods_share_a_signature() -> None:
-    compiled, interned = profile(plugin("A", filter=None, reads="node"), plugin("B", filter=None)), Interned()
+    compiled, interned = profile(plugin("A", filter=None, reads="node"), plugin("B", filter=None)), TemplateInterner()
     one, two, other = (PendingPod(pod, interned) for pod in (make_pod("1"), make_pod("2"), make_pod("3", cpu=2)))
     assert compiled.sign(one) is compiled.sign(two)
     assert compiled.sign(one) is not compiled.sign(other)
@@ -106,7 +106,7 @@ class Counting(Plugin):
 
 
 def test_pods_of_a_kind_are_signed_once_in_an_epoch() -> None:
-    compiled, interned = profile(Counting, plugin("B", filter=None, sign="each")), Interned()
+    compiled, interned = profile(Counting, plugin("B", filter=None, sign="each")), TemplateInterner()
     alike = [PendingPod(make_pod(name, labels={"team": "a"}), interned) for name in "12"]
     other = PendingPod(make_pod("3", labels={"team": "b"}), interned)
     Counting.asked = 0
@@ -118,7 +118,7 @@ def test_pods_of_a_kind_are_signed_once_in_an_epoch() -> None:
 
 
 def test_who_does_not_say_what_sign_reads_is_asked_about_each_pod() -> None:
-    compiled, interned = profile(plugin("A", filter=None, reads="node")), Interned()
+    compiled, interned = profile(plugin("A", filter=None, reads="node")), TemplateInterner()
     one, two = (PendingPod(make_pod("1", annotations={"a": value}), interned) for value in "xy")
     assert one.kind is two.kind
     assert compiled.sign(one, epoch=1) is not compiled.sign(two, epoch=1)

@@ -12,10 +12,10 @@ from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Offer, Registry
-from kframework.framework.events import ClusterEvent, EventResource, Hint, Occurrence, QueueingHint
+from kframework.framework.events import ClusterEvent, EventResource, Hint, ObservedEvent, QueueingHint
 from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import Interned, PendingPod, QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
 from kframework.testing import make_pod
 from tests.extension_points.scripted import alone, plugin, profile
 
@@ -194,7 +194,7 @@ def two() -> Profiles:
 
 
 def pending(scheduler: str, **fields: int) -> PendingPod:
-    return PendingPod(make_pod(scheduler_name=scheduler, **fields), Interned())  # type: ignore[arg-type]  # the priority
+    return PendingPod(make_pod(scheduler_name=scheduler, **fields), TemplateInterner())  # type: ignore[arg-type]  # the priority
 
 
 def test_a_pod_is_fenced_by_its_own_profile(two: Profiles) -> None:
@@ -204,9 +204,9 @@ def test_a_pod_is_fenced_by_its_own_profile(two: Profiles) -> None:
 
 
 def test_events_wake_the_pods_of_the_profile_that_registered_them(two: Profiles) -> None:
-    added = Occurrence("Node", ActionType.ADD)
-    removed = Occurrence("Node", ActionType.DELETE)
-    everything = Occurrence("*", ActionType.ALL)
+    added = ObservedEvent("Node", ActionType.ADD)
+    removed = ObservedEvent("Node", ActionType.DELETE)
+    everything = ObservedEvent("*", ActionType.ALL)
     assert ("one", "Gate") in two.interested(added) and ("one", "Gate") not in two.interested(removed)
     assert not two.interested(everything)
     assert two.wakes(added, pending("one"), "Gate")
@@ -239,10 +239,10 @@ def test_a_hint_has_its_say(
 ) -> None:
     events = [ClusterEvent("Node", ActionType.ADD, hint) for hint in hints]
     profiles = compiled(enabling("Gate"), plugin("Gate", pre_enqueue=unschedulable("closed"), events=events))
-    added = Occurrence("Node", ActionType.ADD, None, "a")
+    added = ObservedEvent("Node", ActionType.ADD, None, "a")
     assert profiles.wakes(added, pending("default-scheduler"), "Gate") is wakes
-    assert profiles.wakes(Occurrence("Node", ActionType.ADD, None, "b"), pending("default-scheduler"), "Gate")
-    assert not profiles.wakes(Occurrence("Node", ActionType.DELETE, "a"), pending("default-scheduler"), "Gate")
+    assert profiles.wakes(ObservedEvent("Node", ActionType.ADD, None, "b"), pending("default-scheduler"), "Gate")
+    assert not profiles.wakes(ObservedEvent("Node", ActionType.DELETE, "a"), pending("default-scheduler"), "Gate")
     assert logged in caplog.text and bool(logged) == bool(caplog.records)
 
 
@@ -263,7 +263,7 @@ def test_any_event_may_set_free_what_an_extender_holds_back(extenders: str, woke
     profiles = compile_profiles(parse(f"{alone()}\n{extenders}\n", "k.yaml"), Registry.installed(), a_handle)
     (name,) = profiles
     interested = {
-        (resource, action): (name, "Extender") in profiles.interested(Occurrence(resource, action))
+        (resource, action): (name, "Extender") in profiles.interested(ObservedEvent(resource, action))
         for resource, action in (
             (EventResource.NODE, ActionType.ADD),
             (EventResource.ASSIGNED_POD, ActionType.DELETE),
@@ -272,5 +272,5 @@ def test_any_event_may_set_free_what_an_extender_holds_back(extenders: str, woke
         )
     }
     assert list(interested.values()) == [woken, woken, woken, False]
-    pod = PendingPod(make_pod(), Interned())
-    assert profiles.wakes(Occurrence(EventResource.NODE, ActionType.ADD), pod, "Extender") == woken
+    pod = PendingPod(make_pod(), TemplateInterner())
+    assert profiles.wakes(ObservedEvent(EventResource.NODE, ActionType.ADD), pod, "Extender") == woken

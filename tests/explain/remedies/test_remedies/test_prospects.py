@@ -47,8 +47,8 @@ def test_changes_are_counted() -> None:
         make_pod("x", node_name="full", cpu=4),
     )
     assert counted(made) == {"labels": 2, "label": 1, "taints": 2, "cordon": 1, "small": UNFIXABLE + 1, "full": 1}
-    assert names(made, made.promising(1)) == ["full", "cordon", "label", "taints"]
-    assert names(made, made.promising(2)) == ["full", "cordon", "label", "taints", "labels"]
+    assert names(made, made.most_promising(1)) == ["full", "cordon", "label", "taints"]
+    assert names(made, made.most_promising(2)) == ["full", "cordon", "label", "taints", "labels"]
 
 
 def test_the_node_where_only_one_plugin_objects_is_found() -> None:
@@ -62,8 +62,8 @@ def test_the_node_where_only_one_plugin_objects_is_found() -> None:
     assert made.alone("TaintToleration") is None
     row = made.alone("NodeResourcesFit")
     assert row is not None and names(made, [row]) == ["small"]
-    assert names(made, made.easiest(1)) == ["small", "closed-and-small"]
-    assert made.promising(9) == []
+    assert names(made, made.fewest_changes(1)) == ["small", "closed-and-small"]
+    assert made.most_promising(9) == []
 
 
 def test_the_fewest_pods_in_the_way_come_first() -> None:
@@ -74,7 +74,7 @@ def test_the_fewest_pods_in_the_way_come_first() -> None:
     web = [make_pod(f"web-{n}", labels={"app": "web"}, node_name="a" if n < 3 else "b") for n in range(5)]
     made = prospects(make_pod(affinity=apart), make_node("a", zone="east"), make_node("b", zone="west"), *web)
     assert counted(made) == {"a": 3, "b": 2}
-    assert names(made, made.promising(2)) == ["b", "a"]
+    assert names(made, made.most_promising(2)) == ["b", "a"]
 
 
 def test_who_holds_a_port_may_be_all_that_is_in_the_way() -> None:

@@ -27,7 +27,7 @@ from kframework.objects import (
 )
 from kframework.scheduler import slices
 from kframework.scheduler.slices import finished
-from kframework.state.inbox import Changed, Gone
+from kframework.state.inbox import Deleted, Upserted
 from kframework.testing import make_node, make_pod, pending_pod
 from tests.support.helping import deletion, engine_of, lines, pending, sought
 from tests.support.storage import affinity, claim, mounted, near, reference, volume
@@ -367,8 +367,8 @@ def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch:
     search = remedies(engine, pending(engine, make_pod()))
     for _ in range(when):
         next(search)
-    engine.offer(Gone(leaving))
-    engine.offer(Changed(make_node("c", taints=["z:NoSchedule"])))
+    engine.offer(Deleted(leaving))
+    engine.offer(Upserted(make_node("c", taints=["z:NoSchedule"])))
     engine.catch_up()
     assert [format_proposal(changes) for changes in finished(search)] == [
         "uncordon b",
@@ -382,5 +382,5 @@ def test_it_gives_up_when_nodes_never_stop_coming(monkeypatch: pytest.MonkeyPatc
     engine = engine_of([make_node("a", unschedulable=True)])
     for number, _ in enumerate(remedies(engine, pending(engine, make_pod()))):
         assert number < 50
-        engine.offer(Changed(make_node(f"new-{number}", unschedulable=True)))
+        engine.offer(Upserted(make_node(f"new-{number}", unschedulable=True)))
         engine.catch_up()

@@ -146,7 +146,7 @@ def test_changes_of_the_pod_are_told_apart_and_what_is_not_needed_is_left_out() 
 
 
 def test_a_plugin_may_say_where_to_look_first() -> None:
-    assert [prospects(plugin).promising(1) for plugin in (Tiered, Estimating)] == [[0], [1]]
+    assert [prospects(plugin).most_promising(1) for plugin in (Tiered, Estimating)] == [[0], [1]]
 
 
 class Counting(Tiered):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.framework.events import ActionType, EventResource, Occurrence
+from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
 from tests.observe.metrics.rig import Rig, ran
@@ -79,7 +79,7 @@ def test_a_scheduler_does_the_same_with_and_without() -> None:
 def test_a_binding_that_fails_is_no_part_of_the_next_event() -> None:
     async def then(rig: Rig) -> None:
         before = rig.count_of(HANDLING)
-        rig.scheduler.engine.handlers.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, None, None))
+        rig.scheduler.engine.handlers.on_event(ObservedEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, None, None))
         await rig.cluster.create(make_node("b"))
         await rig.settle()
         after = rig.count_of(HANDLING)

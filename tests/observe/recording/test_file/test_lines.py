@@ -9,8 +9,8 @@ import pytest
 
 from kframework.core.cycle.records import Decision, Result
 from kframework.objects import ApiObject
-from kframework.observe.recording.file import Opening, Scribe
-from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
+from kframework.observe.recording.file import LineEncoder, PartStart
+from kframework.state.inbox import BindingEnded, Deleted, Synced, Upserted
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code, Status
 
@@ -29,21 +29,21 @@ DECISION = Decision(
 FAILED = Status(Code.ERROR, ("no",))
 
 
-def told(scribe: Scribe, *happened: msgspec.Struct | str) -> list[dict[str, Any]]:
+def told(scribe: LineEncoder, *happened: msgspec.Struct | str) -> list[dict[str, Any]]:
     return [msgspec.json.decode(scribe.line((7.5, what))) for what in happened]
 
 
-def opening(scribe: Scribe, *nodes: str) -> list[tuple[str, str]]:
+def opening(scribe: LineEncoder, *nodes: str) -> list[tuple[str, str]]:
     """Open a part; return what it tells, and of whom, without the header."""
     after = [(8.0, "After")]
-    header, *lines = scribe.opening(Opening(Header(), nodes, before=[(8.0, Synced())], after=after))
+    header, *lines = scribe.opening(PartStart(Header(), nodes, before=[(8.0, Synced())], after=after))
     assert header == b'{"part":2}\n'
     found = map(msgspec.json.decode, lines)
     return [(line["what"], line.get("with", {}).get("metadata", {}).get("name", "")) for line in found]
 
 
 def test_a_line_says_when_and_what() -> None:
-    assert told(Scribe(), "Step", Synced(), BindingEnded("u", 3, None)) == [
+    assert told(LineEncoder(), "Step", Synced(), BindingEnded("u", 3, None)) == [
         {"at": 7.5, "what": "Step"},
         {"at": 7.5, "what": "Synced", "with": {}},
         {"at": 7.5, "what": "BindingEnded", "with": {"uid": "u", "attempt": 3, "status": None, "rejector": None}},
@@ -51,46 +51,46 @@ def test_a_line_says_when_and_what() -> None:
 
 
 def test_an_object_is_told_with_its_kind() -> None:
-    (line,) = told(Scribe(), Changed(PENDING))
+    (line,) = told(LineEncoder(), Upserted(PENDING))
     assert line["with"]["kind"] == "Pod" and line["with"]["metadata"]["name"] == "p"
 
 
 def test_a_part_begins_with_the_nodes_in_their_order_and_all_objects() -> None:
-    scribe = Scribe()
-    told(scribe, *(Changed(make_node(name)) for name in "abc"), Changed(PENDING), Changed(make_pod("q")), DECISION)
-    told(scribe, Gone(make_node("b")), Gone(make_pod("q")))
+    scribe = LineEncoder()
+    told(scribe, *(Upserted(make_node(name)) for name in "abc"), Upserted(PENDING), Upserted(make_pod("q")), DECISION)
+    told(scribe, Deleted(make_node("b")), Deleted(make_pod("q")))
     assert opening(scribe, "c", "a", "unknown") == [
-        ("Changed", "c"), ("Changed", "a"), ("Changed", "p"), ("Synced", ""), ("Decision", ""), ("After", "")
+        ("Upserted", "c"), ("Upserted", "a"), ("Upserted", "p"), ("Synced", ""), ("Decision", ""), ("After", "")
     ]  # fmt: skip
 
 
 def test_an_object_is_told_as_it_was_last() -> None:
-    scribe = Scribe()
-    told(scribe, Changed(make_node("a", cpu=1)), Changed(make_node("a", cpu=2)))
-    _, line, *_ = scribe.opening(Opening(Header(), ["a"]))
+    scribe = LineEncoder()
+    told(scribe, Upserted(make_node("a", cpu=1)), Upserted(make_node("a", cpu=2)))
+    _, line, *_ = scribe.opening(PartStart(Header(), ["a"]))
     assert msgspec.json.decode(line)["with"]["status"]["allocatable"]["cpu"] == 2
 
 
 @pytest.mark.parametrize(
     ("happened", "kept"),
     [
-        (Changed(PENDING), True),
+        (Upserted(PENDING), True),
         (BindingEnded(UID, 1, None), True),
         (BindingEnded(UID, 1, FAILED), False),
-        (Changed(BOUND), False),
-        (Gone(PENDING), False),
+        (Upserted(BOUND), False),
+        (Deleted(PENDING), False),
     ],
 )
 def test_a_decision_matters_until_its_pod_is_bound_or_gone_or_back(happened: msgspec.Struct, kept: bool) -> None:
-    scribe = Scribe()
+    scribe = LineEncoder()
     told(scribe, DECISION, happened)
     assert ("Decision" in [what for what, _ in opening(scribe)]) is kept
 
 
 def test_objects_without_uid_are_told_apart() -> None:
-    def anonymous(obj: ApiObject) -> Changed:
-        return Changed(msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, uid="")))
+    def anonymous(obj: ApiObject) -> Upserted:
+        return Upserted(msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, uid="")))
 
-    scribe = Scribe()
+    scribe = LineEncoder()
     told(scribe, *(anonymous(make_pod("p", namespace=namespace)) for namespace in ("a", "b")))
-    assert [what for what, _ in opening(scribe)].count("Changed") == 2
+    assert [what for what, _ in opening(scribe)].count("Upserted") == 2

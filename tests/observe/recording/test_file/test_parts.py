@@ -15,8 +15,8 @@ import pytest
 
 from kframework import unschedulable
 from kframework.observe.recording import file as recording_file
-from kframework.observe.recording.file import LIMIT, PARTS, Opening, RecordingFile
-from kframework.observe.recording.pod_engine import Judged
+from kframework.observe.recording.file import LIMIT, PARTS, PartStart, RecordingFile
+from kframework.observe.recording.pod_engine import PermitDecided
 from tests.faults.lines import as_far_as_it_goes
 
 
@@ -59,7 +59,7 @@ def names(file: Path) -> list[str]:
 def opened(file: Path, part: int = 1, limit: int = LIMIT) -> RecordingFile:
     """Open a recording."""
     recording = RecordingFile(file, limit)
-    recording.begin(Opening(Part(part)))
+    recording.begin(PartStart(Part(part)))
     return recording
 
 
@@ -108,7 +108,7 @@ def test_all_parts_together_are_bounded(file: Path) -> None:
     recording = opened(file, 0, limit)
     written = [until_full(recording)]
     for number in range(1, 2 * PARTS):
-        recording.begin(Opening(Part(number)))
+        recording.begin(PartStart(Part(number)))
         written.append(until_full(recording))
     recording.close()
     found = parts(file)
@@ -120,7 +120,7 @@ def test_all_parts_together_are_bounded(file: Path) -> None:
 
 def test_it_is_not_full_for_its_opening_alone(file: Path) -> None:
     recording = RecordingFile(file, PARTS * 1000)
-    recording.begin(Opening(Part(1), before=[(0.0, noise()) for _ in range(100)]))
+    recording.begin(PartStart(Part(1), before=[(0.0, noise()) for _ in range(100)]))
     assert len(until_full(recording)) > 90
     recording.close()
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_written_down_ends_the_recording_with_one_warning(
 ) -> None:
     recording = opened(file)
     recording.put((0.0, "Step"))
-    recording.put((0.0, Judged("u", unschedulable("no Unicode: \udce9"))))
+    recording.put((0.0, PermitDecided("u", unschedulable("no Unicode: \udce9"))))
     recording.close()
     assert recording.failed
     assert recording.behind == 0

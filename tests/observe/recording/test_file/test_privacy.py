@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from kframework.objects import ApiObject, kind, kinds
-from kframework.observe.recording.file import Scribe
-from kframework.state.inbox import Changed
+from kframework.observe.recording.file import LineEncoder
+from kframework.state.inbox import Upserted
 from kframework.testing import make_pod
 
 #: What `kubectl apply` leaves on an object: the whole manifest, with whatever stands in the containers' environment.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def encoded(scribe: Scribe, obj: ApiObject) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(scribe.line((0.0, Changed(obj))))["with"]
+def encoded(scribe: LineEncoder, obj: ApiObject) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(scribe.line((0.0, Upserted(obj))))["with"]
     return found
 
 
@@ -26,13 +26,13 @@ def applied(manifest: str) -> ApiObject:
 
 
 def test_an_object_is_written_as_it_is() -> None:
-    assert encoded(Scribe(), make_pod("p", annotations={"pv.kubernetes.io/mine": "kept"}))["metadata"][
+    assert encoded(LineEncoder(), make_pod("p", annotations={"pv.kubernetes.io/mine": "kept"}))["metadata"][
         "annotations"
     ] == {"pv.kubernetes.io/mine": "kept"}
 
 
 def test_manifests_are_not_written_and_their_changes_are() -> None:
-    scribe = Scribe()
+    scribe = LineEncoder()
     one, same, other = (
         encoded(scribe, applied(manifest))["metadata"]["annotations"] for manifest in ("hunter2", "hunter2", "hunter3")
     )
@@ -41,7 +41,7 @@ def test_manifests_are_not_written_and_their_changes_are() -> None:
 
 
 def test_what_stands_for_a_value_cannot_be_guessed() -> None:
-    assert encoded(Scribe(), applied("hunter2")) != encoded(Scribe(), applied("hunter2"))
+    assert encoded(LineEncoder(), applied("hunter2")) != encoded(LineEncoder(), applied("hunter2"))
 
 
 @pytest.fixture
@@ -60,6 +60,6 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> type[ApiObject]:
 
 
 def test_secrets_keep_their_names_and_lose_their_values(secret: type[ApiObject]) -> None:
-    written = encoded(Scribe(), secret(data={"password": "aHVudGVyMg=="}, type="Opaque"))  # type: ignore[call-arg]  # its struct is a test's
+    written = encoded(LineEncoder(), secret(data={"password": "aHVudGVyMg=="}, type="Opaque"))  # type: ignore[call-arg]  # its struct is a test's
     assert written["kind"] == "Secret" and written["type"] == "Opaque"
     assert list(written["data"]) == ["password"] and "aHVudGVyMg" not in written["data"]["password"]

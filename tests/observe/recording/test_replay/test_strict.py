@@ -20,7 +20,7 @@ from kframework.observe.recording.replay import Replay, replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
 from kframework.simulation.simulation import Simulation
-from kframework.state.inbox import Changed, Synced
+from kframework.state.inbox import Synced, Upserted
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
 from tests.faults.again import Again, again
@@ -63,7 +63,7 @@ class Noting(PodEngineKind[PodEngine]):
 
 def test_the_engine_has_the_recorded_time_and_state_after_each_line(tmp_path: Path) -> None:
     run = Recorded(tmp_path / "recording")
-    run.engine.offer(Changed(make_node("a")))
+    run.engine.offer(Upserted(make_node("a")))
     run.engine.offer(Synced())
     run.engine.catch_up()
     written = run.lines()
@@ -81,8 +81,10 @@ def test_all_is_told(recorded: Report) -> None:
     result = replay(recorded.recording, PLUGINS)
     assert result.steps == told.count("Step")
     assert result.attempts == told.count("Decision") == recorded.attempts
-    assert {"Activated", "Nominated", "Touched", "BindingStarted", "BindingEnded", "Gone"} < set(told)
-    assert {"Allowed", "Judged"} < set(told)
+    assert {"ActivateRequested", "Nominated", "AnswersInvalidated", "BindingStarted", "BindingEnded", "Deleted"} < set(
+        told
+    )
+    assert {"PermitAllowed", "PermitDecided"} < set(told)
 
 
 def other_node(lines: list[Line]) -> None:
@@ -166,7 +168,7 @@ def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> 
     configuration = parse(alone(Never))
     profiles = profiles_factory(configuration, Registry.of(Never), outside)
     engine = recorded_by(recorder)(configuration, clock, outside, Extenders(), profiles)
-    for message in (Changed(make_node("a")), Changed(make_pod("p")), Synced()):
+    for message in (Upserted(make_node("a")), Upserted(make_pod("p")), Synced()):
         engine.offer(message)
     engine.step()
     flush = engine.deadline

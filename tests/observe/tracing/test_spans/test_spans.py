@@ -16,7 +16,7 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.configuration import Tracing as TracingOptions
 from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.core.runtime.timing import PluginTiming
-from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing
 from kframework.values.status import Code
 
 SECOND = 10**9
@@ -67,7 +67,7 @@ def binding(**changes: Any) -> Binding:
 class Traced:
     """A Tracing, and the spans it has made."""
 
-    def __init__(self, rate_per_million: int = EVERY_ATTEMPT, seed: int | None = 0) -> None:
+    def __init__(self, rate_per_million: int = SAMPLE_ALL, seed: int | None = 0) -> None:
         self._exporter = InMemorySpanExporter()
         self.tracing = Tracing(SimpleSpanProcessor(self._exporter), rate_per_million=rate_per_million, seed=seed)
 
@@ -326,7 +326,7 @@ def test_only_faults_of_a_binding_are_errors(code: Code, status: StatusCode) -> 
     assert attribute(span, "kframework.message") == "so it is"
 
 
-@pytest.mark.parametrize(("rate", "traced_below"), [(0, 0.0), (10_000, 0.01), (250_000, 0.25), (EVERY_ATTEMPT, 1.0)])
+@pytest.mark.parametrize(("rate", "traced_below"), [(0, 0.0), (10_000, 0.01), (250_000, 0.25), (SAMPLE_ALL, 1.0)])
 def test_attempts_and_bindings_that_drew_less_than_the_share_are_traced(rate: int, traced_below: float) -> None:
     traced = Traced(rate_per_million=rate)
     draws = {attempt: attempt / 200 for attempt in range(200)}
@@ -356,7 +356,7 @@ def test_without_exporter_or_rate_there_is_no_tracing(options: TracingOptions) -
 
 
 def test_the_console_is_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    tracing = Tracing.from_options(TracingOptions(exporter="console", sampling_rate_per_million=EVERY_ATTEMPT))
+    tracing = Tracing.from_options(TracingOptions(exporter="console", sampling_rate_per_million=SAMPLE_ALL))
     assert tracing is not None
     tracing.decided(decision())
     out, err = capsys.readouterr()

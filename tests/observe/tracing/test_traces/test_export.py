@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from kframework.config.configuration import Tracing as TracingOptions
 from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.errors import ConfigError
-from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing
 from kframework.observe.tracing.traces import otlp_exporter
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
@@ -92,7 +92,7 @@ def tell(tracing: Tracing) -> None:
 
 
 def to(collector: Collector) -> Tracing:
-    options = TracingOptions(exporter="otlp", endpoint=collector.endpoint, sampling_rate_per_million=EVERY_ATTEMPT)
+    options = TracingOptions(exporter="otlp", endpoint=collector.endpoint, sampling_rate_per_million=SAMPLE_ALL)
     tracing = Tracing.from_options(options, seed=0)
     assert tracing is not None
     return tracing

@@ -8,7 +8,7 @@ from kframework.objects import ApiObject
 from kframework.observe.report import report
 from kframework.observe.web.pods import Found, find_pods, queues
 from kframework.observe.web.sections import Details
-from kframework.observe.web.shown import BINDING, Shown
+from kframework.observe.web.shown import BINDING, EngineView
 from kframework.observe.web.summary import summary
 from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
@@ -20,14 +20,14 @@ from tests.support.closed_engine import ClosedEngine
 OBJECTS: tuple[ApiObject, ...] = (make_node("a"), make_pod("runs", node_name="a"), make_pod("web"), make_pod("late"))
 
 
-def plain() -> Shown[ClosedEngine]:
-    return second(*OBJECTS, shown=Shown)
+def plain() -> EngineView[ClosedEngine]:
+    return second(*OBJECTS, shown=EngineView)
 
 
-def bare() -> Shown[PodEngine]:
+def bare() -> EngineView[PodEngine]:
     """Show a pod that is being bound and one that is too large as those of any engine."""
     scene = Scene(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99)).settle()
-    return Shown(scene.engine, scene.history)
+    return EngineView(scene.engine, scene.history)
 
 
 def test_pods_that_wait_say_what_was_decided_on_them() -> None:
@@ -59,7 +59,7 @@ def test_pods_are_found_where_they_are() -> None:
 def test_a_pod_that_nobody_has_tried_yet_is_shown_too() -> None:
     scene = Scene(make_node("a"), make_pod("new"))
     scene.engine.catch_up()
-    (pod,) = queues(Shown(scene.engine, scene.history)).pods
+    (pod,) = queues(EngineView(scene.engine, scene.history)).pods
     assert (pod.pod, pod.tries, pod.message, pod.queued) == ("default/new", 0, "", VIRTUAL_EPOCH)
 
 

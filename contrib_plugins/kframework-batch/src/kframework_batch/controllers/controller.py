@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from kframework import Clock, ClusterError, Watch
-from kframework.engine import Changed, Cluster, Gone, Message, Synced
+from kframework.engine import Cluster, Deleted, Message, Synced, Upserted
 from kframework.objects import ApiObject, ApiStruct, kind_of
 
 T = TypeVar("T", bound=ApiObject)
@@ -223,9 +223,9 @@ class Controller(ABC):
     def _receive(self, message: Message) -> None:
         """Queue a change for later: no write may happen while the cluster delivers it."""
         match message:
-            case Changed(obj=obj):
+            case Upserted(obj=obj):
                 self._see(obj)
-            case Gone(obj=obj):
+            case Deleted(obj=obj):
                 for subject in self.subjects(self.mirror.drop(obj)):
                     self._enqueue(subject)
             case Synced():

@@ -150,7 +150,7 @@ class Members:
         return Tally(**{name.lower(): number for name, number in counts.items()}, succeeded_of=succeeded_of)
 
 
-def is_outdated(obj: ApiObject, status: JobStatus) -> bool:
+def is_stale(obj: ApiObject, status: JobStatus) -> bool:
     """Return whether a pod or pod group was made for the job as it was before it was killed."""
     return _number(obj.metadata.annotations.get(VERSION)) < status.version
 
@@ -159,7 +159,7 @@ def _is_current(pod: Pod, status: JobStatus) -> bool:
     """Return whether a pod counts; those that a restart has marked do until the job counts that restart."""
     mark = pod.metadata.annotations.get(RESTARTED_BY)
     restarted = mark is not None and _number(mark) <= status.retry_count
-    return not restarted and not is_outdated(pod, status)
+    return not restarted and not is_stale(pod, status)
 
 
 def stays(pod: Pod) -> bool:

@@ -159,8 +159,8 @@ def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
     waits = {task.name for task in job.spec.tasks if not members.kept[task.name] and not may_begin(job, task, members)}
     evicted = members.short_of(stays) if _staying(members.tally) < _staying(job.status) else []
     evicted = [name for name in evicted if name not in waits]
-    under_way = ("Running", "Succeeded", "Failed")
-    few = members.short_of(lambda pod: stays(pod) and pod.status.phase in under_way)
+    in_progress = ("Running", "Succeeded", "Failed")
+    few = members.short_of(lambda pod: stays(pod) and pod.status.phase in in_progress)
     waiting = [name for event, name in timeouts.began if event == "PodEvicted" and name in few]
     return list(dict.fromkeys((*evicted, *waiting)))
 

@@ -20,7 +20,7 @@ from kframework.objects import ApiObject, ConfigMap, Pod, PriorityClass, Service
 from kframework_batch.belongings import NetworkPolicy, Secret
 from kframework_batch.controllers.controller import Controller, merge_patch
 from kframework_batch.controllers.job_admission import admitted, rejection
-from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_outdated, may_begin
+from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_stale, may_begin
 from kframework_batch.controllers.job_objects import JobBelongings, made_group, made_pod, unmade
 from kframework_batch.controllers.job_phases import (
     ALIVE,
@@ -186,7 +186,7 @@ class JobController(Controller):
         """Delete the pods that have to go, and the pod group of a job that ended or was killed; return whether any."""
         over = job.status.state.phase not in (*ALIVE, "Restarting")
         groups = self.mirror.concerning(job.metadata.uid, PodGroup)
-        doomed: list[Pod | PodGroup] = [group for group in groups if over or is_outdated(group, job.status)]
+        doomed: list[Pod | PodGroup] = [group for group in groups if over or is_stale(group, job.status)]
         doomed += members.doomed
         leaving = [each for each in doomed if each.metadata.deletion_timestamp is None]
         for each in leaving:
@@ -239,7 +239,7 @@ class JobController(Controller):
     def _group(self, job: Job) -> PodGroup | None:
         """Find the pod group of the job as it is now, rather than before it was killed."""
         groups = self.mirror.concerning(job.metadata.uid, PodGroup)
-        return next((group for group in groups if not is_outdated(group, job.status)), None)
+        return next((group for group in groups if not is_stale(group, job.status)), None)
 
     def _priority_of(self, name: str) -> int:
         found = self.mirror.find(PriorityClass, name)

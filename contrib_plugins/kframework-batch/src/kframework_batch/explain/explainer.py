@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from kframework import Unexplainable
+from kframework import ExplainError
 from kframework.engine import (
     STANDS_BY,
     EngineExplanation,
     Scheduler,
-    at_rest,
     explain_route,
-    finished_giving_way,
+    run_cooperatively,
+    wait_until_idle,
 )
 from kframework_batch.account import JobState, SessionAccount, Turn
 from kframework_batch.engine import BatchEngine
@@ -59,7 +59,7 @@ def explain_by_name(
     elif found is not None:
         explanation = yield from explain_steps(engine, sessions, *found)
     else:
-        raise Unexplainable(f"there is no job and no pod {namespace}/{name} that this scheduler has to do with")
+        raise ExplainError(f"there is no job and no pod {namespace}/{name} that this scheduler has to do with")
     explanation = _add_notes(explanation, *notes)
     data = msgspec.Raw(msgspec.json.encode(explanation))
     return EngineExplanation("batch", text_of(explanation), text_of(explanation, wide=True), data)
@@ -71,8 +71,8 @@ def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> lis
 
     async def explained(namespace: str, name: str) -> EngineExplanation:
         notes = [STANDS_BY] if scheduler.standing_by else []
-        await at_rest(cluster)  # so that the session that is open now is among them
-        return await finished_giving_way(cluster, explain_by_name(scheduler.engine, sessions(), namespace, name, notes))
+        await wait_until_idle(cluster)  # so that the session that is open now is among them
+        return await run_cooperatively(cluster, explain_by_name(scheduler.engine, sessions(), namespace, name, notes))
 
     return [explain_route(explained)]
 

@@ -11,7 +11,7 @@ import pytest
 from kframework_batch.controllers.controller import Controller
 
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, VirtualTimeLoop
-from kframework.engine import Changed, Message, Synced
+from kframework.engine import Message, Synced, Upserted
 from kframework.errors import ClusterError
 from kframework.framework.plugin import Watch
 from kframework.in_memory.cluster import Fault, MemoryCluster
@@ -158,7 +158,7 @@ async def test_nothing_is_looked_at_before_all_has_been_seen() -> None:
         async def watch(
             self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
         ) -> None:
-            offer(Changed(make_pod("a")))
+            offer(Upserted(make_pod("a")))
             await asyncio.sleep(1)
             offer(Synced())
             await super().watch(kinds, offer, ended_pods=ended_pods)

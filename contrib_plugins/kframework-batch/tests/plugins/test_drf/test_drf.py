@@ -18,7 +18,7 @@ from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
 PENDING, RUNNING, ALLOCATED, PIPELINED = (
@@ -34,7 +34,7 @@ def job_of(name: str, *tasks: tuple[TaskStatus, Mapping[str, int]], minimum: int
     job.min_available, job.queue = minimum, queue
     for at, (status, request) in enumerate(tasks):
         pod = make_pod(f"{name}-{at}", cpu=None, memory=None)
-        task = TaskInfo(job, PodInfo(pod, Interned()), pod, status)
+        task = TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, status)
         task.uid, task.request = f"{name}/{at}", Resource(request)
         job.add(task)
     return job
