@@ -2,8 +2,8 @@
 
 Two kinds of lines are its own, both about pods that wait in Permit:
 
-    {"at": 1767225601.0, "what": "PermitAllowed", "with": {"uid": "...", "plugin": "Gang"}}    a waiting pod gets one consent
-    {"at": 1767225601.0, "what": "PermitDecided", "with": {"uid": "...", "status": {...}}}      and its verdict
+    {"at": 1767225601.0, "what": "PermitAllowed", "with": {"uid": "...", "plugin": "Gang"}}    a plugin allows a pod
+    {"at": 1767225601.0, "what": "PermitDecided", "with": {"uid": "...", "status": {...}}}      the verdict
 
 A part that continues another one begins with the objects as last received, the data of the plugins' sources, the last
 decision on every pod that waited for another attempt or for its binding, each by itself and without a step, the
