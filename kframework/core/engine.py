@@ -69,7 +69,7 @@ class Engine(ABC):
 
     @property
     @abstractmethod
-    def settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the engine is idle until the cluster changes."""
 
     @abstractmethod

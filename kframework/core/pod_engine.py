@@ -115,7 +115,7 @@ class PodEngine(PodOutcomes):
             verifying=self._verifying,
         )
         self._deferred: list[Message] = []
-        #: Whether plugins are being called without side effects (`aside`).
+        #: Whether plugins are being called without side effects (`isolated`).
         self._isolated = False
         # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
@@ -206,7 +206,7 @@ class PodEngine(PodOutcomes):
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     @property
-    def settled(self) -> bool:
+    def is_idle(self) -> bool:
         pending = self.queue.pending()
         queued = pending["active"] or pending["backoff"]
         busy = queued or len(self.queue.in_flight) or self._binding or self._running or len(self.preempting)
@@ -288,14 +288,14 @@ class PodEngine(PodOutcomes):
         """Schedule a popped pod, then the pods behind it as long as they only need binding."""
         run = Run(self.run_length if self.can_place_runs else 0)
         try:
-            concluded = yield from self.decide(self._begin_cycle(queued), run)
-            while concluded is None and (following := self._next_of_run(run)) is not None:
+            result = yield from self.decide(self._begin_cycle(queued), run)
+            while result is None and (following := self._next_of_run(run)) is not None:
                 queued = following
-                concluded = yield from self.decide(self._begin_cycle(queued), run)
-            if run:
-                self._follow_run(run)
-            if concluded is not None:
-                self._follow(queued, concluded)
+                result = yield from self.decide(self._begin_cycle(queued), run)
+            if run.attempts:
+                self._bind_run(run)
+            if result is not None:
+                self._apply_result(queued, result)
         finally:
             self._end_of_cycle()
 
@@ -306,7 +306,7 @@ class PodEngine(PodOutcomes):
 
     def _next_of_run(self, run: Run) -> QueuedPod | None:
         """Pop the next pod, unless the run is full or other work is due first."""
-        if len(run) >= run.limit or self._deferred or len(self.inbox):
+        if len(run.attempts) >= run.limit or self._deferred or len(self.inbox):
             return None
         queued = self.queue.first()
         if queued is None or queued.pod.terminating or queued.pod.uid in self.cluster.pods:
@@ -319,7 +319,7 @@ class PodEngine(PodOutcomes):
         if _log.isEnabledFor(V3):
             fields = {"pod": queued.pod.key, "attempt": self.attempts, "profile": queued.pod.scheduler_name}
             _log.log(V3, "Attempting to schedule pod", extra=fields)
-        attempt = self.begin(queued)
+        attempt = self.start_attempt(queued)
         current_attempt.set(attempt.trace)
         return attempt
 
@@ -330,7 +330,7 @@ class PodEngine(PodOutcomes):
         for message in deferred:
             self._apply(message)
 
-    def begin(self, queued: QueuedPod) -> Attempt:
+    def start_attempt(self, queued: QueuedPod) -> Attempt:
         """Begin an attempt; its sample value decides whether its plugins are timed."""
         sample_value, now, share = self.draw(), self.clock.now(), self.timed_share
         # Always at low load, where timing costs nothing.
@@ -347,7 +347,9 @@ class PodEngine(PodOutcomes):
         try:
             search = self.search(attempt)
             attempt.trace.end_phase("sign")
-            outcome = self.found(search, (yield from search.steps()))
+            outcome = yield from search.steps()
+            if self._verifying or run is None or not run.limit:
+                outcome = self.check_outcome(search, outcome)
         except PluginError as error:
             roll_back_leaked_statements(self.cluster, attempt.profile)
             return attempt.fail_in_plugin(error)
@@ -355,7 +357,7 @@ class PodEngine(PodOutcomes):
             roll_back_leaked_statements(self.cluster, attempt.profile)
         if isinstance(outcome, ScheduleResult):
             if run is not None and run.limit and search.plan.binds_directly and not attempt.trace.is_timed:
-                return run.take(attempt, search.state, outcome)
+                return run.assume(attempt, search.state, outcome)
             return attempt.place(search, outcome)
         if isinstance(outcome, FitError):
             return (yield from attempt.run_post_filter(search, outcome))
@@ -365,25 +367,25 @@ class PodEngine(PodOutcomes):
         """Create the search for a node; raises PluginError if the pod cannot be signed."""
         pod, profile = attempt.pod, attempt.profile
         plan = self._layers[profile.name].plan(profile.sign(pod, self.cluster.epoch), pod)
-        attempt.profile = attempt.asked = plan.profile
+        attempt.profile = attempt.timed_profile = plan.profile
         if attempt.trace.is_timed:
-            attempt.asked = plan.profile.timed
-            plan = plan.of(attempt.asked)
+            attempt.timed_profile = plan.profile.timed
+            plan = plan.of(attempt.timed_profile)
         search = Search(self.cluster, plan, pod, self.rotation, self._ties, attempt.trace, self.extenders)
         self.current = search
         return search
 
-    def found(self, search: Search, outcome: Outcome) -> Outcome:
-        """Return the outcome of a search, checked against the oracle and with scores logged if enabled."""
+    def check_outcome(self, search: Search, outcome: Outcome) -> Outcome:
+        """Check the outcome of a search against the oracle and log its scores, if either is enabled; return it."""
         if self._verifying:
             verify(search, outcome)
         if _log.isEnabledFor(V10):
-            with self.aside():
+            with self.isolated():
                 log_scores(search)
         return outcome
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def isolated(self) -> Iterator[None]:
         """Call plugins without side effects: messages and effects they request are dropped."""
         before = self.effects, self._deferred, self._isolated
         self.effects, self._deferred, self._isolated = Host(), [], True

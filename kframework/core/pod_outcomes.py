@@ -33,19 +33,19 @@ class PodOutcomes(Engine):
         self._binding: dict[str, Reservation] = {}
         self._running = 0  # runs whose pods are being bound
 
-    def _follow_run(self, run: Run) -> None:
+    def _bind_run(self, run: Run) -> None:
         """Start binding the pods of a run."""
         for attempt in run.attempts:
             self.queue.done(attempt.pod.uid)
         self._running += 1
         self.effects.bind_run(run)
 
-    def _follow(self, queued: QueuedPod, concluded: AttemptResult) -> None:
+    def _apply_result(self, queued: QueuedPod, result: AttemptResult) -> None:
         """Act on the result of an attempt: bind the pod, or requeue it and evict victims."""
-        decision, consequence = concluded
+        decision, consequence = result
         if isinstance(consequence, Reservation):
             self.effects.decided(decision)
-            self.launch(consequence)
+            self.start_binding(consequence)
             return
         eviction = consequence.eviction
         if eviction is not None:
@@ -57,7 +57,7 @@ class PodOutcomes(Engine):
         self.effects.decided(decision)
         self.failed(queued, consequence.status, consequence.nominated)
 
-    def launch(self, reservation: Reservation) -> None:
+    def start_binding(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod."""
         self._binding[reservation.pod.uid] = reservation
         self.effects.bind(reservation)
@@ -144,7 +144,7 @@ class PodOutcomes(Engine):
         for place in range(len(run)):
             reservation = run.reservation(place)
             self.cluster.waiting.put(reservation.reserved)
-            self.launch(reservation)
+            self.start_binding(reservation)
         run.end()
 
     def _record_scheduled(self, profile: Profile, pod: PendingPod, node_name: str) -> None:

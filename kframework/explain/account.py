@@ -51,7 +51,7 @@ def explaining(
     asked = unassign(pod, whole, engine.cluster.interned)
     evaluation = FullEvaluation(engine, asked)
     account = _Account(evaluation)
-    yield from time_sliced(account.work(), evaluation.aside)
+    yield from time_sliced(account.work(), evaluation.isolated)
     found: list[Proposal] = []
     if account.wants_help:
         found = yield from remedies(engine, asked)
@@ -95,7 +95,7 @@ class _Account:
         tries = then.tries if then is not None else 0
         nominated = engine.cluster.nominator.node_of(pod.uid)
         conditions = (c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False")
-        with self._evaluation.aside():
+        with self._evaluation.isolated():
             waits_for = waiting(engine, pod.uid, state)
         return Explanation(
             pod=pod.key,
@@ -212,7 +212,7 @@ def state_of(engine: PodEngine, uid: str) -> State:
 def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
     """Return what a pod in this state waits for; None if unknown to this scheduler.
 
-    It runs PreEnqueue again, so call it inside an evaluation's `aside`.
+    It runs PreEnqueue again, so call it inside an evaluation's `isolated`.
     """
     if state in (State.PERMIT, State.BINDING):
         reserved = engine.cluster.waiting.get(uid)

@@ -51,7 +51,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 def evaluate(engine: PodEngine, pod: PendingPod) -> Generator[None, None, FullEvaluation]:
     """Call all plugins for the pod on all nodes, in slices; a pod on a node is treated as if it were not there."""
     evaluation = FullEvaluation(engine, pod)
-    yield from time_sliced(evaluation.work(), evaluation.aside)
+    yield from time_sliced(evaluation.work(), evaluation.isolated)
     return evaluation
 
 
@@ -108,10 +108,10 @@ class FullEvaluation:
         self._words: dict[int, Status] = {}
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def isolated(self) -> Iterator[None]:
         """Open a slice of work: the pod is on no node, and draws and requests of plugins are undone at the end."""
         drawn = [(random, random.getstate()) for random in self._random]
-        with self.engine.aside(), self.cluster.statement() as what_if:
+        with self.engine.isolated(), self.cluster.statement() as what_if:
             placed = self.cluster.pods.get(self.pod.uid)
             if placed is not None and placed.row >= 0:
                 what_if.remove(placed)

@@ -152,9 +152,9 @@ class Scheduler(Host, Generic[E]):
         self._started: list[tuple[Profile, Plugin]] = []
 
     @property
-    def settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether it is idle until the cluster changes or a timer expires."""
-        return self.engine.settled and not self._under_way and not self._background and self.outbox.empty
+        return self.engine.is_idle and not self._under_way and not self._background and self.outbox.empty
 
     def stand_by(self) -> None:
         """Follow the cluster, but schedule nothing until `lead`."""

@@ -139,7 +139,7 @@ class Run(Generic[E]):
         self._loop.stop()
 
     def _end_if_idle(self) -> None:
-        if self._stops_at_end and self._scheduler.settled and all(each.idle for each in self._controllers):
+        if self._stops_at_end and self._scheduler.is_idle and all(each.idle for each in self._controllers):
             self.retrying, self.stuck = (), {}
             self._end()
 

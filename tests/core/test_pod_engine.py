@@ -103,7 +103,7 @@ def test_nothing_is_scheduled_before_everything_has_been_listed() -> None:
     stage = Stage()
     engine = PodEngine(ClusterState(), stage, stage, lambda engine: Profiles({"default-scheduler": profile()}))
     engine.offer(Upserted(POD))
-    assert not engine.step() and not engine.settled
+    assert not engine.step() and not engine.is_idle
     engine.offer(Synced())
     assert engine.step()
 
@@ -153,11 +153,11 @@ def bound_stage(*plugins: type[Plugin]) -> Stage:
 
 def test_a_binding_under_way_is_not_settled_until_it_ends() -> None:
     stage = bound_stage()
-    assert not stage.engine.settled
+    assert not stage.engine.is_idle
     stage.engine.offer(BindingStarted(UID, 1))
     stage.engine.offer(BindingEnded(UID, 1, None))
     stage.steps()
-    assert stage.engine.settled
+    assert stage.engine.is_idle
     assert stage.events == ["Scheduled pod: Successfully assigned default/pod to a"]
     assert stage.engine.cluster.assumed == {UID}, "until the API confirms it"
 
@@ -254,10 +254,10 @@ def test_victims_are_sent_away_outside() -> None:
     assert (eviction.attempt, eviction.profile, eviction.plugin) == (1, "default-scheduler", "Finds")
     assert (eviction.preemptor.uid, eviction.node_name, eviction.lower_priority) == (UID, "a", ())
     assert [victim.name for victim in eviction.victims] == ["victim"]
-    assert not stage.engine.settled
+    assert not stage.engine.is_idle
     stage.engine.offer(PreemptionEnded(UID, 1, failed=False))
     stage.steps()
-    assert stage.engine.settled and len(stage.decisions) == 1
+    assert stage.engine.is_idle and len(stage.decisions) == 1
     assert stage.engine.cluster.nominator.node_of(UID) == "a"
 
 
@@ -300,7 +300,7 @@ def test_the_end_of_a_preemption_by_a_pod_that_is_gone_wakes_nobody() -> None:
     for message in (Deleted(POD), PreemptionEnded(UID, 1, failed=True)):
         stage.engine.offer(message)
     stage.steps()
-    assert len(stage.decisions) == 1 and stage.engine.settled
+    assert len(stage.decisions) == 1 and stage.engine.is_idle
 
 
 def test_a_nomination_that_the_api_has_not_heard_of_stays_when_nothing_is_said_about_it() -> None:
@@ -416,7 +416,7 @@ def test_a_pod_that_is_being_deleted_is_let_go_with_an_event() -> None:
     stage = Stage(objects=[make_node("a"), make_pod(deletion_timestamp="2026-01-01T00:00:00Z")])
     stage.steps()
     assert stage.events == ["FailedScheduling pod: skip schedule deleting pod: default/pod"]
-    assert stage.decisions == [] and stage.engine.settled
+    assert stage.decisions == [] and stage.engine.is_idle
 
 
 class Leaking(Plugin):

@@ -251,7 +251,7 @@ async def run_over_http(files: Files, rights: Authorizer, attempts: Attempts, ex
         over = asyncio.Event()
 
         def look(*_: object) -> None:
-            if scheduler.settled and ends_of(local.memory.objects(Pod)) == expected:
+            if scheduler.is_idle and ends_of(local.memory.objects(Pod)) == expected:
                 over.set()
 
         scheduler.on_idle = look

@@ -58,7 +58,7 @@ async def running(*objects: ApiObject) -> AsyncIterator[Running]:
     cluster = MemoryCluster(clock, objects)
     scheduler = Scheduler(default_configuration(), cluster, clock, registry=PLUGINS, observers=[history])
     settled = asyncio.Event()
-    scheduler.on_idle = lambda: settled.set() if scheduler.settled else None
+    scheduler.on_idle = lambda: settled.set() if scheduler.is_idle else None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(scheduler.run)
         await settled.wait()

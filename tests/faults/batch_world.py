@@ -182,7 +182,7 @@ def leftovers(engine: BatchEngine) -> list[str]:
     """List what an engine must not have when all is over."""
     found = [f"{task!r}" for task in engine.cache.tasks.values() if task.status in UNSETTLED]
     found += [f"{pod!r} is assumed" for pod in engine.cluster.assumed]
-    return found if engine.settled else [*found, "it is not settled"]
+    return found if engine.is_idle else [*found, "it is not settled"]
 
 
 def lost(engine: BatchEngine, cluster: MemoryCluster) -> Iterator[str]:

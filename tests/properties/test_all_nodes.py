@@ -32,7 +32,7 @@ class Surveys(Tries):
 
     def _survey(self, pod: PendingPod) -> AllNodesSearch:
         engine = self.engine
-        search = engine.search(engine.begin(QueuedPod(pod, 0.0)))
+        search = engine.search(engine.start_attempt(QueuedPod(pod, 0.0)))
         return AllNodesSearch(engine.cluster, search.plan, pod, engine.rotation, Random(0))
 
     def _same_words(self, evaluation: FullEvaluation, survey: AllNodesSearch) -> None:

@@ -69,8 +69,8 @@ class Tries:
     def look(self, pod: PendingPod) -> None:
         """Search a node for a pod, or whom to send away; VerificationError where what is remembered is not true."""
         profile = self.engine.profiles["default-scheduler"]
-        search = self.engine.search(self.engine.begin(QueuedPod(pod, 0.0)))
-        outcome = self.engine.found(search, search.run())
+        search = self.engine.search(self.engine.start_attempt(QueuedPod(pod, 0.0)))
+        outcome = self.engine.check_outcome(search, search.run())
         if isinstance(outcome, FitError):
             answer = PostFilterRound(profile).run(search.state, pod, outcome.diagnosis)
             # In a hook an error is the plugin's fault, and its words stand in the answer.

@@ -35,11 +35,11 @@ def test_without_faults_there_are_none(tmp_path: Path) -> None:
 
 
 def hasty(self: PodEngine, reservation: Reservation) -> None:
-    launch(self, reservation)
+    start_binding(self, reservation)
     self.cluster.forget(reservation.pod.uid)
 
 
-launch = PodEngine.launch
+start_binding = PodEngine.start_binding
 
 
 def deaf(self: Reflector, key: tuple[str, str], last: object = None) -> None:  # type: ignore[type-arg]  # of any kind
@@ -62,7 +62,7 @@ def never_put_back(self: PodEngine, queued: object, status: object, nominated: o
 @pytest.mark.parametrize(
     ("owner", "name", "planted", "complaint"),
     [
-        (PodEngine, "launch", hasty, "is overcommitted by"),
+        (PodEngine, "start_binding", hasty, "is overcommitted by"),
         (Reflector, "_drop", deaf, "is not there, but the scheduler has"),
         (ClusterState, "forget", never_forgotten, "is assumed and neither confirmed nor forgotten"),
         (SchedulingQueue, "done", never_done, "was popped and is not done"),

@@ -24,8 +24,8 @@ class Evaluations(Tries):
         before = self._tables()
         evaluation = self._evaluate(pod)
         assert self._tables() == before
-        search = self.engine.search(self.engine.begin(QueuedPod(pod, 0.0)))
-        outcome = self.engine.found(search, search.run())
+        search = self.engine.search(self.engine.start_attempt(QueuedPod(pod, 0.0)))
+        outcome = self.engine.check_outcome(search, search.run())
         self.engine.current = None
         self._row_by_row(evaluation)
         if isinstance(outcome, FitError):

@@ -311,7 +311,7 @@ def test_however_answers_are_lost_no_pod_is_bound_twice_and_no_node_holds_too_ma
             assert {pod.name: pod.node_name for pod in known.pods.values()} == {
                 pod.metadata.name: pod.spec.node_name for pod in placed
             }
-            assert not known.assumed and scheduler.settled
+            assert not known.assumed and scheduler.is_idle
             tasks.cancel_scope.cancel()
 
     run_virtual(main)

@@ -102,7 +102,7 @@ def test_whoever_waits_for_the_end_of_a_session_looks_on_before_the_next_one() -
 @pytest.mark.parametrize("slice", [0.0, 0.002])
 def test_it_schedules_what_is_there_and_what_comes(slice: float) -> None:
     async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
-        assert scheduler.settled
+        assert scheduler.is_idle
         cluster.add(make_pod("late"))
         await asyncio.sleep(1.0)
         assert [pod.spec.node_name for pod in cluster.objects(Pod)] == ["a", "a"]
@@ -245,7 +245,7 @@ def test_what_a_plugin_does_to_the_end_does_not_keep_a_scheduler_from_ending() -
         await held(working).shield(asyncio.sleep(1_000.0))
 
     async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
-        assert not scheduler.settled
+        assert not scheduler.is_idle
         finished = asyncio.Event()
         scheduler.on_finished = finished.set
         scheduler.stop()

@@ -43,7 +43,7 @@ class ClosedEngine(Engine):
         return None
 
     @property
-    def settled(self) -> bool:
+    def is_idle(self) -> bool:
         return self.synced and not len(self.inbox)
 
     def retrying(self) -> tuple[str, ...]:

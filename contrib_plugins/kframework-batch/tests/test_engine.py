@@ -54,7 +54,7 @@ def test_a_session_begins_when_all_is_listed_and_the_next_when_something_has_cha
     stage.time += 1.0
     run(stage)
     stage.time += 10.0
-    assert (run(stage), stage.engine.settled) == (0, True)
+    assert (run(stage), stage.engine.is_idle) == (0, True)
     assert stage.engine.deadline is None
 
 
@@ -63,7 +63,7 @@ def test_nothing_happens_before_everything_has_been_listed() -> None:
     stage.engine.inbox = type(stage.engine.inbox)()  # without the word that all is listed
     for obj in (make_node("n1"), *make_gang("a", 1)[1]):
         stage.put(obj)
-    assert (run(stage), stage.engine.synced, stage.engine.settled) == (0, False, False)
+    assert (run(stage), stage.engine.synced, stage.engine.is_idle) == (0, False, False)
     assert stage.engine.deadline is None, "or it would be asked again at once, as long as the API is away"
 
 
@@ -82,7 +82,7 @@ def test_a_heartbeat_is_no_reason_for_a_session() -> None:
     stage.time += 1.0
     node = stage.objects[Node, "n1"]
     stage.put(replace(node, metadata=replace(node.metadata, resource_version="99")))
-    assert (run(stage), stage.engine.settled) == (0, True)
+    assert (run(stage), stage.engine.is_idle) == (0, True)
 
 
 def test_a_plugin_may_want_a_session_although_nothing_has_changed() -> None:
@@ -95,11 +95,11 @@ def test_a_plugin_may_want_a_session_although_nothing_has_changed() -> None:
 
     stage = staged(configuration=CONFIGURATION.replace("{name: gang}", "{name: gang}, {name: alarm}"), classes=[Alarm])
     run(stage)
-    assert (stage.engine.deadline, stage.engine.settled) == (VIRTUAL_EPOCH + 50.0, False)
+    assert (stage.engine.deadline, stage.engine.is_idle) == (VIRTUAL_EPOCH + 50.0, False)
     stage.time += 49.0
     assert run(stage) == 0
     stage.time += 1.0
-    assert (run(stage), stage.engine.settled) == (1, True)
+    assert (run(stage), stage.engine.is_idle) == (1, True)
 
 
 def test_what_is_overdue_waits_for_the_next_session() -> None:

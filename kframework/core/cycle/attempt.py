@@ -54,7 +54,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         self.queued.unschedulable_plugins = self.queued.pending_plugins = NO_PLUGINS
         #: The pod, and its profile or the timed form of that.
         self.pod: PendingPod = self.queued.pod
-        self.asked: Profile = self.profile.timed if self.trace.is_timed else self.profile
+        self.timed_profile: Profile = self.profile.timed if self.trace.is_timed else self.profile
         #: The number of nodes.
         self.nodes: int = len(self.cluster.nodes)
 
@@ -65,7 +65,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
     def fail_in_plugin(self, error: PluginError) -> AttemptResult:
         """Fail by a plugin that broke the search off."""
         hook = error.hook or "search"
-        status = self.asked.faulty(error.plugin, hook, error.__cause__ or error.message)
+        status = self.timed_profile.faulty(error.plugin, hook, error.__cause__ or error.message)
         self.trace.end_phase(hook, status)
         return self.failed(ScheduleError(status))
 
@@ -87,24 +87,24 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         if failed is not None:
             return failed
         pod, node = self.pod, result.node
-        status = run_reserve(self.asked, search.state, pod, node)
+        status = run_reserve(self.timed_profile, search.state, pod, node)
         self.trace.end_phase("reserve", status)
         waits: tuple[tuple[str, float], ...] = ()
         if status is None:
-            permit = run_permit(self.asked, search.state, pod, node)
+            permit = run_permit(self.timed_profile, search.state, pod, node)
             status, waits = permit.status, permit.waits
             self.trace.end_phase("permit", _WAIT if waits else status)
         roll_back_leaked_statements(self.cluster, self.profile)
         if status is not None:
-            return self._undone(search, result, status)
+            return self._roll_back(search, result, status)
         now = self.clock.now()
         reserved = ReservedPod(pod, node, {plugin: now + seconds for plugin, seconds in waits}, now)
         self.cluster.waiting.put(reserved)
         return self.decision(result), Reservation(self.profile, self.queued, search.state, reserved, self.trace)
 
-    def _undone(self, search: Search, result: ScheduleResult, status: Status) -> AttemptResult:
+    def _roll_back(self, search: Search, result: ScheduleResult, status: Status) -> AttemptResult:
         """Undo the reservation that Reserve or Permit rejected."""
-        run_unreserve(self.asked, search.state, self.pod, result.node)
+        run_unreserve(self.timed_profile, search.state, self.pod, result.node)
         self.trace.end_phase("unreserve")
         self.cluster.forget(self.pod.uid)
         if status.rejected:
@@ -134,7 +134,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
 
     def _post_filter(self, search: Search, unfit: FitError) -> Suspendable[PostFilterAnswer]:
         """Run PostFilter until extenders accept a result; if they reject one, run the remaining plugins."""
-        plugins = PostFilterRound(self.asked)
+        plugins = PostFilterRound(self.timed_profile)
         while True:
             answer = plugins.run(search.state, self.pod, unfit.diagnosis)
             roll_back_leaked_statements(self.cluster, self.profile)
@@ -173,7 +173,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         try:
             chosen = min(result.candidates, key=result.key)  # type: ignore[arg-type]  # keys compare with each other
         except Exception as error:
-            return Failure(self.asked.faulty(status.plugin, "post_filter", error), None)
+            return Failure(self.timed_profile.faulty(status.plugin, "post_filter", error), None)
         alive = tuple(victim for victim in chosen.victims if not victim.terminating)
         eviction: Eviction | None = None
         if alive:  # if all are terminating already, just wait

@@ -66,6 +66,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return all(step.name in self.signed for step in self.filters)
 
     @cached_property
+    def runs_pre_score(self) -> bool:
+        """Whether PreScore must run in each attempt."""
+        return bool(self.fresh_pre_scores) or self.profile.has_wrapper("pre_score")
+
+    @cached_property
     def is_remembered(self) -> bool:
         """Whether the columns hold all answers about nodes, so that no plugin runs in each cycle."""
         result, profile = self.pre_filter_result, self.profile
@@ -74,11 +79,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
             and result is not None
             and result.status is None
             and result.nodes is None
-            and not (self.fresh_columnar or self.fresh_scalar or self.fresh_pre_scores or self.fresh_scores)
+            and not (self.fresh_columnar or self.fresh_scalar or self.fresh_scores or self.runs_pre_score)
             and self.pre_score_fault is None
             and bool(profile.scores)
             and not profile.has_wrapper("pre_filter")
-            and not profile.has_wrapper("pre_score")
         )
 
     @cached_property
@@ -254,7 +258,7 @@ class _CacheEntry(msgspec.Struct):
 
     made: Plan
     columned: Plan | None = None
-    asked: int = 0
+    used: int = 0
 
 
 class PlanCache:
@@ -298,7 +302,7 @@ class PlanCache:
         else:
             self._plans.move_to_end(signature)
         plan = self._ensure_columns(signature, known) if self._worth_columns(known) else known.made
-        known.asked = self._pods
+        known.used = self._pods
         return plan
 
     def _remember(self, signature: Signature, made: Plan) -> _CacheEntry:
@@ -322,9 +326,11 @@ class PlanCache:
                 self.nbytes -= made.cache.nbytes
 
     def _worth_columns(self, known: _CacheEntry) -> bool:
+        if known.columned is not None and known.used == self._pods - 1:
+            return True
         nodes = len(self._nodes)
         run_filters = nodes_to_find(nodes, self._percentage)
-        return run_filters == nodes or (known.asked > 0 and 2 * (self._pods - known.asked) <= run_filters)
+        return run_filters == nodes or (known.used > 0 and 2 * (self._pods - known.used) <= run_filters)
 
     def _ensure_columns(self, signature: Signature, known: _CacheEntry) -> Plan:
         """Return a plan with its own columns if there is room or older columns can be evicted."""
@@ -333,7 +339,7 @@ class PlanCache:
             return known.columned
         while self._columned and self.nbytes >= self._budget:
             oldest = next(iter(self._columned))
-            if self._plans[oldest].asked > known.asked:
+            if self._plans[oldest].used > known.used:
                 return known.made
             self._evict_columns(oldest)
         plan = known.columned = known.made.with_columns(self._nodes)

@@ -32,7 +32,7 @@ class Run(Sequence[Decision]):
         self._states: list[CycleState] = []
         self._decisions: dict[int, Decision] = {}
 
-    def take(self, attempt: Attempt, state: CycleState, result: ScheduleResult) -> AttemptResult | None:
+    def assume(self, attempt: Attempt, state: CycleState, result: ScheduleResult) -> AttemptResult | None:
         """Assume a pod on its chosen node; return the failed attempt's result if that is impossible."""
         concluded = attempt.assume(result)
         if concluded is None:

@@ -31,15 +31,10 @@ class Scoring(msgspec.Struct, eq=False):
     places: Positions
     rows: NDArray[np.int64]
 
-    @property
-    def asks_before(self) -> bool:
-        """Whether PreScore must run in this attempt."""
-        return bool(self.plan.fresh_pre_scores) or self.plan.profile.has_wrapper("pre_score")
-
     def pre_score(self) -> frozenset[str] | Status:
         """Run PreScore; return the uncached plugins that skip scoring, or the error."""
         plan = self.plan
-        if not self.asks_before:
+        if not plan.runs_pre_score:
             return plan.pre_score_fault or frozenset()
 
         asked = (self.state, self.pod, self.nodes, self.rows)

@@ -92,6 +92,8 @@ class Search:
     ) -> None:
         self.cluster = cluster
         self.nodes: NodeTable = cluster.nodes
+        self.size: int = len(cluster.nodes)
+        self.has_nominations: bool = bool(len(cluster.nominator))
         self.profile: Profile = plan.profile
         self.plan: Plan = plan
         self.pod = pod
@@ -120,7 +122,7 @@ class Search:
 
     def steps(self) -> Suspendable[Outcome]:
         """Find a node."""
-        if not len(self.nodes):
+        if not self.size:
             return _NO_NODES
         result = self.pre_filter()
         self.trace.end_phase("pre_filter", result.status)
@@ -128,7 +130,7 @@ class Search:
             return self._rejected(result) if result.status.rejected else ScheduleError(result.status)
         phase = "filter"
         outcome: Outcome | None = None
-        if self.pod.status.nominated_node_name or len(self.cluster.nominator):
+        if self.has_nominations or self.pod.status.nominated_node_name:
             outcome = yield from self._try_nominated_node()
         outcome = outcome or self._filter(result)
         if outcome is None and self.extenders is not None:
@@ -185,7 +187,7 @@ class Search:
             rejectors.update(result.narrowed_by)
         same = np.zeros(self.nodes.capacity, dtype=np.int64)
         diagnosis = Diagnosis(self.nodes, same, lambda _: status, tuple(sorted(rejectors)), status.message)
-        reasons = dict.fromkeys(status.reasons, len(self.nodes))
+        reasons = dict.fromkeys(status.reasons, self.size)
         return FitError(diagnosis, reasons, frozenset(rejectors), frozenset(), 0)
 
     # -- one row ---------------------------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ class Search:
     def _filter(self, result: PreFilterResult) -> ScheduleError | None:
         """Find the feasible nodes."""
         allowed = self.allowed(result)
-        nodes = len(self.nodes) if allowed is None else len(allowed)
+        nodes = self.size if allowed is None else len(allowed)
         if allowed is not None and nodes <= FEW:
             # A pod pinned to a few nodes (DaemonSets): filtering them costs less than updating a layer.
             self.plan = self.plan.uncached
@@ -248,21 +250,15 @@ class Search:
     @property
     def is_remembered(self) -> bool:
         """Whether the plan's columns currently determine which nodes pass."""
-        cache = self.plan.cache
-        return (
-            self.plan.is_remembered
-            and cache is not None
-            and not cache.has_faults
-            and not len(self.cluster.nominator)
-            and not self._rejected_nominee
-        )
+        cache = self.plan.cache if self.plan.is_remembered and not self.has_nominations else None
+        return cache is not None and not cache.has_faults and not self._rejected_nominee
 
     def filter_by_columns(self, enough: int) -> FilterOutcome:
         """Find the first passing nodes from the plan's columns."""
         cache, nodes = self.plan.cache, self.nodes
         assert cache is not None
         candidates, evaluated = find_first_passing(cache.passing, cache.rejected, self.start_index, enough)
-        places = rotate(self.start_index, evaluated, len(nodes))
+        places = rotate(self.start_index, evaluated, self.size)
         return FilterOutcome(nodes.order[places], cache.rejections.shown[places], evaluated, candidates)
 
     @property
@@ -279,7 +275,7 @@ class Search:
 
     def run_filters(self, allowed: NDArray[np.int64] | None, count: int, enough: int) -> FilterOutcome:
         """Filter `count` nodes; called with the first few, and with more if those were not enough."""
-        places = rotate(self.start_index, count, len(self.nodes if allowed is None else allowed))
+        places = rotate(self.start_index, count, self.size if allowed is None else len(allowed))
         if allowed is not None:
             places = allowed[places]
         node_order = self.nodes.order[places]
@@ -301,7 +297,7 @@ class Search:
             rejections = rejections.copy()
         for step in self.plan.fresh_columnar:
             ask_filter_rows(step, self.state, self.pod, self.nodes, node_order, rejections, self.table)
-        if len(self.cluster.nominator):
+        if self.has_nominations:
             rejections = np.minimum(rejections, self._beside_nominated_pods(node_order))
         return rejections
 
@@ -385,7 +381,7 @@ class Search:
         evaluated = self.filtered.evaluated
         for row in self._rejected_nominee:
             evaluated += row not in self.filtered.node_order[: self.filtered.evaluated]
-        self.rotation.next_start_index = (self.start_index + evaluated) % len(self.nodes)
+        self.rotation.next_start_index = (self.start_index + evaluated) % self.size
 
     # -- extenders -------------------------------------------------------------------------------------------------
 
@@ -460,9 +456,9 @@ class Search:
             for reason in status.reasons:
                 reasons[reason] = reasons.get(reason, 0) + count
         evaluated = int(counts.sum())
-        if excluded is not None and evaluated < len(self.nodes):
+        if excluded is not None and evaluated < self.size:
             for reason in excluded.reasons:
-                reasons[reason] = reasons.get(reason, 0) + len(self.nodes) - evaluated
+                reasons[reason] = reasons.get(reason, 0) + self.size - evaluated
 
         def status_of(rejection: int) -> Status:
             return (excluded or _NO_REASON) if rejection == UNREACHED else self.status(rejection)
@@ -478,7 +474,7 @@ class Search:
             return np.ones(len(self.feasible), dtype=np.int64)
         scoring = Scoring(self.plan, self.state, self.pod, self.nodes, self.places, self.feasible)
         skipped = scoring.pre_score()
-        if scoring.asks_before:
+        if self.plan.runs_pre_score:
             self.trace.end_phase("pre_score", skipped if isinstance(skipped, Status) else None)
         return skipped if isinstance(skipped, Status) else scoring.totals(skipped)
 
@@ -494,6 +490,7 @@ class Search:
                 places.append(int(rest.argmax()))
                 rest[places[-1]] = _LOWEST
         feasible, by_row = self.feasible, self.nodes.by_row
-        best = tuple([(by_row[feasible.item(place)].name, totals.item(place)) for place in places])
+        rows = zip(feasible[places].tolist(), totals[places].tolist(), strict=True)
+        best = tuple([(by_row[row].name, total) for row, total in rows])
         node = by_row[feasible.item(chosen)].name
         return ScheduleResult(node, score, len(ties), self.filtered.evaluated, len(feasible), best)

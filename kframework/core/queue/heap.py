@@ -42,11 +42,11 @@ class Heap:
         except Exception as error:  # any class may define any comparison
             self._forgive(error)
 
-    def pop(self) -> QueuedPod:
-        """Remove and return the first pod; raises IndexError if there is none."""
+    def pop(self) -> QueuedPod | None:
+        """Remove and return the first pod, None if there is none."""
         queued = self.first()
         if queued is None:
-            raise IndexError("the heap is empty")
+            return None
         entry = self._live.pop(queued.pod.uid)
         if self._line and self._line[0] is entry:
             self._line.popleft()

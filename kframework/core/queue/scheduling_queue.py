@@ -114,13 +114,12 @@ class SchedulingQueue:
         return self._active.first()
 
     def _take(self) -> QueuedPod | None:
-        if self._active:
-            return self._active.pop()
-        if self._backing_off:
+        queued = self._active.pop()
+        if queued is None:
             queued = self._backing_off.pop()
-            self._entered("active", queued, "PopFromBackoffQ")
-            return queued
-        return None
+            if queued is not None:
+                self._entered("active", queued, "PopFromBackoffQ")
+        return queued
 
     def put_back(self, queued: QueuedPod) -> None:
         """Requeue a pod whose attempt failed; it waits for its rejectors, without any it only backs off."""
@@ -283,7 +282,8 @@ class SchedulingQueue:
         now = self._now()
         for heap in (self._backing_off, self._backing_off_after_error):
             while (first := heap.first()) is not None and not self._backoff.is_backing_off(first, now):
-                self._push_active(heap.pop())
+                heap.pop()
+                self._push_active(first)
                 self._entered("active", first, "BackoffComplete")
         deadline = self.flush_deadline
         if deadline is not None and deadline <= now:

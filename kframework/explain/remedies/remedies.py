@@ -74,7 +74,7 @@ def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, list[P
     The kinds of change alternate. None is returned for a pod that is schedulable as it is.
     """
     search = _Search(engine, pod)
-    yield from time_sliced(search.work(), FullEvaluation(engine, pod).aside)
+    yield from time_sliced(search.work(), FullEvaluation(engine, pod).isolated)
     return search.proved
 
 

@@ -76,14 +76,14 @@ class RecordingPodEngine(RecordingEngine, PodEngine):
         """No: a recording has the messages about each pod in their order."""
         return False
 
-    def launch(self, reservation: Reservation) -> None:
+    def start_binding(self, reservation: Reservation) -> None:
         uid = reservation.pod.uid
 
         def listen(plugin: str, verdict: Status | None) -> None:
             self.told(PermitAllowed(uid, plugin) if verdict is None else PermitDecided(uid, verdict))
 
         reservation.reserved.listen = listen
-        super().launch(reservation)
+        super().start_binding(reservation)
 
     def opening(self, header: Header, now: float) -> PartStart:
         nodes, nominator, queue = self.cluster.nodes, self.cluster.nominator, self.queue
@@ -180,8 +180,8 @@ class FollowingEngine(PodEngine):
             queued.attempts = decision.tries
         return queued
 
-    def found(self, search: Search, outcome: Outcome) -> Outcome:
-        outcome, recorded = super().found(search, outcome), self._recorded
+    def check_outcome(self, search: Search, outcome: Outcome) -> Outcome:
+        outcome, recorded = super().check_outcome(search, outcome), self._recorded
         if recorded is None:
             return outcome
         if recorded.result is Result.SCHEDULED:

@@ -97,7 +97,7 @@ class Reconsiderer:
         copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt
         clock, trace = engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.draw)
         attempt = _DryAttempt(engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
-        with engine.aside():
+        with engine.isolated():
             concluded = run_sync(engine.decide(attempt))
             engine.current = None
         assert concluded is not None  # there is no run to join

@@ -187,7 +187,8 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         row, scored, strategy = node.row, state[_SCORED], self._strategy
-        total, weights = 0, cast("Weights", 0)
+        total = 0
+        weights: Weights = 0
         for offered, requested, amount, weight in scored:
             room = offered.cells[row]
             if room > 0:
@@ -298,7 +299,8 @@ class _Strategy:
 
     def mean(self, total: Amount, weights: Weights, divide: Divide) -> Amount:
         """Divide the sum of weighted scores by the sum of the weights, which is not 0."""
-        return cast("Amount", divide(total, weights))
+        mean: Amount = divide(total, weights)
+        return mean
 
 
 class _LeastAllocated(_Strategy):

@@ -27,7 +27,7 @@ class WholeCycle:
         self.engine: PodEngine = engine
         self.profile: Profile = engine.profiles[PROFILE]
         self.nodes: NodeTable = engine.cluster.nodes
-        self.search: Search = engine.search(engine.begin(QueuedPod(pod, 0.0)))
+        self.search: Search = engine.search(engine.start_attempt(QueuedPod(pod, 0.0)))
         self.outcome: Outcome = self.search.run()
         self._oracle = Oracle(engine.cluster, self.profile, pod)
 

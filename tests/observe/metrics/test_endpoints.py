@@ -74,7 +74,7 @@ async def served(
         timed_share=TIMED_SHARE,
     )
     idle = asyncio.Event()
-    scheduler.on_idle = lambda: idle.set() if scheduler.settled or scheduler.standing_by else None
+    scheduler.on_idle = lambda: idle.set() if scheduler.is_idle or scheduler.standing_by else None
     if standing_by:
         scheduler.stand_by()
     routes = [

@@ -91,7 +91,7 @@ def test_who_knows_only_what_it_is_shown_passes(plugin: type[Plugin], test: str)
         (Shares, RELOAD, "the old one being closed: everything of pod", "closed", "what a class holds is shared"),
         (ClosesBadly, RELOAD, "close", "raises OSError: it was never open", "release what `start` took"),
         (Counts, REPLAY, "in a replay", "came to", "keep nothing in the class"),
-        (Chances, REPLAY, "in a replay", "no luck", "chance from handle.random"),
+        (Chances, REPLAY, "in a replay", "attempt", "chance from handle.random"),
     ],
 )
 def test_who_knows_more_is_told(plugin: type[Plugin], test: str, asked: str, answered: str, remedy: str) -> None:

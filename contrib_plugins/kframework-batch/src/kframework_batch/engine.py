@@ -175,7 +175,7 @@ class BatchEngine(Engine, Consequences):
         return None if soonest is None else max(soonest, self._not_before)
 
     @property
-    def settled(self) -> bool:
+    def is_idle(self) -> bool:
         busy = self._steps is not None or self._dirty or self._bindings.in_progress
         waits = self._wanted_at is not None or self._broken.deadline is not None or self.cache.evicting
         return self.synced and not busy and not waits and not len(self.inbox)

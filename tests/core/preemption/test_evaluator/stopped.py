@@ -221,8 +221,8 @@ def cycle(
         verifying=verifying,
     )
     pending = PendingPod(preemptor, cluster.interned)
-    search = engine.search(engine.begin(QueuedPod(pending, 0.0)))
-    outcome = engine.found(search, search.run())
+    search = engine.search(engine.start_attempt(QueuedPod(pending, 0.0)))
+    outcome = engine.check_outcome(search, search.run())
     return Cycle(engine, search, pending, outcome.diagnosis) if isinstance(outcome, FitError) else None
 
 

@@ -120,8 +120,8 @@ class Course:
     def compare(self) -> None:
         """Let one of the preemptors ask, with what is remembered and without."""
         pod = self.random.choice(self.preemptors)
-        search = self.engine.search(self.engine.begin(QueuedPod(pod, 0.0)))
-        outcome = self.engine.found(search, search.run())
+        search = self.engine.search(self.engine.start_attempt(QueuedPod(pod, 0.0)))
+        outcome = self.engine.check_outcome(search, search.run())
         if not isinstance(outcome, FitError):
             return
         enough = self.random.choice([1, 2, 100])
@@ -218,8 +218,8 @@ def again(stopped: Cycle, pod: Pod) -> Cycle:
     """Let another preemptor come to where this one stopped."""
     engine = stopped.engine
     pending = PendingPod(pod, engine.cluster.interned)
-    search = engine.search(engine.begin(QueuedPod(pending, 0.0)))
-    outcome = engine.found(search, search.run())
+    search = engine.search(engine.start_attempt(QueuedPod(pending, 0.0)))
+    outcome = engine.check_outcome(search, search.run())
     assert isinstance(outcome, FitError)
     return Cycle(engine, search, pending, outcome.diagnosis)
 
