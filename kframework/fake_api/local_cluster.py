@@ -35,7 +35,7 @@ from kframework.in_memory.control_loop import ControlLoop
 from kframework.in_memory.garbage_collector import GarbageCollector
 from kframework.in_memory.kubelet import Kubelet
 from kframework.in_memory.volume_controller import VolumeController
-from kframework.in_memory.workloads.selection import CONTROLLERS, selected
+from kframework.in_memory.workloads.selection import CONTROLLERS, create_controllers
 from kframework.objects import ApiObject, Kind, Lease, Node, Pod, Service, kind_of
 from kframework.objects.codec import convert, without_nulls
 from kframework.objects.manifest import Manifest
@@ -216,7 +216,7 @@ class LocalCluster:
             ClaimController(self.memory),
             DisruptionController(self.memory),
             GarbageCollector(self.memory),
-            *selected(controllers, self.memory, clock, ALL_CONTROLLERS),
+            *create_controllers(controllers, self.memory, clock, ALL_CONTROLLERS),
         ]
 
     def reset(self) -> None:

@@ -19,10 +19,10 @@ from kframework.objects import ApiObject
 Key = tuple[str, str]
 
 #: The backoff of a key after its first failure, and the maximum, in seconds (client-go's rate limiter); it doubles.
-_FIRST_DELAY, _LONGEST_DELAY = 0.005, 1000.0
+_BASE_DELAY, _MAX_DELAY = 0.005, 1000.0
 
 #: Errors after which a key is retried: the cluster rejects a write, or an object, time or number is invalid.
-_NOT_NOW = (ClusterError, InputError, ValueError, ArithmeticError)
+_RETRIED_ERRORS = (ClusterError, InputError, ValueError, ArithmeticError)
 
 _log = logging.getLogger(__name__)
 
@@ -39,14 +39,14 @@ class WorkQueue:
         self._clock = clock
         self._wake = asyncio.Event()
         self._ready: dict[Key, None] = {}
-        self._later: dict[Key, float] = {}
+        self._delayed: dict[Key, float] = {}
         self._heap: list[tuple[float, Key]] = []  # some out of date
         self._failures: dict[Key, int] = {}
 
     @property
     def idle(self) -> bool:
         """Whether nothing is in it, now or later."""
-        return not self._ready and not self._later
+        return not self._ready and not self._delayed
 
     @property
     def is_due(self) -> bool:
@@ -61,15 +61,15 @@ class WorkQueue:
     def add_after(self, key: Key, seconds: float) -> None:
         """Enqueue a key after some seconds, or earlier if it is already due earlier."""
         due = self._clock.now() + seconds
-        if due < self._later.get(key, float("inf")):
-            self._later[key] = due
+        if due < self._delayed.get(key, float("inf")):
+            self._delayed[key] = due
             heapq.heappush(self._heap, (due, key))
             self._wake.set()
 
-    def retry(self, key: Key) -> None:
+    def add_rate_limited(self, key: Key) -> None:
         """Enqueue a failed key again, with a longer delay each time."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        self.add_after(key, min(_FIRST_DELAY * 2 ** min(failures - 1, 32), _LONGEST_DELAY))
+        self.add_after(key, min(_BASE_DELAY * 2 ** min(failures - 1, 32), _MAX_DELAY))
 
     def forget(self, key: Key) -> None:
         """Reset the failure count of a key."""
@@ -83,19 +83,19 @@ class WorkQueue:
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
             due, waiting = heapq.heappop(self._heap)
-            if self._later.get(waiting) == due:
-                del self._later[waiting]
+            if self._delayed.get(waiting) == due:
+                del self._delayed[waiting]
                 self._ready[waiting] = None
         key = next(iter(self._ready), None)
         if key is not None:
             del self._ready[key]
-            self._later.pop(key, None)
+            self._delayed.pop(key, None)
         return key
 
     async def wait(self) -> None:
         """Wait until something is due, or may be."""
         if not self._ready:
-            while self._heap and self._later.get(self._heap[0][1]) != self._heap[0][0]:
+            while self._heap and self._delayed.get(self._heap[0][1]) != self._heap[0][0]:
                 heapq.heappop(self._heap)
             timer = None
             if self._heap:
@@ -175,14 +175,14 @@ class ControlLoop(MemoryController):
         return self._queue.idle
 
     @abstractmethod
-    def _touched(self, change: Change) -> Iterable[Key]:
+    def _affected_keys(self, change: Change) -> Iterable[Key]:
         """Return the keys to reconcile after a change."""
 
     @abstractmethod
     def _reconcile(self, key: Key) -> None:
         """Reconcile a key; its object may be gone."""
 
-    def _look_again(self, key: Key, times: Iterable[float], now: float) -> None:
+    def _requeue_at(self, key: Key, times: Iterable[float], now: float) -> None:
         """Enqueue a key for the first of these times that is after `now`."""
         later = [time - now for time in times if time > now]
         if later:
@@ -195,12 +195,12 @@ class ControlLoop(MemoryController):
         while (key := self._queue.pop()) is not None:
             try:
                 self._reconcile(key)
-            except _NOT_NOW as error:
+            except _RETRIED_ERRORS as error:
                 _log.warning("%s %s: %s", type(self).__name__, "/".join(key), error)
-                self._queue.retry(key)
+                self._queue.add_rate_limited(key)
             else:
                 self._queue.forget(key)
 
     def _receive(self, change: Change) -> None:
-        for key in self._touched(change):
+        for key in self._affected_keys(change):
             self._queue.add(key)

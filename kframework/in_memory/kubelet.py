@@ -177,7 +177,7 @@ def _seconds(pod: Pod, annotation: str, otherwise: float) -> float:
     if 0 <= seconds < math.inf:
         return seconds
     key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-    _log.warning("pod %s: the annotation %s is passed over: %r is no number of seconds", key, annotation, text)
+    _log.warning("pod %s: ignoring annotation %s: %r is not a number of seconds", key, annotation, text)
     return otherwise
 
 

@@ -44,10 +44,10 @@ class PodGarbageCollector(ControlLoop):
         self._gone: set[str] = set()  # names of nodes
 
     def _receive(self, change: Change) -> None:
-        for key in self._touched(change):
+        for key in self._affected_keys(change):
             self._queue.add_after(key, _QUARANTINE if key[1] in self._gone and not key[0] else _PERIOD)
 
-    def _touched(self, change: Change) -> Iterator[Key]:
+    def _affected_keys(self, change: Change) -> Iterator[Key]:
         if isinstance(change.subject, Node):
             name = change.subject.metadata.name
             if change.new is None:

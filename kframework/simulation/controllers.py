@@ -80,6 +80,6 @@ def create_workload_controllers(names: Sequence[str], cluster: MemoryCluster, cl
     if not names or not any(make_pods):
         return ()
     from kframework.in_memory.garbage_collector import GarbageCollector  # most simulations need none of it
-    from kframework.in_memory.workloads.selection import selected
+    from kframework.in_memory.workloads.selection import create_controllers
 
-    return *selected((*names, *_OFF_BY_DEFAULT), cluster, clock), GarbageCollector(cluster)
+    return *create_controllers((*names, *_OFF_BY_DEFAULT), cluster, clock), GarbageCollector(cluster)

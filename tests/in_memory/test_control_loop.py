@@ -35,7 +35,7 @@ class Recorder(ControlLoop):
         self.began, self.failures = self.clock.now(), failures
         self.seen: list[tuple[str, float]] = []
 
-    def _touched(self, change: Change) -> Iterator[Key]:
+    def _affected_keys(self, change: Change) -> Iterator[Key]:
         yield "default", change.subject.metadata.name
 
     def _reconcile(self, key: Key) -> None:

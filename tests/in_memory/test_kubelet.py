@@ -188,7 +188,7 @@ async def test_a_run_time_that_says_nothing_is_logged_once(text: str, caplog: py
             assert phases(memory) == {"a": "Running", "b": "Succeeded"}
             assert is_idle(kubelet)
     assert [record.getMessage() for record in caplog.records] == [
-        f"pod default/a: the annotation {RUN_SECONDS} is passed over: {text!r} is no number of seconds"
+        f"pod default/a: ignoring annotation {RUN_SECONDS}: {text!r} is not a number of seconds"
     ]
 
 

@@ -132,7 +132,7 @@ _ZONE = "topology.kubernetes.io/zone"
 class _ServiceLoop(ControlLoop):
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Service, Pod)
 
-    def _touched(self, change: Change) -> Iterator[Key]:
+    def _affected_keys(self, change: Change) -> Iterator[Key]:
         match change.subject:
             case Service() as service:
                 yield key_of(service)
@@ -142,7 +142,7 @@ class _ServiceLoop(ControlLoop):
                         yield key_of(service)
 
     def _receive(self, change: Change) -> None:
-        for key in self._touched(change):
+        for key in self._affected_keys(change):
             self._queue.add_after(key, 0.0 if isinstance(change.subject, Service) else _BATCH_DELAY)
 
     def _service_pods(self, service: Service) -> list[ServicePod]:
@@ -182,10 +182,10 @@ class EndpointSliceController(_ServiceLoop):
         super().__init__(cluster, clock)
         self._slices: Dependents[EndpointSlice] = Dependents(cluster, EndpointSlice)
 
-    def _touched(self, change: Change) -> Iterator[Key]:
-        yield from super()._touched(change)
+    def _affected_keys(self, change: Change) -> Iterator[Key]:
+        yield from super()._affected_keys(change)
         if isinstance(change.subject, EndpointSlice):
-            self._slices.file(change)
+            self._slices.index(change)
             name = change.subject.metadata.labels.get("kubernetes.io/service-name")
             if name is not None and change.old is not None:  # another client changed or deleted it
                 yield change.subject.metadata.namespace, name
@@ -199,7 +199,7 @@ class EndpointSliceController(_ServiceLoop):
             wanted[member.ports][member.pod.metadata.uid] = self._endpoint(service, member)
         if not wanted:
             wanted[()] = {}
-        slices = [each for each in self._slices.of(service) if each.metadata.deletion_timestamp is None]
+        slices = [each for each in self._slices.owned_by(service) if each.metadata.deletion_timestamp is None]
         kept: list[tuple[EndpointSlice, list[Endpoint]]] = []
         for old in slices:
             missing = wanted.get(old.ports, {})

@@ -26,7 +26,7 @@ _ANNOTATIONS = {
 class _NamespaceLoop(ControlLoop):
     object_name: ClassVar[str]
 
-    def _touched(self, change: Change) -> Iterator[Key]:
+    def _affected_keys(self, change: Change) -> Iterator[Key]:
         metadata = change.subject.metadata
         if isinstance(change.subject, Namespace):
             yield "", metadata.name

@@ -14,15 +14,21 @@ from kframework.clock import Clock, rfc3339, seconds_of
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.workloads.dependents import Dependents, owner_reference, touched_owners
-from kframework.in_memory.workloads.job_tally import condition, is_finished
-from kframework.in_memory.workloads.schedules import Schedule, ScheduleError, location, most_recent, schedule
+from kframework.in_memory.workloads.dependents import Dependents, owner_keys, owner_reference
+from kframework.in_memory.workloads.job_pods import find_condition, is_finished
+from kframework.in_memory.workloads.schedules import (
+    Schedule,
+    ScheduleError,
+    load_time_zone,
+    most_recent_time,
+    parse_schedule,
+)
 from kframework.objects import ApiObject, CronJob, Job, ObjectMeta, ObjectReference, convert, kind_of
 
 #: The default numbers of succeeded and failed jobs that are kept.
-_SUCCEEDED, _FAILED = 3, 1
+_SUCCESSFUL_LIMIT, _FAILED_LIMIT = 3, 1
 #: The delay after which a due job is created, in seconds.
-_DELTA = 0.1
+_NEXT_SCHEDULE_DELTA = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -41,19 +47,19 @@ class CronJobController(ControlLoop):
         """Whether nothing is left to do until something changes, or is due: that would never end."""
         return not self._queue.is_due
 
-    def _touched(self, change: Change) -> Iterator[Key]:
+    def _affected_keys(self, change: Change) -> Iterator[Key]:
         match change.subject:
             case CronJob() as owner:
                 yield key_of(owner)
             case Job():
-                self._jobs.file(change)
-                yield from touched_owners(change, "CronJob")
+                self._jobs.index(change)
+                yield from owner_keys(change, "CronJob")
 
     def _reconcile(self, key: Key) -> None:
         owner = self._cluster.find(CronJob, key[1], key[0])
         if owner is None or not owner.spec.job_template.spec:
             return
-        jobs = self._jobs.of(owner)
+        jobs = self._jobs.owned_by(owner)
         running = {job.metadata.uid for job in jobs if not is_finished(job)}
         ends = [end for job in jobs if (end := job.status.completion_time) is not None]
         last = max([*ends, *filter(None, [owner.status.last_successful_time])], default=None)
@@ -64,30 +70,30 @@ class CronJobController(ControlLoop):
             return
         if not owner.spec.suspend:
             try:
-                when = schedule(owner.spec.schedule, owner.spec.time_zone)
+                schedule = parse_schedule(owner.spec.schedule, owner.spec.time_zone)
             except ScheduleError as error:
-                _log.warning("CronJob %s: the schedule is passed over: %s", "/".join(key), error)
+                _log.warning("CronJob %s: cannot parse its schedule: %s", "/".join(key), error)
             else:
-                self._make_due(owner, when)
-        self._forget_old(owner, jobs)
+                self._create_due_job(owner, schedule)
+        self._clean_up_history(owner, jobs)
 
-    def _make_due(self, owner: CronJob, when: Schedule) -> None:
+    def _create_due_job(self, owner: CronJob, schedule: Schedule) -> None:
         """Create the job that is due, if there is one, and requeue for when the next will be."""
         now, spec, status = self._clock.now(), owner.spec, owner.status
-        began = seconds_of(status.last_schedule_time or owner.metadata.creation_timestamp or rfc3339(now))
+        started = seconds_of(status.last_schedule_time or owner.metadata.creation_timestamp or rfc3339(now))
         deadline = spec.starting_deadline_seconds
-        earliest = began if deadline is None else max(began, now - deadline)
-        due = most_recent(when, earliest, now)
+        earliest = started if deadline is None else max(started, now - deadline)
+        due = most_recent_time(schedule, earliest, now)
         if due is not None:
             late = deadline is not None and due + deadline < now
             forbidden = spec.concurrency_policy == "Forbid" and bool(status.active)
             if not late and not forbidden:
-                self._make(owner, due)
-        following = when.after(now)
+                self._create_job(owner, due)
+        following = schedule.next_after(now)
         if following is not None:
-            self._queue.add_after(key_of(owner), following + _DELTA - now)
+            self._queue.add_after(key_of(owner), following + _NEXT_SCHEDULE_DELTA - now)
 
-    def _make(self, owner: CronJob, due: float) -> None:
+    def _create_job(self, owner: CronJob, due: float) -> None:
         namespace, name = owner.metadata.namespace, f"{owner.metadata.name}-{int(due) // 60}"
         if self._cluster.find(Job, name, namespace) is not None:
             return
@@ -96,7 +102,7 @@ class CronJobController(ControlLoop):
             for each in active:
                 self._cluster.remove(Job, each.name, namespace, uid=each.uid, policy="Background")
             active = ()
-        template, zone = owner.spec.job_template, location(owner.spec.time_zone or "")
+        template, zone = owner.spec.job_template, load_time_zone(owner.spec.time_zone or "")
         at = datetime.fromtimestamp(due, zone).isoformat().replace("+00:00", "Z")
         metadata = ObjectMeta(
             name=name,
@@ -108,27 +114,27 @@ class CronJobController(ControlLoop):
         kind = kind_of(Job)
         written: dict[str, object] = {"apiVersion": kind.api_version, "kind": kind.name}
         written |= {"metadata": to_builtins(metadata), "spec": template.spec}
-        made = self._cluster.add(convert(written, kind), written=written).metadata
+        created = self._cluster.add(convert(written, kind), written=written).metadata
         job = ObjectReference(
             kind=kind.name,
             namespace=namespace,
             name=name,
-            uid=made.uid,
+            uid=created.uid,
             api_version=kind.api_version,
-            resource_version=made.resource_version,
+            resource_version=created.resource_version,
         )
         status = replace(owner.status, active=(*active, job), last_schedule_time=rfc3339(due))
         self._cluster.replace(replace(owner, status=status))
 
-    def _forget_old(self, owner: CronJob, jobs: list[Job]) -> None:
+    def _clean_up_history(self, owner: CronJob, jobs: list[Job]) -> None:
         """Delete the oldest finished jobs, except those that the history keeps."""
         spec = owner.spec
-        for name, limit, otherwise in (
-            ("Complete", spec.successful_jobs_history_limit, _SUCCEEDED),
-            ("Failed", spec.failed_jobs_history_limit, _FAILED),
+        for name, limit, default in (
+            ("Complete", spec.successful_jobs_history_limit, _SUCCESSFUL_LIMIT),
+            ("Failed", spec.failed_jobs_history_limit, _FAILED_LIMIT),
         ):
-            ended = [job for job in jobs if condition(job.status, name) is not None]
+            ended = [job for job in jobs if find_condition(job.status, name) is not None]
             ended.sort(key=lambda job: (job.status.start_time or "", job.metadata.name))
-            for job in ended[: max(0, len(ended) - (otherwise if limit is None else limit))]:
+            for job in ended[: max(0, len(ended) - (default if limit is None else limit))]:
                 metadata = job.metadata
                 self._cluster.remove(Job, metadata.name, metadata.namespace, uid=metadata.uid, policy="Background")

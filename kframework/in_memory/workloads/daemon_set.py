@@ -15,15 +15,15 @@ from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     available_at,
+    can_create_pods,
+    compile_selector,
+    create_pod,
     delete_pod,
-    make_pod,
-    makes_pods,
-    mapping,
+    get_mapping,
+    owner_keys,
     pod_metadata,
-    selector_of,
-    touched_owners,
 )
-from kframework.in_memory.workloads.revisions import REVISION_LABEL, Revisions, hash_of, scaled
+from kframework.in_memory.workloads.revisions import REVISION_LABEL, Revisions, resolve_count, revision_hash
 from kframework.objects import (
     ApiObject,
     ControllerRevision,
@@ -39,46 +39,52 @@ from kframework.objects.node_selectors import pinned_nodes, required_node_affini
 from kframework.objects.taints import first_untolerated
 
 #: The backoff before a failed pod on a node is replaced, at first and at most, in seconds; it doubles.
-_FIRST, _LONGEST = 1.0, 900.0
+_INITIAL_BACKOFF, _MAX_BACKOFF = 1.0, 900.0
 
 
-class _Place(NamedTuple):
-    """A node with the pods of a daemon set on it, the oldest first."""
+class _NodePods(NamedTuple):
+    """A node and the pods of a daemon set on it, the oldest first.
+
+    `should_run` is set if it should have a pod, `should_continue` if an existing pod may stay.
+    """
 
     name: str
-    suits: Suitability
+    should_run: bool
+    should_continue: bool
     pods: list[Pod]
 
 
-class _Plan(NamedTuple):
-    """Pods that are to go, and nodes that are to have a new one."""
+class _PodChanges(NamedTuple):
+    """The pods to delete, and the nodes on which to create one."""
 
-    gone: list[Pod]
-    wanted: list[str]
+    pods_to_delete: list[Pod]
+    nodes_needing_pods: list[str]
 
 
-class _Set(NamedTuple):
-    """A daemon set, the hash of its template, and where its pods are."""
+class _DaemonSetState(NamedTuple):
+    """A daemon set, the hash of its template, and all nodes with its pods."""
 
     owner: DaemonSet
     name_hash: str
-    places: list[_Place]
+    nodes: list[_NodePods]
     now: float
 
     @property
     def desired(self) -> int:
-        return sum(place.suits.wants for place in self.places)
+        return sum(node.should_run for node in self.nodes)
 
     @property
-    def bounds(self) -> tuple[int, int]:
-        """How many pods more, and how many fewer, there may be; not both are 0."""
+    def rollout_limits(self) -> tuple[int, int]:
+        """The maximum surge and the maximum number of unavailable pods; not both are 0."""
         rolling = self.owner.spec.update_strategy.rolling_update or RollingUpdate()
-        surge = scaled(rolling.max_surge, self.desired, up=True)
-        unavailable = scaled(1 if rolling.max_unavailable is None else rolling.max_unavailable, self.desired, up=True)
+        surge = resolve_count(rolling.max_surge, self.desired, up=True)
+        unavailable = resolve_count(
+            1 if rolling.max_unavailable is None else rolling.max_unavailable, self.desired, up=True
+        )
         return surge, (unavailable if surge or unavailable else 1)
 
     def is_new(self, pod: Pod) -> bool:
-        """Return whether a pod has the template of today."""
+        """Return whether a pod was created from the current template."""
         return pod.metadata.labels.get(REVISION_LABEL) == self.name_hash
 
     def is_available(self, pod: Pod) -> bool:
@@ -98,20 +104,20 @@ class DaemonSetController(ControlLoop):
         #: By daemon set and node, how long a pod that fails stays there, and since when.
         self._backoffs: dict[Key, dict[str, tuple[float, float]]] = {}
 
-    def _touched(self, change: Change) -> Iterator[Key]:
+    def _affected_keys(self, change: Change) -> Iterator[Key]:
         match change.subject:
             case DaemonSet() as owner:
                 yield key_of(owner)
             case Node(metadata=metadata, spec=spec):
                 old = change.old if change.new is not None else None
-                # Otherwise it suits the same pods as before.
+                # Other changes do not affect which pods fit.
                 if not isinstance(old, Node) or (old.metadata.labels, old.spec) != (metadata.labels, spec):
                     yield from map(key_of, self._cluster.objects(DaemonSet))
             case ControllerRevision():
-                self._owned_revisions.file(change)
-                yield from touched_owners(change, "DaemonSet")
+                self._owned_revisions.index(change)
+                yield from owner_keys(change, "DaemonSet")
             case Pod():
-                yield from self._pods.touched(change, DaemonSet)
+                yield from self._pods.affected_keys(change, DaemonSet)
 
     def _reconcile(self, key: Key) -> None:
         owner = self._cluster.find(DaemonSet, key[1], key[0])
@@ -119,62 +125,64 @@ class DaemonSetController(ControlLoop):
             self._backoffs.pop(key, None)
         if owner is None or owner.metadata.deletion_timestamp is not None:
             return
-        selector = selector_of(owner.spec.selector)
-        if not makes_pods(owner, owner.spec.template, selector):
+        selector = compile_selector(owner.spec.selector)
+        if not can_create_pods(owner, owner.spec.template, selector):
             return
-        history = self._revisions.history(owner)
-        claimed = self._pods.claimed(owner, selector, lambda pod: True)
-        state = _Set(owner, hash_of(history.update), self._places(owner, claimed), self._clock.now())
-        plan = self._kept(state)
-        places = {place.name for place in state.places}
-        plan.gone.extend(pod for pod in claimed if not pod.spec.node_name and node_of(pod) not in places)
-        if plan == _Plan([], []) and owner.spec.update_strategy.type != "OnDelete":
-            plan = _surged(state) if state.bounds[0] else _replaced(state)
-        for pod in plan.gone:
+        history = self._revisions.sync_history(owner)
+        pods = self._pods.claim(owner, selector, lambda pod: True)
+        state = _DaemonSetState(
+            owner, revision_hash(history.update), self._nodes_with_pods(owner, pods), self._clock.now()
+        )
+        plan = self._plan_nodes(state)
+        nodes = {node.name for node in state.nodes}
+        plan.pods_to_delete.extend(pod for pod in pods if not pod.spec.node_name and target_node_name(pod) not in nodes)
+        if plan == _PodChanges([], []) and owner.spec.update_strategy.type != "OnDelete":
+            plan = _plan_surge(state) if state.rollout_limits[0] else _plan_replacement(state)
+        for pod in plan.pods_to_delete:
             delete_pod(self._cluster, pod)
         template = owner.spec.template
         labels = template.metadata.labels | {REVISION_LABEL: state.name_hash}
-        for node_name in plan.wanted:
-            spec = pinned(with_tolerations(template.spec), node_name)
-            make_pod(self._cluster, pod_metadata(owner, template, labels=labels), spec)
-        hashes = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in claimed}
-        alive = {each.metadata.name for each in history.every if hash_of(each) in hashes}
-        self._revisions.forget_old(owner, history, alive)
-        self._tell(state, history.collisions)
+        for node_name in plan.nodes_needing_pods:
+            spec = pin_to_node(with_daemon_tolerations(template.spec), node_name)
+            create_pod(self._cluster, pod_metadata(owner, template, labels=labels), spec)
+        hashes = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
+        alive = {each.metadata.name for each in history.revisions if revision_hash(each) in hashes}
+        self._revisions.clean_up(owner, history, alive)
+        self._update_status(state, history.collisions)
 
-    def _places(self, owner: DaemonSet, claimed: list[Pod]) -> list[_Place]:
-        ask = suitability(owner)
-        pods: dict[str, list[Pod]] = {}
-        for pod in sorted(claimed, key=_age):
+    def _nodes_with_pods(self, owner: DaemonSet, pods: list[Pod]) -> list[_NodePods]:
+        evaluate = compile_suitability(owner)
+        by_node: dict[str, list[Pod]] = {}
+        for pod in sorted(pods, key=_age_key):
             if not (has_ended(pod) and pod.metadata.deletion_timestamp is not None):
-                pods.setdefault(node_of(pod), []).append(pod)
-        return [
-            _Place(node.metadata.name, ask(node), pods.get(node.metadata.name, []))
-            for node in self._cluster.objects(Node)
-        ]
+                by_node.setdefault(target_node_name(pod), []).append(pod)
+        names = [(node, node.metadata.name) for node in self._cluster.objects(Node)]
+        return [_NodePods(name, *evaluate(node), by_node.get(name, [])) for node, name in names]
 
-    def _kept(self, state: _Set) -> _Plan:
-        """Plan for each node to have one pod if it wants one, or two while one takes the place of the other."""
-        plan = _Plan([], [])
-        for place in state.places:
-            staying = [pod for pod in place.pods if pod.metadata.deletion_timestamp is None]
-            if place.suits.wants and not place.pods:
-                plan.wanted.append(place.name)
-            elif not place.suits.keeps:
-                plan.gone.extend(staying)
+    def _plan_nodes(self, state: _DaemonSetState) -> _PodChanges:
+        """Plan one pod for each node that should run one; during a surge, a new and an old one."""
+        plan = _PodChanges([], [])
+        for node in state.nodes:
+            staying = [pod for pod in node.pods if pod.metadata.deletion_timestamp is None]
+            if node.should_run and not node.pods:
+                plan.nodes_needing_pods.append(node.name)
+            elif not node.should_continue:
+                plan.pods_to_delete.extend(staying)
             else:
                 running = [pod for pod in staying if not has_ended(pod)]
-                plan.gone.extend(pod for pod in staying if has_ended(pod) and self._may_go(state, pod, place.name))
-                if not state.bounds[0]:
-                    plan.gone.extend(running[1:])
-                elif not running and place.suits.wants:
-                    plan.wanted.append(place.name)
+                plan.pods_to_delete.extend(
+                    pod for pod in staying if has_ended(pod) and self._is_backoff_over(state, pod, node.name)
+                )
+                if not state.rollout_limits[0]:
+                    plan.pods_to_delete.extend(running[1:])
+                elif not running and node.should_run:
+                    plan.nodes_needing_pods.append(node.name)
                 else:
-                    plan.gone.extend(_too_many(state, running))
+                    plan.pods_to_delete.extend(_surplus_pods(state, running))
         return plan
 
-    def _may_go(self, state: _Set, pod: Pod, node_name: str) -> bool:
-        """Return whether a pod that has ended may go: one that fails again and again stays longer each time."""
+    def _is_backoff_over(self, state: _DaemonSetState, pod: Pod, node_name: str) -> bool:
+        """Return whether an ended pod may be deleted: a failed one only after a backoff, which doubles each time."""
         if pod.status.phase != "Failed":
             return True
         key = key_of(state.owner)
@@ -184,20 +192,20 @@ class DaemonSetController(ControlLoop):
         if left > 0:
             self._queue.add_after(key, left)
             return False
-        delay = 0.0 if -left > _LONGEST else delay
-        backoffs[node_name] = min(max(_FIRST, 2 * delay), _LONGEST), state.now
+        delay = 0.0 if -left > _MAX_BACKOFF else delay
+        backoffs[node_name] = min(max(_INITIAL_BACKOFF, 2 * delay), _MAX_BACKOFF), state.now
         return True
 
-    def _tell(self, state: _Set, collisions: int) -> None:
+    def _update_status(self, state: _DaemonSetState, collisions: int) -> None:
         owner = state.owner
-        there = [place.pods[0] for place in state.places if place.suits.wants and place.pods]
-        available = sum(map(state.is_available, there))
+        current = [node.pods[0] for node in state.nodes if node.should_run and node.pods]
+        available = sum(map(state.is_available, current))
         status = DaemonSetStatus(
             desired_number_scheduled=state.desired,
-            current_number_scheduled=len(there),
-            number_misscheduled=sum(bool(place.pods) and not place.suits.wants for place in state.places),
-            number_ready=sum(map(is_ready, there)),
-            updated_number_scheduled=sum(map(state.is_new, there)),
+            current_number_scheduled=len(current),
+            number_misscheduled=sum(bool(node.pods) and not node.should_run for node in state.nodes),
+            number_ready=sum(map(is_ready, current)),
+            updated_number_scheduled=sum(map(state.is_new, current)),
             number_available=available,
             number_unavailable=state.desired - available,
             observed_generation=owner.metadata.generation,
@@ -205,42 +213,42 @@ class DaemonSetController(ControlLoop):
             conditions=owner.status.conditions,
         )
         self._cluster.replace(replace(owner, status=status))
-        ready = (pod for place in state.places for pod in place.pods if is_ready(pod))
+        ready = (pod for node in state.nodes for pod in node.pods if is_ready(pod))
         times = (available_at(pod, owner.spec.min_ready_seconds) for pod in ready)
-        self._look_again(key_of(owner), times, state.now)
+        self._requeue_at(key_of(owner), times, state.now)
 
 
-def _age(pod: Pod) -> tuple[bool, str, str]:
+def _age_key(pod: Pod) -> tuple[bool, str, str]:
     """Sort pods: those on a node first, then the oldest."""
     return not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.metadata.name
 
 
-def _too_many(state: _Set, running: list[Pod]) -> list[Pod]:
-    """List the pods of a node that are too many where one may take the place of another before that goes."""
+def _surplus_pods(state: _DaemonSetState, running: list[Pod]) -> list[Pod]:
+    """List the surplus pods of a node during a surge."""
     new = [pod for pod in running if state.is_new(pod)]
     old = [pod for pod in running if not state.is_new(pod)]
-    gone = new[1:] + old[1:]
+    pods_to_delete = new[1:] + old[1:]
     if new and old and (not is_ready(old[0]) or state.is_available(new[0])):
-        gone.append(old[0])
-    return gone
+        pods_to_delete.append(old[0])
+    return pods_to_delete
 
 
-def _pair(state: _Set, place: _Place) -> tuple[Pod | None, Pod | None]:
+def _new_and_old_pod(state: _DaemonSetState, node: _NodePods) -> tuple[Pod | None, Pod | None]:
     """Return the new pod and the old pod of a node that has at most one of each."""
-    staying = [pod for pod in place.pods if pod.metadata.deletion_timestamp is None]
+    staying = [pod for pod in node.pods if pod.metadata.deletion_timestamp is None]
     new = next((pod for pod in staying if state.is_new(pod)), None)
     return new, next((pod for pod in staying if not state.is_new(pod)), None)
 
 
-def _replaced(state: _Set) -> _Plan:
-    """Plan which old pods go for new ones to come: those that are not available, and as many others as may be."""
+def _plan_replacement(state: _DaemonSetState) -> _PodChanges:
+    """Plan which old pods to delete: unavailable ones, and others up to the limit of unavailable pods."""
     unavailable = 0
-    gone: list[Pod] = []
+    pods_to_delete: list[Pod] = []
     candidates: list[Pod] = []
-    for place in state.places:
-        if not place.suits.wants and not place.pods:
+    for node in state.nodes:
+        if not node.should_run and not node.pods:
             continue
-        new, old = _pair(state, place)
+        new, old = _new_and_old_pod(state, node)
         if old is None:
             unavailable += new is None or not state.is_available(new)
         elif new is not None:
@@ -248,39 +256,39 @@ def _replaced(state: _Set) -> _Plan:
         elif state.is_available(old):
             candidates.append(old)
         else:
-            gone.append(old)
+            pods_to_delete.append(old)
             unavailable += 1
-    return _Plan(gone + candidates[: max(0, state.bounds[1] - unavailable)], [])
+    return _PodChanges(pods_to_delete + candidates[: max(0, state.rollout_limits[1] - unavailable)], [])
 
 
-def _surged(state: _Set) -> _Plan:
-    """Plan where new pods are created next to old ones, and which old ones are no longer needed."""
+def _plan_surge(state: _DaemonSetState) -> _PodChanges:
+    """Plan where to create new pods next to old ones, and which old ones are no longer needed."""
     surging = available = 0
-    plan = _Plan([], [])
+    plan = _PodChanges([], [])
     candidates: list[str] = []
     unwanted: list[Pod] = []
-    for place in state.places:
-        new, old = _pair(state, place)
+    for node in state.nodes:
+        new, old = _new_and_old_pod(state, node)
         kept = old or new
         available += kept is not None and state.is_available(kept)
         if old is None:
             continue
         if new is not None:
             if state.is_available(new):
-                plan.gone.append(old)
+                plan.pods_to_delete.append(old)
             else:
                 surging += 1
         elif not state.is_available(old):
-            if place.suits.wants:
-                plan.wanted.append(place.name)
+            if node.should_run:
+                plan.nodes_needing_pods.append(node.name)
             else:
-                plan.gone.append(old)
-        elif place.suits.wants:
-            candidates.append(place.name)
+                plan.pods_to_delete.append(old)
+        elif node.should_run:
+            candidates.append(node.name)
         else:
             unwanted.append(old)
-    plan.gone.extend(unwanted[: max(0, available - state.desired)])
-    plan.wanted.extend(candidates[: max(0, state.bounds[0] - surging)])
+    plan.pods_to_delete.extend(unwanted[: max(0, available - state.desired)])
+    plan.nodes_needing_pods.extend(candidates[: max(0, state.rollout_limits[0] - surging)])
     return plan
 
 
@@ -297,50 +305,50 @@ _TOLERATIONS: tuple[dict[str, object], ...] = tuple(
         ("unschedulable", "NoSchedule"),
     )
 )
-_OF_HOST: dict[str, object] = {"key": f"{_NODE}/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
+_HOST_NETWORK_TOLERATION: dict[str, object] = {
+    "key": f"{_NODE}/network-unavailable",
+    "operator": "Exists",
+    "effect": "NoSchedule",
+}
 
 
-class Suitability(NamedTuple):
-    """The suitability of a node: whether it should run a pod, and whether an existing one may stay."""
-
-    wants: bool
-    keeps: bool
-
-
-def suitability(owner: DaemonSet) -> Callable[[Node], Suitability]:
-    """Compile whether nodes want a pod of a daemon set: by name, selector, affinity and taints."""
-    spec = convert({"spec": with_tolerations(owner.spec.template.spec)}, kind_of(Pod)).spec
+def compile_suitability(owner: DaemonSet) -> Callable[[Node], tuple[bool, bool]]:
+    """Return a function that tells for a node whether it should run a pod, and whether an existing one may stay."""
+    spec = convert({"spec": with_daemon_tolerations(owner.spec.template.spec)}, kind_of(Pod)).spec
     fits = required_node_affinity(spec)
 
-    def ask(node: Node) -> Suitability:
+    def evaluate(node: Node) -> tuple[bool, bool]:
         labels, name = node.metadata.labels, node.metadata.name
         if spec.node_name not in ("", name) or (fits is not None and not fits(labels, name)):
-            return Suitability(False, False)
-        wants = first_untolerated(node.spec.taints, spec.tolerations, ("NoSchedule", "NoExecute")) is None
-        return Suitability(wants, first_untolerated(node.spec.taints, spec.tolerations, ("NoExecute",)) is None)
+            return False, False
+        should_run = first_untolerated(node.spec.taints, spec.tolerations, ("NoSchedule", "NoExecute")) is None
+        return should_run, first_untolerated(node.spec.taints, spec.tolerations, ("NoExecute",)) is None
 
-    return ask
+    return evaluate
 
 
-def with_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
+def with_daemon_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
     """Return the spec of a pod with the tolerations of daemon pods."""
-    given = spec.get("tolerations")
-    added = (*_TOLERATIONS, _OF_HOST) if spec.get("hostNetwork") else _TOLERATIONS
-    rest = [each for each in added if each not in given] if isinstance(given, list) else [*added]
-    return {**spec, "tolerations": [*(given if isinstance(given, list) else ()), *rest]}
+    tolerations = spec.get("tolerations")
+    own = tolerations if isinstance(tolerations, list) else []
+    added = (*_TOLERATIONS, _HOST_NETWORK_TOLERATION) if spec.get("hostNetwork") else _TOLERATIONS
+    return {**spec, "tolerations": [*own, *(each for each in added if each not in own)]}
 
 
-def pinned(spec: Mapping[str, object], node_name: str) -> dict[str, object]:
+def pin_to_node(spec: Mapping[str, object], node_name: str) -> dict[str, object]:
     """Return the spec of a pod that fits only the node of this name, replacing the template's required affinity."""
-    affinity = mapping(spec, "affinity")
+    affinity = get_mapping(spec, "affinity")
     field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    node_affinity = {**mapping(affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution": required}
+    node_affinity = {
+        **get_mapping(affinity, "nodeAffinity"),
+        "requiredDuringSchedulingIgnoredDuringExecution": required,
+    }
     return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
 
 
-def node_of(pod: Pod) -> str:
-    """Return the name of the node that a daemon pod is on or for; "" if there is none."""
+def target_node_name(pod: Pod) -> str:
+    """Return the name of the node that a daemon pod is on, or is meant for; "" if there is none."""
     if pod.spec.node_name:
         return pod.spec.node_name
     return next(iter(pinned_nodes(pod.spec) or ()), "")

@@ -1,4 +1,4 @@
-"""Objects owned by controllers: found by the owner's uid, adopted and released by its selector; pods of workloads."""
+"""Objects owned by controllers, indexed by the owner's uid, adopted and released by its selector; pods of workloads."""
 
 from __future__ import annotations
 
@@ -46,36 +46,36 @@ class Dependents(Generic[T]):
     def __init__(self, cluster: MemoryCluster, kind: type[T]) -> None:
         self._cluster = cluster
         self._kind = kind
-        self._of: dict[str, dict[Key, None]] = {}  # by the uid of the controller, or the namespace of orphans
+        self._keys: dict[str, dict[Key, None]] = {}  # by the uid of the controller, or the namespace of orphans
 
-    def file(self, change: Change) -> None:
+    def index(self, change: Change) -> None:
         """Record the current controller of an object."""
         for subject in (change.old, change.new):
             if subject is not None:
                 owner, key = controller_of(subject), key_of(subject)
-                place = owner.uid if owner is not None else subject.metadata.namespace
+                index_key = owner.uid if owner is not None else subject.metadata.namespace
                 if subject is change.new:
-                    self._of.setdefault(place, {})[key] = None
-                elif place in self._of:
-                    self._of[place].pop(key, None)
-                    if not self._of[place]:
-                        del self._of[place]
+                    self._keys.setdefault(index_key, {})[key] = None
+                elif index_key in self._keys:
+                    self._keys[index_key].pop(key, None)
+                    if not self._keys[index_key]:
+                        del self._keys[index_key]
 
-    def touched(self, change: Change, owners: type[Workload]) -> Iterator[Key]:
+    def affected_keys(self, change: Change, owners: type[Workload]) -> Iterator[Key]:
         """Record the current controller of an object; yield its owners before and now, and those that may adopt it."""
-        self.file(change)
-        yield from touched_owners(change, kind_of(owners).name)
+        self.index(change)
+        yield from owner_keys(change, kind_of(owners).name)
         if change.new is not None and is_orphan(change.new):
             metadata = change.new.metadata
             for each in self._cluster.objects(owners, metadata.namespace):
-                if selector_of(each.spec.selector).matches(metadata.labels):
+                if compile_selector(each.spec.selector).matches(metadata.labels):
                     yield key_of(each)
 
-    def of(self, owner: ApiObject) -> list[T]:
+    def owned_by(self, owner: ApiObject) -> list[T]:
         """List the objects that an owner controls."""
-        return list(self._found(owner.metadata.uid))
+        return list(self._find_indexed(owner.metadata.uid))
 
-    def claimed(
+    def claim(
         self,
         owner: ApiObject,
         selector: Selector,
@@ -88,7 +88,7 @@ class Dependents(Generic[T]):
         """
         mine = []
         deleted = owner.metadata.deletion_timestamp is not None
-        for each in self.of(owner):
+        for each in self.owned_by(owner):
             metadata = each.metadata
             if selector.matches(metadata.labels) or deleted:
                 mine.append(each)
@@ -97,17 +97,17 @@ class Dependents(Generic[T]):
                 self._cluster.replace(replace(each, metadata=replace(metadata, owner_references=others)))
         if deleted:
             return mine
-        for each in list(self._found(owner.metadata.namespace)):
+        for each in list(self._find_indexed(owner.metadata.namespace)):
             adoptable = each.metadata.deletion_timestamp is None and may_be_adopted(each)
             if adoptable and selector.matches(each.metadata.labels):
-                mine.append(self._cluster.replace(_adopted(each, owner, finalizers)))
+                mine.append(self._cluster.replace(_adopt(each, owner, finalizers)))
         return mine
 
-    def _found(self, place: str) -> Iterator[T]:
-        for namespace, name in [*self._of.get(place, ())]:
-            found = self._cluster.find(self._kind, name, namespace)
-            if found is not None:
-                yield found
+    def _find_indexed(self, index_key: str) -> Iterator[T]:
+        for namespace, name in [*self._keys.get(index_key, ())]:
+            result = self._cluster.find(self._kind, name, namespace)
+            if result is not None:
+                yield result
 
 
 def controller_of(subject: ApiObject) -> OwnerReference | None:
@@ -116,7 +116,7 @@ def controller_of(subject: ApiObject) -> OwnerReference | None:
 
 
 def owner_reference(owner: ApiObject) -> OwnerReference:
-    """Name an object as the one that controls another."""
+    """Return a controller reference to an owner."""
     kind, metadata = kind_of(owner), owner.metadata
     return OwnerReference(
         api_version=kind.api_version,
@@ -128,8 +128,8 @@ def owner_reference(owner: ApiObject) -> OwnerReference:
     )
 
 
-def touched_owners(change: Change, kind: str) -> Iterator[Key]:
-    """Name the owners of a kind that an object had before a change or has after it."""
+def owner_keys(change: Change, kind: str) -> Iterator[Key]:
+    """Yield the keys of the owners of a kind that an object had before a change or has after it."""
     for subject in (change.old, change.new):
         owner = controller_of(subject) if subject is not None else None
         if subject is not None and owner is not None and owner.kind == kind:
@@ -141,7 +141,7 @@ def is_orphan(subject: ApiObject | None) -> bool:
     return subject is not None and controller_of(subject) is None
 
 
-def selector_of(selector: LabelSelector | None) -> Selector:
+def compile_selector(selector: LabelSelector | None) -> Selector:
     """Compile a selector; one that is absent, empty or cannot be read matches nothing."""
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return NOTHING
@@ -151,17 +151,17 @@ def selector_of(selector: LabelSelector | None) -> Selector:
         return NOTHING
 
 
-def makes_pods(owner: ApiObject, template: PodTemplate, selector: Selector) -> bool:
-    """Return whether a workload has a template, and selects the pods created from it: else it never stops."""
+def can_create_pods(owner: ApiObject, template: PodTemplate, selector: Selector) -> bool:
+    """Return whether a workload has a template and selects its pods; otherwise it would create pods endlessly."""
     if not template.spec:
         return False
     if not selector.matches(template.metadata.labels):
-        _log.warning("%s is passed over: its selector does not match the labels of its template", reference(owner))
+        _log.warning("skipping %s: its selector does not match the labels of its template", reference(owner))
         return False
     return True
 
 
-def _adopted(subject: T, owner: ApiObject, finalizers: tuple[str, ...]) -> T:
+def _adopt(subject: T, owner: ApiObject, finalizers: tuple[str, ...]) -> T:
     metadata = subject.metadata
     owners = (*metadata.owner_references, owner_reference(owner))
     added = tuple(each for each in finalizers if each not in metadata.finalizers)
@@ -189,19 +189,19 @@ def pod_metadata(owner: ApiObject, template: PodTemplate, **settings: object) ->
     )
 
 
-def mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
-    """Return the mapping in a field; an empty one where there is none."""
-    found = data.get(field)
-    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+def get_mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
+    """Return the mapping in a field, or an empty one."""
+    result = data.get(field)
+    return cast("dict[str, object]", result) if isinstance(result, dict) else {}
 
 
-def make_pod(cluster: MemoryCluster, metadata: ObjectMeta, spec: Mapping[str, object]) -> Pod:
+def create_pod(cluster: MemoryCluster, metadata: ObjectMeta, spec: Mapping[str, object]) -> Pod:
     """Create a pod with all fields of its spec, including those that no scheduler reads."""
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": to_builtins(metadata), "spec": dict(spec)}
     return cluster.add(convert(written, kind_of(Pod)), written=written)
 
 
-def set_status(cluster: MemoryCluster, owner: Owner, status: object) -> None:
+def update_status(cluster: MemoryCluster, owner: Owner, status: object) -> None:
     """Store the status of an object unless it is gone by now, as after the removal of a finalizer."""
     current = cluster.find(type(owner), owner.metadata.name, owner.metadata.namespace)
     if current is not None and current.metadata.uid == owner.metadata.uid:
@@ -232,8 +232,8 @@ def ready_since(pod: Pod) -> float:
     return seconds_of(text) if (text := next(times, None)) else 0.0
 
 
-def in_deletion_order(pods: Iterable[Pod], related: Iterable[Pod], now: float) -> list[Pod]:
-    """Sort pods, those first that are missed least: on no node, not ready, cheap, crowded, young."""
+def sort_for_deletion(pods: Iterable[Pod], related: Iterable[Pod], now: float) -> list[Pod]:
+    """Sort pods by who is deleted first: unassigned, not ready, cheap, on crowded nodes, young."""
     crowds = Counter(pod.spec.node_name for pod in related if pod.spec.node_name)
 
     def key(pod: Pod) -> tuple[float, ...]:
@@ -244,9 +244,9 @@ def in_deletion_order(pods: Iterable[Pod], related: Iterable[Pod], now: float) -
             ready,
             _deletion_cost(pod),
             -crowds[pod.spec.node_name],
-            _age(ready_since(pod), now) if ready else 0,
+            _rank_age(ready_since(pod), now) if ready else 0,
             -max((each.restart_count for each in pod.status.container_statuses), default=0),
-            _age(seconds_of(created), now) if (created := pod.metadata.creation_timestamp) else 0,
+            _rank_age(seconds_of(created), now) if (created := pod.metadata.creation_timestamp) else 0,
         )
 
     return sorted(pods, key=lambda pod: (key(pod), pod.metadata.uid))
@@ -259,6 +259,6 @@ def _deletion_cost(pod: Pod) -> int:
         return 0
 
 
-def _age(since: float, now: float) -> int:
+def _rank_age(since: float, now: float) -> int:
     """Return an age as its order of magnitude: pods that differ by less are ordered by uid."""
     return int(math.log2((now - since) * 1e9)) if now > since else -1

@@ -13,17 +13,17 @@ from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     available_at,
+    can_create_pods,
+    compile_selector,
     controller_of,
+    create_pod,
     delete_pod,
-    in_deletion_order,
     is_active,
     is_orphan,
-    make_pod,
-    makes_pods,
+    owner_keys,
     pod_metadata,
-    selector_of,
-    set_status,
-    touched_owners,
+    sort_for_deletion,
+    update_status,
 )
 from kframework.objects import (
     ApiObject,
@@ -53,11 +53,11 @@ class ReplicaSetController(ControlLoop):
         super().__init__(cluster, clock)
         self._pods: Dependents[Pod] = Dependents(cluster, Pod)
 
-    def _touched(self, change: Change) -> Iterator[Key]:
+    def _affected_keys(self, change: Change) -> Iterator[Key]:
         subject = change.subject
         if isinstance(subject, Pod):
-            self._pods.file(change)
-            yield from touched_owners(change, self.kind.__name__)
+            self._pods.index(change)
+            yield from owner_keys(change, self.kind.__name__)
             if is_orphan(change.new):
                 for each in self._cluster.objects(self.kind, subject.metadata.namespace):
                     if _selector(each).matches(subject.metadata.labels):
@@ -70,22 +70,22 @@ class ReplicaSetController(ControlLoop):
         if replica_set is None:
             return
         selector = _selector(replica_set)
-        if not makes_pods(replica_set, replica_set.spec.template, selector):
+        if not can_create_pods(replica_set, replica_set.spec.template, selector):
             return
-        claimed = self._pods.claimed(replica_set, selector, is_active)
+        claimed = self._pods.claim(replica_set, selector, is_active)
         active = [pod for pod in claimed if is_active(pod)]
         if replica_set.metadata.deletion_timestamp is None:
             self._scale(replica_set, active)
         ending = sum(pod.metadata.deletion_timestamp is not None for pod in claimed)
-        self._tell(replica_set, active, ending)
+        self._update_status(replica_set, active, ending)
 
     def _scale(self, replica_set: Replicas, active: list[Pod]) -> None:
-        missing = wanted(replica_set) - len(active)
+        missing = desired_replicas(replica_set) - len(active)
         if abs(missing) > _BURST:
             self._queue.add(key_of(replica_set))
         template = replica_set.spec.template
         for _ in range(min(missing, _BURST)):
-            make_pod(self._cluster, pod_metadata(replica_set, template), template.spec)
+            create_pod(self._cluster, pod_metadata(replica_set, template), template.spec)
         if missing < 0:
             # The nodes are crowded by the active pods of all replica sets of one deployment.
             owner = controller_of(replica_set)
@@ -93,12 +93,12 @@ class ReplicaSetController(ControlLoop):
             if owner is not None:
                 others = self._cluster.objects(self.kind, replica_set.metadata.namespace)
                 siblings = [each for each in others if (mine := controller_of(each)) and mine.uid == owner.uid]
-            related = [pod for each in siblings for pod in self._pods.of(each) if is_active(pod)]
-            ordered = in_deletion_order(active, related, self._clock.now())
+            related = [pod for each in siblings for pod in self._pods.owned_by(each) if is_active(pod)]
+            ordered = sort_for_deletion(active, related, self._clock.now())
             for pod in ordered[: min(-missing, _BURST)]:
                 delete_pod(self._cluster, pod)
 
-    def _tell(self, replica_set: Replicas, active: list[Pod], ending: int) -> None:
+    def _update_status(self, replica_set: Replicas, active: list[Pod], ending: int) -> None:
         """Update the status from the existing pods, and requeue for when one will be available."""
         now, seconds = self._clock.now(), replica_set.spec.min_ready_seconds
         times = [available_at(pod, seconds) for pod in active if is_ready(pod)]
@@ -112,8 +112,8 @@ class ReplicaSetController(ControlLoop):
             observed_generation=replica_set.metadata.generation,
             conditions=replica_set.status.conditions,
         )
-        set_status(self._cluster, replica_set, status)
-        self._look_again(key_of(replica_set), times, now)
+        update_status(self._cluster, replica_set, status)
+        self._requeue_at(key_of(replica_set), times, now)
 
 
 class ReplicationControllerController(ReplicaSetController):
@@ -126,11 +126,11 @@ class ReplicationControllerController(ReplicaSetController):
 def _selector(workload: Replicas) -> Selector:
     """Compile a selector, which is that of the template's labels where a replication controller has none."""
     if isinstance(workload, ReplicaSet):
-        return selector_of(workload.spec.selector)
+        return compile_selector(workload.spec.selector)
     spec = workload.spec
-    return selector_of(LabelSelector(match_labels=spec.selector or spec.template.metadata.labels))
+    return compile_selector(LabelSelector(match_labels=spec.selector or spec.template.metadata.labels))
 
 
-def wanted(workload: Replicas | Deployment) -> int:
+def desired_replicas(workload: Replicas | Deployment) -> int:
     """Return how many pods a workload wants, 1 by default."""
     return 1 if workload.spec.replicas is None else workload.spec.replicas

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
-_SHORT = {
+_DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
     "@monthly": "0 0 1 * *",
@@ -28,8 +28,8 @@ _EVERY = "@every "
 class _Bounds(NamedTuple):
     """The least and the greatest value of a field, and what some are called."""
 
-    least: int
-    greatest: int
+    minimum: int
+    maximum: int
     names: Mapping[str, int] = {}
 
 
@@ -39,9 +39,9 @@ _BOUNDS = (_Bounds(0, 59), _Bounds(0, 23), _Bounds(1, 31), _Bounds(1, 12, _MONTH
 _ZONED = re.compile(r"(?:CRON_)?TZ=(?P<zone>[^ ]*)(?P<rest> .*)?", re.DOTALL)
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?=[0-9])0*(?P<digits>[0-9]*)")
 #: The range of a number in Go, and its maximum number of digits.
-_INTEGERS, _LONGEST = range(-(1 << 63), 1 << 63), 19
+_INT64, _MAX_DIGITS = range(-(1 << 63), 1 << 63), 19
 #: The number of days that a schedule looks ahead: a time beyond them counts as never.
-_HORIZON = 5 * 366
+_MAX_DAYS = 5 * 366
 
 
 class ScheduleError(ValueError):
@@ -51,22 +51,22 @@ class ScheduleError(ValueError):
 class Schedule(Protocol):
     """A schedule: the times at which something is due, in seconds since 1970."""
 
-    def after(self, time: float) -> float | None:
+    def next_after(self, time: float) -> float | None:
         """Return the first time after another, None if there is none any more."""
         ...
 
 
-class Every(NamedTuple):
+class ConstantDelaySchedule(NamedTuple):
     """A schedule with a fixed period in whole seconds."""
 
     seconds: int
 
-    def after(self, time: float) -> float | None:
+    def next_after(self, time: float) -> float | None:
         """Return a time so much later."""
         return int(time) + self.seconds
 
 
-class Cron(NamedTuple):
+class CronSchedule(NamedTuple):
     """Due at these minutes of these hours of days that match."""
 
     minutes: tuple[int, ...]
@@ -75,16 +75,16 @@ class Cron(NamedTuple):
     months: frozenset[int]
     weekdays: frozenset[int]
     #: Whether a day must match both fields, as when one of them is `*`.
-    both: bool
+    must_match_both: bool
     zone: tzinfo
 
-    def after(self, time: float) -> float | None:
+    def next_after(self, time: float) -> float | None:
         """Return the first time after another, None if there is none any more."""
         local = datetime.fromtimestamp(time, self.zone)
-        for ahead in range(_HORIZON):
+        for ahead in range(_MAX_DAYS):
             day = local.date() + timedelta(days=ahead)
             by_day, by_weekday = day.day in self.days, day.isoweekday() % 7 in self.weekdays
-            matches = (by_day and by_weekday) if self.both else (by_day or by_weekday)
+            matches = (by_day and by_weekday) if self.must_match_both else (by_day or by_weekday)
             if matches and day.month in self.months:
                 first_hour = local.hour if not ahead else 0
                 due = next((at for at in self._times(day, first_hour) if at > time), None)
@@ -104,31 +104,31 @@ class Cron(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def schedule(text: str, time_zone: str | None = None) -> Schedule:
+def parse_schedule(text: str, time_zone: str | None = None) -> Schedule:
     """Read a schedule; without a time zone it is UTC, and one in front of it (`TZ=`) counts before the other.
 
     Raises ScheduleError in the words of the parser that Kubernetes has.
     """
     if not text:
         raise ScheduleError("empty spec string")
-    zone = location(time_zone) if time_zone and "TZ" not in text else UTC
+    zone = load_time_zone(time_zone) if time_zone and "TZ" not in text else UTC
     if zoned := _ZONED.fullmatch(text):
         if zoned["rest"] is None:
             raise ScheduleError("invalid schedule format: runtime error: slice bounds out of range [:-1]")
         try:
-            zone = location(zoned["zone"])
+            zone = load_time_zone(zoned["zone"])
         except ScheduleError as error:
             raise ScheduleError(f"provided bad location {zoned['zone']}: {error}") from error
         text = zoned["rest"].strip()
     if text.startswith(_EVERY):
-        return _every(text.removeprefix(_EVERY))
-    if text.startswith("@") and text not in _SHORT:
+        return _parse_every(text.removeprefix(_EVERY))
+    if text.startswith("@") and text not in _DESCRIPTORS:
         raise ScheduleError(f"unrecognized descriptor: {text}")
-    fields = _SHORT.get(text, text).split()
+    fields = _DESCRIPTORS.get(text, text).split()
     if len(fields) != len(_BOUNDS):
         raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
-    minutes, hours, days, months, weekdays = map(_field, fields, _BOUNDS)
-    return Cron(
+    minutes, hours, days, months, weekdays = map(_parse_field, fields, _BOUNDS)
+    return CronSchedule(
         tuple(sorted(minutes.values)),
         tuple(sorted(hours.values)),
         days.values,
@@ -139,7 +139,7 @@ def schedule(text: str, time_zone: str | None = None) -> Schedule:
     )
 
 
-def location(name: str) -> tzinfo:
+def load_time_zone(name: str) -> tzinfo:
     """Return a time zone by its name, "" being UTC; raises ScheduleError."""
     if name in ("", "UTC"):
         return UTC
@@ -149,11 +149,11 @@ def location(name: str) -> tzinfo:
         raise ScheduleError(f"unknown time zone {name}") from error
 
 
-def _every(text: str) -> Every:
+def _parse_every(text: str) -> ConstantDelaySchedule:
     from kframework.config.duration import Duration  # hardly any schedule has one, and pydantic comes with it
 
     try:
-        return Every(max(1, int(Duration.parse(text))))
+        return ConstantDelaySchedule(max(1, int(Duration.parse(text))))
     except ValueError as error:
         raise ScheduleError(f"failed to parse duration {text}: {error}") from error
 
@@ -165,32 +165,32 @@ class _Field(NamedTuple):
     is_any: bool
 
 
-def _field(text: str, bounds: _Bounds) -> _Field:
-    ranges = [_range(each, bounds) for each in text.split(",") if each]
+def _parse_field(text: str, bounds: _Bounds) -> _Field:
+    ranges = [_parse_range(each, bounds) for each in text.split(",") if each]
     values = frozenset[int]().union(*(each.values for each in ranges))
     return _Field(values, any(each.is_any for each in ranges))
 
 
-def _range(text: str, bounds: _Bounds) -> _Field:
+def _parse_range(text: str, bounds: _Bounds) -> _Field:
     """Read one part of a field: `5`, `1-5`, `*`, each with a step or without; `5/10` goes on to the end."""
     span, *steps = text.split("/")
     first, *others = span.split("-")
     is_any = first in ("*", "?")
-    low, high = bounds.least, bounds.greatest
+    low, high = bounds.minimum, bounds.maximum
     if not is_any:
-        low = _value(first, bounds.names)
+        low = _parse_value(first, bounds.names)
         if len(others) > 1:
             raise ScheduleError(f"too many hyphens: {text}")
-        high = _value(others[0], bounds.names) if others else low
+        high = _parse_value(others[0], bounds.names) if others else low
     if len(steps) > 1:
         raise ScheduleError(f"too many slashes: {text}")
-    step = _number(steps[0]) if steps else 1
+    step = _parse_number(steps[0]) if steps else 1
     if steps and not others:
-        high = bounds.greatest
-    if low < bounds.least:
-        raise ScheduleError(f"beginning of range ({low}) below minimum ({bounds.least}): {text}")
-    if high > bounds.greatest:
-        raise ScheduleError(f"end of range ({high}) above maximum ({bounds.greatest}): {text}")
+        high = bounds.maximum
+    if low < bounds.minimum:
+        raise ScheduleError(f"beginning of range ({low}) below minimum ({bounds.minimum}): {text}")
+    if high > bounds.maximum:
+        raise ScheduleError(f"end of range ({high}) above maximum ({bounds.maximum}): {text}")
     if low > high:
         raise ScheduleError(f"beginning of range ({low}) beyond end of range ({high}): {text}")
     if step == 0:
@@ -198,15 +198,15 @@ def _range(text: str, bounds: _Bounds) -> _Field:
     return _Field(frozenset(range(low, high + 1, step)), is_any and step == 1)
 
 
-def _value(text: str, names: Mapping[str, int]) -> int:
-    found = names.get(text.lower())
-    return _number(text) if found is None else found
+def _parse_value(text: str, names: Mapping[str, int]) -> int:
+    result = names.get(text.lower())
+    return _parse_number(text) if result is None else result
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     match = _NUMBER.fullmatch(text)
-    number = int(f"{match['sign']}0{match['digits'][: _LONGEST + 1]}") if match else None
-    if number is None or number not in _INTEGERS:
+    number = int(f"{match['sign']}0{match['digits'][: _MAX_DIGITS + 1]}") if match else None
+    if number is None or number not in _INT64:
         why = "invalid syntax" if number is None else "value out of range"
         quoted = json.dumps(text, ensure_ascii=False)
         raise ScheduleError(f"failed to parse int from {text}: strconv.Atoi: parsing {quoted}: {why}")
@@ -215,17 +215,17 @@ def _number(text: str) -> int:
     return number
 
 
-def most_recent(when: Schedule, earliest: float, now: float) -> float | None:
+def most_recent_time(schedule: Schedule, earliest: float, now: float) -> float | None:
     """Return the last time that has come after `earliest`, None if none has."""
-    first = when.after(earliest)
+    first = schedule.next_after(earliest)
     if first is None or now < first:
         return None
-    second = when.after(first)
+    second = schedule.next_after(first)
     if second is None or now < second:
         return first
     gap = max(1.0, second - first)
     # Most schedules are regular, and there may be years between the two.
-    last, due = first, when.after(max(earliest, first + (int((now - first) / gap) - 1) * gap))
+    last, due = first, schedule.next_after(max(earliest, first + (int((now - first) / gap) - 1) * gap))
     while due is not None and due <= now:
-        last, due = due, when.after(due)
+        last, due = due, schedule.next_after(due)
     return last

@@ -12,7 +12,7 @@ from kframework.in_memory.pod_garbage_collector import PodGarbageCollector
 from kframework.in_memory.workloads.cron_job import CronJobController
 from kframework.in_memory.workloads.daemon_set import DaemonSetController
 from kframework.in_memory.workloads.deployment import DeploymentController
-from kframework.in_memory.workloads.job import FinishedJobs, JobController, OrphanedJobPods
+from kframework.in_memory.workloads.job import JobController, OrphanedJobPodController, TtlAfterFinishedController
 from kframework.in_memory.workloads.replica_set import ReplicaSetController, ReplicationControllerController
 from kframework.in_memory.workloads.stateful_set import StatefulSetController
 
@@ -26,16 +26,16 @@ CONTROLLERS: Mapping[str, tuple[type[ControlLoop], ...]] = {
     "endpointslice-controller": (),
     "daemonset-controller": (DaemonSetController,),
     "statefulset-controller": (StatefulSetController,),
-    "job-controller": (JobController, OrphanedJobPods),
+    "job-controller": (JobController, OrphanedJobPodController),
     "cronjob-controller": (CronJobController,),
-    "ttl-after-finished-controller": (FinishedJobs,),
+    "ttl-after-finished-controller": (TtlAfterFinishedController,),
     "pod-garbage-collector-controller": (PodGarbageCollector,),
     "serviceaccount-controller": (),
     "root-ca-certificate-publisher-controller": (),
 }
 
 
-def selected(
+def create_controllers(
     names: Sequence[str],
     cluster: MemoryCluster,
     clock: Clock,
@@ -45,13 +45,13 @@ def selected(
 
     The first mention of a name counts. Raises ConfigError for an unknown name.
     """
-    said: dict[str, bool] = {}
+    enabled: dict[str, bool] = {}
     for each in names:
         name = each.removeprefix("-")
         name = f"{name}-controller" if f"{name}-controller" in controllers else name
         if name != "*" and name not in controllers:
-            raise ConfigError(f'controllers: "{name}" is none of {", ".join(controllers)}')
-        said.setdefault(name, not each.startswith("-"))
+            raise ConfigError(f'controllers: unknown controller "{name}"; known are {", ".join(controllers)}')
+        enabled.setdefault(name, not each.startswith("-"))
     for name, classes in controllers.items():
-        if said.get(name, said.get("*", False)):
+        if enabled.get(name, enabled.get("*", False)):
             yield from (controller(cluster, clock) for controller in classes)

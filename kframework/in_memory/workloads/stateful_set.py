@@ -1,4 +1,4 @@
-"""The StatefulSet controller: pods with names and claims of their own, one after the other or all together."""
+"""The StatefulSet controller: pods with stable names and claims, created in order or in parallel."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     available_at,
+    can_create_pods,
+    compile_selector,
+    create_pod,
     delete_pod,
+    get_mapping,
     is_orphan,
-    make_pod,
-    makes_pods,
-    mapping,
+    owner_keys,
     owner_reference,
     pod_metadata,
-    selector_of,
-    set_status,
-    touched_owners,
+    update_status,
 )
-from kframework.in_memory.workloads.revisions import REVISION_LABEL, History, Revisions, template_of
+from kframework.in_memory.workloads.revisions import REVISION_LABEL, History, Revisions, revision_template
 from kframework.objects import (
     ApiObject,
     ClaimRetentionPolicy,
@@ -41,11 +41,11 @@ from kframework.objects import (
     kind_of,
 )
 
-_MEMBER = re.compile(r"(.*)-(\d{1,10})")
+_POD_NAME = re.compile(r"(.*)-(\d{1,10})")
 
 
-class _Set(NamedTuple):
-    """A stateful set with its pods by ordinal; it may have more than it wants, or fewer."""
+class _StatefulSetState(NamedTuple):
+    """A stateful set with its pods by ordinal, of which there may be too many or too few."""
 
     owner: StatefulSet
     history: History
@@ -61,7 +61,7 @@ class _Set(NamedTuple):
 
     @property
     def condemned(self) -> list[int]:
-        """The ordinals that are too many, the highest first."""
+        """The surplus ordinals, the highest first."""
         return sorted((ordinal for ordinal in self.pods if ordinal not in self.ordinals), reverse=True)
 
     @property
@@ -89,23 +89,23 @@ class StatefulSetController(ControlLoop):
         revisions: Dependents[ControllerRevision] = Dependents(cluster, ControllerRevision)
         self._owned_revisions = revisions
         self._revisions: Revisions[StatefulSet] = Revisions(cluster, revisions)
-        self._claims = Claims(cluster)
+        self._claims = StatefulSetClaims(cluster)
 
-    def _touched(self, change: Change) -> Iterator[Key]:
+    def _affected_keys(self, change: Change) -> Iterator[Key]:
         match change.subject:
             case StatefulSet() as owner:
                 yield key_of(owner)
             case ControllerRevision():
-                self._owned_revisions.file(change)
-                yield from touched_owners(change, "StatefulSet")
+                self._owned_revisions.index(change)
+                yield from owner_keys(change, "StatefulSet")
             case PersistentVolumeClaim() as claim if change.new is None:
                 # A pod of the same name may wait for it to be gone.
                 pods = (each.name for each in claim.metadata.owner_references if each.kind == "Pod")
                 yield from ((claim.metadata.namespace, name.rpartition("-")[0]) for name in pods)
             case Pod() as pod:
-                self._pods.file(change)
-                yield from touched_owners(change, "StatefulSet")
-                member = _MEMBER.fullmatch(pod.metadata.name)
+                self._pods.index(change)
+                yield from owner_keys(change, "StatefulSet")
+                member = _POD_NAME.fullmatch(pod.metadata.name)
                 if member and is_orphan(change.new):
                     yield pod.metadata.namespace, member[1]
 
@@ -113,27 +113,27 @@ class StatefulSetController(ControlLoop):
         owner = self._cluster.find(StatefulSet, key[1], key[0])
         if owner is None or owner.metadata.deletion_timestamp is not None:
             return
-        selector, prefix = selector_of(owner.spec.selector), f"{owner.metadata.name}-"
-        if not makes_pods(owner, owner.spec.template, selector):
+        selector, name = compile_selector(owner.spec.selector), owner.metadata.name
+        if not can_create_pods(owner, owner.spec.template, selector):
             return
-        history = self._revisions.history(owner)
-        current = history.named(owner.status.current_revision) or history.update
-        claimed = self._pods.claimed(owner, selector, lambda pod: _ordinal(pod, prefix) is not None)
-        pods = {ordinal: pod for pod in claimed if (ordinal := _ordinal(pod, prefix)) is not None}
-        state = _Set(owner, history, current, dict(sorted(pods.items())), self._clock.now())
-        self._act(state)
-        alive = {current.metadata.name, *(pod.metadata.labels.get(REVISION_LABEL, "") for pod in claimed)}
-        self._revisions.forget_old(owner, history, alive)
-        self._tell(state)
+        history = self._revisions.sync_history(owner)
+        current = history.find(owner.status.current_revision) or history.update
+        owned = self._pods.claim(owner, selector, lambda pod: _parse_ordinal(pod, name) is not None)
+        pods = {ordinal: pod for pod in owned if (ordinal := _parse_ordinal(pod, name)) is not None}
+        state = _StatefulSetState(owner, history, current, dict(sorted(pods.items())), self._clock.now())
+        self._update_pods(state)
+        alive = {current.metadata.name, *(pod.metadata.labels.get(REVISION_LABEL, "") for pod in owned)}
+        self._revisions.clean_up(owner, history, alive)
+        self._update_status(state)
 
-    def _act(self, state: _Set) -> None:
+    def _update_pods(self, state: _StatefulSetState) -> None:
         """Take the next actions; with ordered management, one at a time."""
         for ordinal in state.ordinals:
-            if not self._keep(state, ordinal) and state.is_ordered:
+            if not self._process_replica(state, ordinal) and state.is_ordered:
                 return
         for ordinal in state.condemned:
-            self._claims.own(state.owner, state.pods[ordinal], ordinal, condemned=True)
-        # The lowest that is not available, first of those that it wants.
+            self._claims.update_owners(state.owner, state.pods[ordinal], ordinal, condemned=True)
+        # The lowest unavailable ordinal; wanted ones before condemned ones.
         ordered = (*state.ordinals, *reversed(state.condemned))
         first = next((ordinal for ordinal in ordered if not state.is_available(ordinal)), None)
         for ordinal in state.condemned:
@@ -145,31 +145,31 @@ class StatefulSetController(ControlLoop):
             if state.is_ordered:
                 return
         if state.owner.spec.update_strategy.type != "OnDelete":
-            self._update(state)
+            self._roll_update(state)
 
-    def _keep(self, state: _Set, ordinal: int) -> bool:
-        """Create a pod, or maintain the existing one; return whether the next in order has its turn."""
+    def _process_replica(self, state: _StatefulSetState, ordinal: int) -> bool:
+        """Create a pod, or maintain the existing one; return whether the next ordinal may be processed."""
         owner, pod = state.owner, state.pods.get(ordinal)
         if pod is None:
-            if not self._claims.are_stale(owner, ordinal):
-                self._claims.make_missing(owner, ordinal)
-                self._claims.own(owner, self._make(state, ordinal), ordinal, condemned=False)
+            if not self._claims.has_stale(owner, ordinal):
+                self._claims.create_missing(owner, ordinal)
+                self._claims.update_owners(owner, self._create_pod(state, ordinal), ordinal, condemned=False)
             return False
         if has_ended(pod):
             if pod.metadata.deletion_timestamp is None:
                 delete_pod(self._cluster, pod)
             return False
         if pod.status.phase == "Pending":
-            self._claims.make_missing(owner, ordinal)
+            self._claims.create_missing(owner, ordinal)
         if state.is_ordered and not state.is_available(ordinal):
             return False
-        self._claims.own(owner, pod, ordinal, condemned=False)
+        self._claims.update_owners(owner, pod, ordinal, condemned=False)
         return True
 
-    def _make(self, state: _Set, ordinal: int) -> Pod:
-        owner, is_old = state.owner, _stays_behind(state, ordinal)
-        revision = state.current if is_old else state.history.update
-        template = template_of(revision) if is_old else owner.spec.template
+    def _create_pod(self, state: _StatefulSetState, ordinal: int) -> Pod:
+        owner, is_current = state.owner, _gets_current_revision(state, ordinal)
+        revision = state.current if is_current else state.history.update
+        template = revision_template(revision) if is_current else owner.spec.template
         name = pod_name(owner, ordinal)
         labels = template.metadata.labels | {
             "statefulset.kubernetes.io/pod-name": name,
@@ -177,27 +177,33 @@ class StatefulSetController(ControlLoop):
             REVISION_LABEL: revision.metadata.name,
         }
         network = {"hostname": name} | ({"subdomain": owner.spec.service_name} if owner.spec.service_name else {})
-        spec = with_claims(owner, ordinal, template.spec) | network
-        return make_pod(self._cluster, pod_metadata(owner, template, name=name, labels=labels), spec)
+        spec = with_claim_volumes(owner, ordinal, template.spec) | network
+        return create_pod(self._cluster, pod_metadata(owner, template, name=name, labels=labels), spec)
 
-    def _update(self, state: _Set) -> None:
-        """Delete the pod with the highest ordinal that has an old template, once those above are available."""
+    def _roll_update(self, state: _StatefulSetState) -> None:
+        """Delete the outdated pod with the highest ordinal, once all above are available."""
         rolling = state.owner.spec.update_strategy.rolling_update
         partition = (rolling.partition or 0) if rolling is not None else 0
         for ordinal in reversed(state.ordinals[partition:]):
             pod = state.pods.get(ordinal)
-            if pod is not None and pod.metadata.deletion_timestamp is None and not _is_of(pod, state.history.update):
+            if (
+                pod is not None
+                and pod.metadata.deletion_timestamp is None
+                and not _has_revision(pod, state.history.update)
+            ):
                 delete_pod(self._cluster, pod)
                 return
             if not state.is_available(ordinal):
                 return
 
-    def _tell(self, state: _Set) -> None:
-        """Update the numbers of pods in the status, and requeue for when one will be available."""
+    def _update_status(self, state: _StatefulSetState) -> None:
+        """Update the status, and requeue for when a pod becomes available."""
         owner, update = state.owner, state.history.update
         keys = map(key_of, state.pods.values())
         pods = [pod for namespace, name in keys if (pod := self._cluster.find(Pod, name, namespace)) is not None]
-        pods += [pod for pod in self._pods.of(owner) if all(pod.metadata.uid != each.metadata.uid for each in pods)]
+        pods += [
+            pod for pod in self._pods.owned_by(owner) if all(pod.metadata.uid != each.metadata.uid for each in pods)
+        ]
         staying = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
         ready = [pod for pod in pods if pod.status.phase == "Running" and is_ready(pod)]
         times = [state.available_at(pod) for pod in ready]
@@ -206,8 +212,8 @@ class StatefulSetController(ControlLoop):
             replicas=len(pods),
             ready_replicas=len(ready),
             available_replicas=sum(time <= state.now for time in times),
-            current_replicas=sum(_is_of(pod, state.current) for pod in staying),
-            updated_replicas=sum(_is_of(pod, update) for pod in staying),
+            current_replicas=sum(_has_revision(pod, state.current) for pod in staying),
+            updated_replicas=sum(_has_revision(pod, update) for pod in staying),
             current_revision=state.current.metadata.name,
             update_revision=update.metadata.name,
             collision_count=state.history.collisions,
@@ -217,23 +223,22 @@ class StatefulSetController(ControlLoop):
         is_done = (status.updated_replicas, status.ready_replicas, status.replicas) == (count, count, count)
         if is_done and owner.spec.update_strategy.type != "OnDelete":
             status = replace(status, current_replicas=count, current_revision=status.update_revision)
-        set_status(self._cluster, owner, status)
-        self._look_again(key_of(owner), times, state.now)
+        update_status(self._cluster, owner, status)
+        self._requeue_at(key_of(owner), times, state.now)
 
 
-def _ordinal(pod: Pod, prefix: str) -> int | None:
-    """Return the number of a pod whose name begins with that of its set."""
-    rest = pod.metadata.name.removeprefix(prefix)
-    is_member = pod.metadata.name.startswith(prefix) and rest.isdecimal() and len(rest) < 11
-    return int(rest) if is_member else None
+def _parse_ordinal(pod: Pod, set_name: str) -> int | None:
+    """Return the ordinal in the name of a set's pod; None for another name."""
+    match = _POD_NAME.fullmatch(pod.metadata.name)
+    return int(match[2]) if match is not None and match[1] == set_name else None
 
 
-def _is_of(pod: Pod, revision: ControllerRevision) -> bool:
+def _has_revision(pod: Pod, revision: ControllerRevision) -> bool:
     return pod.metadata.labels.get(REVISION_LABEL) == revision.metadata.name
 
 
-def _stays_behind(state: _Set, ordinal: int) -> bool:
-    """Return whether a pod created now still gets the previous template."""
+def _gets_current_revision(state: _StatefulSetState, ordinal: int) -> bool:
+    """Return whether a pod created now still gets the current revision, not the update revision."""
     strategy = state.owner.spec.update_strategy
     if strategy.rolling_update is not None:
         return ordinal < state.ordinals.start + (strategy.rolling_update.partition or 0)
@@ -241,54 +246,54 @@ def _stays_behind(state: _Set, ordinal: int) -> bool:
     return is_rolling and ordinal < state.ordinals.start + state.owner.status.current_replicas
 
 
-class Claims:
+class StatefulSetClaims:
     """Creates the claims of stateful sets, and has them deleted with the set or a pod, by the set's policy."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
 
-    def make_missing(self, owner: StatefulSet, ordinal: int) -> None:
+    def create_missing(self, owner: StatefulSet, ordinal: int) -> None:
         """Create the missing claims of a pod."""
         namespace = owner.metadata.namespace
         selector = owner.spec.selector
         for template, name in zip(owner.spec.volume_claim_templates, claim_names(owner, ordinal), strict=True):
             if self._cluster.find(PersistentVolumeClaim, name, namespace) is None:
-                metadata = mapping(template, "metadata")
-                labels = {**mapping(metadata, "labels"), **(selector.match_labels if selector is not None else {})}
-                written: dict[str, object] = {
+                metadata = get_mapping(template, "metadata")
+                labels = {**get_mapping(metadata, "labels"), **(selector.match_labels if selector is not None else {})}
+                document: dict[str, object] = {
                     "apiVersion": "v1",
                     "kind": "PersistentVolumeClaim",
                     "metadata": {**metadata, "name": name, "namespace": namespace, "labels": labels},
-                    "spec": mapping(template, "spec"),
+                    "spec": get_mapping(template, "spec"),
                 }
-                self._cluster.add(convert(written, kind_of(PersistentVolumeClaim)), written=written)
+                self._cluster.add(convert(document, kind_of(PersistentVolumeClaim)), written=document)
 
-    def are_stale(self, owner: StatefulSet, ordinal: int) -> bool:
-        """Return whether claims of a pod to be created are still to be deleted with the last one of its name."""
-        if _policy(owner).when_scaled != "Delete":
+    def has_stale(self, owner: StatefulSet, ordinal: int) -> bool:
+        """Return whether claims are still to be deleted with the previous pod of this name."""
+        if _retention_policy(owner).when_scaled != "Delete":
             return False
-        references = (each for claim in self._of(owner, ordinal) for each in claim.metadata.owner_references)
+        references = (each for claim in self._existing(owner, ordinal) for each in claim.metadata.owner_references)
         return any((each.kind, each.name) == ("Pod", pod_name(owner, ordinal)) for each in references)
 
-    def own(self, owner: StatefulSet, pod: Pod, ordinal: int, *, condemned: bool) -> None:
+    def update_owners(self, owner: StatefulSet, pod: Pod, ordinal: int, *, condemned: bool) -> None:
         """Set the owner of a pod's claims: the pod, its set, or neither, by the set's policy."""
-        policy = _policy(owner)
+        policy = _retention_policy(owner)
         if condemned and policy.when_scaled == "Delete":
-            wanted: ApiObject | None = pod
+            new_owner: ApiObject | None = pod
         else:
-            wanted = owner if policy.when_deleted == "Delete" else None
+            new_owner = owner if policy.when_deleted == "Delete" else None
         both: tuple[ApiObject, ...] = (owner, pod)
         ours = {(kind_of(each).name, each.metadata.name): each.metadata.uid for each in both}
-        for claim in self._of(owner, ordinal):
+        for claim in self._existing(owner, ordinal):
             references = claim.metadata.owner_references
             if any(each.uid != ours.get((each.kind, each.name), each.uid) for each in references):
-                continue  # they belong to a set or pod of before, and go with it
+                continue  # owned by an earlier set or pod, and deleted with it
             others = tuple(each for each in references if (each.kind, each.name) not in ours)
-            if wanted is not None and not any(each.controller for each in others):
-                others = (*others, owner_reference(wanted))
+            if new_owner is not None and not any(each.controller for each in others):
+                others = (*others, owner_reference(new_owner))
             self._cluster.replace(replace(claim, metadata=replace(claim.metadata, owner_references=others)))
 
-    def _of(self, owner: StatefulSet, ordinal: int) -> Iterator[PersistentVolumeClaim]:
+    def _existing(self, owner: StatefulSet, ordinal: int) -> Iterator[PersistentVolumeClaim]:
         for name in claim_names(owner, ordinal):
             claim = self._cluster.find(PersistentVolumeClaim, name, owner.metadata.namespace)
             if claim is not None:
@@ -305,7 +310,7 @@ def claim_names(owner: StatefulSet, ordinal: int) -> list[str]:
     return [f"{name}-{pod_name(owner, ordinal)}" for name in _template_names(owner)]
 
 
-def with_claims(owner: StatefulSet, ordinal: int, spec: Mapping[str, object]) -> dict[str, object]:
+def with_claim_volumes(owner: StatefulSet, ordinal: int, spec: Mapping[str, object]) -> dict[str, object]:
     """Return the spec of a pod with its claims as volumes, in the place of volumes of their names."""
     names = _template_names(owner)
     volumes = spec.get("volumes")
@@ -322,8 +327,8 @@ def with_claims(owner: StatefulSet, ordinal: int, spec: Mapping[str, object]) ->
 
 
 def _template_names(owner: StatefulSet) -> list[str]:
-    return [str(mapping(each, "metadata").get("name", "")) for each in owner.spec.volume_claim_templates]
+    return [str(get_mapping(each, "metadata").get("name", "")) for each in owner.spec.volume_claim_templates]
 
 
-def _policy(owner: StatefulSet) -> ClaimRetentionPolicy:
+def _retention_policy(owner: StatefulSet) -> ClaimRetentionPolicy:
     return owner.spec.persistent_volume_claim_retention_policy or ClaimRetentionPolicy()

@@ -16,7 +16,7 @@ from kframework.in_memory.control_loop import ControlLoop, key_of
 from kframework.in_memory.garbage_collector import GarbageCollector
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.kubelet import Kubelet
-from kframework.in_memory.workloads.selection import selected
+from kframework.in_memory.workloads.selection import create_controllers
 from kframework.objects import (
     ApiObject,
     DaemonSet,
@@ -98,7 +98,7 @@ class PinnedPods(ControlLoop):
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
 
-    def _touched(self, change: Change) -> Iterator[tuple[str, str]]:
+    def _affected_keys(self, change: Change) -> Iterator[tuple[str, str]]:
         if isinstance(change.new, Pod) and pinned_nodes(change.new.spec) and not change.new.spec.node_name:
             yield key_of(change.new)
 
@@ -115,7 +115,7 @@ async def acting(*objects: ApiObject, controllers: Sequence[str] = ("*",)) -> As
     memory = MemoryCluster(clock, objects)
     runs = [Kubelet(memory, clock).run, GarbageCollector(memory).run]
     runs.append(PinnedPods(memory, clock).run)
-    runs += [controller.run for controller in selected(controllers, memory, clock, ALL_CONTROLLERS)]
+    runs += [controller.run for controller in create_controllers(controllers, memory, clock, ALL_CONTROLLERS)]
     tasks = [asyncio.ensure_future(run()) for run in runs]
     await asyncio.sleep(5)
     yield memory
@@ -131,8 +131,8 @@ def counts(memory: MemoryCluster) -> list[tuple[int, int]]:
 
     def note(change: Change) -> None:
         alive = [pod for pod in memory.objects(Pod) if pod.metadata.deletion_timestamp is None]
-        wanted = sum(each.spec.replicas or 0 for each in memory.objects(ReplicaSet))
-        now = wanted, sum(pod.status.phase == "Running" for pod in alive)
+        desired_replicas = sum(each.spec.replicas or 0 for each in memory.objects(ReplicaSet))
+        now = desired_replicas, sum(pod.status.phase == "Running" for pod in alive)
         if not seen or seen[-1] != now:
             seen.append(now)
 

@@ -37,7 +37,7 @@ def rolling(surge: int | str | None = None, unavailable: int | str | None = None
     )
 
 
-def places(memory: MemoryCluster) -> list[str]:
+def nodes(memory: MemoryCluster) -> list[str]:
     return sorted(pod.spec.node_name for pod in memory.objects(Pod))
 
 
@@ -99,7 +99,7 @@ def tainted(name: str, key: str, effect: str) -> Node:
 )
 async def test_which_nodes_have_a_pod(owner: DaemonSet, others: list[Node], expected: list[str]) -> None:
     async with acting(make_node("n1"), *others, owner) as memory:
-        assert places(memory) == expected
+        assert nodes(memory) == expected
         count = len(expected)
         assert numbers(memory) == (count, count, 0, count, count, count, 0)
 
@@ -133,11 +133,11 @@ async def test_nodes_come_and_change_and_pods_with_them() -> None:
     async with acting(make_node("n1"), daemon_set()) as memory:
         memory.add(make_node("n2"))
         await asyncio.sleep(5)
-        assert places(memory) == ["n1", "n2"]
+        assert nodes(memory) == ["n1", "n2"]
         for effect, left, status in (("NoSchedule", 2, (1, 1, 1)), ("NoExecute", 1, (1, 1, 0))):
             memory.merge(Node, "n2", {"spec": {"taints": [{"key": "own", "effect": effect}]}})
             await asyncio.sleep(5)
-            assert (len(places(memory)), numbers(memory)[:3]) == (left, status)
+            assert (len(nodes(memory)), numbers(memory)[:3]) == (left, status)
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,14 @@ async def test_an_older_template_gets_its_revision_back() -> None:
 
 async def test_failed_pods_are_replaced_later_each_time() -> None:
     async with acting(NODES[0], daemon_set()) as memory:
-        gone = asyncio.Event()
-        memory.subscribe([Pod], lambda change: gone.set() if change.new is None else None)
+        deleted = asyncio.Event()
+        memory.subscribe([Pod], lambda change: deleted.set() if change.new is None else None)
         times = []
         for _ in range(4):
             pod = memory.objects(Pod)[0]
-            gone.clear()
+            deleted.clear()
             memory.set_status(pod, replace(pod.status, phase="Failed"))
-            await gone.wait()
+            await deleted.wait()
             times.append(asyncio.get_running_loop().time())
             await asyncio.sleep(0.1)
         assert [round(after - before) for before, after in pairwise(times)] == [1, 2, 4]

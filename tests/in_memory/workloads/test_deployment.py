@@ -60,8 +60,8 @@ async def test_a_rollout_keeps_to_its_bounds(
         await roll(memory, "app:2")
         assert (max(all_of for all_of, _ in seen), min(ready for _, ready in seen)) == (most, fewest), seen
         assert images(memory) == {"app:2"} and sizes(memory) == [0, count]
-        told = memory.read(Deployment, "web").status
-        assert (told.replicas, told.updated_replicas, told.available_replicas) == (count, count, count)
+        condition = memory.read(Deployment, "web").status
+        assert (condition.replicas, condition.updated_replicas, condition.available_replicas) == (count, count, count)
 
 
 async def test_recreate_ends_all_pods_before_there_are_new_ones() -> None:

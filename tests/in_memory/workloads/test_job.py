@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kframework.clock import VirtualTimeLoop, rfc3339
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.workloads.job_tally import TRACKING, Backoff, ended_at
+from kframework.in_memory.workloads.job_pods import TRACKING, Backoff, finished_at
 from kframework.objects import (
     ContainerState,
     ContainerStateTerminated,
@@ -354,7 +354,7 @@ def test_how_long_is_still_to_be_waited(
 ) -> None:
     backoff = Backoff()
     for succeeded, failed in rounds:
-        backoff = backoff.after(map(ended, succeeded), map(ended, failed))
+        backoff = backoff.with_ended_pods(map(ended, succeeded), map(ended, failed))
     assert backoff.remaining(now) == remaining
 
 
@@ -362,4 +362,4 @@ def test_when_a_pod_ended_is_told_by_its_deletion_or_else_its_creation() -> None
     pod = make_pod("a")
     created = replace(pod, metadata=replace(pod.metadata, creation_timestamp=rfc3339(3)))
     metadata = replace(created.metadata, deletion_timestamp=rfc3339(40), deletion_grace_period_seconds=30)
-    assert [ended_at(each) for each in (pod, created, replace(pod, metadata=metadata))] == [0, 3, 10]
+    assert [finished_at(each) for each in (pod, created, replace(pod, metadata=metadata))] == [0, 3, 10]

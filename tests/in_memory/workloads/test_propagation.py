@@ -128,6 +128,4 @@ async def test_what_would_not_select_its_pods_makes_none(workload: ApiObject, ca
     async with acting(make_node("n1"), workload) as memory:
         assert memory.objects(Pod) == []
         name = f"{type(workload).__name__} default/{workload.metadata.name}"
-        assert set(caplog.messages) == {
-            f"{name} is passed over: its selector does not match the labels of its template"
-        }
+        assert set(caplog.messages) == {f"skipping {name}: its selector does not match the labels of its template"}

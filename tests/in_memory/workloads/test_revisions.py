@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.in_memory.workloads.revisions import fenceposts, scaled
+from kframework.in_memory.workloads.revisions import resolve_count, resolve_fenceposts
 from tests.in_memory.workloads.stage import deployment
 
 
@@ -13,7 +13,7 @@ from tests.in_memory.workloads.stage import deployment
     [("25%", 10, 3, 2), ("50%", 4, 2, 2), ("0%", 4, 0, 0), (3, 4, 3, 3), (None, 4, 0, 0), ("many", 4, 0, 0)],
 )
 def test_percentages_are_rounded(number: int | str | None, total: int, up: int, down: int) -> None:
-    assert (scaled(number, total, up=True), scaled(number, total, up=False)) == (up, down)
+    assert (resolve_count(number, total, up=True), resolve_count(number, total, up=False)) == (up, down)
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ def test_percentages_are_rounded(number: int | str | None, total: int, up: int, 
     [("25%", "25%", (1, 0)), (0, 0, (0, 1)), ("0%", "10%", (0, 1)), (2, 1, (2, 1))],
 )
 def test_a_rollout_can_always_go_on(surge: int | str, unavailable: int | str, both: tuple[int, int]) -> None:
-    assert fenceposts(deployment(3, surge, unavailable)) == both
+    assert resolve_fenceposts(deployment(3, surge, unavailable)) == both

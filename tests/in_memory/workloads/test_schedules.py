@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kframework.clock import rfc3339, seconds_of
-from kframework.in_memory.workloads.schedules import ScheduleError, most_recent, schedule
+from kframework.in_memory.workloads.schedules import ScheduleError, most_recent_time, parse_schedule
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ from kframework.in_memory.workloads.schedules import ScheduleError, most_recent,
     ],
 )
 def test_when_it_is_due(text: str, after: str, due: list[str]) -> None:
-    when, time = schedule(text, None), seconds_of(after)
+    schedule, time = parse_schedule(text, None), seconds_of(after)
     for expected in due:
-        found = when.after(time)
-        assert found is not None and rfc3339(found) == expected
-        time = found
-    assert due or when.after(time) is None
+        result = schedule.next_after(time)
+        assert result is not None and rfc3339(result) == expected
+        time = result
+    assert due or schedule.next_after(time) is None
 
 
 @pytest.mark.parametrize(
@@ -47,16 +47,16 @@ def test_when_it_is_due(text: str, after: str, due: list[str]) -> None:
     ],
 )
 def test_in_a_time_zone(text: str, after: str, due: list[str]) -> None:
-    when, time = schedule(text, "Europe/Berlin"), seconds_of(after)
+    schedule, time = parse_schedule(text, "Europe/Berlin"), seconds_of(after)
     for expected in due:
-        found = when.after(time)
-        assert found is not None and rfc3339(found) == expected
-        time = found
+        result = schedule.next_after(time)
+        assert result is not None and rfc3339(result) == expected
+        time = result
 
 
 @pytest.mark.parametrize("text", ["TZ=Europe/Berlin 0 8 * * *", "CRON_TZ=Europe/Berlin  0 8 * * * "])
 def test_a_time_zone_in_front_counts_before_the_other(text: str) -> None:
-    assert schedule(text, "Asia/Tokyo") == schedule("0 8 * * *", "Europe/Berlin")
+    assert parse_schedule(text, "Asia/Tokyo") == parse_schedule("0 8 * * *", "Europe/Berlin")
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_a_time_zone_in_front_counts_before_the_other(text: str) -> None:
     ],
 )
 def test_two_ways_to_say_it(text: str, same: str) -> None:
-    assert schedule(text) == schedule(same)
+    assert parse_schedule(text) == parse_schedule(same)
 
 
 def test_a_field_without_values_is_never_due() -> None:
-    assert schedule(", * * * *").after(0.0) is None
+    assert parse_schedule(", * * * *").next_after(0.0) is None
 
 
 ATOI = 'failed to parse int from {0}: strconv.Atoi: parsing "{0}": {1}'
@@ -115,21 +115,21 @@ ATOI = 'failed to parse int from {0}: strconv.Atoi: parsing "{0}": {1}'
 )
 def test_what_is_no_schedule(text: str, why: str) -> None:
     with pytest.raises(ScheduleError) as refused:
-        schedule(text)
+        parse_schedule(text)
     assert str(refused.value) == why
 
 
 @pytest.mark.parametrize("zone", ["Europe/Nowhere", "../../etc/passwd", "Europe"])
 def test_what_is_no_time_zone(zone: str) -> None:
     with pytest.raises(ScheduleError) as refused:
-        schedule("* * * * *", zone)
+        parse_schedule("* * * * *", zone)
     assert str(refused.value) == f"unknown time zone {zone}"
 
 
 @pytest.mark.parametrize("text", ["@every " + "9" * 400 + "h", "9" * 5000 + " * * * *"])
 def test_a_number_without_end_is_refused(text: str) -> None:
     with pytest.raises(ScheduleError):
-        schedule(text)
+        parse_schedule(text)
 
 
 @pytest.mark.parametrize(
@@ -145,5 +145,5 @@ def test_a_number_without_end_is_refused(text: str) -> None:
 )
 def test_what_was_due_last(text: str, now: str, last: str | None) -> None:
     earliest = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-    found = most_recent(schedule(text, None), earliest, seconds_of(now))
-    assert (rfc3339(found) if found is not None else None) == last
+    result = most_recent_time(parse_schedule(text, None), earliest, seconds_of(now))
+    assert (rfc3339(result) if result is not None else None) == last

@@ -10,7 +10,7 @@ from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.errors import ConfigError
 from kframework.fake_api.local_cluster import ALL_CONTROLLERS
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.workloads.selection import CONTROLLERS, selected
+from kframework.in_memory.workloads.selection import CONTROLLERS, create_controllers
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,8 @@ def anyio_backend() -> object:
         (["*"], set()),
         (["*", "-deployment"], {"DeploymentController"}),
         (["-replicaset-controller", "*"], {"ReplicaSetController"}),
-        (["*", "-job"], {"JobController", "OrphanedJobPods"}),
-        (["*", "-ttl-after-finished-controller"], {"FinishedJobs"}),
+        (["*", "-job"], {"JobController", "OrphanedJobPodController"}),
+        (["*", "-ttl-after-finished-controller"], {"TtlAfterFinishedController"}),
         (["*", "-endpoints"], {"EndpointsController"}),
     ],
 )
@@ -43,16 +43,16 @@ async def test_without_a_star_only_who_is_named_runs(names: list[str], present: 
 
 def chosen(names: list[str]) -> set[str]:
     clock = LoopClock(asyncio.get_running_loop())
-    return {type(each).__name__ for each in selected(names, MemoryCluster(clock), clock, ALL_CONTROLLERS)}
+    return {type(each).__name__ for each in create_controllers(names, MemoryCluster(clock), clock, ALL_CONTROLLERS)}
 
 
 async def test_a_simulation_knows_the_controllers_of_the_fake_api_and_runs_none() -> None:
     clock = LoopClock(asyncio.get_running_loop())
-    assert list(selected(["endpoints", "serviceaccount"], MemoryCluster(clock), clock)) == []
+    assert list(create_controllers(["endpoints", "serviceaccount"], MemoryCluster(clock), clock)) == []
     assert list(CONTROLLERS) == list(ALL_CONTROLLERS)
 
 
 async def test_nobody_is_called_what_is_not_known() -> None:
     clock = LoopClock(asyncio.get_running_loop())
-    with pytest.raises(ConfigError, match='"deploy" is none of deployment-controller, replicaset-controller'):
-        list(selected(["*", "-deploy"], MemoryCluster(clock), clock))
+    with pytest.raises(ConfigError, match='unknown controller "deploy"; known are deployment-controller, '):
+        list(create_controllers(["*", "-deploy"], MemoryCluster(clock), clock))

@@ -16,7 +16,7 @@ from kframework.fake_api.schema.validation.pods import (
 )
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
-from kframework.in_memory.workloads.schedules import ScheduleError, location, schedule
+from kframework.in_memory.workloads.schedules import ScheduleError, load_time_zone, parse_schedule
 from kframework.objects.syntax import config_key, dns_label, dns_subdomain, port_name, port_number, qualified_name
 
 #: Names of Jobs append eleven characters to that of their CronJob.
@@ -34,7 +34,7 @@ def cron_job_causes(data: Data) -> Iterator[Cause]:
         yield required("spec.schedule")
     else:
         try:
-            schedule(when)
+            parse_schedule(when)
         except ScheduleError as error:
             yield invalid("spec.schedule", when, str(error))
         if "TZ" in when:
@@ -68,7 +68,7 @@ def _time_zone_causes(zone: object) -> Iterator[Cause]:
         yield invalid("spec.timeZone", zone, message)
     if zone != "Local":  # valid in Go
         try:
-            location(zone)
+            load_time_zone(zone)
         except ScheduleError as error:
             yield invalid("spec.timeZone", zone, str(error))
 

@@ -1,4 +1,4 @@
-"""The progress of a job: its pods and indexes, and whether they make it succeed or fail; pure functions.
+"""The pods and indexes of a job, and whether they make it succeed or fail; pure functions.
 
 Indexes are intervals: a job may have a hundred thousand, and a client may write more.
 """
@@ -28,23 +28,23 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 Intervals = tuple[tuple[int, int], ...]
 
 
-def index_of(pod: Pod) -> int | None:
+def completion_index(pod: Pod) -> int | None:
     """Return the index of a pod, None if it has none."""
     text = pod.metadata.annotations.get(COMPLETION_INDEX, "")
     return int(text) if text.isdecimal() and len(text) < 11 else None
 
 
-def read(text: str, completions: int) -> Intervals:
+def parse_intervals(text: str, completions: int) -> Intervals:
     """Read indexes below the number of completions; anything but an interval is skipped."""
     intervals = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal() and int(first) < completions:
             intervals.append((int(first), min(int(last or first), completions - 1)))
-    return merged(intervals)
+    return merge_intervals(intervals)
 
 
-def written(intervals: Intervals) -> str:
+def format_intervals(intervals: Intervals) -> str:
     """Write indexes: `0,2,4-7`."""
     marks = {0: "", 1: ","}
     return ",".join(
@@ -52,38 +52,38 @@ def written(intervals: Intervals) -> str:
     )
 
 
-def single(indexes: Iterable[int]) -> Intervals:
-    """Convert indexes to intervals."""
-    return merged((index, index) for index in indexes)
+def intervals_of_pods(pods: Iterable[Pod]) -> Intervals:
+    """Return the completion indexes of pods."""
+    return merge_intervals((index, index) for pod in pods if (index := completion_index(pod)) is not None)
 
 
-def merged(intervals: Iterable[tuple[int, int]]) -> Intervals:
+def merge_intervals(intervals: Iterable[tuple[int, int]]) -> Intervals:
     """Merge adjacent and overlapping intervals."""
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(last, found[-1][1])
+        if result and first <= result[-1][1] + 1:
+            result[-1] = result[-1][0], max(last, result[-1][1])
         else:
-            found.append((first, last))
-    return tuple(found)
+            result.append((first, last))
+    return tuple(result)
 
 
-def total(intervals: Intervals) -> int:
+def count_indexes(intervals: Intervals) -> int:
     """Count indexes."""
     return sum(last - first + 1 for first, last in intervals)
 
 
-def has(intervals: Intervals, index: int) -> bool:
+def contains_index(intervals: Intervals, index: int) -> bool:
     """Return whether an index is among these."""
     return any(first <= index <= last for first, last in intervals)
 
 
-def in_common(some: Intervals, others: Intervals) -> int:
+def count_common(some: Intervals, others: Intervals) -> int:
     """Count the indexes that are in both."""
-    return total(some) + total(others) - total(merged(some + others))
+    return count_indexes(some) + count_indexes(others) - count_indexes(merge_intervals(some + others))
 
 
-def first_missing(intervals: Intervals, count: int, completions: int) -> list[int]:
+def first_missing_indexes(intervals: Intervals, count: int, completions: int) -> list[int]:
     """List at most `count` of the lowest indexes that are not in these intervals."""
     missing: list[int] = []
     begin = 0
@@ -93,28 +93,28 @@ def first_missing(intervals: Intervals, count: int, completions: int) -> list[in
     return missing
 
 
-class Consequence(NamedTuple):
-    """The consequence of a failed pod, and the message if the job fails for it."""
+class FailureMatch(NamedTuple):
+    """The action of the pod failure policy for a failed pod, and the message if the job fails for it."""
 
     action: str
     message: str = ""
 
     @property
-    def counts(self) -> bool:
+    def is_counted(self) -> bool:
         """Whether the failure counts against the job's limit."""
         return self.action != "Ignore"
 
 
-def consequence(policy: PodFailurePolicy | None, pod: Pod) -> Consequence:
-    """Return the consequence of a failed pod."""
-    for place, rule in enumerate(policy.rules if policy is not None else ()):
-        reason = _reason(rule, pod)
+def match_failure_policy(policy: PodFailurePolicy | None, pod: Pod) -> FailureMatch:
+    """Return the action of the first rule that matches a failed pod; without one it counts as a failure."""
+    for index, rule in enumerate(policy.rules if policy is not None else ()):
+        reason = _match_rule(rule, pod)
         if reason:
-            return Consequence(rule.action, f"{reason} matching {rule.action} rule at index {place}")
-    return Consequence("Count")
+            return FailureMatch(rule.action, f"{reason} matching {rule.action} rule at index {index}")
+    return FailureMatch("Count")
 
 
-def _reason(rule: PodFailurePolicyRule, pod: Pod) -> str:
+def _match_rule(rule: PodFailurePolicyRule, pod: Pod) -> str:
     """Return why a rule matches a pod; "" if it does not."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
@@ -127,26 +127,26 @@ def _reason(rule: PodFailurePolicyRule, pod: Pod) -> str:
             if (ended.exit_code in codes.values) == (codes.operator == "In"):
                 return f"Container {each.name} for pod {name} failed with exit code {ended.exit_code}"
         return ""
-    wanted = {(each.type, each.status) for each in rule.on_pod_conditions}
-    met = (each.type for each in pod.status.conditions if (each.type, each.status) in wanted)
+    expected = {(each.type, each.status) for each in rule.on_pod_conditions}
+    met = (each.type for each in pod.status.conditions if (each.type, each.status) in expected)
     return f"Pod {name} has condition {kind}" if (kind := next(met, "")) else ""
 
 
-def is_success(policy: SuccessPolicy | None, completions: int, succeeded: Intervals) -> str:
-    """Return the rule by which a job succeeds with the succeeded indexes; "" if there is none."""
-    for place, rule in enumerate(policy.rules if policy is not None and succeeded else ()):
-        required = None if rule.succeeded_indexes is None else read(rule.succeeded_indexes, completions)
+def match_success_policy(policy: SuccessPolicy | None, completions: int, succeeded: Intervals) -> str:
+    """Return the message of the rule that the succeeded indexes satisfy; "" if there is none."""
+    for index, rule in enumerate(policy.rules if policy is not None and succeeded else ()):
+        required = None if rule.succeeded_indexes is None else parse_intervals(rule.succeeded_indexes, completions)
         if required == ():
             continue
-        count = total(succeeded) if required is None else in_common(required, succeeded)
+        count = count_indexes(succeeded) if required is None else count_common(required, succeeded)
         enough = rule.succeeded_count is not None and count >= rule.succeeded_count
-        if enough or (required is not None and count == total(required)):
-            return f"Matched rules at index {place}"
+        if enough or (required is not None and count == count_indexes(required)):
+            return f"Matched rules at index {index}"
     return ""
 
 
 #: The backoff after one failure, and the maximum, in seconds; it doubles.
-_FIRST, _LONGEST = 10.0, 600.0
+_BASE_DELAY, _MAX_DELAY = 10.0, 600.0
 
 
 class Backoff(NamedTuple):
@@ -155,10 +155,10 @@ class Backoff(NamedTuple):
     failures: int = 0
     failed_at: float = 0.0
 
-    def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> Backoff:
+    def with_ended_pods(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> Backoff:
         """Return the backoff after these newly ended pods."""
-        success = max(map(ended_at, succeeded), default=None)
-        failures = sorted(at for at in map(ended_at, failed) if success is None or at > success)
+        success = max(map(finished_at, succeeded), default=None)
+        failures = sorted(at for at in map(finished_at, failed) if success is None or at > success)
         before = self if success is None else Backoff()
         return Backoff(before.failures + len(failures), failures[-1]) if failures else before
 
@@ -166,15 +166,15 @@ class Backoff(NamedTuple):
         """Return how many seconds are still to be waited."""
         if not self.failures:
             return 0.0
-        wait: float = min(_FIRST * 2 ** min(self.failures - 1, 32), _LONGEST)
+        wait: float = min(_BASE_DELAY * 2 ** min(self.failures - 1, 32), _MAX_DELAY)
         return max(0.0, wait - (now - self.failed_at))
 
 
-def ended_at(pod: Pod) -> float:
+def finished_at(pod: Pod) -> float:
     """Return when a pod ended, as far as its status shows."""
-    said = [each for each in pod.status.conditions if (each.type, each.status) == ("Ready", "False")]
-    if said and (text := said[0].last_transition_time):
-        return seconds_of(text)
+    ready = next((each for each in pod.status.conditions if (each.type, each.status) == ("Ready", "False")), None)
+    if ready is not None and ready.last_transition_time:
+        return seconds_of(ready.last_transition_time)
     metadata = pod.metadata
     if metadata.deletion_timestamp is not None:
         return seconds_of(metadata.deletion_timestamp) - (metadata.deletion_grace_period_seconds or 0)
@@ -186,32 +186,32 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 #: Annotations of pods: how often their index has failed before, and how often that did not count.
 FAILURES, IGNORED = (f"batch.kubernetes.io/job-index-{what}-count" for what in ("failure", "ignored-failure"))
 
-_MOST = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 
 
-class Verdict(NamedTuple):
-    """The reason why a job is over: it succeeds, or it fails."""
+class JobOutcome(NamedTuple):
+    """The outcome of a job, success or failure, and its reason."""
 
     succeeds: bool
     reason: str
     message: str
 
     @property
-    def first(self) -> str:
-        """The condition while pods are still ending."""
-        return "SuccessCriteriaMet" if self.succeeds else "FailureTarget"
+    def interim_condition(self) -> tuple[str, str, str, str]:
+        """The condition while pods are still terminating."""
+        return "SuccessCriteriaMet" if self.succeeds else "FailureTarget", "True", self.reason, self.message
 
     @property
-    def last(self) -> str:
-        """The final condition."""
-        return "Complete" if self.succeeds else "Failed"
+    def final_condition(self) -> tuple[str, str, str, str]:
+        """The condition once all pods have ended."""
+        return "Complete" if self.succeeds else "Failed", "True", self.reason, self.message
 
 
-#: The verdict on a job that has as many succeeded pods as it wants.
-REACHED = Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
+#: The outcome of a job that has as many succeeded pods as it wants.
+COMPLETIONS_REACHED = JobOutcome(True, "CompletionsReached", "Reached expected number of succeeded pods")
 
 
-class Tally(NamedTuple):
+class JobPods(NamedTuple):
     """The pods of a job, which has all its defaults; those that are new are not in its status yet."""
 
     job: Job
@@ -221,21 +221,21 @@ class Tally(NamedTuple):
     new_failed: list[Pod]
     succeeded_indexes: Intervals
     failed_indexes: Intervals
-    #: By index, failed pods that stay until there is one in their place, which takes over their counts.
-    awaited: dict[int | None, Pod]
+    #: By index, failed pods that are deleted only after they are replaced: the new pod copies their counts.
+    delayed_by_index: dict[int | None, Pod]
 
     @property
     def succeeded(self) -> int:
         """The number of pods, or indexes, that have succeeded."""
         if is_indexed(self.job):
-            return total(self.succeeded_indexes)
+            return count_indexes(self.succeeded_indexes)
         return self.job.status.succeeded + len(self.new_succeeded)
 
     @property
     def failed(self) -> int:
         """The number of failed pods, except those that do not count."""
         policy = self.job.spec.pod_failure_policy
-        return self.job.status.failed + sum(consequence(policy, pod).counts for pod in self.new_failed)
+        return self.job.status.failed + sum(match_failure_policy(policy, pod).is_counted for pod in self.new_failed)
 
     @property
     def ending(self) -> list[Pod]:
@@ -244,12 +244,12 @@ class Tally(NamedTuple):
         return [pod for pod in self.pods if pod.metadata.deletion_timestamp and pod.status.phase not in ended]
 
 
-def filled(job: Job) -> Job:
+def with_defaults(job: Job) -> Job:
     """Return a job with defaults for all optional fields."""
     spec = job.spec
     only_failed = spec.pod_failure_policy is not None
     alone = spec.completions is None and spec.parallelism is None
-    limit = 6 if spec.backoff_limit_per_index is None else _MOST
+    limit = 6 if spec.backoff_limit_per_index is None else _MAX_INT32
     return replace(
         job,
         spec=replace(
@@ -262,56 +262,58 @@ def filled(job: Job) -> Job:
     )
 
 
-def tally(job: Job, pods: list[Pod]) -> Tally:
+def classify_pods(job: Job, pods: list[Pod]) -> JobPods:
     """Classify the pods of a job."""
-    job, active = filled(job), [pod for pod in pods if is_active(pod)]
-    uncounted = [pod for pod in pods if TRACKING in pod.metadata.finalizers and belongs(job, pod)]
+    job, active = with_defaults(job), [pod for pod in pods if is_active(pod)]
+    uncounted = [pod for pod in pods if TRACKING in pod.metadata.finalizers and is_countable(job, pod)]
     succeeded = [pod for pod in uncounted if pod.status.phase == "Succeeded"]
     failed = [pod for pod in uncounted if is_failed(job, pod)]
     completions = job.spec.completions or 0
-    succeeded_indexes = merged(read(job.status.completed_indexes, completions) + single(_indexes(succeeded)))
+    succeeded_indexes = merge_intervals(
+        parse_intervals(job.status.completed_indexes, completions) + intervals_of_pods(succeeded)
+    )
     failed_indexes: Intervals = ()
-    awaited: dict[int | None, Pod] = {}
+    delayed_by_index: dict[int | None, Pod] = {}
     if job.spec.backoff_limit_per_index is not None:
-        lost = single(_indexes(pod for pod in failed if _loses_index(job, pod)))
-        failed_indexes = merged(read(job.status.failed_indexes or "", completions) + lost)
-        settled = merged(succeeded_indexes + failed_indexes + single(_indexes(active)))
+        lost = intervals_of_pods(pod for pod in failed if _fails_index(job, pod))
+        failed_indexes = merge_intervals(parse_intervals(job.status.failed_indexes or "", completions) + lost)
+        settled = merge_intervals(succeeded_indexes + failed_indexes + intervals_of_pods(active))
         # Of several the one that has the highest count, and of those the last.
-        for pod in sorted(failed, key=lambda pod: (failures_of(pod), ended_at(pod))):
-            index = index_of(pod)
-            if index is not None and not has(settled, index):
-                awaited[index] = pod
-    return Tally(job, pods, active, succeeded, failed, succeeded_indexes, failed_indexes, awaited)
+        for pod in sorted(failed, key=lambda pod: (failure_count(pod), finished_at(pod))):
+            index = completion_index(pod)
+            if index is not None and not contains_index(settled, index):
+                delayed_by_index[index] = pod
+    return JobPods(job, pods, active, succeeded, failed, succeeded_indexes, failed_indexes, delayed_by_index)
 
 
-def verdict(count: Tally, now: float) -> Verdict | None:
-    """Return why a job is over, None if it is not, or not but for having enough succeeded pods."""
-    return next(_verdicts(count, now), None)
+def job_outcome(state: JobPods, now: float) -> JobOutcome | None:
+    """Return the outcome of a job, None if it is not over; a job with enough succeeded pods is not decided here."""
+    return next(_job_outcomes(state, now), None)
 
 
-def _verdicts(count: Tally, now: float) -> Iterator[Verdict]:
-    job, spec = count.job, count.job.spec
+def _job_outcomes(state: JobPods, now: float) -> Iterator[JobOutcome]:
+    job, spec = state.job, state.job.spec
     for type_name in ("SuccessCriteriaMet", "FailureTarget"):
-        if (said := condition(job.status, type_name)) is not None:
-            yield Verdict(type_name == "SuccessCriteriaMet", said.reason, said.message)
-    for pod in count.pods:
+        if (condition := find_condition(job.status, type_name)) is not None:
+            yield JobOutcome(type_name == "SuccessCriteriaMet", condition.reason, condition.message)
+    for pod in state.pods:
         if spec.pod_failure_policy is not None and is_failed(job, pod):
-            follows = consequence(spec.pod_failure_policy, pod)
-            if follows.action == "FailJob":
-                yield Verdict(False, "PodFailurePolicy", follows.message)
-    if count.failed > (spec.backoff_limit or 0) or _restarts_too_often(job, count.pods):
-        yield Verdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+            match = match_failure_policy(spec.pod_failure_policy, pod)
+            if match.action == "FailJob":
+                yield JobOutcome(False, "PodFailurePolicy", match.message)
+    if state.failed > (spec.backoff_limit or 0) or _exceeds_backoff_on_failure(job, state.pods):
+        yield JobOutcome(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     if (left := time_left(job, now)) is not None and left <= 0:
-        yield Verdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+        yield JobOutcome(False, "DeadlineExceeded", "Job was active longer than specified deadline")
     if is_indexed(job):
-        lost, completions = total(count.failed_indexes), spec.completions or 0
+        lost, completions = count_indexes(state.failed_indexes), spec.completions or 0
         if spec.max_failed_indexes is not None and lost > spec.max_failed_indexes:
             message = "Job has exceeded the specified maximal number of failed indexes"
-            yield Verdict(False, "MaxFailedIndexesExceeded", message)
-        if lost and lost + count.succeeded >= completions:
-            yield Verdict(False, "FailedIndexes", "Job has failed indexes")
-        if message := is_success(spec.success_policy, completions, count.succeeded_indexes):
-            yield Verdict(True, "SuccessPolicy", message)
+            yield JobOutcome(False, "MaxFailedIndexesExceeded", message)
+        if lost and lost + state.succeeded >= completions:
+            yield JobOutcome(False, "FailedIndexes", "Job has failed indexes")
+        if message := match_success_policy(spec.success_policy, completions, state.succeeded_indexes):
+            yield JobOutcome(True, "SuccessPolicy", message)
 
 
 def time_left(job: Job, now: float) -> float | None:
@@ -329,7 +331,7 @@ def is_indexed(job: Job) -> bool:
 
 def is_finished(job: Job) -> bool:
     """Return whether a job has succeeded or failed, and all its pods have ended."""
-    return condition(job.status, "Complete") is not None or condition(job.status, "Failed") is not None
+    return find_condition(job.status, "Complete") is not None or find_condition(job.status, "Failed") is not None
 
 
 def is_failed(job: Job, pod: Pod) -> bool:
@@ -339,36 +341,36 @@ def is_failed(job: Job, pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"
 
 
-def belongs(job: Job, pod: Pod) -> bool:
-    """Return whether a pod counts: where there are indexes it needs one."""
-    index = index_of(pod)
+def is_countable(job: Job, pod: Pod) -> bool:
+    """Return whether a pod counts: in an indexed job it needs a valid index."""
+    index = completion_index(pod)
     return not is_indexed(job) or (index is not None and index < (job.spec.completions or 0))
 
 
-def failures_of(pod: Pod) -> int:
+def failure_count(pod: Pod) -> int:
     """Return how often the index of a pod has failed before it, whether that counts or not."""
-    return noted(pod, FAILURES) + noted(pod, IGNORED)
+    return annotated_count(pod, FAILURES) + annotated_count(pod, IGNORED)
 
 
-def noted(pod: Pod, annotation: str) -> int:
-    """Return a number in an annotation of a pod, 0 if it is none."""
+def annotated_count(pod: Pod, annotation: str) -> int:
+    """Return the number in an annotation of a pod, 0 if it is not a number."""
     text = pod.metadata.annotations.get(annotation, "")
     number = int(text) if text.isdecimal() and len(text) < 11 else 0
-    return number if number <= _MOST else 0
+    return number if number <= _MAX_INT32 else 0
 
 
-def condition(status: JobStatus, name: str) -> WorkloadCondition | None:
-    """Find a condition that holds."""
+def find_condition(status: JobStatus, name: str) -> WorkloadCondition | None:
+    """Return the condition of this type if its status is True."""
     return next((each for each in status.conditions if (each.type, each.status) == (name, "True")), None)
 
 
-def with_condition(
-    conditions: tuple[WorkloadCondition, ...], said: tuple[str, str, str, str], now: float
+def with_job_condition(
+    conditions: tuple[WorkloadCondition, ...], condition: tuple[str, str, str, str], now: float
 ) -> tuple[WorkloadCondition, ...]:
-    """Set a condition of this type, status, reason and message; what never held need not be denied."""
-    name, status, reason, message = said
+    """Set a condition (type, status, reason, message); a new one is not added with status False."""
+    name, status, reason, message = condition
     old = next((each for each in conditions if each.type == name), None)
-    if (old is None and status == "False") or (old and (old.type, old.status, old.reason, old.message) == said):
+    if (old is None and status == "False") or (old and (old.type, old.status, old.reason, old.message) == condition):
         return conditions
     text = rfc3339(now)
     new = WorkloadCondition(
@@ -382,18 +384,14 @@ def with_condition(
     return (*conditions, new) if old is None else tuple(new if each is old else each for each in conditions)
 
 
-def _indexes(pods: Iterable[Pod]) -> Iterator[int]:
-    return (index for pod in pods if (index := index_of(pod)) is not None)
-
-
-def _loses_index(job: Job, pod: Pod) -> bool:
+def _fails_index(job: Job, pod: Pod) -> bool:
     """Return whether a failed pod was the last that its index may have."""
-    follows = consequence(job.spec.pod_failure_policy, pod)
+    match = match_failure_policy(job.spec.pod_failure_policy, pod)
     limit = job.spec.backoff_limit_per_index or 0
-    return follows.action == "FailIndex" or (follows.counts and noted(pod, FAILURES) >= limit)
+    return match.action == "FailIndex" or (match.is_counted and annotated_count(pod, FAILURES) >= limit)
 
 
-def _restarts_too_often(job: Job, pods: Iterable[Pod]) -> bool:
+def _exceeds_backoff_on_failure(job: Job, pods: Iterable[Pod]) -> bool:
     if job.spec.template.spec.get("restartPolicy") != "OnFailure":
         return False
     running = (pod.status for pod in pods if pod.status.phase in ("Running", "Pending"))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.in_memory.workloads.job_tally import (
-    first_missing,
-    has,
-    in_common,
-    index_of,
-    merged,
-    read,
-    single,
-    total,
-    written,
+from kframework.in_memory.workloads.job_pods import (
+    completion_index,
+    contains_index,
+    count_common,
+    count_indexes,
+    first_missing_indexes,
+    format_intervals,
+    merge_intervals,
+    parse_intervals,
 )
 from kframework.testing import make_pod
 
@@ -32,8 +31,8 @@ from kframework.testing import make_pod
     ],
 )
 def test_indexes_are_read_and_written(text: str, completions: int, again: str, count: int) -> None:
-    intervals = read(text, completions)
-    assert (written(intervals), total(intervals)) == (again, count)
+    intervals = parse_intervals(text, completions)
+    assert (format_intervals(intervals), count_indexes(intervals)) == (again, count)
 
 
 @pytest.mark.parametrize(
@@ -41,16 +40,16 @@ def test_indexes_are_read_and_written(text: str, completions: int, again: str, c
     [("0,2,4-5", 2, [1, 3]), ("0,2,4-5", 9, [1, 3, 6, 7]), ("0-7", 3, []), ("", 2, [0, 1]), ("1", 0, [])],
 )
 def test_the_lowest_that_are_missing(text: str, count: int, missing: list[int]) -> None:
-    assert first_missing(read(text, 8), count, 8) == missing
+    assert first_missing_indexes(parse_intervals(text, 8), count, 8) == missing
 
 
 def test_what_two_have_in_common() -> None:
-    some, others = read("0-4,8", 20), single([8, 4, 3, 9])
-    assert (in_common(some, others), has(some, 3), has(some, 7)) == (3, True, False)
-    assert merged(some + others) == ((0, 4), (8, 9))
+    some, others = parse_intervals("0-4,8", 20), parse_intervals("8,4,3,9", 20)
+    assert (count_common(some, others), contains_index(some, 3), contains_index(some, 7)) == (3, True, False)
+    assert merge_intervals(some + others) == ((0, 4), (8, 9))
 
 
 @pytest.mark.parametrize(("text", "index"), [("3", 3), ("", None), ("-1", None), ("x", None), ("9" * 30, None)])
 def test_the_index_of_a_pod(text: str, index: int | None) -> None:
     pod = make_pod("a", annotations={"batch.kubernetes.io/job-completion-index": text})
-    assert index_of(pod) == index
+    assert completion_index(pod) == index
