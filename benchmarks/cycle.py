@@ -91,7 +91,7 @@ class _Noting(Host):
     def bind(self, reservation: Reservation) -> None:
         self.reservations.append(reservation)
 
-    def decided(self, decision: Decision) -> None:
+    def report_decision(self, decision: Decision) -> None:
         self.decisions.append(decision)
 
 

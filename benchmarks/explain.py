@@ -66,8 +66,8 @@ class Observed(Host):
     def __init__(self) -> None:
         self.history = History()
 
-    def decided(self, decision: Decision) -> None:
-        self.history.decided(decision)
+    def report_decision(self, decision: Decision) -> None:
+        self.history.on_decision(decision)
 
 
 def cluster() -> Iterator[ApiObject]:

@@ -32,11 +32,11 @@ class _Records:
     def __init__(self) -> None:
         self.all: list[Decision | Binding] = []
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         """Keep a decision."""
         self.all.append(decision)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         """Keep a binding."""
         self.all.append(binding)
 
@@ -64,7 +64,7 @@ def _per_pod(records: Sequence[Decision | Binding]) -> float:
 
 
 def _once(attempts: Attempts, calls: Iterable[tuple[bool, Decision | Binding]]) -> float:
-    decided, bound = attempts.decided, attempts.bound
+    decided, bound = attempts.on_decision, attempts.on_binding
     began = process_time()
     for is_decision, record in calls:
         if is_decision:
@@ -137,9 +137,9 @@ def main() -> None:
     attempts = Attempts()
     for record in records:
         if isinstance(record, Decision):
-            attempts.decided(record)
+            attempts.on_decision(record)
         else:
-            attempts.bound(record)
+            attempts.on_binding(record)
     made, _ = engine()
     for number in range(RESIDENT):
         made.handlers.upserted(make_pod(f"pod-{number}", node_name=f"node-{number % 5000}"))

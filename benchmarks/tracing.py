@@ -76,8 +76,8 @@ def cost(share: float, decisions: Sequence[Decision], exporter: Encoding) -> flo
     began = process_time()
     for _ in range(rounds):
         for decision, bound in zip(evenly, bindings, strict=True):
-            tracing.decided(decision)
-            tracing.bound(bound)
+            tracing.on_decision(decision)
+            tracing.on_binding(bound)
     tracing.close()
     return (process_time() - began) / (rounds * len(decisions)) * 1e6
 

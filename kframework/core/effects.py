@@ -72,11 +72,11 @@ class Host:
     def evict(self, eviction: Eviction) -> None:
         """Start evicting the victims of a preemption; LastVictimReached and PreemptionEnded report on it."""
 
-    def decided(self, decision: Decision) -> None:
+    def report_decision(self, decision: Decision) -> None:
         """Pass the record of an attempt to observers."""
 
-    def accounted(self, account: msgspec.Struct) -> None:
-        """Pass to observers a record of the engine that covers more than one attempt (`Accounting`)."""
+    def report_account(self, account: msgspec.Struct) -> None:
+        """Pass to observers a record of the engine that covers more than one attempt (`AccountObserver`)."""
 
     def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
         """Write through the API in the background, with retries while they may help.

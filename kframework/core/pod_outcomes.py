@@ -54,7 +54,7 @@ class PodOutcomes(Engine):
             # The preemptor is not retried until the last victim is terminating.
             self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
             self.effects.evict(eviction)
-        self.effects.decided(decision)
+        self.effects.report_decision(decision)
         self.failed(queued, consequence.status, consequence.nominated)
 
     def start_binding(self, reservation: Reservation) -> None:

@@ -99,10 +99,10 @@ class History(Observer):
         self._decisions = _OfPods[Decision](kept)
         self._bindings = _OfPods[Binding](kept)
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         self._decisions.put(decision)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         self._bindings.put(binding)
 
     @property

@@ -44,7 +44,7 @@ class Journal(Observer):
         #: By attempt, the numbers of nodes that the pods being bound could choose from.
         self._binding: dict[int, _Fields] = {}
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         took = self._now() - decision.started
         if took >= _SLOW:
             _log.log(NOTICE, "Scheduling took long", extra=self._of(decision) | _times(took, decision))
@@ -63,7 +63,7 @@ class Journal(Observer):
         if decision.result is _ERROR:
             _log.error("Error scheduling pod; retrying", extra=self._of(decision) | {"err": decision.message})
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         chosen_from = self._binding.pop(binding.attempt, {})
         if binding.code is _SUCCESS:
             if _log.isEnabledFor(V2):

@@ -20,7 +20,7 @@ from kframework.client.transport import WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings
-from kframework.core.cycle.records import Accounting, Binding, Decision, HookTracer, Observer
+from kframework.core.cycle.records import AccountObserver, Binding, Decision, HookTracer, Observer
 from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.core.cycle.suspendable import Suspendable, run_async
@@ -336,7 +336,7 @@ class Scheduler(Host, Generic[E]):
                 _notify(observer, of_runs.on_run, run)
             else:
                 for decision in run:
-                    _notify(observer, observer.decided, decision)
+                    _notify(observer, observer.on_decision, decision)
         self._reserved.append(run)
 
     def _begin_bindings(self) -> None:
@@ -368,7 +368,7 @@ class Scheduler(Host, Generic[E]):
                 _notify(observer, of_runs.on_run_binding, bound)
             else:
                 for binding in bound:
-                    _notify(observer, observer.bound, binding)
+                    _notify(observer, observer.on_binding, binding)
 
     def _begin_binding(self, reservation: Reservation) -> None:
         """Run a binding cycle until it must wait, and the rest of it in a task."""
@@ -392,7 +392,7 @@ class Scheduler(Host, Generic[E]):
         self._bound(await run_async(steps, question))
 
     def _bound(self, binding: Binding) -> None:
-        self._tell(lambda observer: observer.bound(binding))
+        self._tell(lambda observer: observer.on_binding(binding))
 
     def _start(self, work: Awaitable[None]) -> None:
         """Start work that must not be aborted."""
@@ -444,11 +444,11 @@ class Scheduler(Host, Generic[E]):
         task = EvictionTask(eviction, self.cluster, self.outbox, waiting, self.engine.offer, self.record)
         self._start(task.run())
 
-    def decided(self, decision: Decision) -> None:
-        self._tell(lambda observer: observer.decided(decision))
+    def report_decision(self, decision: Decision) -> None:
+        self._tell(lambda observer: observer.on_decision(decision))
 
-    def accounted(self, account: msgspec.Struct) -> None:
-        self._tell(lambda observer: observer.accounted(account) if isinstance(observer, Accounting) else None)
+    def report_account(self, account: msgspec.Struct) -> None:
+        self._tell(lambda observer: observer.on_account(account) if isinstance(observer, AccountObserver) else None)
 
     def _tell(self, of_it: Callable[[Observer], None]) -> None:
         for observer in self._observers:

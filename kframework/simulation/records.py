@@ -124,7 +124,7 @@ class Records(RunObserver, Observer):
         bindings: the ended binding cycles, likewise.
         preemptions: the attempts that chose victims, likewise.
         moved_at: when an object was last created, deleted, bound or changed its phase, in seconds since 1970.
-        on_decision: called after each attempt.
+        on_attempt: called after each attempt.
     """
 
     def __init__(
@@ -134,20 +134,20 @@ class Records(RunObserver, Observer):
         self.bindings: RecordList[Binding] = RecordList(limit)
         self.preemptions: RecordList[Decision] = RecordList(limit)
         self.moved_at: float = clock.now()
-        self.on_decision: Callable[[Decision], None] = lambda decision: None
+        self.on_attempt: Callable[[Decision], None] = lambda decision: None
         self._cluster = cluster
         self._clock = clock
         self._on_progress = on_progress
         self._pods = sum(map(_is_unbound_pod, cluster.objects(Pod)))
         self._bound = 0
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         self.decisions.append(decision)
         if decision.victims:
             self.preemptions.append(decision)
-        self.on_decision(decision)
+        self.on_attempt(decision)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         self.bindings.append(binding)
         self._bound += binding.code == Code.SUCCESS
         self._on_progress(Progress(self._bound, self._pods))
@@ -179,9 +179,9 @@ class Records(RunObserver, Observer):
         """The last records by their pods, as explanations and pages read them."""
         history = History()
         for decision in self.decisions:
-            history.decided(decision)
+            history.on_decision(decision)
         for binding in self.bindings:
-            history.bound(binding)
+            history.on_binding(binding)
         return history
 
 

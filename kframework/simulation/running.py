@@ -92,12 +92,12 @@ class Run(Generic[E]):
             decisions.append(decision)
             self._loop.stop()
 
-        self._records.on_decision, self._scheduler.is_stepping = stop, True
+        self._records.on_attempt, self._scheduler.is_stepping = stop, True
         try:
             self.run_to_end()
         finally:
             self._scheduler.is_stepping = False
-            self._records.on_decision = lambda decision: None
+            self._records.on_attempt = lambda decision: None
         return decisions[0] if decisions else None
 
     def close(self) -> None:

@@ -17,10 +17,10 @@ class DecisionLog(Sequence[Decision], Observer):
     def __init__(self) -> None:
         self._decisions: list[Decision] = []
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         self._decisions.append(decision)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         """Leave bindings to others."""
 
     @overload

@@ -88,7 +88,7 @@ class Stage(Host):
     def evict(self, eviction: Eviction) -> None:
         self.evictions.append(eviction)
 
-    def decided(self, decision: Decision) -> None:
+    def report_decision(self, decision: Decision) -> None:
         self.decisions.append(decision)
 
     def steps(self) -> int:

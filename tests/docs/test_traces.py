@@ -63,9 +63,9 @@ def spans() -> tuple[Mapping[str, Any], ...]:
     for staged, binding in zip_longest(attempts(), bindings()):
         staged.engine.timed_share = 1.0
         decision, tracing = staged.step(), Tracing.to_stream(stream)
-        tracing.decided(decision)
+        tracing.on_decision(decision)
         if binding is not None:
-            tracing.bound(replace(binding, attempt=decision.attempt, waited=1.0))
+            tracing.on_binding(replace(binding, attempt=decision.attempt, waited=1.0))
     lines = (json.loads(line)["resourceSpans"][0] for line in stream.getvalue().splitlines())
     return tuple(line["scopeSpans"][0]["spans"][0] for line in lines)
 

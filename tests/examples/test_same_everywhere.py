@@ -213,12 +213,12 @@ class Attempts(Observer):
     def __init__(self) -> None:
         self.last: dict[str, tuple[object, ...]] = {}
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         """Note an attempt."""
         d = decision
         self.last[d.pod] = (d.result, d.node, d.score, d.top, d.reasons, d.rejectors, d.message)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         """Take no notice: where the pods are says it."""
 
 

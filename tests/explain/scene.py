@@ -42,8 +42,8 @@ class Scene(Host):
     def now(self) -> float:
         return self.time
 
-    def decided(self, decision: Decision) -> None:
-        self.history.decided(decision)
+    def report_decision(self, decision: Decision) -> None:
+        self.history.on_decision(decision)
 
     def bind(self, reservation: Reservation) -> None:
         self.bindings.append(reservation)

@@ -20,7 +20,7 @@ from kframework.client.transport import FencedTransport, Transport, WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.models import ClientConnection
-from kframework.core.cycle.records import Accounting, Binding, Decision, Observer
+from kframework.core.cycle.records import AccountObserver, Binding, Decision, Observer
 from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.writer import Recorder
@@ -48,7 +48,7 @@ class End(StrEnum):
     DEPOSED = "scheduler without its lease beside another one"
 
 
-class Life(Observer, Accounting, Generic[E]):
+class Life(Observer, AccountObserver, Generic[E]):
     """A scheduler and its end; `counts` tells what of the kinds of trouble there was."""
 
     def __init__(
@@ -131,17 +131,17 @@ class Life(Observer, Accounting, Generic[E]):
         await asyncio.sleep(self._random.uniform(0.0, UNAWARE))
         self._scope.cancel("the lease was lost")
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         self.counts["attempts"] += 1
         self.counts["preemptions"] += bool(decision.victims)
         self.counts["pods nominated"] += bool(decision.nominated)
         self.counts["attempts that ended with an error"] += decision.code is Code.ERROR
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         self.counts["waits on Permit"] += binding.waited > 0.0
         if binding.code is Code.SUCCESS:
             self._bound[binding.uid] = binding.ended_at
         self.counts["binding cycles that failed"] += binding.code is not Code.SUCCESS
 
-    def accounted(self, account: msgspec.Struct) -> None:
+    def on_account(self, account: msgspec.Struct) -> None:
         self.counts["sessions"] += 1

@@ -168,10 +168,10 @@ class OutsideRun(Observer):
         # A scheduler that stops while plugins fail is followed by another one.
         self._stops = sorted(self._random.uniform(5.0, CURED) for _ in range(self._random.choice([0, 0, 0, 1, 2])))
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         self._decisions.append(decision)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         self._bindings.append(binding)
 
     async def main(self) -> Report:

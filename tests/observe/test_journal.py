@@ -71,9 +71,9 @@ def lines(
     with caplog.at_level(level):
         for record in records:
             if isinstance(record, Decision):
-                journal.decided(record)
+                journal.on_decision(record)
             else:
-                journal.bound(record)
+                journal.on_binding(record)
     return [plain_text(record) for record in caplog.records]
 
 

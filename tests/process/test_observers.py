@@ -23,10 +23,10 @@ from tests.support.closed_engine import ClosedEngine
 class Another:
     """An observer that sees nothing."""
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         pass
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         pass
 
 

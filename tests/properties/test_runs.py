@@ -117,10 +117,10 @@ class _Lengths(RunObserver):
     def __init__(self, lengths: Counter[int]) -> None:
         self._lengths = lengths
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         """Count runs alone."""
 
-    def bound(self, binding: object) -> None:
+    def on_binding(self, binding: object) -> None:
         """Count runs alone."""
 
     def on_run(self, run: Run) -> None:

@@ -73,7 +73,7 @@ class Crowded(Host):
     def now(self) -> float:
         return self.time
 
-    def decided(self, decision: Decision) -> None:
+    def report_decision(self, decision: Decision) -> None:
         self.tried[decision.pod] += 1
 
     def bind(self, reservation: Reservation) -> None:

@@ -782,10 +782,10 @@ def test_a_pod_that_an_extender_bound_without_an_answer_is_bound(bound_to: str, 
 class Fails:
     """An observer that can do nothing."""
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         raise ValueError("not this attempt")
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         raise ValueError("not this binding")
 
 

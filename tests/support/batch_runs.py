@@ -138,19 +138,19 @@ class Lied(Observer):
         self._observer = observer
         self._lie = lie
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         told = self._lie(decision)
         assert isinstance(told, Decision)
-        self._observer.decided(told)
+        self._observer.on_decision(told)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         told = self._lie(binding)
         assert isinstance(told, Binding)
-        self._observer.bound(told)
+        self._observer.on_binding(told)
 
-    def accounted(self, account: msgspec.Struct) -> None:
+    def on_account(self, account: msgspec.Struct) -> None:
         """Tell of a session."""
-        self._observer.accounted(self._lie(account))
+        self._observer.on_account(self._lie(account))
 
 
 def readings(all_series: Iterable[Series]) -> dict[str, float]:

@@ -14,10 +14,10 @@ class Until:
         self.nodes: dict[str, str] = {}
         self._pods = pods
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         """Take no notice."""
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         """Note where the pod went."""
         self.nodes[binding.pod] = binding.node
         if len(self.nodes) == self._pods:

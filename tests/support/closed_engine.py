@@ -68,7 +68,7 @@ class ClosedEngine(Engine):
         for pod in list(self._waiting.values())[self._decided :]:
             self._decided += 1
             now = self.clock.now()
-            self.effects.decided(
+            self.effects.report_decision(
                 Decision(
                     attempt=self._decided,
                     tries=1,

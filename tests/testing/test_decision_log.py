@@ -26,6 +26,6 @@ def test_a_line_for_each_attempt() -> None:
 def test_of_many_the_last_are_told() -> None:
     log = decided(1)
     for _ in range(200):
-        log.decided(log[0])
+        log.on_decision(log[0])
     lines = str(log).splitlines()
     assert (len(lines), lines[0]) == (201, "... 1 more before")

@@ -67,10 +67,10 @@ class Until:
         self.bound_pods: list[str] = []
         self._pods = pods
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         """Take no notice."""
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         """Count it."""
         self.bound_pods.append(binding.pod)
         if len(self.bound_pods) == self._pods:

@@ -49,7 +49,7 @@ class Spans:
         """Return those of these sessions."""
         spans = cls()
         for account in accounts:
-            spans.observer.accounted(account)
+            spans.observer.on_account(account)
         return spans
 
     @property
@@ -166,7 +166,7 @@ def test_sessions_are_sampled_as_they_drew() -> None:
     made = stage().session(40)
     spans = Spans(rate=500_000)
     for account in made.accounts:
-        spans.observer.accounted(account)
+        spans.observer.on_account(account)
     traced = {said(span)["kframework.session"] for span in spans.named("session")}
     assert traced == {account.uid for account in made.accounts if account.draw < 0.5}
     assert 0 < len(traced) < 40

@@ -33,7 +33,7 @@ def test_shares_are_noted_session_by_session() -> None:
         stage.gone(name)
     stage.session()
     for account in stage.accounts:
-        shares.accounted(account)
+        shares.on_account(account)
     assert shares.moments == [0.0, 1.0, 2.0]
     assert shares.held == {"a": [0.5, 0.5, 0.0], "b": [0.0, 0.25, 0.25]}
 

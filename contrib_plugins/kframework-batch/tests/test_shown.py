@@ -25,9 +25,9 @@ def shown(stage: Stage) -> BatchShown:
     """Show a stage, of whose sessions all is remembered."""
     history, sessions = History(), SessionHistory()
     for decision in stage.decisions:
-        history.decided(decision)
+        history.on_decision(decision)
     for account in stage.accounts:
-        sessions.accounted(account)
+        sessions.on_account(account)
     return BatchShown(stage.engine, history, sessions)
 
 

@@ -95,10 +95,10 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 class Observer(Protocol):
     """A receiver of decisions and bindings: the base of tracing, metrics, recording and reports."""
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         """Receive the record of an attempt."""
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         """Receive the record of a binding cycle."""
 
 
@@ -112,10 +112,10 @@ class HookTracer(Protocol):
 
 
 @runtime_checkable
-class Accounting(Protocol):
+class AccountObserver(Protocol):
     """An observer that also receives records of more than one attempt, such as sessions of batches."""
 
-    def accounted(self, account: msgspec.Struct) -> None:
+    def on_account(self, account: msgspec.Struct) -> None:
         """Receive a record of the engine's own; there may be several kinds."""
 
 

@@ -83,7 +83,7 @@ class Attempts(Observer):
         #: The attempts whose pods are being bound.
         self._binding: dict[int, Decision] = {}
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         spent, behind = self._points_of(decision.profile, decision.timings, _BEHIND_THE_SEARCH)
         self._search.append(spent - behind)
         if len(self._search) >= _MANY_ATTEMPTS:
@@ -105,7 +105,7 @@ class Attempts(Observer):
         if decision.victims:
             self._victims[()].observe(len(decision.victims))
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         decision = self._binding.pop(binding.attempt, None)
         if decision is None:  # it began before this observer did
             return

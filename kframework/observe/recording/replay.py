@@ -14,7 +14,7 @@ from typing import Generic
 import msgspec
 
 from kframework.clock import SystemClock
-from kframework.core.cycle.records import Accounting, Binding, Decision, Observer
+from kframework.core.cycle.records import AccountObserver, Binding, Decision, Observer
 from kframework.core.effects import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -208,7 +208,7 @@ class Replay(Host, Generic[E]):
         if line.what == "Binding":
             binding = self.recorded.read(line.body, Binding)
             for observer in self._observers:
-                observer.bound(binding)
+                observer.on_binding(binding)
             return
         self.clock.freeze(line.at)
         if line.what == "CatchUp":
@@ -219,14 +219,14 @@ class Replay(Host, Generic[E]):
     def _observe(self, record: msgspec.Struct) -> None:
         for observer in self._observers:
             if isinstance(record, Decision):
-                observer.decided(record)
-            elif isinstance(observer, Accounting):
-                observer.accounted(record)
+                observer.on_decision(record)
+            elif isinstance(observer, AccountObserver):
+                observer.on_account(record)
 
-    def decided(self, decision: Decision) -> None:
+    def report_decision(self, decision: Decision) -> None:
         self._made.append(decision)
 
-    def accounted(self, account: msgspec.Struct) -> None:
+    def report_account(self, account: msgspec.Struct) -> None:
         self._made.append(account)
 
 

@@ -27,7 +27,7 @@ import msgspec
 from kframework._version import __version__
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.core.cycle.records import Accounting, Binding, Decision, Observer
+from kframework.core.cycle.records import AccountObserver, Binding, Decision, Observer
 from kframework.core.effects import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.errors import ConfigError
@@ -100,7 +100,7 @@ class FrozenClock(Clock):
         self._moment = None
 
 
-class Recorder(Observer, Accounting):
+class Recorder(Observer, AccountObserver):
     """Writes a run to a file: give the scheduler an engine that it records, and itself as an observer; `close` it.
 
     All parts together take at most `limit` bytes; `annotations` are keys of those that it holds, `*` standing for any
@@ -154,13 +154,13 @@ class Recorder(Observer, Accounting):
         """Write that this happens now: a record under the name of its class, or nothing but a name."""
         self._file.put((self.clock.now(), what))
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         self.happened(decision)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         self.happened(binding)
 
-    def accounted(self, account: msgspec.Struct) -> None:
+    def on_account(self, account: msgspec.Struct) -> None:
         self.happened(account)
 
     def rotate_if_full(self, engine: RecordingEngine) -> None:

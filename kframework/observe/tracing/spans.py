@@ -104,7 +104,7 @@ class Tracing(Observer):
         if draw < self.share:
             make().end(self._traces, self._traces.trace(name))
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         if decision.draw >= self.share:
             return
         trace = self._traces.trace(decision.attempt)
@@ -120,7 +120,7 @@ class Tracing(Observer):
         tries: _Attributes = {"kframework.tries": decision.tries}
         self._traces.end("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         if binding.draw >= self.share:
             return
         trace = self._traces.trace(binding.attempt)

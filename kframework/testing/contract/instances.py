@@ -154,5 +154,5 @@ class _Recorded(RandomOutside, Clock):
     def evict(self, eviction: Eviction) -> None:
         self._later.append(partial(super().evict, eviction))
 
-    def decided(self, decision: Decision) -> None:
-        self._recorder.decided(decision)
+    def report_decision(self, decision: Decision) -> None:
+        self._recorder.on_decision(decision)

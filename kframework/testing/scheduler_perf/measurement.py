@@ -88,7 +88,7 @@ class Collector(RunObserver, Observer):
         self._sampled: tuple[float, int] | None = None
         self._skipped = 0
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         spent = sum(nanoseconds for _, nanoseconds, _ in decision.timings)
         if self._first is None:
             self._first = (perf_counter() - spent / 1e9, process_time() - spent / 1e9)
@@ -99,7 +99,7 @@ class Collector(RunObserver, Observer):
         else:
             self._ends.setdefault(decision.result.value, []).append(spent / 1e6)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         decision = self._begun.pop(binding.attempt, None)
         if decision is None:  # it began before this collector did
             return

@@ -111,13 +111,13 @@ class Stage(RunObserver, Observer):
 
     # -- what is seen ----------------------------------------------------------------------------------------------
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         if self._collector is not None:
-            self._collector.decided(decision)
+            self._collector.on_decision(decision)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         if self._collector is not None:
-            self._collector.bound(binding)
+            self._collector.on_binding(binding)
 
     def on_run(self, run: Run) -> None:
         if self._collector is not None:

@@ -26,10 +26,10 @@ class Whole(RunObserver):
         self.bound_runs: list[RunBinding] = []
         self.single: list[Decision | Binding] = []
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         self.single.append(decision)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         self.single.append(binding)
 
     def on_run(self, run: Run) -> None:

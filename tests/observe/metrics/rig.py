@@ -48,10 +48,10 @@ class Rig:
         )
         self.series: tuple[Series, ...] = self.metrics.attach(self.scheduler.engine)
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         self.decisions.append(decision)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         self.bindings.append(binding)
 
     async def settle(self) -> None:

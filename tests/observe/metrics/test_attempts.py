@@ -91,9 +91,9 @@ def told(*records: Decision | Binding) -> Attempts:
     attempts = Attempts()
     for record in records:
         if isinstance(record, Decision):
-            attempts.decided(record)
+            attempts.on_decision(record)
         else:
-            attempts.bound(record)
+            attempts.on_binding(record)
     return attempts
 
 
@@ -264,8 +264,8 @@ def test_nothing_is_kept_that_nobody_asks_for() -> None:
     tracemalloc.start()
     try:
         for number in range(5_000):
-            attempts.decided(decision(attempt=number, draw=0.0, plugins=PLUGINS))
-            attempts.bound(binding(attempt=number))
+            attempts.on_decision(decision(attempt=number, draw=0.0, plugins=PLUGINS))
+            attempts.on_binding(binding(attempt=number))
         assert tracemalloc.get_traced_memory()[0] < 500_000
     finally:
         tracemalloc.stop()
@@ -276,7 +276,7 @@ def test_a_reset_forgets_all() -> None:
     for series in attempts.series:
         series.reset()
     assert text(attempts.series) == text(Attempts().series)
-    attempts.decided(failed(attempt=9))
+    attempts.on_decision(failed(attempt=9))
     assert count_of(attempts.series, POINTS)["Filter", "default-scheduler", "Success"] == 1
 
 
@@ -287,7 +287,7 @@ points = st.tuples(st.sampled_from([*EXTENSION_POINTS, "assume"]), st.integers(0
 def test_every_timing_is_observed_once(records: list[tuple[str, list[tuple[str, int, Code]]]]) -> None:
     attempts, expected = Attempts(), Counter[tuple[str, str, str]]()
     for profile, timings in records:
-        attempts.decided(failed(profile=profile, timings=tuple(timings)))
+        attempts.on_decision(failed(profile=profile, timings=tuple(timings)))
         expected.update(
             (EXTENSION_POINTS[point], profile, code.title) for point, _, code in timings if point in EXTENSION_POINTS
         )

@@ -41,7 +41,7 @@ class Recorded:
         self.file = file
         self.recorder = Recorder(file)
         self.outside = Host()
-        self.outside.decided = self.recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
+        self.outside.report_decision = self.recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
         configuration = parse(alone(*plugins))
         profiles = profiles_factory(configuration, Registry.of(*plugins), self.outside)
         self.engine: PodEngine = recorded_by(self.recorder)(

@@ -155,7 +155,7 @@ def test_where_no_opening_can_be_said_the_recording_ends_with_a_notice(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder, configuration, outside = Recorder(file), default_configuration(), Host()
-    outside.decided = recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
+    outside.report_decision = recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
     profiles = profiles_factory(configuration, Registry.of(), outside)
     make = recorder.recording(Modest.of, lambda configuration: effective_yaml(configuration, {}))
     engine = make(configuration, Ticking(), outside, Extenders(), profiles)

@@ -45,8 +45,8 @@ def test_the_last_ones_are_kept(uids: list[str], kept: int, count: int) -> None:
     decisions = [decision(attempt, uid) for attempt, uid in enumerate(uids, 1)]
     history = History(kept)
     for each in decisions:
-        history.decided(each)
-        history.bound(binding(each.attempt, each.uid))
+        history.on_decision(each)
+        history.on_binding(binding(each.attempt, each.uid))
     remembered = decisions[-kept:]
     assert history.recent(count) == remembered[::-1][:count]
     assert history.since(2, 100) == [each for each in remembered if each.attempt > 2]
@@ -60,14 +60,14 @@ def test_the_newest_attempt_says_how_many_there_were() -> None:
     history = History(2)
     assert history.last == 0
     for attempt in range(1, 6):
-        history.decided(decision(attempt, "a"))
+        history.on_decision(decision(attempt, "a"))
     assert (history.last, len(history.recent(99))) == (5, 2)
 
 
 def test_decisions_on_a_pod_are_found_by_its_name() -> None:
     history = History()
     for attempt, uid in enumerate("abab", 1):
-        history.decided(decision(attempt, uid))
+        history.on_decision(decision(attempt, uid))
     assert [each.attempt for each in history.named("default/b", 9)] == [4, 2]
     assert [each.attempt for each in history.named("default/b", 1)] == [4]
     assert history.named("default/c", 9) == []
@@ -75,8 +75,8 @@ def test_decisions_on_a_pod_are_found_by_its_name() -> None:
 
 def test_a_decision_finds_its_binding() -> None:
     history = History()
-    history.bound(binding(2, "a"))
-    history.bound(binding(4, "a"))
+    history.on_binding(binding(2, "a"))
+    history.on_binding(binding(4, "a"))
     assert history.binding(decision(2, "a")) == binding(2, "a")
     assert history.binding(decision(3, "a")) is None
 
@@ -95,17 +95,17 @@ def test_fewer_are_kept_of_those_that_say_more(said: dict[str, Any], kept: int) 
     history = History(10)
     talkative = [msgspec.structs.replace(decision(attempt, "a"), **said) for attempt in range(1, 16)]
     for each in talkative:
-        history.decided(each)
+        history.on_decision(each)
     assert history.recent(99) == talkative[: -kept - 1 : -1]
 
 
 def test_the_last_is_kept_however_much_it_says() -> None:
     history = History(10)
-    history.decided(decision(5, "a"))
+    history.on_decision(decision(5, "a"))
     endless = msgspec.structs.replace(decision(6, "b"), message="x" * 1_000_000)
-    history.decided(endless)
+    history.on_decision(endless)
     assert history.recent(9) == [endless]
     assert history.of("a").decisions == ()
     last = decision(7, "c")
-    history.decided(last)
+    history.on_decision(last)
     assert history.recent(9) == [last]

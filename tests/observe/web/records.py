@@ -65,7 +65,7 @@ def history(*records: Decision | Binding) -> History:
     made = History()
     for record in records:
         if isinstance(record, Decision):
-            made.decided(record)
+            made.on_decision(record)
         else:
-            made.bound(record)
+            made.on_binding(record)
     return made

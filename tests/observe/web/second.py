@@ -44,8 +44,8 @@ class _Outside(Host):
     def now(self) -> float:
         return VIRTUAL_EPOCH
 
-    def decided(self, decision: Decision) -> None:
-        self.history.decided(decision)
+    def report_decision(self, decision: Decision) -> None:
+        self.history.on_decision(decision)
 
 
 class SecondShown(EngineView[ClosedEngine]):

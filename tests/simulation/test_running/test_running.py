@@ -210,10 +210,10 @@ def test_observers_and_progress_see_it_happen() -> None:
         def __init__(self) -> None:
             self.seen: list[str] = []
 
-        def decided(self, decision: Decision) -> None:
+        def on_decision(self, decision: Decision) -> None:
             self.seen.append(f"decided {decision.pod}")
 
-        def bound(self, binding: Binding) -> None:
+        def on_binding(self, binding: Binding) -> None:
             self.seen.append(f"bound {binding.pod}")
 
     seeing, progress = Seeing(), list[Progress]()

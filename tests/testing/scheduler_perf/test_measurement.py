@@ -59,7 +59,7 @@ def test_percentiles_are_scheduler_perfs() -> None:
 
 def test_pods_are_counted_where_they_are_asked_for(seconds: list[float]) -> None:
     collector = Collector("x", ["a"], {"type": "measured"})
-    collector.decided(attempt(1))
+    collector.on_decision(attempt(1))
     seconds[0] = 102.0
     for change in (
         scheduled(type="measured"),
@@ -104,12 +104,12 @@ def test_a_short_workload_has_no_throughput(seconds: list[float]) -> None:
 
 def test_attempts_end_with_their_binding(seconds: list[float]) -> None:
     collector = Collector("", ["a"], {})
-    collector.bound(binding(0))  # of an attempt before
-    collector.decided(attempt(1))
-    collector.decided(attempt(2))
-    collector.decided(attempt(3, node="", spent=6_000, result=Result.UNSCHEDULABLE))
-    collector.bound(binding(1))
-    collector.bound(binding(2, Code.ERROR))
+    collector.on_binding(binding(0))  # of an attempt before
+    collector.on_decision(attempt(1))
+    collector.on_decision(attempt(2))
+    collector.on_decision(attempt(3, node="", spent=6_000, result=Result.UNSCHEDULABLE))
+    collector.on_binding(binding(1))
+    collector.on_binding(binding(2, Code.ERROR))
     measured = collector.measurement()
     assert measured.attempts == {"error": 1, "scheduled": 1, "unschedulable": 1}
     assert {result: each.average for result, each in measured.attempt_ms.items()} == pytest.approx(

@@ -224,13 +224,13 @@ MEASURED: frozenset[str] = frozenset({"started", "parts", "took"})
 class SessionObserver(Observer, ABC):
     """An observer of sessions, which ignores single decisions: the accounts contain them."""
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         pass
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         pass
 
-    def accounted(self, account: msgspec.Struct) -> None:
+    def on_account(self, account: msgspec.Struct) -> None:
         """Process an account, if it is that of a session."""
         if isinstance(account, SessionAccount):
             self.session_ended(account)

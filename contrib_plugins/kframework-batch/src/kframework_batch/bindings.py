@@ -59,7 +59,7 @@ class Bindings:
     def begin(self, run: Run) -> None:
         """Start the binding cycle of each task of a run."""
         for place in range(len(run)):
-            self._outside.decided(run[place])
+            self._outside.report_decision(run[place])
         self._launch(run)
 
     def begin_individually(self, run: Run) -> None:
@@ -112,7 +112,7 @@ class Bindings:
             message=message,
             draw=self._draw(),
         )
-        self._outside.decided(decision)
+        self._outside.report_decision(decision)
 
     def ended(self, message: BindingEnded) -> tuple[PendingPod, Status | None] | None:
         """Account for the end of a binding cycle; return the pod with what went wrong, None if it is not known.

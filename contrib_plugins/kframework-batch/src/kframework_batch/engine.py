@@ -204,7 +204,7 @@ class BatchEngine(Engine, Consequences):
                 _log.error("the session ended early: %s", error, exc_info=error.__cause__)
             self._steps, self.failure, self._dirty = None, error, True
             if self._session is not None:
-                self.effects.accounted(self._session.account(self._draw(), str(error)))
+                self.effects.report_account(self._session.account(self._draw(), str(error)))
         return True
 
     def catch_up(self) -> None:
@@ -383,7 +383,7 @@ class BatchEngine(Engine, Consequences):
             queue.status = status
             self._writes.write_status(queue.object, patch_of(status))
         self._wanted_at = session.plugins.wakes_at()
-        self.effects.accounted(session.account(self._draw()))
+        self.effects.report_account(session.account(self._draw()))
 
     def _waits(self, job: JobInfo, task: TaskInfo) -> None:
         """Report why a task waits, unless that is unchanged: another feasible node is nothing new."""

@@ -343,11 +343,11 @@ class LatencyMetrics(SessionObserver):
 
         engine.cache.on_new = watched
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         if decision.result is Result.SCHEDULED:
             self._reached("Assumed", decision.uid, decision.popped_at)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         if binding.code is Code.SUCCESS:
             took = {point: nanoseconds / _NANOSECONDS for point, nanoseconds, _ in binding.steps}
             bound = binding.ended_at - took.get("post_bind", 0.0)

@@ -315,10 +315,10 @@ class Stage(Host):
     def evict(self, eviction: object) -> None:
         raise AssertionError(eviction)
 
-    def decided(self, decision: Decision) -> None:
+    def report_decision(self, decision: Decision) -> None:
         self.decisions.append(decision)
 
-    def accounted(self, account: msgspec.Struct) -> None:
+    def report_account(self, account: msgspec.Struct) -> None:
         assert isinstance(account, SessionAccount)
         self.accounts.append(account)
 

@@ -18,7 +18,7 @@ def session(number: int, *turns: Turn) -> SessionAccount:
 def remembering(*accounts: SessionAccount, kept: int = 1_000) -> SessionHistory:
     history = SessionHistory(kept)
     for account in accounts:
-        history.accounted(account)
+        history.on_account(account)
     return history
 
 
@@ -32,7 +32,7 @@ def test_the_newest_comes_first() -> None:
 
 def test_accounts_of_other_kinds_are_passed_over() -> None:
     history = SessionHistory()
-    history.accounted(QueueState(queue="q", weight=1))
+    history.on_account(QueueState(queue="q", weight=1))
     assert len(history) == 0
 
 

@@ -49,7 +49,7 @@ def account_facts(accounts: Sequence[SessionAccount]) -> list[Fact]:
 def page(run: Run) -> list[Fact]:
     sessions = SessionHistory()
     for account in run.accounts:
-        sessions.accounted(account)
+        sessions.on_account(account)
     shown, facts = BatchShown(run.engine, History(), sessions), list[Fact]()
     for account in run.accounts:
         for row in shown.details("session", account.uid).sections[0].rows:
@@ -89,7 +89,7 @@ def explained(run: Run) -> list[Fact]:
 def metrics(run: Run) -> dict[str, float]:
     counted = SessionMetrics()
     for account in run.accounts:
-        counted.accounted(account)
+        counted.on_account(account)
     return readings(counted.series)
 
 
@@ -152,7 +152,7 @@ def told_victims(account: SessionAccount) -> list[Said]:
 def shown(run: Run, accounts: Sequence[SessionAccount]) -> BatchShown:
     sessions = SessionHistory()
     for account in accounts:
-        sessions.accounted(account)
+        sessions.on_account(account)
     return BatchShown(run.engine, History(), sessions)
 
 

@@ -42,7 +42,7 @@ class Observed(Stage):
         code = Code.ERROR if reservation.pod.name in self.unbindable else Code.SUCCESS
         pod = reservation.pod
         steps = (("pre_bind", 400_000_000, code), ("bind", 500_000_000, code), ("post_bind", 100_000_000, code))
-        self.latencies.bound(
+        self.latencies.on_binding(
             Binding(
                 attempt=reservation.attempt,
                 pod=pod.key,
@@ -56,13 +56,13 @@ class Observed(Stage):
             )
         )
 
-    def decided(self, decision: Decision) -> None:
-        super().decided(decision)
-        self.latencies.decided(decision)
+    def report_decision(self, decision: Decision) -> None:
+        super().report_decision(decision)
+        self.latencies.on_decision(decision)
 
-    def accounted(self, account: msgspec.Struct) -> None:
-        super().accounted(account)
-        self.latencies.accounted(account)
+    def report_account(self, account: msgspec.Struct) -> None:
+        super().report_account(account)
+        self.latencies.on_account(account)
 
 
 def stage(*gangs: tuple[PodGroup, list[Pod]], cpu: int = 4) -> Observed:

@@ -23,7 +23,7 @@ def shown(metrics: SessionMetrics) -> str:
 
 def observed(stage: Stage, metrics: SessionMetrics) -> str:
     stage.session()
-    metrics.accounted(stage.accounts[-1])
+    metrics.on_account(stage.accounts[-1])
     return shown(metrics)
 
 

@@ -40,10 +40,10 @@ class Notes:
         self.decisions: list[Decision] = []
         self.bindings: list[Binding] = []
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         self.decisions.append(decision)
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         self.bindings.append(binding)
 
 
@@ -54,7 +54,7 @@ class Followed(Replay[FollowingEngine]):
         self.made: list[Decision] = []
         super().__init__(Recorded(file), PodEngineKind(FollowingEngine, PLUGINS), Mode.FOLLOW, [notes])
 
-    def decided(self, decision: Decision) -> None:
+    def report_decision(self, decision: Decision) -> None:
         self.made.append(decision)
 
 

@@ -164,7 +164,7 @@ def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> 
     """The pool of unschedulable pods is looked through every 30 s from then on."""
     recorder, clock = Recorder(tmp_path / "recording"), Clock(1007.5)
     outside = Host()
-    outside.decided = recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
+    outside.report_decision = recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
     configuration = parse(alone(Never))
     profiles = profiles_factory(configuration, Registry.of(Never), outside)
     engine = recorded_by(recorder)(configuration, clock, outside, Extenders(), profiles)

@@ -77,9 +77,9 @@ class Traced:
         traced = cls()
         for record in records:
             if isinstance(record, Decision):
-                traced.tracing.decided(record)
+                traced.tracing.on_decision(record)
             else:
-                traced.tracing.bound(record)
+                traced.tracing.on_binding(record)
         return traced
 
     @property
@@ -155,7 +155,7 @@ def test_attempts_have_different_traces_and_runs_too() -> None:
     def ids(seed: int | None) -> list[int]:
         traced = Traced(seed=seed)
         for attempt in (1, 2):
-            traced.tracing.decided(decision(attempt=attempt, timings=()))
+            traced.tracing.on_decision(decision(attempt=attempt, timings=()))
         return [context(span).trace_id for span in traced.spans if span.parent is None]
 
     assert ids(0) == ids(0) != ids(1)
@@ -164,7 +164,7 @@ def test_attempts_have_different_traces_and_runs_too() -> None:
 
 def test_the_id_of_a_trace_is_known_from_the_number_of_the_attempt() -> None:
     traced = Traced(rate_per_million=500_000)
-    traced.tracing.decided(decision(draw=0.4))
+    traced.tracing.on_decision(decision(draw=0.4))
     assert traced.tracing.trace_id(7, 0.4) == format_trace_id(context(traced.spans[0]).trace_id)
     assert traced.tracing.trace_id(7, 0.5) == ""
 
@@ -331,8 +331,8 @@ def test_attempts_and_bindings_that_drew_less_than_the_share_are_traced(rate: in
     traced = Traced(rate_per_million=rate)
     draws = {attempt: attempt / 200 for attempt in range(200)}
     for attempt, draw in draws.items():
-        traced.tracing.decided(decision(attempt=attempt, draw=draw))
-        traced.tracing.bound(binding(attempt=attempt, draw=draw))
+        traced.tracing.on_decision(decision(attempt=attempt, draw=draw))
+        traced.tracing.on_binding(binding(attempt=attempt, draw=draw))
     sample = [attempt for attempt, draw in draws.items() if draw < traced_below]
     assert traced.attempts("scheduling_cycle") == traced.attempts("binding_cycle") == sample
 
@@ -358,6 +358,6 @@ def test_without_exporter_or_rate_there_is_no_tracing(options: TracingOptions) -
 def test_the_console_is_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     tracing = Tracing.from_options(TracingOptions(exporter="console", sampling_rate_per_million=SAMPLE_ALL))
     assert tracing is not None
-    tracing.decided(decision())
+    tracing.on_decision(decision())
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 6)

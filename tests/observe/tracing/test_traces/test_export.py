@@ -84,10 +84,10 @@ def collector() -> Iterator[Collector]:
 def tell(tracing: Tracing) -> None:
     for record in RECORDS:
         if isinstance(record, Decision):
-            tracing.decided(record)
+            tracing.on_decision(record)
         else:
             assert isinstance(record, Binding)
-            tracing.bound(record)
+            tracing.on_binding(record)
     tracing.close()
 
 
@@ -121,9 +121,9 @@ class _Keeping:
     """An observer that keeps the decisions."""
 
     def __init__(self, decisions: list[Decision]) -> None:
-        self.decided = decisions.append
+        self.on_decision = decisions.append
 
-    def bound(self, binding: Binding) -> None:
+    def on_binding(self, binding: Binding) -> None:
         pass
 
 

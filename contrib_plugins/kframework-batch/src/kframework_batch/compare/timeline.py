@@ -90,11 +90,11 @@ class Timeline(Observer):
             self._changed(Change(0, None, obj))
         cluster.subscribe([Job, Pod], self._changed)
 
-    def decided(self, decision: Decision) -> None:
+    def on_decision(self, decision: Decision) -> None:
         if decision.node:
             self._note(What.PLACED, decision.uid)
 
-    def bound(self, binding: object) -> None:
+    def on_binding(self, binding: object) -> None:
         if getattr(binding, "message", "") and (uid := getattr(binding, "uid", "")):
             self._note(What.RELEASED, uid)
 
