@@ -24,7 +24,7 @@ import numpy
 from benchmarks import fake_api, over_http, whole_commands
 from benchmarks.cycle import decide
 from benchmarks.timing import Stopwatch
-from kframework.errors import in_words
+from kframework.errors import format_error
 from kframework.testing.scheduler_perf.benchmark import Result, benchmark
 from kframework.testing.scheduler_perf.definitions import chosen, read
 from kframework.testing.scheduler_perf.measurement import Measurement
@@ -261,7 +261,7 @@ def _show(row: Row, scale: Scale) -> float:
     try:
         measured = row.measure(scale)
     except Exception as error:  # whatever it is, the other rows can be measured
-        first, *_ = in_words(error).splitlines()
+        first, *_ = format_error(error).splitlines()
         _print(row.name, row.what, str(row.target), f"not measured: {first}", "")
         return 0.0
     ratio = row.target.ratio(measured)

@@ -19,7 +19,7 @@ class KFrameworkError(Exception):
     """The root of every fault this project raises on purpose."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to `name`, or None if none is close."""
     names = sorted(known)
     folded = {candidate.lower(): candidate for candidate in reversed(names)}
@@ -32,7 +32,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 FAULTS: tuple[type[BaseException], ...] = (Exception, CancelledError)
 
 
-def in_words(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Return the class and text of an exception from untrusted code: no text if its `__str__` fails."""
     try:
         text = str(error)
@@ -41,7 +41,7 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def shown(value: object) -> str:
+def safe_repr(value: object) -> str:
     """Return the `repr` of a value from untrusted code; only the class if its `__repr__` fails."""
     try:
         return repr(value)
@@ -53,7 +53,7 @@ def shown(value: object) -> str:
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 
 
-def visible(text: str) -> str:
+def escape_text(text: str) -> str:
     r"""Return untrusted text in a form that is safe in a line of a terminal or log.
 
     Characters that control the terminal, change the writing direction or are invisible are shown as Python's escapes:
@@ -62,7 +62,7 @@ def visible(text: str) -> str:
     return _escaped(text, lambda character: character.encode("unicode_escape").decode())
 
 
-def visible_json(text: str) -> str:
+def escape_json(text: str) -> str:
     """Return equivalent JSON in one line, with all such characters as JSON escapes."""
     return _escaped(text, lambda character: json.dumps(character)[1:-1])
 
@@ -74,7 +74,7 @@ def _escaped(text: str, escape: Callable[[str], str]) -> str:
 
 
 @contextmanager
-def quitting() -> Iterator[None]:
+def exit_on_debugger_quit() -> Iterator[None]:
     """End the process, as Ctrl-C does, if the user quits the debugger anywhere inside."""
     try:
         yield

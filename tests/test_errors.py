@@ -15,12 +15,12 @@ from kframework.errors import (
     PluginError,
     StaleNodeError,
     StatementError,
-    in_words,
-    nearest,
-    quitting,
-    shown,
-    visible,
-    visible_json,
+    escape_json,
+    escape_text,
+    exit_on_debugger_quit,
+    format_error,
+    nearest_name,
+    safe_repr,
 )
 
 #: One of each kind of what steers a terminal or is seen by nobody, and how Python and JSON escape it.
@@ -54,8 +54,8 @@ HIDDEN = {
     ],
 )
 def test_the_nearest_name_is_found(name: str, known: list[str], found: str | None) -> None:
-    assert nearest(name, known) == found
-    assert nearest(name, reversed(known)) == found
+    assert nearest_name(name, known) == found
+    assert nearest_name(name, reversed(known)) == found
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ class Broken(Exception):
     ],
 )
 def test_every_exception_can_be_put_into_words(error: Exception, words: str) -> None:
-    assert in_words(error) == words
+    assert format_error(error) == words
 
 
 def test_every_value_can_be_shown() -> None:
-    assert (shown("odd"), shown(Broken())) == ("'odd'", "<Broken>")
+    assert (safe_repr("odd"), safe_repr(Broken())) == ("'odd'", "<Broken>")
 
 
 def test_what_went_wrong_is_data_too() -> None:
@@ -130,22 +130,22 @@ def test_what_went_wrong_is_data_too() -> None:
 
 
 def test_to_quit_the_debugger_is_an_interrupt() -> None:
-    with pytest.raises(KeyboardInterrupt), quitting():
+    with pytest.raises(KeyboardInterrupt), exit_on_debugger_quit():
         raise BdbQuit
-    with pytest.raises(KeyboardInterrupt), quitting():
+    with pytest.raises(KeyboardInterrupt), exit_on_debugger_quit():
         raise ExceptionGroup("tasks", [ExceptionGroup("more", [BdbQuit()]), ValueError()])
-    with pytest.raises(ExceptionGroup), quitting():
+    with pytest.raises(ExceptionGroup), exit_on_debugger_quit():
         raise ExceptionGroup("tasks", [ValueError()])
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_what_a_terminal_obeys_or_hides_is_shown(hidden: str) -> None:
     as_text, as_json = HIDDEN[hidden]
-    assert visible(f"a{hidden}b") == f"a{as_text}b"
-    assert visible_json(f'"a{hidden}b"') == f'"a{as_json}b"'
-    assert json.loads(visible_json(f'"a{hidden}b"')) == f"a{hidden}b"
+    assert escape_text(f"a{hidden}b") == f"a{as_text}b"
+    assert escape_json(f'"a{hidden}b"') == f'"a{as_json}b"'
+    assert json.loads(escape_json(f'"a{hidden}b"')) == f"a{hidden}b"
 
 
 @pytest.mark.parametrize("text", ["", "plain", "Bücher, 本, שלום", "a\\u202eb", "[red]", "\N{SNOWMAN}"])
 def test_what_can_be_read_stays(text: str) -> None:
-    assert visible(text) == visible_json(text) == text
+    assert escape_text(text) == escape_json(text) == text

@@ -19,7 +19,7 @@ from kframework.cli.commands import OpenGroup, OwnCommand
 from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import HELP_OPTIONS, help_alone
-from kframework.errors import KFrameworkError, in_words
+from kframework.errors import KFrameworkError, format_error
 from kframework.scheduler.garbage import disable_until_exit, reduced_gc
 from kframework.verbosity import say
 
@@ -121,4 +121,4 @@ def _lines(error: BaseException) -> Iterator[str]:
     elif isinstance(error, OSError) and error.errno in _FULL:
         yield f"the output could not be written: {error.strerror}; make room"
     else:
-        yield f"unexpected {in_words(error)} (-v 4 shows where it comes from)"
+        yield f"unexpected {format_error(error)} (-v 4 shows where it comes from)"

@@ -11,7 +11,7 @@ import typer
 
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import DataForm, print_data, print_lines, print_table
-from kframework.errors import visible
+from kframework.errors import escape_text
 from kframework.observe.text_table import NONE
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _watched(cases: Iterator[Case]) -> Iterator[Case]:
     with Progress(*columns, console=console, transient=True, disable=console.is_dumb_terminal) as bar:
         task = bar.add_task("", total=None)
         for case in cases:
-            bar.update(task, description=visible(case.suite))
+            bar.update(task, description=escape_text(case.suite))
             yield case
             bar.advance(task)
 

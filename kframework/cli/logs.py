@@ -16,7 +16,7 @@ from enum import StrEnum
 from kframework.cli import printing
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.core.runtime.timing import current_attempt
-from kframework.errors import PluginError, in_words, visible, visible_json
+from kframework.errors import PluginError, escape_json, escape_text, format_error
 from kframework.verbosity import NOTICE, V2, VOICE, level_of, verbosity_of
 from kframework.verbosity import say as say
 
@@ -173,8 +173,8 @@ def plain_text(record: logging.LogRecord) -> str:
     """Return message and fields, and the exception if the message does not contain it."""
     text = record.getMessage()
     error = _raised(record)
-    if error is not None and in_words(error).partition(": ")[2] not in text:
-        text += f": {in_words(error)}"
+    if error is not None and format_error(error).partition(": ")[2] not in text:
+        text += f": {format_error(error)}"
     return " ".join([text, *_pairs(_fields(record))])
 
 
@@ -186,7 +186,7 @@ def klog_line(record: logging.LogRecord) -> str:
     pairs = _pairs(_in_attempt(_fields(record)) | _error(record))
     line = " ".join([f"{severity}{at:%m%d %H:%M:%S.%f}", where, _json(record.getMessage()), *pairs])
     # Indented, unlike lines of the log: exceptions may have several lines.
-    return "\n".join([line, *(f"    {visible(each)}" for each in _stack(record))])
+    return "\n".join([line, *(f"    {escape_text(each)}" for each in _stack(record))])
 
 
 def json_line(record: logging.LogRecord) -> str:
@@ -221,7 +221,7 @@ def _in_attempt(fields: dict[str, object]) -> dict[str, object]:
 
 def _error(record: logging.LogRecord) -> dict[str, object]:
     error = _raised(record)
-    return {"err": in_words(error)} if error is not None else {}
+    return {"err": format_error(error)} if error is not None else {}
 
 
 def _raised(record: logging.LogRecord) -> BaseException | None:
@@ -254,9 +254,9 @@ def _reference(key: object) -> object:
 
 
 def _pairs(fields: Mapping[str, object]) -> list[str]:
-    return [f"{visible(name)}={_json(value)}" for name, value in fields.items()]
+    return [f"{escape_text(name)}={_json(value)}" for name, value in fields.items()]
 
 
 def _json(value: object) -> str:
     """Write a value in one line; text in quotes."""
-    return visible_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+    return escape_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))

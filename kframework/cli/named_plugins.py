@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.errors import PluginError, in_words, nearest
+from kframework.errors import PluginError, format_error, nearest_name
 
 if TYPE_CHECKING:
     from kframework.framework.plugin import Plugin
@@ -57,9 +57,9 @@ def _plugin(written: str) -> type[Plugin]:
             search_module(Path.cwd())  # as `python -m` does
             module = import_module(where)
     except Exception as error:
-        raise PluginError(f"cannot be imported: {in_words(error)}", plugin=written) from error
+        raise PluginError(f"cannot be imported: {format_error(error)}", plugin=written) from error
     if not hasattr(module, name):
-        close = nearest(name, [key for key, each in vars(module).items() if isinstance(each, type)])
+        close = nearest_name(name, [key for key, each in vars(module).items() if isinstance(each, type)])
         hint = f" (did you mean {close!r}?)" if close else ""
         raise PluginError(f"there is no {name} in {where}{hint}", plugin=written)
     loaded: object = getattr(module, name)

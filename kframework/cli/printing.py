@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 
-from kframework.errors import visible, visible_json
+from kframework.errors import escape_json, escape_text
 from kframework.observe.text_table import INDENT, table
 
 #: The colours of words in the column STATUS, as ANSI codes.
@@ -32,7 +32,7 @@ def say(kind: str, text: str) -> None:
     """Write one message to stderr, besides the data: an `error`, a `warning`, a `notice`; wrapped on a terminal."""
     # Errors may have several lines; other whitespace is shown.
     joined = re.sub(r"[ \t]*\n[ \t]*|  +", " ", text.strip(" \n"))
-    line = f"{kind}: {visible(joined)}"
+    line = f"{kind}: {escape_text(joined)}"
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
         line = textwrap.fill(line, width, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
@@ -42,7 +42,7 @@ def say(kind: str, text: str) -> None:
 
 def print_lines(*lines: str) -> None:
     """Print lines to stdout, flushed at once, as some come long before others."""
-    sys.stdout.writelines(f"{visible(line)}\n" for line in lines)
+    sys.stdout.writelines(f"{escape_text(line)}\n" for line in lines)
     sys.stdout.flush()
 
 
@@ -57,7 +57,7 @@ def print_json(data: object) -> None:
     import msgspec
 
     lines = msgspec.json.format(msgspec.json.encode(data), indent=4).decode().split("\n")
-    sys.stdout.writelines(f"{visible_json(line)}\n" for line in lines)
+    sys.stdout.writelines(f"{escape_json(line)}\n" for line in lines)
 
 
 def print_yaml(*documents: object) -> None:
@@ -74,7 +74,7 @@ def print_yaml(*documents: object) -> None:
         return text
 
     text = dumped(allow_unicode=True)
-    as_it_is = all(visible(line) == line for line in text.split("\n"))
+    as_it_is = all(escape_text(line) == line for line in text.split("\n"))
     sys.stdout.write(text if as_it_is else dumped(allow_unicode=False))
 
 

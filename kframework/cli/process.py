@@ -14,7 +14,7 @@ import typer
 from kframework.cli.fake_api import say_where
 from kframework.cli.options import Devices, Port, WriteKubeconfig, span
 from kframework.cli.printing import print_lines
-from kframework.errors import visible
+from kframework.errors import escape_text
 from kframework.simulation.inputs import read_cluster
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def event_printer() -> Callable[[Event], None]:
 
     def print_row(*cells: str) -> None:
         *columns, last = cells
-        padded = (visible(cell).ljust(width) for cell, width in zip(columns, _WIDTHS, strict=True))
+        padded = (escape_text(cell).ljust(width) for cell, width in zip(columns, _WIDTHS, strict=True))
         print_lines("  ".join([*padded, last]))
 
     def print_event(event: Event) -> None:

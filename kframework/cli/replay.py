@@ -13,7 +13,7 @@ import typer
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Logging, Verbosity, WideForm, refuse_overwriting
 from kframework.cli.printing import print_json, print_table
-from kframework.errors import visible
+from kframework.errors import escape_text
 from kframework.observe.text_table import NONE
 from kframework.simulation.inputs import configured
 from kframework.verbosity import say
@@ -239,4 +239,4 @@ def _summarise(result: ReplayResult, config: str | None) -> None:
     kinds = Counter(diff.kind for diff in result.differences)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     outcome = f"{kinds.total()} otherwise ({counts})" if counts else "all alike"
-    sys.stderr.write(f"{compared} decided again by {visible(by)}: {outcome}\n")
+    sys.stderr.write(f"{compared} decided again by {escape_text(by)}: {outcome}\n")

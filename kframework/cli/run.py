@@ -21,7 +21,7 @@ from kframework.cli.options import Config, Controllers, Dev, Logging, Objects, V
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, expand_options, server_of
 from kframework.cli.recording import Record, RecordAnnotations, Recording, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
-from kframework.errors import quitting
+from kframework.errors import exit_on_debugger_quit
 from kframework.simulation.inputs import configured
 from kframework.verbosity import NOTICE, say
 
@@ -161,7 +161,7 @@ def schedule(
 
     clock = SystemClock()
     with (
-        quitting(),
+        exit_on_debugger_quit(),
         deduplicated_logs(verbosity),
         traced(configuration) as tracing,
         recording(record, limit, annotations) as recorded,

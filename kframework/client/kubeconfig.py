@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from kframework.config.document import Json, Place, parse_documents, read_source
-from kframework.errors import ConfigError, nearest
+from kframework.errors import ConfigError, nearest_name
 from kframework.objects.problem import Problem
 
 DEFAULT_FILE = "~/.kube/config"
@@ -89,7 +89,7 @@ def _find_entry(roots: list[Place], files: list[str], part: str, name: str) -> P
     """Return the first cluster, context or user of this name; ConfigError if there is none."""
     entries = _entries_by_name(roots, f"{part}s")
     if name not in entries:
-        raise ConfigError(f"no {part} is named {name!r}", file=" or ".join(files), nearest=nearest(name, entries))
+        raise ConfigError(f"no {part} is named {name!r}", file=" or ".join(files), nearest=nearest_name(name, entries))
     entry = entries[name] / part
     if not isinstance(entry.value, dict):
         raise entry.error(Problem((), f"must be the mapping that describes {part} {name!r}"))

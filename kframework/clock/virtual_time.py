@@ -25,7 +25,7 @@ from weakref import WeakSet
 
 from kframework.clock.awaiters import find_awaiters, task_and_awaiters
 from kframework.clock.external_io import ExternalIO, Operation, Timer, TrackedTransport
-from kframework.errors import quitting
+from kframework.errors import exit_on_debugger_quit
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -265,7 +265,7 @@ def run_virtual(main: Callable[[], Coroutine[object, object, T]]) -> T:
         results.append(await main())
 
     # Not returned by the task: at exit Python formats a task's result for a hidden error, 50 µs per simulated pod.
-    with quitting(), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    with exit_on_debugger_quit(), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(run())
     return results[0]
 

@@ -28,7 +28,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticUseDefault, core_sch
 
 from kframework.config.document import Json, Place
 from kframework.config.problems import FieldProblems, raise_collected
-from kframework.errors import nearest
+from kframework.errors import nearest_name
 from kframework.objects.problem import FieldPath, Problem, required, shown
 
 
@@ -221,4 +221,4 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
 def unknown_field(path: FieldPath, known: list[str]) -> Problem:
     """Report a field that its block does not have."""
     name = str(path[-1])
-    return Problem(path, f'unknown field "{name}"', nearest(name, known))
+    return Problem(path, f'unknown field "{name}"', nearest_name(name, known))

@@ -12,7 +12,7 @@ from kframework.config.configuration import Configuration, Profile, plugin_refer
 from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.config.problems import collect_errors, raise_collected
-from kframework.errors import ConfigError, nearest
+from kframework.errors import ConfigError, nearest_name
 from kframework.objects.problem import Problem
 
 #: Returns the extension points that a plugin implements; raises KeyError for a name that is not registered.
@@ -201,7 +201,7 @@ class _Expansion:
         return weights
 
     def _unknown(self, name: str, point: str, key: str) -> ConfigError:
-        return self._error(key, name, f'{_interface(point)} "{name}" does not exist', nearest(name, self._known))
+        return self._error(key, name, f'{_interface(point)} "{name}" does not exist', nearest_name(name, self._known))
 
     def _registered_twice(self, name: str, point: str, key: str) -> ConfigError:
         return self._error(key, name, f'plugin "{name}" already registered as "{_interface(point)}"')

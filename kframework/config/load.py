@@ -26,7 +26,7 @@ from kframework.config.models import (
     camel,
 )
 from kframework.config.problems import collect_errors, raise_collected
-from kframework.errors import ConfigError, nearest
+from kframework.errors import ConfigError, nearest_name
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.problem import FieldPath, Problem, duplicate, invalid, required
 
@@ -134,7 +134,7 @@ def _kind(document: Place) -> str:
     if kind not in KINDS:
         wanted = " or ".join(f"{known} ({current})" for known, current in KINDS.items())
         message = f"couldn't decode as {KIND}, got {kind} ({version}); want {wanted}"
-        raise document.error(Problem(("kind",), message, nearest(kind, KINDS)))
+        raise document.error(Problem(("kind",), message, nearest_name(kind, KINDS)))
     if kind == KIND and version in _REMOVED_VERSIONS:
         message = f"{version} was removed in Kubernetes {_REMOVED_VERSIONS[version]}; write apiVersion: {API_VERSION}"
         raise document.error(Problem(("apiVersion",), message))
@@ -226,7 +226,7 @@ def _notices(profile: Profile) -> Iterator[ConfigError]:
     for name in profile.args:
         if name not in enabled:
             message = f"args of {name} have no effect: the profile does not enable it"
-            yield profile.place.error(Problem(("pluginConfig",), message, nearest(name, enabled)))
+            yield profile.place.error(Problem(("pluginConfig",), message, nearest_name(name, enabled)))
 
 
 _JITTER_FACTOR = 1.2

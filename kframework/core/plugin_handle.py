@@ -16,7 +16,7 @@ from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Handle, Preemption
-from kframework.framework.source import By, Fetch, Source, SourceSettings, Wakes, WhenStale
+from kframework.framework.source import Fetch, KeyedBy, Source, SourceSettings, WakesPod, WhenStale
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.inbox import ActivateRequested, AnswersInvalidated, Nominated
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -109,7 +109,7 @@ class PluginHandle(Handle):
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         self._engine.ask(Nominated(pod.uid, node_name))
 
-    def touch(self, *node_names: str) -> None:
+    def invalidate(self, *node_names: str) -> None:
         self._engine.ask(AnswersInvalidated(node_names))
 
     def source(
@@ -118,20 +118,23 @@ class PluginHandle(Handle):
         kind: type[V],
         fetch: Fetch[V],
         *,
-        by: By = "key",
+        keyed_by: KeyedBy = "key",
         every: float = 15.0,
         jitter: float = 0.1,
         timeout: float | None = None,
         retry: float = 1.0,
         stale_after: float = 60.0,
         when_stale: WhenStale = "reject",
-        wakes: Wakes[V] | None = None,
+        wakes_pod: WakesPod[V] | None = None,
     ) -> Source[V]:
-        settings = SourceSettings(by, every, jitter, timeout, retry, stale_after, when_stale)
-        complaint = settings.complaint() or ("the name is taken" if name in self._sources else "")
-        if complaint:
-            raise ValueError(f"source {name!r}: {complaint}")
-        source = Source(f"{self._profile}/{self._plugin}/{name}", kind, fetch, settings, wakes)
+        settings = SourceSettings(keyed_by, every, jitter, timeout, retry, stale_after, when_stale)
+        try:
+            settings.validate()
+        except ValueError as error:
+            raise ValueError(f"source {name!r}: {error}") from None
+        if name in self._sources:
+            raise ValueError(f"source {name!r}: the name is in use")
+        source = Source(f"{self._profile}/{self._plugin}/{name}", kind, fetch, settings, wakes_pod)
         self._sources[name] = cast("Source[object]", source)
         return source
 

@@ -261,8 +261,8 @@ class PodEngine(PodOutcomes):
         """Drop a plugin's cached answers after its source changed, and wake the pods that it rejected."""
         source, change = turn.source, turn.change
         if self.profiles[source.profile].remembers(source.plugin):
-            if change is not None and source.settings.by == "node":
-                self._touch((*change.values, *change.gone))
+            if change is not None and source.settings.keyed_by == "node":
+                self._touch((*change.values, *change.removed))
             else:
                 self._layers[source.profile].clear()
                 self._touch(())

@@ -35,14 +35,14 @@ class Sources:
             return None
         if isinstance(message, SourceFailed):
             was_said, told = source.error, not source.fresh and source.settings.when_stale != "ignore"
-            source.fail(message.error)
+            source._record_failure(message.error)
             # The rejection message of pods contains the error.
             return SourceUpdate(source) if told and source.error != was_said else None
         was_fresh = source.fresh
-        change = source.update(message.at, source.converted(message.values), message.gone)
+        change = source._apply(message.at, source.convert(message.values), message.gone)
         if not was_fresh:
             return SourceUpdate(source)
-        return SourceUpdate(source, change) if change.values or change.gone else None
+        return SourceUpdate(source, change) if change.values or change.removed else None
 
     def follow(self, others: Sources) -> Iterator[SourceUpdate]:
         """Copy the state of sources with the same keys from `others`, and yield those that changed."""
@@ -64,7 +64,7 @@ class Sources:
         """Mark sources without a recent update as stale, and yield them."""
         for source in self:
             if source.stale_at is not None and source.stale_at <= now:
-                source.expire()
+                source._expire()
                 yield SourceUpdate(source)
 
 
@@ -91,7 +91,7 @@ def source_status(profile: Profile, now: float) -> tuple[OutsideData, ...]:
         OutsideData(
             plugin,
             source.name,
-            source.settings.by,
+            source.settings.keyed_by,
             len(source),
             None if source.updated_at is None else max(now - source.updated_at, 0.0),
             # JSON has no number for "never".

@@ -126,7 +126,7 @@ if TYPE_CHECKING:  # isort: off
     )
     from kframework.objects.problem import Problem as Problem, required as required, shown as shown
     from kframework.config.problems import collect_errors as collect_errors, raise_collected as raise_collected
-    from kframework.errors import nearest as nearest
+    from kframework.errors import nearest_name as nearest_name
 
     # A process with an election, endpoints and a log.
     from kframework.observe.journal import Journal as Journal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kframework.errors import visible
+from kframework.errors import escape_text
 from kframework.observe.text_table import NONE, table
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ BRIEF = Layout(wide=False)
 
 def format_sections(*sections: Iterable[str]) -> str:
     """Join sections by empty lines and escape control characters; empty sections are left out."""
-    texts = ("\n".join(map(visible, section)) for section in sections)
+    texts = ("\n".join(map(escape_text, section)) for section in sections)
     return "\n\n".join(filter(None, texts)) + "\n"
 
 

@@ -20,24 +20,24 @@ class Cloneable(Protocol):
 class StateKey(Generic[T]):
     """A typed key of the cycle state: `CONFLICTS = StateKey[int]("VolumeRestrictions")`.
 
-    Two keys of the same name are two keys; keep one in a module constant. `module` is the one that made it.
+    Two keys of the same name are two keys; keep one in a module constant. `module` is the module that created it.
     """
 
     __slots__ = ("module", "name")
 
     def __init__(self, name: str) -> None:
         self.name: str = name
-        maker = sys._getframe(1)
-        while maker.f_globals.get("__name__") == "typing" and maker.f_back is not None:  # StateKey[int](...)
-            maker = maker.f_back
-        self.module: str = maker.f_globals.get("__name__", "")
+        caller = sys._getframe(1)
+        while caller.f_globals.get("__name__") == "typing" and caller.f_back is not None:  # StateKey[int](...)
+            caller = caller.f_back
+        self.module: str = caller.f_globals.get("__name__", "")
 
     def __repr__(self) -> str:
         return f"StateKey({self.name!r})"
 
 
 class StateKeyError(KeyError):
-    """Raised when nothing was stored under a key; names the key and the module that made it."""
+    """Raised when nothing was stored under a key; names the key and the module that created it."""
 
     def __init__(self, key: StateKey[T]) -> None:
         super().__init__(key.name)
@@ -53,10 +53,10 @@ class CycleState:
     An attempt's state is layered on the read-only state of the pod's signature: reads fall through, writes stay on top.
     """
 
-    __slots__ = ("_below", "_values")
+    __slots__ = ("_parent", "_values")
 
-    def __init__(self, below: CycleState | None = None) -> None:
-        self._below = below
+    def __init__(self, parent: CycleState | None = None) -> None:
+        self._parent = parent
         self._values: dict[StateKey[object], object] = {}
 
     def __getitem__(self, key: StateKey[T]) -> T:
@@ -66,29 +66,29 @@ class CycleState:
             values: dict[StateKey[T], T] = state._values  # type: ignore[assignment]  # a cast is a call more
             if key in values:
                 return values[key]
-            state = state._below
+            state = state._parent
         raise StateKeyError(key)
 
     def __setitem__(self, key: StateKey[T], value: T) -> None:
         cast("dict[StateKey[T], T]", self._values)[key] = value
 
     def __contains__(self, key: StateKey[T]) -> bool:
-        return key in self._values or (self._below is not None and key in self._below)
+        return key in self._values or (self._parent is not None and key in self._parent)
 
     def __iter__(self) -> Iterator[StateKey[object]]:
         yield from self._values
-        if self._below is not None:
-            yield from (key for key in self._below if key not in self._values)
+        if self._parent is not None:
+            yield from (key for key in self._parent if key not in self._values)
 
     def get(self, key: StateKey[T]) -> T | None:
         """Return the value of the key, or None."""
         return self[key] if key in self else None
 
-    def on(self, below: CycleState) -> CycleState:
+    def with_parent(self, parent: CycleState) -> CycleState:
         """Return the state with the same writes on top of another one."""
-        moved = CycleState(below)
-        moved._values = self._values
-        return moved
+        state = CycleState(parent)
+        state._values = self._values
+        return state
 
     def clone(self) -> CycleState:
         """Copy the state for a what-if: values that can clone themselves are copied, all others shared."""

@@ -1,6 +1,6 @@
 """The plugin's interface to the scheduler.
 
-Requests from a hook (`activate`, `nominate`, `touch`) are carried out when its cycle ends; requests from anywhere else
+Requests from a hook (`activate`, `nominate`, `invalidate`) are carried out when its cycle ends; requests from elsewhere
 are messages that are applied between two cycles. A verdict on a waiting pod takes effect immediately.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.framework.answers import Candidate, Diagnosis
     from kframework.framework.cycle_state import CycleState
-    from kframework.framework.source import By, Fetch, Source, Wakes, WhenStale
+    from kframework.framework.source import Fetch, KeyedBy, Source, WakesPod, WhenStale
     from kframework.objects import ApiObject
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.objects import ObjectStore
@@ -228,7 +228,7 @@ class Handle(Protocol):
         """Keep room for the pod on the node, until it is scheduled or nominated elsewhere; "" takes it back."""
         ...
 
-    def touch(self, *node_names: str) -> None:
+    def invalidate(self, *node_names: str) -> None:
         """Report that outside data changed this plugin's answers on these nodes; without names, on all."""
         ...
 
@@ -238,14 +238,14 @@ class Handle(Protocol):
         kind: type[V],
         fetch: Fetch[V],
         *,
-        by: By = "key",
+        keyed_by: KeyedBy = "key",
         every: float = 15.0,
         jitter: float = 0.1,
         timeout: float | None = None,
         retry: float = 1.0,
         stale_after: float = 60.0,
         when_stale: WhenStale = "reject",
-        wakes: Wakes[V] | None = None,
+        wakes_pod: WakesPod[V] | None = None,
     ) -> Source[V]:
         """Declare a source of outside data, to be read in hooks; for the plugin's `__init__`.
 
@@ -258,9 +258,9 @@ class Handle(Protocol):
         `stale_after` and `when_stale` define when its data is too old (math.inf: never), and what then happens to pods.
 
         When it changes, or becomes fresh again, the pods that this plugin rejected are retried, after their backoff:
-        those for which `wakes(pod, change)` is true; without it all, or with by="pod" those that the change names.
-        Cached answers of the plugin are dropped: with by="node" those of `filter` and `score` for the nodes that the
-        change names, else all.
+        those for which `wakes_pod(pod, change)` is true; without it all, or with keyed_by="pod" those that the change
+        names. Cached answers of the plugin are dropped: with keyed_by="node" those of `filter` and `score` for the
+        nodes that the change names, else all.
 
         ValueError for invalid settings, or a name in use.
         """

@@ -2,7 +2,7 @@
 
     def __init__(self, args: LoadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self.load = handle.source("load", float, self.fetch, by="node", every=15, stale_after=60, when_stale="ignore")
+        self.load = handle.source("load", float, self.fetch, keyed_by="node", stale_after=60, when_stale="ignore")
 
     async def fetch(self) -> dict[str, float]: ...
 
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import msgspec
 from msgspec import json
 
-from kframework.errors import shown
+from kframework.errors import safe_repr
 
 if TYPE_CHECKING:
     from kframework.state.pods import PendingPod
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 #: The keys of a source: node names, pods as `namespace/name`, or any other keys.
-By = Literal["node", "pod", "key"]
+KeyedBy = Literal["node", "pod", "key"]
 
 #: What happens to pods while a source has no data yet, or none that is recent enough.
 #:
 #: `reject`: PreFilter rejects them on the plugin's behalf, unless its own `pre_filter` answers Skip. `ignore`: the
-#: plugin is skipped from PreFilter to Score. `hold`: PreEnqueue gates them, so that they are not even tried. Its other
+#: plugin is skipped from PreFilter to Score. `gate`: PreEnqueue gates them, so that they are not even tried. Its other
 #: hooks (`reserve`, `permit`, ...) run in any case.
-WhenStale = Literal["reject", "ignore", "hold"]
+WhenStale = Literal["reject", "ignore", "gate"]
 
 
 class SourceChange(msgspec.Struct, Generic[V], frozen=True):
@@ -48,7 +48,7 @@ class SourceChange(msgspec.Struct, Generic[V], frozen=True):
     """
 
     values: Mapping[str, V] = {}
-    gone: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     old: Mapping[str, V] = {}
 
 
@@ -56,13 +56,13 @@ class SourceChange(msgspec.Struct, Generic[V], frozen=True):
 Fetch = Callable[[], Awaitable[Mapping[str, V]] | AsyncIterator[Mapping[str, V] | SourceChange[V]]]
 
 #: Whether a change is worth another attempt for a pod that the source's plugin rejected.
-Wakes = Callable[["PendingPod", SourceChange[V]], bool]
+WakesPod = Callable[["PendingPod", SourceChange[V]], bool]
 
 
 class SourceSettings(msgspec.Struct, frozen=True):
     """The arguments of `handle.source`: how a source is fetched, in seconds, and what happens to pods without it."""
 
-    by: By = "key"
+    keyed_by: KeyedBy = "key"
     every: float = 15.0
     jitter: float = 0.1
     timeout: float | None = None
@@ -70,17 +70,15 @@ class SourceSettings(msgspec.Struct, frozen=True):
     stale_after: float = 60.0
     when_stale: WhenStale = "reject"
 
-    def complaint(self) -> str:
-        """Return what is wrong with the settings, "" if nothing is."""
+    def validate(self) -> None:
+        """Raise ValueError for invalid settings."""
         if min(self.every, self.retry) <= 0 or (self.timeout is not None and self.timeout <= 0):
-            return "every, retry and timeout must be more than 0 s"
+            raise ValueError("every, retry and timeout must be greater than 0 s")
         if not 0 <= self.jitter < 1:
-            return f"jitter is a part of `every`, from 0 to below 1, not {self.jitter:g}"
+            raise ValueError(f"jitter must be a fraction of `every`, at least 0 and less than 1, not {self.jitter:g}")
         if self.stale_after <= self.every * (1 + self.jitter):
-            return (
-                f"it would be stale before it is fetched again: stale_after={self.stale_after:g}, every={self.every:g}"
-            )
-        return ""
+            times = f"stale_after={self.stale_after:g}, every={self.every:g}"
+            raise ValueError(f"data would be stale before the next fetch: {times}")
 
 
 class Source(Mapping[str, V]):
@@ -96,7 +94,7 @@ class Source(Mapping[str, V]):
         kind: type[V],
         fetch: Fetch[V],
         settings: SourceSettings,
-        wakes: Wakes[V] | None = None,
+        wakes_pod: WakesPod[V] | None = None,
     ) -> None:
         profile, plugin, name = key.rsplit("/", 2)
         #: `profile/plugin/name`.
@@ -111,7 +109,7 @@ class Source(Mapping[str, V]):
         self.error: str = ""
         self.updates: int = 0
         self.failures: int = 0
-        self._wakes = wakes
+        self._wakes_pod = wakes_pod
         self._stale = False
         self._values: dict[str, V] = {}
 
@@ -125,47 +123,47 @@ class Source(Mapping[str, V]):
         """The time when it becomes stale without new data, in seconds since 1970; None if it is not fresh."""
         return self.updated_at + self.settings.stale_after if self.updated_at is not None and self.fresh else None
 
-    def wakes(self, pod: PendingPod, change: SourceChange[V] | None) -> bool:
+    def wakes_pod(self, pod: PendingPod, change: SourceChange[V] | None) -> bool:
         """Return whether a change of data, or of freshness (None), justifies another attempt of a rejected pod."""
         if change is None:
             return True
-        if self._wakes is not None:
-            return bool(self._wakes(pod, change))
-        return self.settings.by != "pod" or pod.key in change.values or pod.key in change.gone
+        if self._wakes_pod is not None:
+            return bool(self._wakes_pod(pod, change))
+        return self.settings.keyed_by != "pod" or pod.key in change.values or pod.key in change.removed
 
-    def checked(self, values: Mapping[str, object]) -> dict[str, V]:
+    def validate(self, values: Mapping[str, object]) -> dict[str, V]:
         """Return values as they would be read from a recording; ValueError names one of the wrong type."""
-        if other := [key for key in values if not isinstance(key, str)]:
-            raise ValueError(f"the key {other[0]!r} is no string")
+        if invalid := [key for key in values if not isinstance(key, str)]:
+            raise ValueError(f"the key {invalid[0]!r} is not a string")
         try:
-            return self.converted(json.decode(json.encode(dict(values))))
+            return self.convert(json.decode(json.encode(dict(values))))
         except (msgspec.MsgspecError, TypeError) as error:
             for key, value in values.items():
                 with suppress(msgspec.MsgspecError, TypeError):
-                    self.converted({key: json.decode(json.encode(value))})
+                    self.convert({key: json.decode(json.encode(value))})
                     continue
-                wrong = str(error).partition(" - at `$")[0]  # without its position among others
-                raise ValueError(f"{key!r} has the value {shown(value)}: {wrong}") from error
+                problem = str(error).partition(" - at `$")[0]  # without its position among others
+                raise ValueError(f"{key!r} has the value {safe_repr(value)}: {problem}") from error
             raise ValueError(str(error)) from error
 
-    def converted(self, values: Mapping[str, object]) -> dict[str, V]:
+    def convert(self, values: Mapping[str, object]) -> dict[str, V]:
         """Return recorded values as they are declared."""
         kind: type[dict[str, V]] = dict[str, self.kind]  # type: ignore[name-defined]  # known at run time only
         return msgspec.convert(values, kind)
 
     # -- filled by the engine, between two cycles ------------------------------------------------------------------
 
-    def update(self, at: float, values: Mapping[str, V], gone: tuple[str, ...] = ()) -> SourceChange[V]:
+    def _apply(self, at: float, values: Mapping[str, V], removed: tuple[str, ...] = ()) -> SourceChange[V]:
         """Apply data received at that time."""
-        old = {key: self._values[key] for key in (*values, *gone) if key in self._values}
+        old = {key: self._values[key] for key in (*values, *removed) if key in self._values}
         self._values.update(values)
-        for key in gone:
+        for key in removed:
             self._values.pop(key, None)
         self.updated_at, self.error, self._stale = at, "", False
         self.updates += 1
-        return SourceChange(values, gone, old)
+        return SourceChange(values, removed, old)
 
-    def fail(self, error: str) -> None:
+    def _record_failure(self, error: str) -> None:
         """Record a failed fetch."""
         self.error = error
         self.failures += 1
@@ -175,7 +173,7 @@ class Source(Mapping[str, V]):
         """A value that changes whenever the source does."""
         return self.updates, self.failures, self.fresh
 
-    def expire(self) -> None:
+    def _expire(self) -> None:
         """Mark it as stale."""
         self._stale = True
 

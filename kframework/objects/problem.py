@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kframework.errors import nearest
+from kframework.errors import nearest_name
 
 #: Keys of mappings and indices of lists, from the outermost on.
 FieldPath = tuple[str | int, ...]
@@ -58,7 +58,9 @@ def forbidden(path: FieldPath, detail: str) -> Problem:
 def not_supported(path: FieldPath, value: str, supported: Sequence[str]) -> Problem:
     """Report a value that is none of the supported ones."""
     names = ", ".join(shown(name) for name in supported)
-    return Problem(path, f"Unsupported value: {shown(value)}: supported values: {names}", nearest(value, supported))
+    return Problem(
+        path, f"Unsupported value: {shown(value)}: supported values: {names}", nearest_name(value, supported)
+    )
 
 
 def shown(value: object) -> str:

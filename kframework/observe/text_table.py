@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from kframework.errors import visible
+from kframework.errors import escape_text
 
 #: The text of an empty cell.
 NONE = "<none>"
@@ -24,7 +24,7 @@ def table(
     colours: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
     """Lay out a table: columns two spaces apart, the last one wrapped into `width`, never cut."""
-    rows = [[visible(cell) for cell in row] for row in rows]
+    rows = [[escape_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(headers[:-1], *(row[:-1] for row in rows), strict=True)]
     offset = sum(widths) + 2 * len(widths)
     status = headers.index("STATUS") if "STATUS" in headers else None

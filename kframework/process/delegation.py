@@ -20,7 +20,7 @@ import msgspec
 from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.rest import send_with_retries
 from kframework.client.transport import Request, Response, Transport
-from kframework.errors import ClusterError, visible
+from kframework.errors import ClusterError, escape_text
 from kframework.process.http.statuses import NO_SUBJECT, failure
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class DelegatedAuth:
             verdict = await self._verdict(user, verb, request.path)
         except ClusterError as error:
             _log.warning("cannot tell whether %s may %s %s: %s", user.username, verb, request.path, error)
-            text = f"Internal Server Error: {json.dumps(request.raw_path)}: {visible(str(error))}\n"
+            text = f"Internal Server Error: {json.dumps(request.raw_path)}: {escape_text(str(error))}\n"
             return _answer(Response(500, escape(text, quote=False).encode(), {"content-type": "text/plain"}))
         if verdict.allowed:
             return None

@@ -23,7 +23,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import Hook, Step
 from kframework.core.runtime.timing import AttemptTrace
-from kframework.errors import FAULTS, shown
+from kframework.errors import FAULTS, safe_repr
 from kframework.framework.handle import COMPLETED
 from kframework.scheduler.timeouts import AWAITED_CANCELLED_TASK, guard_cancellation, said, within
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
@@ -147,7 +147,7 @@ class BindingCycle:
             case Status(code=Code.ERROR):
                 text = f'running PreBindPreFlight "{step.name}": {answer.message}'
             case _:
-                returned = answer.code.title if isinstance(answer, Status) else shown(answer)
+                returned = answer.code.title if isinstance(answer, Status) else safe_repr(answer)
                 text = (
                     f'PreBindPreFlight {step.name} returned "{returned}", which is unsupported. '
                     "It is supposed to return Success, Skip, or Error status"

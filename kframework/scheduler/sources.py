@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kframework.clock import Clock, Seeds, await_in_order
-from kframework.errors import in_words
+from kframework.errors import format_error
 from kframework.framework.source import Source, SourceChange
 from kframework.scheduler.timeouts import GRACE, HookTimeout, guard_cancellation, renew, within
 from kframework.state.inbox import Message, SourceChanged, SourceFailed
@@ -119,13 +119,13 @@ class SourceFeed:
     def _tell(self, values: _Values) -> None:
         """Publish the changes since the last fetch; an empty change still marks the source fresh."""
         if isinstance(values, SourceChange):
-            new, gone = values.values, tuple(dict.fromkeys(key for key in values.gone if key in self._told))
+            new, gone = values.values, tuple(dict.fromkeys(key for key in values.removed if key in self._told))
         elif isinstance(values, Mapping):
             new, gone = values, tuple(key for key in self._told if key not in values)
         else:
             raise TypeError(f"told a {type(values).__name__}, which is no mapping")
         told = self._told
-        checked = self.source.checked(new)
+        checked = self.source.validate(new)
         changed = {key: value for key, value in checked.items() if key not in told or told[key] != value}
         if len(self._told.keys() | changed.keys()) - len(gone) > LARGEST:
             raise ValueError(f"has more than {LARGEST} values")
@@ -138,7 +138,7 @@ class SourceFeed:
         self._offer(SourceChanged(self.source.key, self._clock.now(), changed, gone))
 
     def _fail(self, error: Exception) -> None:
-        text = str(error) if isinstance(error, HookTimeout) else in_words(error)
+        text = str(error) if isinstance(error, HookTimeout) else format_error(error)
         if not self._failures or text != self._error:
             _log.warning("source %s failed: %s", self._name, text, exc_info=error)
         self._failures, self._error = self._failures + 1, text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 import msgspec
 
-from kframework.errors import visible
+from kframework.errors import escape_text
 from kframework.observe.text_table import table
 from kframework.observe.web.nodes import Nodes
 
@@ -53,8 +53,8 @@ class Table(Sequence[T], Generic[T]):
         head = "".join(f"<th>{escape(name)}</th>" for name in self._columns)
         # Only the last column is long: a name that is cut at its hyphen is hard to read.
         rows = (
-            "".join(f'<td style="white-space:nowrap">{escape(visible(cell))}</td>' for cell in row[:-1])
-            + f"<td>{escape(visible(row[-1]))}</td>"
+            "".join(f'<td style="white-space:nowrap">{escape(escape_text(cell))}</td>' for cell in row[:-1])
+            + f"<td>{escape(escape_text(row[-1]))}</td>"
             for row in self._cells()
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
@@ -118,7 +118,7 @@ def _square(nodes: Nodes, place: int) -> str:
     used = [(each.resource, each.requested[place], each.allocatable[place]) for each in nodes.fills]
     full = max((requested / offered for _, requested, offered in used if offered), default=0.0)
     lines = [nodes.names[place], *(f"{name}: {requested} of {offered}" for name, requested, offered in used)]
-    tip = escape(visible("; ".join(lines)))
+    tip = escape(escape_text("; ".join(lines)))
     # From a light blue where nothing runs to a dark one where nothing more fits.
     lightness = round(92 - 60 * min(full, 1.0))
     return (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kframework.errors import ConfigError, InputError, in_words
+from kframework.errors import ConfigError, InputError, format_error
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def declare_installed_kinds() -> list[ConfigError]:
         except Exception as error:
             distribution = entry_point.dist
             source = f" (from {distribution.name} {distribution.version})" if distribution is not None else ""
-            why = str(error) if isinstance(error, ConfigError) else in_words(error)
+            why = str(error) if isinstance(error, ConfigError) else format_error(error)
             problems.append(ConfigError(f"the kinds of {entry_point.value!r}{source} are not all known: {why}"))
     return problems
 

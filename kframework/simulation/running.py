@@ -13,7 +13,7 @@ import anyio
 
 from kframework.clock import Clock, VirtualTimeLoop, call_off_loop
 from kframework.core.cycle.records import Decision
-from kframework.errors import quitting
+from kframework.errors import exit_on_debugger_quit
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
 from kframework.objects import ApiObject
@@ -106,7 +106,7 @@ class Run(Generic[E]):
             if self._work is not None and not self._work.done():
                 self._work.remove_done_callback(self._stop)
                 self._work.cancel()
-                with quitting(), suppress(asyncio.CancelledError):
+                with exit_on_debugger_quit(), suppress(asyncio.CancelledError):
                     call_off_loop(self._loop.run_until_complete, self._work)
         finally:
             call_off_loop(self._runner.close)
@@ -116,7 +116,7 @@ class Run(Generic[E]):
         self.is_over = False
         timer = None if seconds is None else self._loop.call_later(seconds, self._loop.stop)
         try:
-            with quitting(), reduced_gc():
+            with exit_on_debugger_quit(), reduced_gc():
                 spare()
                 if self._work is None:
                     self._work = self._loop.create_task(self._main())

@@ -69,7 +69,7 @@ def profiles_of(
     profiles = profiles_factory(configuration, Registry.of(plugin), Host())(engine)
     for source in profiles.sources():
         source.settings = replace(source.settings, stale_after=math.inf)
-        source.update(engine.clock.now(), source.checked(sources.get(source.name, {})))
+        source._apply(engine.clock.now(), source.validate(sources.get(source.name, {})))
     return profiles
 
 

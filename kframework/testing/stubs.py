@@ -52,7 +52,7 @@ class StubClock(Clock):
 class StubHandle(PluginHandle):
     """A plugin's handle that does nothing outside, and records its calls, in order.
 
-    `activated` and `nominated` hold pods (with the name of the node), `touched` the names of each call (none: all
+    `activated` and `nominated` hold pods (with the name of the node), `invalidated` the names of each call (none: all
     nodes), `events` the events of pods, `spawned` coroutines, which a test may await.
     """
 
@@ -62,7 +62,7 @@ class StubHandle(PluginHandle):
         self._api = api
         self.activated: list[PodInfo] = []
         self.nominated: list[tuple[PodInfo, str]] = []
-        self.touched: list[tuple[str, ...]] = []
+        self.invalidated: list[tuple[str, ...]] = []
         self.events: list[PodEvent] = []
         self.spawned: list[Coroutine[object, object, None]] = []
 
@@ -86,8 +86,8 @@ class StubHandle(PluginHandle):
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         self.nominated.append((pod, node_name))
 
-    def touch(self, *node_names: str) -> None:
-        self.touched.append(node_names)
+    def invalidate(self, *node_names: str) -> None:
+        self.invalidated.append(node_names)
 
     def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:
         self.events.append(PodEvent(self.profile_name, pod, reason, action, note, warning))

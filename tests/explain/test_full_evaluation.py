@@ -232,7 +232,7 @@ def test_what_plugins_draw_ask_for_and_leave_open_is_taken_back() -> None:
         def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
             self.handle.random.random()
             self.handle.activate([pod])
-            self.handle.touch()
+            self.handle.invalidate()
             self.handle.event(pod, reason="Meddled", action="Meddling", note="here")
             self.handle.statement().remove(next(iter(self.handle.pods.values())))
             return None

@@ -99,7 +99,7 @@ def test_outside_data_that_changed_is_asked_for_again(touched: list[str], again:
     plugins = scoring(filter=asked, reads="node")
 
     def touch(cluster: MemoryCluster) -> None:
-        held(plugins[0]).touch(*touched)
+        held(plugins[0]).invalidate(*touched)
 
     timeline = scenario(*plugins, nodes=NODES, pods=["p1"]).at(5.0, touch).at(6.0, create(make_pod("p2")))
     timeline.run()

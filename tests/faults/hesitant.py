@@ -46,7 +46,7 @@ class Hesitant(Plugin):
             self.handle.activate([pod])
             if nodes and self._later.random() < 0.3:
                 self.handle.nominate(pod, self._later.choice(nodes))
-        self.handle.touch(*nodes[:2])
+        self.handle.invalidate(*nodes[:2])
 
 
 class Reluctant(Hesitant):

@@ -34,7 +34,7 @@ from kframework import (
 )
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.framework.plugin import Reads
-from kframework.framework.source import By, WhenStale
+from kframework.framework.source import KeyedBy, WhenStale
 from kframework.scheduler.timeouts import GRACE
 from tests.faults.weather import Fares, Ledger, Weather
 
@@ -99,7 +99,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """What a plugin with a source declares, and which of its hooks reads the source."""
 
     name: str
-    by: By
+    by: KeyedBy
     hook: str
     reads: Reads
     signs: bool
@@ -124,7 +124,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
 def declared(name: str, random: Random) -> Declared:
     """Draw what a plugin declares."""
-    by: By = random.choice(("node", "pod", "key"))
+    by: KeyedBy = random.choice(("node", "pod", "key"))
     hook = random.choice(
         {
             "node": ["filter", "filter", "filter_nodes", "score"],
@@ -143,7 +143,7 @@ def declared(name: str, random: Random) -> Declared:
         signs=(by == "pod" and reads is not None) or random.random() < 0.4,
         stream=stream,
         hints=random.random() < 0.5,
-        when_stale=random.choice(["reject", "ignore", "hold"]),
+        when_stale=random.choice(["reject", "ignore", "gate"]),
         every=every,
         jitter=random.choice([0.0, 0.1, 0.5]),
         timeout=random.choice([None, random.uniform(1.0, 5.0)]),
@@ -168,14 +168,14 @@ class WithSource(Plugin):
             "data",
             int,
             self.stream if mine.stream else self.poll,
-            by=mine.by,
+            keyed_by=mine.by,
             every=mine.every,
             jitter=mine.jitter,
             timeout=mine.timeout,
             retry=mine.retry,
             stale_after=mine.stale_after,
             when_stale=mine.when_stale,
-            wakes=self.helps if mine.hints else None,
+            wakes_pod=self.helps if mine.hints else None,
         )
 
     def poll(self) -> Awaitable[Mapping[str, int]]:
@@ -262,8 +262,8 @@ class WithSource(Plugin):
             self.ledger.strike(self.name, "queueing hint", Fares.DEAD)
             raise raised(Random(pod.uid))
         by = self.declared.by
-        keys = [*change.values, *change.gone] if by == "node" else [self.key(pod)]
-        opened = (key for key in keys if change.values.get(key, CLOSED) or key in change.gone)
+        keys = [*change.values, *change.removed] if by == "node" else [self.key(pod)]
+        opened = (key for key in keys if change.values.get(key, CLOSED) or key in change.removed)
         return any(change.old.get(key, 1) == CLOSED for key in opened)
 
     @hookimpl

@@ -1,4 +1,4 @@
-"""The cycle state: typed keys, a read-only state below, copies for what-ifs."""
+"""The cycle state: typed keys, a read-only state parent, copies for what-ifs."""
 
 from __future__ import annotations
 
@@ -57,43 +57,43 @@ def test_a_stored_none_is_there() -> None:
 
 
 def test_reads_fall_through_and_writes_stay_on_top() -> None:
-    below = CycleState()
-    below[NUMBER] = 1
-    middle = CycleState(below)
+    parent = CycleState()
+    parent[NUMBER] = 1
+    middle = CycleState(parent)
     top = CycleState(middle)
     assert top[NUMBER] == 1
     top[NUMBER] = 2
     middle[NUMBERS] = [3]
-    assert (top[NUMBER], middle[NUMBER], below[NUMBER], top[NUMBERS]) == (2, 1, 1, [3])
-    assert NUMBERS not in below
+    assert (top[NUMBER], middle[NUMBER], parent[NUMBER], top[NUMBERS]) == (2, 1, 1, [3])
+    assert NUMBERS not in parent
     assert list(top) == [NUMBER, NUMBERS]
 
 
 def test_a_clone_has_copies_of_what_changes_and_shares_the_rest() -> None:
-    below = CycleState()
-    below[COUNTED] = Counted(1)
-    state = CycleState(below)
+    parent = CycleState()
+    parent[COUNTED] = Counted(1)
+    state = CycleState(parent)
     state[NUMBERS] = [1]
     copy = state.clone()
     copy[COUNTED].count += 1
     copy[NUMBER] = 7
-    assert (copy[COUNTED].count, state[COUNTED].count, below[COUNTED].count) == (2, 1, 1)
+    assert (copy[COUNTED].count, state[COUNTED].count, parent[COUNTED].count) == (2, 1, 1)
     assert copy[NUMBERS] is state[NUMBERS]
     assert NUMBER not in state
 
 
 def test_a_clone_does_not_follow_its_original() -> None:
-    below = CycleState()
-    below[NUMBER] = 1
-    copy = CycleState(below).clone()
-    below[NUMBER] = 2
+    parent = CycleState()
+    parent[NUMBER] = 1
+    copy = CycleState(parent).clone()
+    parent[NUMBER] = 2
     assert copy[NUMBER] == 1
 
 
 def test_a_clone_takes_the_upper_of_two_values() -> None:
-    below = CycleState()
-    below[COUNTED] = Counted(1)
-    state = CycleState(below)
+    parent = CycleState()
+    parent[COUNTED] = Counted(1)
+    state = CycleState(parent)
     state[COUNTED] = Counted(5)
     assert state.clone()[COUNTED].count == 5
 
@@ -112,6 +112,6 @@ def test_writes_can_be_moved_onto_another_state() -> None:
     first[other] = 1
     top = CycleState(first)
     top[key] = 2
-    moved = top.on(second)
+    moved = top.with_parent(second)
     assert moved[key] == 2
     assert other in top and other not in moved

@@ -17,7 +17,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.framework.plugin import Reads
-from kframework.framework.source import By
+from kframework.framework.source import KeyedBy
 
 
 async def nothing() -> dict[str, Any]:
@@ -25,7 +25,7 @@ async def nothing() -> dict[str, Any]:
     return {}
 
 
-def busy_plugin(reads: Reads = "node", by: By = "node", **options: Any) -> type[Plugin]:
+def busy_plugin(reads: Reads = "node", keyed_by: KeyedBy = "node", **options: Any) -> type[Plugin]:
     """Make a plugin `Load` that rejects nodes by the data of its source `load`, under their names."""
 
     class Load(Plugin):
@@ -33,7 +33,9 @@ def busy_plugin(reads: Reads = "node", by: By = "node", **options: Any) -> type[
 
         def __init__(self, args: PluginArgs, handle: Handle) -> None:
             super().__init__(args, handle)
-            self.load: Source[float] = handle.source("load", float, nothing, by=by, **({"every": 10} | options))
+            self.load: Source[float] = handle.source(
+                "load", float, nothing, keyed_by=keyed_by, **({"every": 10} | options)
+            )
 
         @hookimpl
         def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:

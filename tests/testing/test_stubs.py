@@ -46,8 +46,8 @@ class Full(Plugin[FullArgs]):
     def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
         self.handle.activate(self.handle.pending.values())
         self.handle.nominate(pod, node_name)
-        self.handle.touch(node_name)
-        self.handle.touch()
+        self.handle.invalidate(node_name)
+        self.handle.invalidate()
         self.handle.event(pod, reason="Bound", action="Binding", note="done")
 
 
@@ -66,7 +66,7 @@ def test_what_it_is_asked_for_is_remembered() -> None:
     Full(FullArgs(), handle).post_bind(CycleState(), pod, "a")
     assert [each.name for each in handle.activated] == ["held"]
     assert handle.nominated == [(pod, "a")]
-    assert handle.touched == [("a",), ()]
+    assert handle.invalidated == [("a",), ()]
     (event,) = handle.events
     assert (event.pod, event.reason, event.note, event.warning) == (pod, "Bound", "done", False)
 

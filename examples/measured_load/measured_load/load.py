@@ -64,12 +64,12 @@ class MeasuredLoad(Plugin[MeasuredLoadArgs]):
             "load",
             float,
             self.fetch,
-            by="node",
+            keyed_by="node",
             every=args.every_seconds,
             timeout=args.timeout_seconds,
             stale_after=args.stale_seconds,
             when_stale="ignore",
-            wakes=self.helps,
+            wakes_pod=self.helps,
         )
 
     async def start(self) -> None:
@@ -86,7 +86,7 @@ class MeasuredLoad(Plugin[MeasuredLoadArgs]):
         return {node: share for node, share in load.items() if share == share}
 
     def helps(self, pod: PendingPod, change: SourceChange[float]) -> bool:
-        return bool(change.gone) or any(share <= self.args.most for share in change.values.values())
+        return bool(change.removed) or any(share <= self.args.most for share in change.values.values())
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:

@@ -74,7 +74,7 @@ class TimeOfDay(Plugin[TimeOfDayArgs]):
         # No event tells that time has passed, but a source does, and it stands in recordings: a replay finds the hours
         # where they were. What it says holds until it says otherwise; before it says anything, marked pods wait.
         self.hours = handle.source(
-            "hours", bool, self.tell, stale_after=math.inf, when_stale="ignore", wakes=self.has_come
+            "hours", bool, self.tell, stale_after=math.inf, when_stale="ignore", wakes_pod=self.has_come
         )
 
     async def tell(self) -> AsyncGenerator[dict[str, bool]]:

@@ -174,7 +174,7 @@ class Search:
             result = ask()
         if result.ended_by in plan.before:
             # In kube-scheduler the signing plugins behind it did not run: PostFilter must not find their state.
-            self.state = self.state.on(plan.before[result.ended_by])
+            self.state = self.state.with_parent(plan.before[result.ended_by])
         if result.skipped:
             self.plan = plan.without(result.skipped)
         return result

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import cast
 from weakref import WeakSet
 
-from kframework.errors import PluginError, nearest
+from kframework.errors import PluginError, nearest_name
 from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.framework.plugin import Plugin
 
@@ -92,7 +92,7 @@ def _problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
     marked = hooks_of(plugin)
     for name, options in marked.items():
         if name not in _ARGUMENTS:
-            meant = nearest(name, _ARGUMENTS) or _of_these_arguments(name, _arguments(getattr(plugin, name)))
+            meant = nearest_name(name, _ARGUMENTS) or _of_these_arguments(name, _arguments(getattr(plugin, name)))
             hint = f" (did you mean {meant!r}?)" if meant else ""
             yield None, f"method {name} is marked @hookimpl, and there is no hook of this name{hint}"
         else:

@@ -13,7 +13,7 @@ import msgspec
 
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, Hook, PreFilterStep, StatusStep, Step
-from kframework.errors import FAULTS, shown
+from kframework.errors import FAULTS, safe_repr
 from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, PluginResult, Preempt
 from kframework.framework.cycle_state import CycleState
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -215,7 +215,7 @@ def ask_post_filter(
         return PostFilterAnswer(answer.status.with_plugin(step.name), answer)
     if answer is None or isinstance(answer, Status):
         return PostFilterAnswer((answer or Status(Code.UNSCHEDULABLE)).with_plugin(step.name))
-    problem = f"answered {shown(answer)}, which the contract does not know"
+    problem = f"answered {safe_repr(answer)}, which the contract does not know"
     return PostFilterAnswer(profile.faulty(step.name, "post_filter", problem))
 
 

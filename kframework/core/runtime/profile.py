@@ -28,7 +28,7 @@ from kframework.core.runtime.steps import (
     pre_filter_step,
     status_step,
 )
-from kframework.errors import FAULTS, PluginError, in_words, shown
+from kframework.errors import FAULTS, PluginError, format_error, safe_repr
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
@@ -260,7 +260,7 @@ class Profile:
         """Return the PluginError for something a hook did wrong; to quit the debugger in it is no fault, and raised."""
         if isinstance(error, BdbQuit):
             raise error
-        text = error if isinstance(error, str) else in_words(error)
+        text = error if isinstance(error, str) else format_error(error)
         if isinstance(error, StateKeyError):
             text += self._writers(error.module, plugin, hook)
         return PluginError(text, plugin=plugin, hook=hook, distribution=self.distributions.get(plugin))
@@ -357,7 +357,7 @@ class Profile:
         except FAULTS as error:
             raise self.fault(plugin.name, "events_to_register", error) from error
         if not all(isinstance(event, ClusterEvent) for event in events):
-            raise self.fault(plugin.name, "events_to_register", f"must list ClusterEvents, not {shown(events)}")
+            raise self.fault(plugin.name, "events_to_register", f"must list ClusterEvents, not {safe_repr(events)}")
         node = [event.action for event in events if event.resource == EventResource.NODE]
         if any(a & ActionType.ADD for a in node) and not any(a & ActionType.UPDATE_NODE_TAINT for a in node):
             # A taint change can make any node usable, whatever the plugin itself reads (kube-scheduler 1.36).
@@ -376,7 +376,7 @@ def _event_of(source: Source[object]) -> ClusterEvent:
     """Return the event of a source's changes, which only its own plugin registers."""
 
     def hint(pod: PendingPod, old: None, change: SourceChange[object] | None) -> QueueingHint:
-        return queue_if(source.wakes(pod, change))
+        return queue_if(source.wakes_pod(pod, change))
 
     return ClusterEvent(source.key, ActionType.UPDATE, hint)
 
@@ -412,10 +412,10 @@ def guarded(
 
 
 def gate(sources: Sequence[Source[object]], ask: _Ask[Status]) -> _Ask[Status]:
-    """Gate all pods in PreEnqueue while a source with `hold` is stale."""
+    """Gate all pods in PreEnqueue while a source with `gate` is stale."""
 
     def asked(*arguments: object) -> Status | None:
-        return ask(*arguments) or _lacking(sources, "hold")
+        return ask(*arguments) or _lacking(sources, "gate")
 
     return asked
 
@@ -429,7 +429,7 @@ def admit(sources: Sequence[Source[object]], ask: _Ask[Status | NodeNames]) -> _
         answer = ask(*arguments)
         if isinstance(answer, Status):
             return answer
-        return _lacking(sources, "reject") or _lacking(sources, "hold") or answer
+        return _lacking(sources, "reject") or _lacking(sources, "gate") or answer
 
     return asked
 

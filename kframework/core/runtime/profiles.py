@@ -20,7 +20,7 @@ from kframework.core.queue.pool import PluginKey
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import GROUP, Registry, stale_install
-from kframework.errors import FAULTS, ConfigError, PluginError, in_words, nearest, shown
+from kframework.errors import FAULTS, ConfigError, PluginError, format_error, nearest_name, safe_repr
 from kframework.framework.events import (
     DEFAULT_EVENTS,
     ActionType,
@@ -159,7 +159,7 @@ def _says_queue(profile: Profile, plugin: str, hint: Hint, event: ObservedEvent,
         profile.faulty(plugin, "queueing hint", error)
         return True
     if not isinstance(answer, QueueingHint):
-        profile.faulty(plugin, "queueing hint", f"answered {shown(answer)}, which is no QueueingHint")
+        profile.faulty(plugin, "queueing hint", f"answered {safe_repr(answer)}, which is no QueueingHint")
         return True
     return answer is QueueingHint.QUEUE
 
@@ -241,7 +241,7 @@ def _instance(name: str, args: PluginArgs, registry: Registry, handle: Handle) -
     try:
         return registry.load(name)(args, handle)
     except FAULTS as error:
-        reason = f"cannot be made: {in_words(error)}"
+        reason = f"cannot be made: {format_error(error)}"
         raise PluginError(reason, plugin=name, distribution=registry.distribution(name)) from error
 
 
@@ -275,7 +275,7 @@ def watched_kinds(profiles: Profiles) -> list[type[ApiObject]]:
             for wanted in (registration.resource for registration in registrations):
                 if wanted not in resources:
                     message = f"plugin {name!r} registers events on {wanted!r}, a kind that no plugin watches"
-                    raise ConfigError(message, nearest=nearest(wanted, resources))
+                    raise ConfigError(message, nearest=nearest_name(wanted, resources))
     return list(found)
 
 
@@ -290,7 +290,7 @@ def _check_watch(plugin: Plugin, watch: Watch) -> None:
         if verb not in _VERBS:
             known = f"there are {', '.join(_VERBS)} beside get, list and watch"
             message = f"plugin {plugin.name!r} watches {name} with the verb {verb!r}; {known}"
-            raise ConfigError(message, nearest=nearest(verb, _VERBS))
+            raise ConfigError(message, nearest=nearest_name(verb, _VERBS))
 
 
 #: The points that prepare for a point's hooks.
@@ -315,7 +315,7 @@ def notices(configuration: Configuration, expansions: Collection[ExtensionPoints
         for key, plugins in profile.plugins.sets().items():
             for name in dict.fromkeys(entry.name for entry in plugins.disabled if entry.name not in ("*", *known)):
                 for place in plugin_references(profile, key, "disabled", name):
-                    yield _said(place, f"there is no plugin {name!r} to disable", nearest(name, known))
+                    yield _said(place, f"there is no plugin {name!r} to disable", nearest_name(name, known))
 
 
 def _unprepared(profile: ProfileConfiguration, points: ExtensionPoints, registry: Registry) -> Iterator[str]:

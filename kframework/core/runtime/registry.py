@@ -19,7 +19,7 @@ from kframework.config.args import ApiArgs
 from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.runtime.hooks import check_class, points_of
-from kframework.errors import PluginError, in_words, nearest
+from kframework.errors import PluginError, format_error, nearest_name
 from kframework.framework.plugin import Plugin, PluginArgs
 
 #: The entry-point group in which distributions offer plugins.
@@ -76,7 +76,7 @@ class Offers(Generic[N]):
         if name not in self._loaded:
             offers = self.offers(name)
             if not offers:
-                close = nearest(name, self._offers)
+                close = nearest_name(name, self._offers)
                 hint = f"; did you mean {close!r}?" if close else ""
                 raise PluginError(f"no installed distribution offers it{hint}", plugin=name)
             if len(offers) > 1:
@@ -94,7 +94,7 @@ class Offers(Generic[N]):
         try:
             loaded = offer.load()
         except Exception as error:
-            reason = f"cannot be imported: {in_words(error)}{_remedy(offer, error)}"
+            reason = f"cannot be imported: {format_error(error)}{_remedy(offer, error)}"
             raise PluginError(reason, plugin=offer.name, distribution=offer.source) from error
         if problem := self._problem(offer, loaded):
             raise PluginError(problem, plugin=offer.name, distribution=offer.source)
@@ -179,7 +179,7 @@ def _remedy(offer: Offer, error: Exception) -> str:
         return f"{wrong}, or install the distribution again if its folder was moved or deleted"
     loaded = sys.modules.get(module)
     if isinstance(error, AttributeError) and loaded is not None and error.obj is loaded:
-        close = nearest(attribute, [name for name, each in vars(loaded).items() if isinstance(each, type)])
+        close = nearest_name(attribute, [name for name, each in vars(loaded).items() if isinstance(each, type)])
         hint = f" (did you mean {close!r}?)" if close else ""
         return f"{wrong}, or give {loaded.__file__} such a class{hint}"
     return ""

@@ -16,7 +16,7 @@ from typing_extensions import TypeVar
 
 from kframework.core.runtime.hooks import options_of
 from kframework.core.runtime.timing import timed_hook
-from kframework.errors import FAULTS, shown
+from kframework.errors import FAULTS, safe_repr
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
@@ -65,7 +65,7 @@ class Hook:
         if answer is None:
             return None
         if not isinstance(answer, Status):
-            return self.fault(f"answered {shown(answer)}, which is no Status")
+            return self.fault(f"answered {safe_repr(answer)}, which is no Status")
         if answer.code == _SUCCESS:
             return None
         if answer.code in allowed:
@@ -144,7 +144,7 @@ def as_column(answer: object, length: int) -> Scores:
     column = np.asarray(answer)
     if column.shape != (length,) or not np.can_cast(column.dtype, np.int64):
         array = f"an array of {column.dtype} and shape {column.shape}"
-        what = array if isinstance(answer, np.ndarray) else shown(answer)
+        what = array if isinstance(answer, np.ndarray) else safe_repr(answer)
         raise TypeError(f"answered {what} about {length} rows; return an integer for each, in their order")
     return column.astype(np.int64, copy=False)
 
@@ -213,7 +213,7 @@ class FilterStep:
             return self.fault(self.name, "filter_status", error)
         if isinstance(status, Status) and status.rejected:
             return status.with_plugin(self.name)
-        return self.fault(self.name, "filter_status", f"answered {shown(status)}, which is no rejection")
+        return self.fault(self.name, "filter_status", f"answered {safe_repr(status)}, which is no rejection")
 
     def timed(self, hook: str) -> FilterStep:
         """Return the same step with its calls timed."""
@@ -271,7 +271,7 @@ class ScoreStep:
         """Return the error for a score that is no integer or out of range, the latter in kube-scheduler's words."""
         if type(score) is not int:
             remedy = "return one, from 0 to 100"
-            return self.fault(self.name, "score", f"answered {shown(score)}, which is no integer; {remedy}")
+            return self.fault(self.name, "score", f"answered {safe_repr(score)}, which is no integer; {remedy}")
         remedy = "keep it within 0 and 100, or scale the scores of all nodes in normalize_score"
         self.fault(self.name, "score", f"came to {score} in the end; {remedy}")
         wrong = f"returns an invalid score {score}, it should in the range of [0, 100] after normalizing"

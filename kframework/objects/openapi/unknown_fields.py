@@ -10,7 +10,7 @@ from copy import deepcopy
 from functools import lru_cache
 from typing import cast
 
-from kframework.errors import nearest
+from kframework.errors import nearest_name
 from kframework.objects.openapi.definitions import OBJECT_META, definition_of, properties
 from kframework.objects.problem import FieldPath, Problem
 
@@ -71,7 +71,7 @@ def _to_look_at(definition: str, names: tuple[str, ...]) -> tuple[_Field, ...]:
     for name in names if known else ():  # an object without declared fields may have any
         schema = known.get(name)
         if schema is None:
-            looked_at.append((name, "", False, False, nearest(str(name), known)))
+            looked_at.append((name, "", False, False, nearest_name(str(name), known)))
         elif inner := schema.element.definition_name:
             looked_at.append((name, inner, schema.items is not None, schema.additional_properties is not None, None))
     return tuple(looked_at)

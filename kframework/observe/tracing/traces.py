@@ -20,7 +20,7 @@ from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlag
 from kframework._version import __version__
 from kframework.client.loopback import PLAIN_HTTP, has_credentials, is_confidential
 from kframework.clock import Seeds
-from kframework.errors import ConfigError, visible_json
+from kframework.errors import ConfigError, escape_json
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -138,7 +138,7 @@ def otlp_line(span: ReadableSpan) -> str:
     scope_spans = [{"scope": {"name": scope.name, "version": scope.version} if scope else {}, "spans": [written]}]
     resource = {"attributes": _otlp_attributes(span.resource.attributes)}
     line = {"resourceSpans": [{"resource": resource, "scopeSpans": scope_spans}]}
-    return visible_json(msgspec.json.encode(line).decode()) + "\n"
+    return escape_json(msgspec.json.encode(line).decode()) + "\n"
 
 
 def _otlp_ids(context: SpanContext) -> dict[str, object]:

@@ -15,7 +15,7 @@ import msgspec
 
 from kframework.clock import seconds_of
 from kframework.core.queue.pool import PluginKey
-from kframework.errors import visible, visible_json
+from kframework.errors import escape_json, escape_text
 from kframework.observe.history import History
 from kframework.observe.web.sections import Details, Section
 from kframework.scheduler.scheduler import E
@@ -180,7 +180,7 @@ def live_page() -> Document:
 
 def report_page(title: str, data: bytes) -> Document:
     """Return the page of these data, JSON; it makes no requests."""
-    return _document(visible(title), visible_json(data.decode()).replace("<", "\\u003c"), "connect-src 'none'")
+    return _document(escape_text(title), escape_json(data.decode()).replace("<", "\\u003c"), "connect-src 'none'")
 
 
 def _document(title: str, data: str, connections: str) -> Document:

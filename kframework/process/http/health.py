@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kframework.client.transport import Response
-from kframework.errors import visible
+from kframework.errors import escape_text
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def health(
         problem = check.problem()
         checked(endpoint, check.name, problem)
         if problem is not None:
-            lines.append(f"[-]{check.name} failed: {'reason withheld' if check.withheld else visible(problem)}")
+            lines.append(f"[-]{check.name} failed: {'reason withheld' if check.withheld else escape_text(problem)}")
             problems.append(f"{check.name}: {problem}")
         else:
             lines.append(f"[+]{check.name} ok")
@@ -70,7 +70,7 @@ def health(
 def health_of(check: Check) -> Response:
     """Answer whether one check passes, with its problem if not."""
     problem = check.problem()
-    return plain("ok") if problem is None else plain(f"internal server error: {visible(problem)}\n", 500)
+    return plain("ok") if problem is None else plain(f"internal server error: {escape_text(problem)}\n", 500)
 
 
 def plain(text: str, status: int = 200) -> Response:

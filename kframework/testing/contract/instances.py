@@ -16,7 +16,7 @@ from kframework.core.cycle.records import Decision
 from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.runtime.registry import Registry
-from kframework.errors import in_words
+from kframework.errors import format_error
 from kframework.framework.plugin import Plugin
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
@@ -63,7 +63,7 @@ def _close(questions: Questions) -> None:
             elsewhere.submit(run_virtual, plugin.close).result()
     except Exception as error:
         remedy = "let `close` release what `start` took, and nothing else"
-        questions.broken("close", f"raises {in_words(error)}", remedy, error)
+        questions.broken("close", f"raises {format_error(error)}", remedy, error)
 
 
 # -- replay ------------------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class _Recorded(RandomOutside, Clock):
     def _run(self) -> None:
         engine = self.engine
         for source in engine.sources:
-            values = source.checked(self._subject.sources.get(source.name, {}))
+            values = source.validate(self._subject.sources.get(source.name, {}))
             engine.offer(SourceChanged(source.key, self.now(), values))
         for message in self.events.opening():
             engine.offer(message)

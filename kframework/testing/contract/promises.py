@@ -19,7 +19,7 @@ from kframework.core.cycle.results import ScheduleError
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.hooks import hooks_of
-from kframework.errors import in_words
+from kframework.errors import format_error
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.pods import PendingPod, QueuedPod
@@ -84,7 +84,7 @@ def _is_before(questions: Questions, one: QueuedPod, other: QueuedPod, keys: dic
     try:
         return bool(keys[one] < keys[other])
     except Exception as error:
-        answered = f"{keys[one]!r} and {keys[other]!r} of pod {other.pod.key} do not compare: {in_words(error)}"
+        answered = f"{keys[one]!r} and {keys[other]!r} of pod {other.pod.key} do not compare: {format_error(error)}"
         questions.violated("queue_sort", one.pod, answered, _REMEDY, cause=error)
 
 

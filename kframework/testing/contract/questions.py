@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kframework.core.runtime.hooks import hooks_of, source_location
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep, method_of
-from kframework.errors import in_words
+from kframework.errors import format_error
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
@@ -153,7 +153,7 @@ class Questions:
         except ContractViolation:
             raise
         except Exception as error:
-            self.violated(hook, pod, f"raises {in_words(error)}", "a hook answers; it does not raise", cause=error)
+            self.violated(hook, pod, f"raises {format_error(error)}", "a hook answers; it does not raise", cause=error)
 
     def said(self, hook: str, pod: PendingPod, *arguments: object) -> object:
         """Call a hook of the plugin itself, without checks, or its columnar form for one row."""

@@ -83,7 +83,7 @@ def test_a_hint_looks_at_the_change() -> None:
     def helps(pod: PendingPod, change: SourceChange[float]) -> bool:
         return any(value <= 0.5 for value in change.values.values())
 
-    world = scenario(busy_plugin(wakes=helps))
+    world = scenario(busy_plugin(wakes_pod=helps))
     load = world.source("Load", "load", {"a": 0.9})
     world.at(20, load.tell({"a": 0.8})).at(40, load.tell({"a": 0.2}))
     assert attempts(world.run()) == [(0.0, "PodAdd"), (40.0, "Load/load")]
@@ -93,7 +93,7 @@ def test_a_hint_that_fails_wakes() -> None:
     def broken(pod: PendingPod, change: SourceChange[float]) -> bool:
         raise RuntimeError("no idea")
 
-    world = scenario(busy_plugin(wakes=broken))
+    world = scenario(busy_plugin(wakes_pod=broken))
     load = world.source("Load", "load", {"a": 0.9})
     assert world.at(20, load.tell({"a": 0.1})).run().node_of("web") == "a"
 
@@ -150,7 +150,7 @@ def test_only_the_named_nodes_are_asked_about_again() -> None:
 #: By what is declared: where the pod goes and waits while the source has never told anything, and what is said of it.
 ABSENT: dict[WhenStale, tuple[str, str]] = {
     "reject": ("unschedulable", "source 'load' of Load has told nothing yet"),
-    "hold": ("gated", ""),
+    "gate": ("gated", ""),
     "ignore": ("bound", ""),
 }
 
@@ -166,7 +166,7 @@ def test_absent_data(when_stale: WhenStale, reads: Any) -> None:
     assert message in result.message_of("web")
 
 
-@pytest.mark.parametrize("when_stale", ["reject", "hold"])
+@pytest.mark.parametrize("when_stale", ["reject", "gate"])
 def test_pods_go_on_once_there_are_data(when_stale: WhenStale) -> None:
     world = scenario(busy_plugin(when_stale=when_stale))
     load = world.source("Load", "load")

@@ -149,7 +149,7 @@ class Meddling(Plugin):
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
-        self.handle.touch(node.name)
+        self.handle.invalidate(node.name)
         self.handle.nominate(pod, node.name)
         self.handle.activate([pod])
         self.handle.event(pod, reason="R", action="A", note="n")

@@ -97,11 +97,11 @@ class Meddler(Plugin):
 
     @hookimpl
     def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
-        self.handle.touch(node_name)
+        self.handle.invalidate(node_name)
 
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> None:
-        self.handle.touch("a")
+        self.handle.invalidate("a")
 
 
 def test_what_an_engine_offers_itself_during_a_step_is_not_written(file: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kframework import unschedulable
 from kframework.core.runtime.registry import Registry
-from kframework.errors import visible
+from kframework.errors import escape_text
 from kframework.explain import text as explanation_text
 from kframework.objects import Taint
 from kframework.state.inbox import Deleted, SourceChanged, Upserted
@@ -439,7 +439,7 @@ async def test_nothing_in_a_text_is_hidden(browser: Browser) -> None:
             await tab.run(f"location.hash = {hash}")
             await tab.until(f"document.querySelector('{there}')")
             text = await tab.run(said)
-            assert visible(hostile) in text
+            assert escape_text(hostile) in text
             assert not {each for each in text if not each.isprintable()} - {"\n", "\t"}
             assert hostile[1:5] not in text
 

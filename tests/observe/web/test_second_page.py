@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.errors import visible
+from kframework.errors import escape_text
 from kframework.objects import ApiObject
 from kframework.observe.report import report
 from kframework.testing import make_node, make_pod
@@ -106,12 +106,12 @@ async def test_what_stands_in_tables_is_text(browser: Browser, hostile: str) -> 
     made.text = hostile
     async with served(made) as url, browser.open(url) as tab:
         await shown(tab)
-        assert visible(hostile) in await tab.text("#section-days")
+        assert escape_text(hostile) in await tab.text("#section-days")
         await tab.click("#section-days a")
         await tab.until("document.querySelector('dialog tbody tr')")
         explained = await tab.text("dialog .explained")
-        assert all(visible(line) in explained for line in hostile.split("\n"))
-        assert visible(hostile) in await tab.text("dialog tbody")
+        assert all(escape_text(line) in explained for line in hostile.split("\n"))
+        assert escape_text(hostile) in await tab.text("dialog tbody")
         assert await tab.run("document.querySelectorAll('img').length") == 0
 
 

@@ -22,7 +22,7 @@ from kframework.engine import (
     Problem,
     RawArgs,
     collect_errors,
-    nearest,
+    nearest_name,
     options_of,
     parse_documents,
     raise_collected,
@@ -120,7 +120,7 @@ def _held(config_map: Document, text: str, name: str) -> tuple[str, str]:
     key = next(iter(entries)) if len(entries) == 1 else CONFIG_MAP_KEY
     held, line = (data / key).value, (data / key).line
     if not isinstance(held, str) or line is None:
-        raise data.error(Problem((), f'has no text under "{CONFIG_MAP_KEY}"', nearest(CONFIG_MAP_KEY, entries)))
+        raise data.error(Problem((), f'has no text under "{CONFIG_MAP_KEY}"', nearest_name(CONFIG_MAP_KEY, entries)))
     if _BLOCK.search(text.splitlines()[line - 1]):
         return "\n" * line + held, name
     return held, f"{name}: data.{key}"
@@ -200,7 +200,7 @@ class _Reader:
             return {}
         for name in value:
             if known and name not in known:
-                self._warn(place / name, f'unknown field "{name}" is passed over', nearest(name, known))
+                self._warn(place / name, f'unknown field "{name}" is passed over', nearest_name(name, known))
         return {name: field for name, field in value.items() if field is not None}
 
     def _items(self, place: Place) -> list[Place]:

@@ -27,7 +27,7 @@ from kframework.engine import (
     decode,
     field_names,
     load_configuration,
-    nearest,
+    nearest_name,
     raise_collected,
     read_source,
 )
@@ -138,7 +138,7 @@ class _Sort(Generic[N]):
             remedy = f"remove it, or install a distribution that offers it under {self.group}"
             return Problem((), f"{self.word} {name} is one of Volcano's that kframework-batch does not have; {remedy}")
         remedy = f"no installed distribution offers it under {self.group}"
-        return Problem((), f"unknown {self.word} {name!r}: {remedy}", nearest(name, self.offers))
+        return Problem((), f"unknown {self.word} {name!r}: {remedy}", nearest_name(name, self.offers))
 
 
 class _Compiler:
@@ -194,7 +194,7 @@ class _Compiler:
             for unread in read.model_extra or {}:
                 if not any(unread.startswith(f"{each}.") for each in known):
                     said = f'unknown argument "{unread}" is passed over'
-                    self._notices.append(arguments.place.error(Problem((unread,), said, nearest(unread, known))))
+                    self._notices.append(arguments.place.error(Problem((unread,), said, nearest_name(unread, known))))
             try:
                 return offered(read)
             except Exception as error:

@@ -18,7 +18,7 @@ NO = Status(Code.UNSCHEDULABLE, ("no",), "Mine")
 def source(when_stale: WhenStale, *, fresh: bool = False) -> Source[object]:
     made: Source[object] = Source("p/Mine/data", float, nothing, SourceSettings(when_stale=when_stale))
     if fresh:
-        made.update(0.0, {})
+        made._apply(0.0, {})
     return made
 
 
@@ -28,12 +28,12 @@ LACKS = "source 'data' of Mine has told nothing yet"
 @pytest.mark.parametrize(
     ("guard", "when_stale", "own", "said"),
     [
-        (gate, "hold", None, LACKS),
-        (gate, "hold", NO, "no"),
+        (gate, "gate", None, LACKS),
+        (gate, "gate", NO, "no"),
         (gate, "reject", None, None),
         (gate, "ignore", None, None),
         (admit, "reject", None, LACKS),
-        (admit, "hold", None, LACKS),
+        (admit, "gate", None, LACKS),
         (admit, "reject", frozenset("a"), LACKS),
         (admit, "reject", NO, "no"),
         (admit, "reject", Skip, Skip),
@@ -52,7 +52,7 @@ def test_what_is_said_while_a_source_lacks(guard, when_stale, own, said) -> None
 
 @pytest.mark.parametrize("guard", [gate, admit, score])
 @pytest.mark.parametrize("own", [None, NO, Skip])
-@pytest.mark.parametrize("when_stale", ["hold", "reject", "ignore"])
+@pytest.mark.parametrize("when_stale", ["gate", "reject", "ignore"])
 def test_nothing_is_said_while_all_are_fresh(guard, own, when_stale) -> None:  # type: ignore[no-untyped-def]  # three kinds of guards
     assert guard([source(when_stale, fresh=True)], lambda: own)() is own
 
