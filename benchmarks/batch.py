@@ -74,7 +74,7 @@ def waiting(gangs: int, size: int, nodes: int) -> Unbound:
         nodes=[make_node(f"n{number}", cpu=64, memory="256Gi", pods=110) for number in range(nodes)],
         gangs=[make_gang(f"g{number}", size, cpu=f"{500 + 50 * (number % SHAPES)}m") for number in range(gangs)],
     )
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     return stage
 
 
@@ -109,7 +109,7 @@ def opening(jobs: int, nodes: int = 1_000, times: int = 5) -> tuple[float, float
             for number in range(jobs)
         ],
     )
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     whole, longest = [], []
     with reduced_gc():
         collect()
@@ -120,7 +120,7 @@ def opening(jobs: int, nodes: int = 1_000, times: int = 5) -> tuple[float, float
                 began = process_time()
                 stage.engine.step()
                 pieces.append(process_time() - began)
-            stage.engine.catch_up()
+            stage.engine.apply_messages()
             whole.append(sum(pieces) * 1e3)
             longest.append(max(pieces) * 1e3)
     return min(whole), min(longest)

@@ -18,7 +18,7 @@ from kframework.config.load import parse
 from kframework.core.cycle.records import Decision
 from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.run import Run, RunBinding
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -103,7 +103,7 @@ class _Binding(_Noting):
         self.runs: list[Run] = []
 
     @property
-    def binds_runs(self) -> bool:
+    def can_bind_runs(self) -> bool:
         return True
 
     def bind_run(self, run: Run) -> None:
@@ -114,19 +114,19 @@ def engine(
     *, percentage: int = 0, plugins: tuple[type[Plugin], ...] = (), nodes: int = NODES
 ) -> tuple[PodEngine, _Noting]:
     """Make an engine over so many nodes."""
-    effects = _Noting()
-    return _engine(effects, percentage, plugins, nodes), effects
+    host = _Noting()
+    return _engine(host, percentage, plugins, nodes), host
 
 
 def decide(nodes: int, pods: int, warm: int, measured: AbstractContextManager[object]) -> None:
     """Place pods of one template without a cluster, in runs; only what the engine does with them is `measured`."""
-    effects = _Binding()
-    made = _engine(effects, 0, (), nodes)
-    _place(made, effects, range(warm), nullcontext())
-    _place(made, effects, range(warm, warm + pods), measured)
+    host = _Binding()
+    made = _engine(host, 0, (), nodes)
+    _place(made, host, range(warm), nullcontext())
+    _place(made, host, range(warm, warm + pods), measured)
 
 
-def _place(made: PodEngine, effects: _Binding, numbers: range, measured: AbstractContextManager[object]) -> None:
+def _place(made: PodEngine, host: _Binding, numbers: range, measured: AbstractContextManager[object]) -> None:
     for number in numbers:
         made.offer(Upserted(pod(number, 0)))
     apply_messages(made)
@@ -134,7 +134,7 @@ def _place(made: PodEngine, effects: _Binding, numbers: range, measured: Abstrac
     while placed < len(numbers):
         with measured:
             made.step()
-        run = effects.runs.pop()
+        run = host.runs.pop()
         placed += len(run)
         made.offer(RunBinding(run, 0.0, 0, 0, {}))
         apply_messages(made)
@@ -146,10 +146,10 @@ def apply_messages(made: PodEngine) -> None:
         made._apply(message)
 
 
-def _engine(effects: Host, percentage: int, plugins: tuple[type[Plugin], ...], nodes: int) -> PodEngine:
+def _engine(host: Host, percentage: int, plugins: tuple[type[Plugin], ...], nodes: int) -> PodEngine:
     text = CONFIGURATION.format(percentage=percentage, plugins=", ".join(f"{{name: {p.name}}}" for p in plugins))
-    profiles = profiles_factory(parse(text), Registry.of(*plugins), effects)
-    made = PodEngine(ClusterState(), SystemClock(), effects, profiles, verifying=False)
+    profiles = profiles_factory(parse(text), Registry.with_plugins(*plugins), host)
+    made = PodEngine(ClusterState(), SystemClock(), host, profiles, verifying=False)
     for index in range(nodes):
         made.offer(Upserted(_node(index)))
     made.offer(Synced())
@@ -215,7 +215,7 @@ def pod(index: int, template: int, shape: Shape = plain) -> Pod:
 
 
 def cycles(
-    made: PodEngine, effects: _Noting, templates: int, count: int, first: int = 0, shape: Shape = plain
+    made: PodEngine, host: _Noting, templates: int, count: int, first: int = 0, shape: Shape = plain
 ) -> Iterator[int]:
     """Schedule pods one after the other; yield the nanoseconds of each step."""
     for index in range(first, first + count):
@@ -224,7 +224,7 @@ def cycles(
         began = process_time_ns()
         made.step()
         yield process_time_ns() - began
-        reservation = effects.reservations.pop()
+        reservation = host.reservations.pop()
         made.offer(BindingEnded(reservation.pod.uid, reservation.attempt, None))
         apply_messages(made)
 
@@ -245,12 +245,12 @@ def case(
     services: int = 0,
 ) -> list[int]:
     """Time the cycles of one case after a warm-up; the pods of the first templates have a Service each."""
-    made, effects = engine(percentage=percentage, plugins=plugins)
+    made, host = engine(percentage=percentage, plugins=plugins)
     for template in range(services):
         selector = ServiceSpec(selector={"app": str(template)})
         made.offer(Upserted(Service(metadata=ObjectMeta(name=f"s-{template}", namespace="default"), spec=selector)))
-    list(cycles(made, effects, templates, max(50, 2 * templates), shape=shape))
-    return list(cycles(made, effects, templates, count, first=100_000, shape=shape))
+    list(cycles(made, host, templates, max(50, 2 * templates), shape=shape))
+    return list(cycles(made, host, templates, count, first=100_000, shape=shape))
 
 
 def hopeless() -> list[int]:
@@ -268,8 +268,8 @@ def hopeless() -> list[int]:
 
 def new_templates() -> list[int]:
     """Time the first pod of each of many templates."""
-    made, effects = engine()
-    return list(cycles(made, effects, 200, 200))
+    made, host = engine()
+    return list(cycles(made, host, 200, 200))
 
 
 def main() -> None:

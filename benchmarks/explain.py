@@ -14,7 +14,7 @@ import msgspec
 from kframework.clock import SystemClock
 from kframework.config.load import default_configuration
 from kframework.core.cycle.records import Decision
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -83,7 +83,7 @@ def cluster() -> Iterator[ApiObject]:
 def engine(pod: Pod, observed: Observed) -> PodEngine:
     """Make an engine that has tried the pod."""
     configuration = default_configuration()
-    profiles = profiles_factory(configuration, Registry.installed(), observed)
+    profiles = profiles_factory(configuration, Registry.from_installed(), observed)
     made = PodEngine.of(configuration, SystemClock(), observed, Extenders(), profiles)
     for obj in (*cluster(), pod):
         made.offer(Upserted(obj))

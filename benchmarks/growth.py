@@ -79,16 +79,16 @@ SWEEPS = (
 
 def cycle_time(sizes: Sizes, count: int) -> float:
     """Measure so many cycles; return the lower quartile of their processor time, in microseconds."""
-    made, effects = engine(percentage=sizes.percentage, plugins=_plugins(sizes.plugins), nodes=sizes.nodes)
+    made, host = engine(percentage=sizes.percentage, plugins=_plugins(sizes.plugins), nodes=sizes.nodes)
     for index in range(sizes.pods):
         made.offer(Upserted(_running(index, sizes)))
     for message in made.inbox.drain():
         made._apply(message)
     warm = max(50, 2 * sizes.templates)
-    list(cycles(made, effects, sizes.templates, warm, first=10_000_000, shape=sizes.shape))
+    list(cycles(made, host, sizes.templates, warm, first=10_000_000, shape=sizes.shape))
     gc.collect()
     gc.freeze()
-    times = sorted(cycles(made, effects, sizes.templates, count, first=20_000_000, shape=sizes.shape))
+    times = sorted(cycles(made, host, sizes.templates, count, first=20_000_000, shape=sizes.shape))
     gc.unfreeze()
     return times[count // 4] / 1_000
 

@@ -40,12 +40,12 @@ class Encoding(SpanExporter):
 
 def scheduled(timed_share: float, count: int) -> tuple[list[Decision], float]:
     """Schedule pods, timing the plugins of a share of them; return the decisions and the median microseconds."""
-    made, effects = engine()
+    made, host = engine()
     made.timed_share = timed_share
-    list(cycles(made, effects, 1, 50))
-    effects.decisions.clear()
-    times = list(cycles(made, effects, 1, count, first=100_000))
-    return effects.decisions, statistics.median(times) / 1000
+    list(cycles(made, host, 1, 50))
+    host.decisions.clear()
+    times = list(cycles(made, host, 1, count, first=100_000))
+    return host.decisions, statistics.median(times) / 1000
 
 
 def binding(decision: Decision) -> Binding:

@@ -72,7 +72,7 @@ def schema(plugin: PluginOption, verbosity: Verbosity = 0) -> None:
     from kframework.config.schema import configuration_schema
     from kframework.core.runtime.registry import Registry
 
-    registry = Registry.of(*named_plugins(plugin))
+    registry = Registry.with_plugins(*named_plugins(plugin))
     broken = registry.load_all()
     for problem in broken:
         say("warning", f"{problem}; its args may be anything")
@@ -88,4 +88,4 @@ def compiled(configuration: Configuration, plugins: Sequence[type[Plugin]] = ())
     from kframework.scheduler.scheduler import Scheduler
 
     clock = SystemClock()
-    return Scheduler(configuration, MemoryCluster(clock), clock, registry=Registry.of(*plugins)).profiles
+    return Scheduler(configuration, MemoryCluster(clock), clock, registry=Registry.with_plugins(*plugins)).profiles

@@ -40,7 +40,7 @@ def command(
     from kframework.core.runtime.registry import Registry
     from kframework.testing.conformance.replay import Summary, replay
 
-    registry = Registry.installed()
+    registry = Registry.from_installed()
     if show is not None:
         comparison = replay(_case(show, files), registry)
         _print_case(comparison, output)

@@ -47,7 +47,7 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
     """List kube-scheduler's plugins and all that are installed."""
     from kframework.core.runtime.registry import Registry
 
-    rows = list(_rows(Registry.of(*named_plugins(plugin))))
+    rows = list(_rows(Registry.with_plugins(*named_plugins(plugin))))
     match output:
         case Output.JSON:
             print_json(rows)

@@ -83,7 +83,7 @@ def command(
     _print(result, output)
     _summarise(result, config)
     if report is not None:
-        _report(Path(file), Registry.of(*plugins), report)
+        _report(Path(file), Registry.with_plugins(*plugins), report)
     if config is None and result.differences:
         raise typer.Exit(1)
 
@@ -109,7 +109,7 @@ def _replay(recorded: Recorded, config: str | None, plugins: Sequence[type[Plugi
     from kframework.observe.recording.reconsider import reconsider
     from kframework.observe.recording.replay import replay
 
-    file, registry = Path(recorded.file), Registry.of(*plugins)
+    file, registry = Path(recorded.file), Registry.with_plugins(*plugins)
     if config is None and recorded.header.part == 1:
         result = replay(file, registry)
         if result.difference is not None:

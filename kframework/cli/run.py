@@ -183,7 +183,7 @@ def schedule(
             listener=process.listener(),
             report=process.report(),
             observers=observers,
-            registry=Registry.of(*plugins),
+            registry=Registry.with_plugins(*plugins),
             tell=lambda line: _log.log(NOTICE, line),
         )
         asyncio.run(running.run())

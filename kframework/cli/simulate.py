@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.config.configuration import Configuration
     from kframework.core.cycle.records import Observer
-    from kframework.core.effects import Host
+    from kframework.core.host import Host
     from kframework.core.plugin_handle import ProfilesFactory
     from kframework.core.pod_engine import PodEngine
     from kframework.scheduler.extenders import Extenders
@@ -162,9 +162,9 @@ def _with_debugger(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
             raise BdbQuit
 
     def made(
-        configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: ProfilesFactory
+        configuration: Configuration, clock: Clock, host: Host, extenders: Extenders, profiles: ProfilesFactory
     ) -> PodEngine:
-        engine = make(configuration, clock, effects, extenders, profiles)
+        engine = make(configuration, clock, host, extenders, profiles)
         for profile in engine.profiles.values():
             profile.on_fault = open_debugger
         return engine

@@ -20,7 +20,7 @@ class RunBinder(Protocol):
     """A cluster that can bind the pods of a run at once, as one in memory can."""
 
     @property
-    def binds_runs(self) -> bool:
+    def can_bind_runs(self) -> bool:
         """Whether it can now."""
         ...
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 import msgspec
 
 from kframework.clock import rfc3339_micro
-from kframework.core.effects import bound_note
+from kframework.core.host import bound_note
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 from kframework.state.pods import PendingPod, PodInfo
 

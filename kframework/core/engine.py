@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from kframework.clock import Clock, Seeds
 from kframework.core.cycle.run import Run
 from kframework.core.cycle.search import Search
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.handle import Preemption
 from kframework.framework.plugin import Watch
@@ -25,13 +25,13 @@ class Engine(ABC):
     Attributes:
         cluster: The live tables.
         clock: The only source of time.
-        effects: The interface for side effects in the cluster.
+        host: The interface for side effects in the cluster.
         seeds: The source of all random generators.
         inbox: Messages that are not applied yet.
         profiles: The profiles by scheduler name.
         synced: Whether the first listing of every kind has been applied.
         timed_share: The share of attempts in which plugins are timed.
-        current: The search in progress; None between two cycles.
+        current_search: The search in progress; None between two cycles.
         pending_cycle: The rest of the current step, to be awaited before the next one; None if the step is complete.
         watches: What the engine itself watches and writes, in addition to plugins and pod binding.
         ended_pods: Whether the engine needs terminated pods until they are deleted.
@@ -41,15 +41,15 @@ class Engine(ABC):
     watches: tuple[Watch, ...] = ()
     ended_pods: bool = False
 
-    def __init__(self, cluster: ClusterState, clock: Clock, effects: Host, seed: int) -> None:
+    def __init__(self, cluster: ClusterState, clock: Clock, host: Host, seed: int) -> None:
         self.cluster: ClusterState = cluster
         self.clock: Clock = clock
-        self.effects: Host = effects
+        self.host: Host = host
         self.seeds: Seeds = Seeds(seed)
         self.inbox: Inbox = Inbox()
         self.synced: bool = False
         self.timed_share: float = 0.0
-        self.current: Search | None = None
+        self.current_search: Search | None = None
         self.pending_cycle: Awaitable[None] | None = None
 
     @property
@@ -73,7 +73,7 @@ class Engine(ABC):
         """Whether the engine is idle until the cluster changes."""
 
     @abstractmethod
-    def retrying(self) -> tuple[str, ...]:
+    def retried_pods(self) -> tuple[str, ...]:
         """Return the pods that are still retried, as namespace/name."""
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Engine(ABC):
         """Do the next piece of work; return whether more may be ready."""
 
     @abstractmethod
-    def catch_up(self) -> None:
+    def apply_messages(self) -> None:
         """Apply messages and run due timers without starting an attempt."""
 
     def offer(self, message: Message) -> None:
@@ -92,6 +92,6 @@ class Engine(ABC):
         """Start the binding cycle of each pod of a run that could not be bound at once."""
         raise NotImplementedError(f"{type(self).__name__} hands no runs over")
 
-    def ask(self, message: Message) -> None:
+    def request(self, message: Message) -> None:
         """Queue a plugin's request."""
         self.offer(message)

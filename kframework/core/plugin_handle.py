@@ -9,8 +9,8 @@ from typing import TypeVar, cast
 
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.core.effects import Host, PodEvent
 from kframework.core.engine import Engine
+from kframework.core.host import Host, PodEvent
 from kframework.core.runtime.points import first_rejection
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
@@ -49,9 +49,9 @@ def profiles_factory(configuration: Configuration, registry: Registry, host: Hos
 class PluginHandle(Handle):
     """The handle of one plugin in one profile."""
 
-    def __init__(self, engine: Engine, outside: Host, profile: str, plugin: str) -> None:
+    def __init__(self, engine: Engine, host: Host, profile: str, plugin: str) -> None:
         self._engine = engine
-        self._outside = outside
+        self._host = host
         self._profile = profile
         self._plugin = plugin
         self._sources: dict[str, Source[object]] = {}
@@ -85,7 +85,7 @@ class PluginHandle(Handle):
         return self._engine.cluster.statement()
 
     def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        profile, search = self._engine.profiles[self._profile], self._engine.current
+        profile, search = self._engine.profiles[self._profile], self._engine.current_search
         filters = search.filters if search is not None and search.pod is pod else profile.filters
         return first_rejection(filters, state, pod, node)
 
@@ -101,16 +101,16 @@ class PluginHandle(Handle):
         return self._engine.cluster.waiting.awaiting_permit()
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
-        self._engine.ask(ActivateRequested(tuple(pod.uid for pod in pods)))
+        self._engine.request(ActivateRequested(tuple(pod.uid for pod in pods)))
 
     def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
         return self._engine.cluster.nominator.beside(pod, node_name)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
-        self._engine.ask(Nominated(pod.uid, node_name))
+        self._engine.request(Nominated(pod.uid, node_name))
 
     def invalidate(self, *node_names: str) -> None:
-        self._engine.ask(AnswersInvalidated(node_names))
+        self._engine.request(AnswersInvalidated(node_names))
 
     def source(
         self,
@@ -143,13 +143,13 @@ class PluginHandle(Handle):
         return self._sources
 
     def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:
-        self._engine.effects.record(PodEvent(self._profile, pod, reason, action, note, warning))
+        self._engine.host.record(PodEvent(self._profile, pod, reason, action, note, warning))
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
-        self._outside.spawn(coroutine, f"plugin {self._plugin!r}")
+        self._host.spawn(coroutine, f"plugin {self._plugin!r}")
 
     async def shield(self, work: Awaitable[A]) -> A:
-        return await self._outside.shield(work)
+        return await self._host.shield(work)
 
     @property
     def clock(self) -> Clock:
@@ -161,4 +161,4 @@ class PluginHandle(Handle):
 
     @property
     def api(self) -> Api:
-        return self._outside.api
+        return self._host.api

@@ -25,8 +25,8 @@ from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import ExtenderClient, Suspendable, run_async, run_sync
-from kframework.core.effects import Host
 from kframework.core.event_handlers import EventHandlers
+from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_outcomes import PodOutcomes
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
@@ -71,15 +71,15 @@ class PodEngine(PodOutcomes):
     """Schedules one pod after the other."""
 
     # Declared in the base class; repeated because PodEngine reassigns them and checkers would infer narrower types.
-    effects: Host
+    host: Host
     pending_cycle: Awaitable[None] | None
-    current: Search | None
+    current_search: Search | None
 
     def __init__(
         self,
         cluster: ClusterState,
         clock: Clock,
-        effects: Host,
+        host: Host,
         profiles: ProfilesFactory,
         *,
         seed: int = 0,
@@ -91,7 +91,7 @@ class PodEngine(PodOutcomes):
         extenders: ExtenderClient | None = None,
         run_length: int = RUN_LENGTH,
     ) -> None:
-        super().__init__(cluster, clock, effects, seed)
+        super().__init__(cluster, clock, host, seed)
         self.rotation: Rotation = Rotation()
         self.attempts: int = 0
         #: Traces the hooks of timed attempts; None if there is no tracer.
@@ -108,7 +108,7 @@ class PodEngine(PodOutcomes):
             cluster,
             self.preempting,
             self.seeds.generator("preemption offset"),
-            lambda: self.current,
+            lambda: self.current_search,
             spared=None
             if preempt_other_schedulers_pods
             else lambda pod: (pod.spec.scheduler_name or "default-scheduler") not in self.profiles,
@@ -137,7 +137,7 @@ class PodEngine(PodOutcomes):
         cls,
         configuration: Configuration,
         clock: Clock,
-        effects: Host,
+        host: Host,
         extenders: ExtenderClient,
         profiles: ProfilesFactory,
     ) -> Self:
@@ -146,7 +146,7 @@ class PodEngine(PodOutcomes):
         return cls(
             ClusterState(),
             clock,
-            effects,
+            host,
             profiles,
             seed=options.seed,
             backoff=Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
@@ -164,26 +164,26 @@ class PodEngine(PodOutcomes):
     def preemption(self) -> Evaluator:
         return self._evaluator
 
-    def retrying(self) -> tuple[str, ...]:
+    def retried_pods(self) -> tuple[str, ...]:
         return tuple(pod.key for pod in self.pending.values() if not self.queue.waits_for_event(pod.uid))
 
     # -- running ---------------------------------------------------------------------------------------------------
 
-    def ask(self, message: Message) -> None:
-        if self.current is not None or self._isolated:
+    def request(self, message: Message) -> None:
+        if self.current_search is not None or self._isolated:
             self._deferred.append(message)
         else:
             self.offer(message)
 
     def step(self) -> bool:
-        self.catch_up()
+        self.apply_messages()
         queued = self.queue.pop() if self.synced else None
         if queued is None:
             return False
         self._attempt(queued)
         return True
 
-    def catch_up(self) -> None:
+    def apply_messages(self) -> None:
         for message in self.inbox.drain():
             self._apply(message)
         now = self.clock.now()
@@ -302,7 +302,7 @@ class PodEngine(PodOutcomes):
     @property
     def can_place_runs(self) -> bool:
         """Whether pods may be bound in runs, which is the case unless each is logged on its own."""
-        return self.effects.binds_runs and not _log.isEnabledFor(V3)
+        return self.host.can_bind_runs and not _log.isEnabledFor(V3)
 
     def _next_of_run(self, run: Run) -> QueuedPod | None:
         """Pop the next pod, unless the run is full or other work is due first."""
@@ -324,7 +324,7 @@ class PodEngine(PodOutcomes):
         return attempt
 
     def _end_of_cycle(self) -> None:
-        self.current = self.pending_cycle = None
+        self.current_search = self.pending_cycle = None
         current_attempt.set(None)
         deferred, self._deferred = self._deferred, []
         for message in deferred:
@@ -372,7 +372,7 @@ class PodEngine(PodOutcomes):
             attempt.timed_profile = plan.profile.timed
             plan = plan.of(attempt.timed_profile)
         search = Search(self.cluster, plan, pod, self.rotation, self._ties, attempt.trace, self.extenders)
-        self.current = search
+        self.current_search = search
         return search
 
     def check_outcome(self, search: Search, outcome: Outcome) -> Outcome:
@@ -387,9 +387,9 @@ class PodEngine(PodOutcomes):
     @contextmanager
     def isolated(self) -> Iterator[None]:
         """Call plugins without side effects: messages and effects they request are dropped."""
-        before = self.effects, self._deferred, self._isolated
-        self.effects, self._deferred, self._isolated = Host(), [], True
+        before = self.host, self._deferred, self._isolated
+        self.host, self._deferred, self._isolated = Host(), [], True
         try:
             yield
         finally:
-            self.effects, self._deferred, self._isolated = before
+            self.host, self._deferred, self._isolated = before

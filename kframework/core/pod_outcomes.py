@@ -6,9 +6,9 @@ from kframework.clock import Clock
 from kframework.core.cycle.attempt import AttemptResult
 from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.run import Run, RunBinding
-from kframework.core.effects import Host, PodEvent, bound_note
 from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
+from kframework.core.host import Host, PodEvent, bound_note
 from kframework.core.preemption.evaluator import OngoingPreemptions
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
@@ -28,8 +28,8 @@ class PodOutcomes(Engine):
     handlers: EventHandlers
     preempting: OngoingPreemptions
 
-    def __init__(self, cluster: ClusterState, clock: Clock, effects: Host, seed: int) -> None:
-        super().__init__(cluster, clock, effects, seed)
+    def __init__(self, cluster: ClusterState, clock: Clock, host: Host, seed: int) -> None:
+        super().__init__(cluster, clock, host, seed)
         self._binding: dict[str, Reservation] = {}
         self._running = 0  # runs whose pods are being bound
 
@@ -38,7 +38,7 @@ class PodOutcomes(Engine):
         for attempt in run.attempts:
             self.queue.done(attempt.pod.uid)
         self._running += 1
-        self.effects.bind_run(run)
+        self.host.bind_run(run)
 
     def _apply_result(self, queued: QueuedPod, result: AttemptResult) -> None:
         """Act on the result of an attempt: bind the pod, or requeue it and evict victims."""
@@ -53,14 +53,14 @@ class PodOutcomes(Engine):
                 self.cluster.nominator.remove(other.uid)
             # The preemptor is not retried until the last victim is terminating.
             self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
-            self.effects.evict(eviction)
-        self.effects.report_decision(decision)
+            self.host.evict(eviction)
+        self.host.report_decision(decision)
         self.failed(queued, consequence.status, consequence.nominated)
 
     def start_binding(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod."""
         self._binding[reservation.pod.uid] = reservation
-        self.effects.bind(reservation)
+        self.host.bind(reservation)
 
     # -- failures --------------------------------------------------------------------------------------------------
 
@@ -86,15 +86,15 @@ class PodOutcomes(Engine):
         condition = PodCondition(
             type="PodScheduled",
             status="False",
-            reason="Unschedulable" if status.rejected else "SchedulerError",
+            reason="Unschedulable" if status.is_rejected else "SchedulerError",
             message=status.message,
             observed_generation=pod.object.metadata.generation,
         )
-        self.effects.patch_status(pod, condition, nominated)
+        self.host.patch_status(pod, condition, nominated)
 
     def _warn(self, queued: QueuedPod, note: str) -> None:
         pod = queued.pod
-        self.effects.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", note, warning=True))
+        self.host.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", note, warning=True))
 
     # -- the end of a preemption -----------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class PodOutcomes(Engine):
                 else:
                     self._binding_failed(run.reservation(place), status, None)
         else:
-            self.effects.record_run(bound)
+            self.host.record_run(bound)
         run.end()
 
     def bind_individually(self, run: Run) -> None:
@@ -148,7 +148,7 @@ class PodOutcomes(Engine):
         run.end()
 
     def _record_scheduled(self, profile: Profile, pod: PendingPod, node_name: str) -> None:
-        self.effects.record(PodEvent(profile.name, pod, "Scheduled", "Binding", bound_note(pod, node_name)))
+        self.host.record(PodEvent(profile.name, pod, "Scheduled", "Binding", bound_note(pod, node_name)))
 
     def _binding_failed(self, reservation: Reservation, status: Status, rejector: str | None) -> None:
         """Undo a reservation and requeue the pod, in kube-scheduler's order."""
@@ -161,7 +161,7 @@ class PodOutcomes(Engine):
         if pod.uid in self.cluster.pods:
             # It was bound after all, by this scheduler or another: it frees nothing.
             self.failed(queued, status, "")
-        elif status.rejected:
+        elif status.is_rejected:
             self.failed(queued, status, "")
             self.handlers.on_event(freed, lambda other: other.uid != pod.uid)
         else:

@@ -68,7 +68,7 @@ class Sources:
                 yield SourceUpdate(source)
 
 
-class OutsideData(msgspec.Struct, frozen=True):
+class SourceStatus(msgspec.Struct, frozen=True):
     """One source of a plugin: `values` is a count, `age` is in seconds (None before the first data).
 
     `fresh`: the plugin uses it; if not, `when_stale` decides what happens to pods. `error` is the latest failure since.
@@ -85,10 +85,10 @@ class OutsideData(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def source_status(profile: Profile, now: float) -> tuple[OutsideData, ...]:
+def source_status(profile: Profile, now: float) -> tuple[SourceStatus, ...]:
     """Describe the sources that the plugins of a profile use."""
     return tuple(
-        OutsideData(
+        SourceStatus(
             plugin,
             source.name,
             source.settings.keyed_by,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # isort: off
         RunBinding as RunBinding,
     )
     from kframework.core.runtime.timing import AttemptTrace as AttemptTrace
-    from kframework.core.effects import (
+    from kframework.core.host import (
         Host as Host,
         PodEvent as PodEvent,
     )
@@ -74,7 +74,7 @@ if TYPE_CHECKING:  # isort: off
         Offer as Offer,
         Offers as Offers,
         Registry as Registry,
-        beside_installed as beside_installed,
+        override_installed as override_installed,
     )
     from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit as NodeResourcesFit
 

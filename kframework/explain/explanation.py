@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from kframework.core.cycle.records import Binding, Decision
-from kframework.core.sources import OutsideData
+from kframework.core.sources import SourceStatus
 from kframework.explain.remedies.remedies import Remedy
 from kframework.observe.web.shown import EngineExplanation
 
@@ -187,7 +187,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     preemption: Preemption | None = None
     waiting: Waiting | None = None
     help: tuple[Remedy, ...] = ()
-    outside: tuple[OutsideData, ...] = ()
+    outside: tuple[SourceStatus, ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -111,7 +111,7 @@ class _Reasons:
 
     def _add(self, status: Status, plugin: str, places: Positions, first: Marks, alone: Marks | None = None) -> None:
         """Count the nodes at these places, about which the plugin answers the status."""
-        if not status.rejected and self.fault is None:
+        if not status.is_rejected and self.fault is None:
             self.fault = status
         alone = first if alone is None else alone
         single = len(status.reasons) == 1

@@ -10,7 +10,7 @@ from kframework.observe.text_table import NONE, table
 
 if TYPE_CHECKING:
     from kframework.core.cycle.records import Decision
-    from kframework.core.sources import OutsideData
+    from kframework.core.sources import SourceStatus
     from kframework.explain.explanation import (
         Assessment,
         Explanation,
@@ -307,7 +307,7 @@ def _wakers(waiting: Waiting, layout: Layout) -> Iterator[str]:
         yield f"  ... and what {', '.join(others)} would look at; -o wide shows it"
 
 
-def _on_message(data: OutsideData) -> str:
+def _on_message(data: SourceStatus) -> str:
     error = f": {data.error}" if data.error else ""
     if data.age is None:
         return f"has told nothing yet{error}"

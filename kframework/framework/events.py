@@ -132,15 +132,15 @@ class ObservedEvent(msgspec.Struct, frozen=True):
     action: ActionType
     old: object = None
     new: object = None
-    named: str = ""
+    name: str = ""
 
     @property
     def label(self) -> str:
         """Spell the event as kube-scheduler's metrics do."""
-        return self.named or _label(self.resource, self.action)
+        return self.name or _label(self.resource, self.action)
 
     @property
-    def wildcard(self) -> bool:
+    def is_wildcard(self) -> bool:
         """Return whether the event concerns every waiting pod, whatever rejected it."""
         return self.resource == EventResource.ANY and self.action == ActionType.ALL
 

@@ -117,7 +117,7 @@ class MemoryCluster(MemoryStore, Cluster):
         return self._at_once("bind", Pod, namespace, name, assign)
 
     @property
-    def binds_runs(self) -> bool:
+    def can_bind_runs(self) -> bool:
         """Whether no call can have a fault: with one, the pods after it find other nodes."""
         return not self.faults
 

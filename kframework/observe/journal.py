@@ -68,7 +68,7 @@ class Journal(Observer):
         if binding.code is _SUCCESS:
             if _log.isEnabledFor(V2):
                 _log.log(V2, "Successfully bound pod to node", extra=self._of(binding) | chosen_from)
-        elif binding.code.rejected:
+        elif binding.code.is_rejected:
             self._wait(binding)
         elif binding.code is not Code.SKIP:
             # A missing permission was logged when it was noticed, and need not be logged for every pod.

@@ -106,7 +106,7 @@ class NodeVolumeLimits(Plugin):
         wanted, bits = self._wanted(state, pod), np.zeros(nodes.capacity, dtype=np.int64)
         if wanted.problems:
             first = wanted.problems[0]
-            if not first.status.rejected:
+            if not first.status.is_rejected:
                 raise VolumeFault(first.status.message)
             bits[:] = _MISSING
         elif wanted.by_driver:

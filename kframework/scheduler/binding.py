@@ -165,7 +165,7 @@ class BindingCycle:
         assert verdict is not None
         if verdict.code == Code.SUCCESS:
             return None
-        if verdict.rejected:
+        if verdict.is_rejected:
             self._rejector = verdict.plugin
             text = fit_error(1, dict.fromkeys(verdict.reasons, 1))
             return Status(verdict.code, (text,), verdict.plugin)

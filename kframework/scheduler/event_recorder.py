@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kframework.client.event_record import SCHEDULED, EventRecord, RunEvents, SeriesKey, cut_note, reference
 from kframework.clock import Clock
 from kframework.core.cycle.run import RunBinding
-from kframework.core.effects import PodEvent
+from kframework.core.host import PodEvent
 
 #: The seconds without a repetition after which a series has ended, or a single event is dropped.
 SILENCE = 360.0

@@ -15,7 +15,7 @@ import anyio
 
 from kframework.client.cluster import Cluster
 from kframework.core.cycle.results import Eviction
-from kframework.core.effects import PodEvent
+from kframework.core.host import PodEvent
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodCondition
 from kframework.scheduler.outbox import Outbox

@@ -6,7 +6,7 @@ import msgspec
 
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_engine import PodEngine
 from kframework.objects.read_only import read_only
@@ -28,9 +28,9 @@ def with_read_only_objects(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]
     """Return a factory of the same engine with an inbox that makes objects read-only."""
 
     def made(
-        configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: ProfilesFactory
+        configuration: Configuration, clock: Clock, host: Host, extenders: Extenders, profiles: ProfilesFactory
     ) -> PodEngine:
-        engine = make(configuration, clock, effects, extenders, profiles)
+        engine = make(configuration, clock, host, extenders, profiles)
         engine.inbox = ReadOnlyInbox()
         return engine
 

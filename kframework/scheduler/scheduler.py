@@ -24,8 +24,8 @@ from kframework.core.cycle.records import AccountObserver, Binding, Decision, Ho
 from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.core.cycle.suspendable import Suspendable, run_async
-from kframework.core.effects import Host, PodEvent
 from kframework.core.engine import Engine
+from kframework.core.host import Host, PodEvent
 from kframework.core.plugin_handle import ProfilesFactory, profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
@@ -106,7 +106,7 @@ class Scheduler(Host, Generic[E]):
         self.clock = clock
         self.cluster = cluster
         self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
-        compiled = profiles_factory(configuration, registry or Registry.installed(), self)
+        compiled = profiles_factory(configuration, registry or Registry.from_installed(), self)
         self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
         self._observers = tuple(observers)
         #: Each observer, and itself again if it accepts whole runs: that check takes a microsecond.
@@ -211,7 +211,7 @@ class Scheduler(Host, Generic[E]):
                         self._woken.clear()
                         await self._woken.wait()
                 tasks.cancel_scope.cancel()
-                self.engine.catch_up()  # undoes aborted work without writing about it
+                self.engine.apply_messages()  # undoes aborted work without writing about it
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._close()
@@ -269,7 +269,7 @@ class Scheduler(Host, Generic[E]):
 
     def _turn(self) -> bool:
         if self.standing_by:
-            self.engine.catch_up()
+            self.engine.apply_messages()
             return False
         return self.engine.step()
 
@@ -286,7 +286,7 @@ class Scheduler(Host, Generic[E]):
 
     async def _follow_until(self, over: Callable[[], bool]) -> None:
         while True:
-            self.engine.catch_up()
+            self.engine.apply_messages()
             if over():
                 return
             await self._sleep()
@@ -325,10 +325,10 @@ class Scheduler(Host, Generic[E]):
         self._reserved.append(reservation)
 
     @property
-    def binds_runs(self) -> bool:
+    def can_bind_runs(self) -> bool:
         if self.is_stepping:
             return False
-        return self._run_binder is not None and self._run_binder.binds_runs and not len(self.extenders)
+        return self._run_binder is not None and self._run_binder.can_bind_runs and not len(self.extenders)
 
     def bind_run(self, run: Run) -> None:
         for observer, of_runs in self._run_observers:

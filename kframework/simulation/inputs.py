@@ -78,7 +78,7 @@ def read_cluster(
         from kframework.core.runtime.profiles import load_plugins
         from kframework.core.runtime.registry import Registry
 
-        load_plugins(configuration, Registry.of(*plugins))
+        load_plugins(configuration, Registry.with_plugins(*plugins))
     for problem in declare_installed_kinds():
         say("warning", str(problem))
     with loading():

@@ -36,7 +36,7 @@ class Recording:
 
     def __init__(self, file: str | Path, *, plugins: Iterable[type[Plugin]] = ()) -> None:
         self.file: Path = Path(file)
-        self._registry = Registry.of(*plugins)
+        self._registry = Registry.with_plugins(*plugins)
 
     @property
     def decisions(self) -> Table[Decision]:

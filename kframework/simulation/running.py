@@ -149,7 +149,7 @@ class Run(Generic[E]):
         while True:
             still = now() - self._records.moved_at
             if still >= IDLE_LIMIT and self._stops_at_end and all(each.idle for each in self._timed):
-                self.retrying = self._scheduler.engine.retrying()
+                self.retrying = self._scheduler.engine.retried_pods()
                 self.stuck = {pod: where for pod in self.retrying if (where := self._describe_binding(pod))}
                 self._end()
             await asyncio.sleep(max(IDLE_LIMIT - still, 1.0))

@@ -114,7 +114,7 @@ class Simulation(Generic[E]):
                 configuration,
                 self.cluster,
                 self.clock,
-                registry=registry or Registry.of(*given),
+                registry=registry or Registry.with_plugins(*given),
                 observers=(self._records, *observers),
                 slice=time.slice,
                 extender=partial(_SimulatedExtender, cluster=self.cluster),

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.core.effects import Host
 from kframework.core.engine import Engine
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.hooks import points_of
@@ -66,7 +66,7 @@ def profiles_of(
     Through its handle the plugin sees and uses the engine, without an API. Its sources always hold these values.
     """
     configuration = parse(configuration_of(plugin, args, beside), "args")
-    profiles = profiles_factory(configuration, Registry.of(plugin), Host())(engine)
+    profiles = profiles_factory(configuration, Registry.with_plugins(plugin), Host())(engine)
     for source in profiles.sources():
         source.settings = replace(source.settings, stale_after=math.inf)
         source._apply(engine.clock.now(), source.validate(sources.get(source.name, {})))

@@ -11,7 +11,7 @@ from random import Random
 import msgspec
 
 from kframework.core.cycle.results import Eviction, Reservation
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import (
     ApiObject,
@@ -319,7 +319,7 @@ class RandomOutside(Host):
             self.engine.offer(BindingEnded(uid, attempt, None))
             self.told += self.events.bound(uid, reservation.node_name)
         else:
-            self.engine.offer(BindingEnded(uid, attempt, verdict, verdict.plugin if verdict.rejected else None))
+            self.engine.offer(BindingEnded(uid, attempt, verdict, verdict.plugin if verdict.is_rejected else None))
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         if nominated_node_name is not None:

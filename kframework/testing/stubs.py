@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 
 from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.config.load import parse
-from kframework.core.effects import Host, PodEvent
+from kframework.core.host import Host, PodEvent
 from kframework.core.plugin_handle import PluginHandle, profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import ask_pre_filter, first_rejection
@@ -116,10 +116,10 @@ def stub_handle(
     pods, clock = list(pods), StubClock()
     configuration = parse(profile_text({}, {}), "stub_handle")
     state = cluster_state(nodes, [pod for pod in pods if pod.spec.node_name])
-    engine = PodEngine(state, clock, Host(), profiles_factory(configuration, Registry.installed(), Host()))
+    engine = PodEngine(state, clock, Host(), profiles_factory(configuration, Registry.from_installed(), Host()))
     for obj in (*objects, *(pod for pod in pods if not pod.spec.node_name)):
         engine.offer(Upserted(read_only(obj)))
-    engine.catch_up()
+    engine.apply_messages()
     for plugin, held in (waiting or {}).items():
         for pod in held:
             pending, node_name = PendingPod(read_only(pod), state.interned), pod.spec.node_name

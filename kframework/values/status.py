@@ -33,7 +33,7 @@ class Code(IntEnum):
         return _TITLES[self]
 
     @property
-    def rejected(self) -> bool:
+    def is_rejected(self) -> bool:
         """Return whether the code is a rejection, as opposed to a fault or a consent."""
         return self in REJECTIONS
 
@@ -57,7 +57,7 @@ class Status(msgspec.Struct, frozen=True):
         return ", ".join(self.reasons)
 
     @property
-    def rejected(self) -> bool:
+    def is_rejected(self) -> bool:
         """Return whether this is a rejection: Unschedulable, UnschedulableAndUnresolvable or Pending."""
         return self.code in REJECTIONS
 

@@ -205,7 +205,7 @@ def test_imports_up_the_list_pass(module: str, statement: str) -> None:
         ("kframework.state.nodes", "from ..config.models import Profile"),
         ("kframework.state.nodes", "from kframework import config"),
         ("kframework.core.cycle.search", "def schedule():\n    from kframework.scheduler.scheduler import Scheduler"),
-        ("kframework.core.cycle.search", "from kframework.core.effects import Host"),
+        ("kframework.core.cycle.search", "from kframework.core.host import Host"),
         ("kframework.core.runtime.profile", "from kframework.core.cycle.search import Search"),
         ("kframework.state.pods", "if TYPE_CHECKING:\n    from kframework.framework.plugin import Plugin"),
         ("kframework.framework.plugin", "if TYPE_CHECKING:\n    from kframework.core.queue.heap import Heap"),

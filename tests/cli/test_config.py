@@ -180,7 +180,7 @@ def test_what_would_load_silently_wrong_is_refused_by_all_alike(run: Command, in
     assert "misspelt_module 1.0 (broken)" in out
     assert f"warning: {fault}" in err
     with pytest.raises(PluginError, match=re.escape(method)):
-        Registry.installed().load("Misspelt")
+        Registry.from_installed().load("Misspelt")
     with pytest.raises(ConfigError, match=re.escape(method)):
         check_plugin(cast("type[Plugin]", vars(import_module("misspelt_module"))["Misspelt"]))
 

@@ -106,4 +106,4 @@ def test_json_and_yaml_say_all(run: Command) -> None:
 
 def test_every_plugin_is_listed_once_by_name(run: Command) -> None:
     names = run("plugins", "list", "-o", "name").out.splitlines()
-    assert names == [f"plugin/{name}" for name in sorted({*IN_TREE_PLUGINS, *Registry.installed()})]
+    assert names == [f"plugin/{name}" for name in sorted({*IN_TREE_PLUGINS, *Registry.from_installed()})]

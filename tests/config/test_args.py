@@ -22,7 +22,7 @@ from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs
 from kframework.plugins.pod_topology_spread.plugin import PodTopologySpreadArgs
 from kframework.plugins.volume_binding import VolumeBindingArgs
 
-PLUGINS = {name: Registry.installed().load(name) for name in Registry.installed() if name in IN_TREE_PLUGINS}
+PLUGINS = {name: Registry.from_installed().load(name) for name in Registry.from_installed() if name in IN_TREE_PLUGINS}
 ARGS = {name: plugin.Args for name, plugin in PLUGINS.items() if issubclass(plugin.Args, ApiArgs)}
 CPU_AND_MEMORY = [("cpu", 1), ("memory", 1)]
 

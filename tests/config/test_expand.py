@@ -25,7 +25,7 @@ def in_tree_points(name: str) -> frozenset[str]:
     """Return the points of a built-in plugin."""
     if name not in IN_TREE_PLUGINS - ALPHA_PLUGINS.keys():
         raise KeyError(name)
-    return Registry.installed().points(name)
+    return Registry.from_installed().points(name)
 
 
 def expanded(body: str) -> tuple[ExtensionPoints, ...]:

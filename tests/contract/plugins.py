@@ -47,7 +47,7 @@ def holding() -> Mapping[str, type[Plugin]]:
 
 @cache
 def _offered() -> Mapping[str, type[Plugin]]:
-    installed = Registry.installed()
+    installed = Registry.from_installed()
     offered = {name: installed.load(name) for name in installed} | dict(_in_repository())
     return dict(sorted(offered.items()))
 

@@ -27,7 +27,7 @@ from kframework import (
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.records import Decision, Result
 from kframework.core.cycle.results import Eviction, Reservation
-from kframework.core.effects import Host, PodEvent
+from kframework.core.host import Host, PodEvent
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
@@ -382,8 +382,8 @@ def test_a_nomination_takes_effect_when_the_cycle_ends() -> None:
 
 def test_asked_between_two_cycles_it_is_a_message() -> None:
     stage = waiting(lambda handle, pod: None)
-    stage.engine.ask(ActivateRequested((make_pod("sleeper").metadata.uid, "unknown")))
-    stage.engine.ask(Nominated("unknown", "a"))
+    stage.engine.request(ActivateRequested((make_pod("sleeper").metadata.uid, "unknown")))
+    stage.engine.request(Nominated("unknown", "a"))
     assert len(stage.engine.inbox) == 2
     stage.engine.step()
     assert len(stage.decisions) == 3

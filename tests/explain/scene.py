@@ -7,7 +7,7 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.records import Decision
 from kframework.core.cycle.results import Eviction, Reservation
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -33,7 +33,7 @@ class Scene(Host):
         self.bindings: list[Reservation] = []
         self.evictions: list[Eviction] = []
         read: Configuration = parse(configuration, "test.yaml") if configuration else default_configuration()
-        profiles = profiles_factory(read, registry or Registry.installed(), self)
+        profiles = profiles_factory(read, registry or Registry.from_installed(), self)
         self.engine: PodEngine = PodEngine.of(read, self, self, Extenders(), profiles)
         for obj in objects:
             self.engine.offer(Upserted(obj))
@@ -65,5 +65,5 @@ class Scene(Host):
     def pending(self, name: str = "pod", *, cpu: int | str = "100m") -> Assessment:
         """Explain a pod that has just arrived."""
         self.engine.offer(Upserted(make_pod(name, cpu=cpu)))
-        self.engine.catch_up()
+        self.engine.apply_messages()
         return self.explain(name).now

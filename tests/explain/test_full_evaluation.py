@@ -68,7 +68,7 @@ def staged(*plugins: type[Plugin], number: int = 3) -> Stage:
     stage = Stage(*plugins, verifying=False)
     for message in nodes(number):
         stage.engine.offer(message)
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     return stage
 
 
@@ -198,7 +198,7 @@ def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> Non
         for _ in range(4):
             next(work)
         stage.engine.offer(Upserted(make_node(f"new{number}")))
-        stage.engine.catch_up()
+        stage.engine.apply_messages()
     evaluation = finished(work)
     assert len(evaluation.names) == len(evaluation.rows) == 43
     assert len(evaluation.feasible) == 42
@@ -216,7 +216,7 @@ def test_a_pod_on_a_node_is_asked_about_as_if_it_were_not() -> None:
     stage = staged(Crowded)
     placed = make_pod("placed", node_name="n1")
     stage.engine.offer(Upserted(placed))
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     before = stage.engine.cluster.nodes.pod_log.end
     assert len(asked(stage, "placed").feasible) == 3
     assert len(asked(stage, "another").feasible) == 2
@@ -239,7 +239,7 @@ def test_what_plugins_draw_ask_for_and_leave_open_is_taken_back() -> None:
 
     stage = staged(Meddles)
     stage.engine.offer(Upserted(make_pod("placed", node_name="n1")))
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     (plugin,) = (p for p in stage.engine.profiles["default-scheduler"].plugins.values() if p.name == "Meddles")
     drawn, logs = plugin.handle.random.getstate(), stage.engine.cluster.nodes.node_log.end
     stage.events.clear()

@@ -17,7 +17,7 @@ from tests.explain.scene import Scene
 def test_a_pod_of_this_scheduler_is_found(namespace: str, name: str) -> None:
     pods = make_pod("pending"), make_pod("pending", namespace="other"), make_pod("placed", node_name="n1")
     scene = Scene(make_node("n1"), *pods)
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     found = finished(find_pod(scene.engine, namespace, name))
     assert found is not None and found.key == f"{namespace}/{name}"
 
@@ -26,13 +26,13 @@ def test_a_pod_of_this_scheduler_is_found(namespace: str, name: str) -> None:
 def test_no_other_is(name: str) -> None:
     foreign = make_pod("foreign-placed", node_name="n1", scheduler_name="another")
     scene = Scene(make_node("n1"), make_pod("pod"), foreign, make_pod("foreign", scheduler_name="another"))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     assert finished(find_pod(scene.engine, "default", name)) is None
 
 
 def test_whoever_looks_through_many_gives_way() -> None:
     scene = Scene(make_node("n1"), *(make_pod(f"p{n}", node_name="n1") for n in range(10_000)))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     assert sum(1 for _ in find_pod(scene.engine, "default", "absent")) == 2
 
 

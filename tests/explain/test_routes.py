@@ -31,7 +31,7 @@ from kframework.scheduler.scheduler import Scheduler
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
 
-PLUGINS = Registry.installed()
+PLUGINS = Registry.from_installed()
 load_plugins(default_configuration(), PLUGINS)  # to import them later would block the loop
 
 

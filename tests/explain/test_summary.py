@@ -121,7 +121,7 @@ def test_one_feasible_node_is_not_scored() -> None:
 
 def test_room_is_kept_for_nominated_pods() -> None:
     scene = Scene(make_node("n1", cpu=1), make_pod("rival", cpu=1, priority=5, nominated_node_name="n1"))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     now = scene.pending("pod", cpu=1)
     assert now.feasible == 0
     assert now.kept_room == (NominatedRoom("n1", ("default/rival",)),)
@@ -162,7 +162,7 @@ def test_a_nominated_pod_counts_on_its_own_node_only() -> None:
         make_pod("another", priority=5, nominated_node_name="n2"),
         make_pod("pod", affinity=msgspec.convert(apart, Affinity)),
     )
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     now = scene.explain("pod").now
     assert now.feasible == 2
     assert [each.examples for each in now.rejections] == [("n1",)]

@@ -69,7 +69,7 @@ class World(msgspec.Struct, frozen=True):
     @property
     def registry(self) -> Registry:
         """All plugins, on offer."""
-        return Registry.of(*self.plugins)
+        return Registry.with_plugins(*self.plugins)
 
     @property
     def heard(self) -> float:

@@ -16,7 +16,7 @@ from tests.support.faulty_transport import Rates
 __all__ = ["EXTENDED", "PLUGINS", "RATES", "Shape", "configuration", "drawn"]
 
 #: The plugins that are not in the default profile.
-PLUGINS: Registry = Registry.of(Hesitant, Reluctant, Quarrelsome)
+PLUGINS: Registry = Registry.with_plugins(Hesitant, Reluctant, Quarrelsome)
 
 #: What the extender is asked about: no node need offer it.
 EXTENDED = "example.com/licence"

@@ -166,7 +166,7 @@ def test_the_default_registrations_are_kube_schedulers() -> None:
         ),
         (ObservedEvent(R.CSI_NODE, A.ADD), "storage.k8s.io/CSINodeAdd"),
         (ObservedEvent("foos.v1.example.com", A.DELETE), "foos.v1.example.comDelete"),
-        (ObservedEvent(R.ANY, A.ALL, named="UnschedulableTimeout"), "UnschedulableTimeout"),
+        (ObservedEvent(R.ANY, A.ALL, name="UnschedulableTimeout"), "UnschedulableTimeout"),
     ],
 )
 def test_an_event_is_labelled_as_in_kube_schedulers_metrics(event: ObservedEvent, label: str) -> None:
@@ -178,7 +178,7 @@ def test_an_event_is_labelled_as_in_kube_schedulers_metrics(event: ObservedEvent
     [(R.ANY, A.ALL, True), ("*", A.ALL, True), (R.ANY, A.ADD, False), (R.NODE, A.ALL, False)],
 )
 def test_only_everything_about_anything_is_a_wildcard(resource: str, action: ActionType, wildcard: bool) -> None:
-    assert ObservedEvent(resource, action).wildcard == wildcard
+    assert ObservedEvent(resource, action).is_wildcard == wildcard
 
 
 def changed(of: Node, **parts: Mapping[str, object]) -> Node:

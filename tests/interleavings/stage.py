@@ -70,7 +70,7 @@ class Stage:
         #: How often each plugin was started, and how often closed.
         self.lives: dict[str, Counter[str]] = {}
         configuration = _configuration(*(plugin.name for plugin in plugins), extender=line is not None)
-        registry = Registry.of(*plugins) if plugins else _INSTALLED
+        registry = Registry.with_plugins(*plugins) if plugins else _INSTALLED
         extender = http_extender if line is None else partial(Extender, line=line)
         client = self.client if connect is None else connect(self.store)
         self.scheduler = Scheduler(configuration, client, self.clock, registry=registry, slice=0.0, extender=extender)
@@ -157,7 +157,7 @@ class Stage:
             setattr(plugin, method, counted)
 
 
-_INSTALLED = Registry.installed()
+_INSTALLED = Registry.from_installed()
 
 
 #: The built-in plugins that worlds have: what decides about room, binds and preempts. More would only cost time.

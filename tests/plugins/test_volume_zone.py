@@ -113,7 +113,7 @@ def test_claims_that_cannot_be_used(objects: Sequence[ApiObject], names: Sequenc
     assert plugin.pre_filter(CycleState(), pod, cluster.nodes) == answer
     # A profile may have the plugin at Filter alone: there each node answers what PreFilter would have.
     (node,) = cluster.nodes
-    alone = answer if answer is not None and answer.rejected else None
+    alone = answer if answer is not None and answer.is_rejected else None
     assert plugin.filter(CycleState(), pod, node) == alone
     bits = int(plugin.filter_nodes(CycleState(), pod, cluster.nodes, cluster.nodes.order)[0])
     assert (plugin.filter_status(pod, bits) if bits else None) == alone

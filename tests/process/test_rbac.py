@@ -59,7 +59,7 @@ ACCOUNT = ("kube-system", "kframework")
 
 def granted(configuration: Configuration, *plugins: type[Plugin]) -> list[dict[str, object]]:
     clock = SystemClock()
-    scheduler = Scheduler(configuration, MemoryCluster(clock), clock, registry=Registry.of(*plugins))
+    scheduler = Scheduler(configuration, MemoryCluster(clock), clock, registry=Registry.with_plugins(*plugins))
     election = configuration.settings.leader_election
     return manifests(scheduler.profiles, election, name=ACCOUNT[1], namespace=ACCOUNT[0])
 
@@ -82,7 +82,7 @@ async def world(authorizer: Authorizer, *objects: ApiObject) -> AsyncIterator[tu
 
 
 async def scheduling(cluster: Cluster, clock: Clock, config: str, *plugins: type[Plugin]) -> None:
-    await Scheduler(parse(config), cluster, clock, registry=Registry.of(*plugins), slice=0.0).run()
+    await Scheduler(parse(config), cluster, clock, registry=Registry.with_plugins(*plugins), slice=0.0).run()
 
 
 async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
@@ -252,7 +252,9 @@ def test_and_no_more() -> None:
 def rules(config: str, *plugins: type[Plugin]) -> list[PolicyRule]:
     clock = SystemClock()
     configuration = parse(config)
-    return cluster_rules(Scheduler(configuration, MemoryCluster(clock), clock, registry=Registry.of(*plugins)).profiles)
+    return cluster_rules(
+        Scheduler(configuration, MemoryCluster(clock), clock, registry=Registry.with_plugins(*plugins)).profiles
+    )
 
 
 SEEING = ("get", "list", "watch")

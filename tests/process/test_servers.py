@@ -77,7 +77,7 @@ def test_a_dry_run_asks_nobody_to_act() -> None:
         cluster = MemoryCluster(clock, [make_node("a"), make_pod()])
 
         process = Process(
-            parse(alone(acting)), InMemory(cluster), clock, registry=Registry.of(acting), report=events.append
+            parse(alone(acting)), InMemory(cluster), clock, registry=Registry.with_plugins(acting), report=events.append
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.run)

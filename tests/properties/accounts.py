@@ -154,7 +154,7 @@ class _Run:
                 _configuration(self._seed),
                 self._client,
                 clock,
-                registry=Registry.of(Clumsy, Hesitant, Reluctant),
+                registry=Registry.with_plugins(Clumsy, Hesitant, Reluctant),
                 observers=[recorder, history, metrics.attempts, tracing, Journal(tracing.trace_id)],
                 slice=0.0,
                 engine=recorded_by(recorder),

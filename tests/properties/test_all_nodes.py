@@ -28,7 +28,7 @@ class Surveys(Tries):
         self._same_words(evaluation, survey)
         self._same_totals(evaluation, survey)
         self._same_in_memory(evaluation, self._survey(pod))
-        self.engine.current = None
+        self.engine.current_search = None
 
     def _survey(self, pod: PendingPod) -> AllNodesSearch:
         engine = self.engine

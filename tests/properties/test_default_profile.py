@@ -17,7 +17,7 @@ from kframework.clock import SystemClock
 from kframework.config.load import default_configuration
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.results import FitError, ScheduleResult
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PostFilterRound
@@ -47,9 +47,9 @@ class Tries:
             pods=[pod for world in worlds for pod in world.pods],
             objects=[obj for world in worlds for obj in world.objects],
         )
-        outside = Host()
-        profiles = profiles_factory(default_configuration(), Registry.installed(), outside)
-        self.engine = PodEngine(self.cluster.state, SystemClock(), outside, profiles, seed=seed, verifying=True)
+        host = Host()
+        profiles = profiles_factory(default_configuration(), Registry.from_installed(), host)
+        self.engine = PodEngine(self.cluster.state, SystemClock(), host, profiles, seed=seed, verifying=True)
         self.pods = [self.important(pod) for pod in self.cluster.pending(4)]
         self.seen: Counter[str] = Counter()
 
@@ -78,7 +78,7 @@ class Tries:
             self.seen["preempting" if isinstance(answer.result, Preempt) else "in vain"] += 1
         else:
             self.seen["found" if isinstance(outcome, ScheduleResult) else "failed"] += 1
-        self.engine.current = None
+        self.engine.current_search = None
 
 
 @pytest.mark.slow

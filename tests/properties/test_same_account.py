@@ -42,7 +42,7 @@ class Failure(NamedTuple):
     @property
     def reason(self) -> str:
         """The reason in the pod's condition."""
-        return "Unschedulable" if self.code.rejected else "SchedulerError"
+        return "Unschedulable" if self.code.is_rejected else "SchedulerError"
 
 
 def failures(accounts: Accounts) -> list[Failure]:
@@ -211,7 +211,7 @@ def span_of_binding(span: Json, binding: Json) -> Iterator[str]:
         "kframework.message": binding["message"],
         "k8s.node.name": binding["node"],
     }
-    yield from span_of(span, binding, said, failed=code is not Code.SUCCESS and not code.rejected)
+    yield from span_of(span, binding, said, failed=code is not Code.SUCCESS and not code.is_rejected)
 
 
 def span_of(span: Json, record: Json, said: Json, *, failed: bool) -> Iterator[str]:
@@ -262,7 +262,7 @@ def ends(accounts: Accounts) -> Iterator[tuple[str, ...]]:
     yield from ((each["profile"], "scheduled") for each in bound(accounts).values())
     profiles = {each["attempt"]: each["profile"] for each in accounts.decisions}
     for each in failures(accounts):
-        yield profiles[each.attempt], "unschedulable" if each.code.rejected else "error"
+        yield profiles[each.attempt], "unschedulable" if each.code.is_rejected else "error"
 
 
 def points(accounts: Accounts) -> Iterator[tuple[str, ...]]:

@@ -18,7 +18,7 @@ from kframework import ActionType, ClusterEvent, EventResource, Plugin, hookimpl
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.records import Decision
 from kframework.core.cycle.results import Reservation
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import Node, NodeCondition
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit

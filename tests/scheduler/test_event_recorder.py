@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kframework import CycleState, NodeInfo, PendingPod, Status, error, unschedulable
 from kframework.client.event_record import EventRecord
 from kframework.clock import LoopClock, run_virtual
-from kframework.core.effects import PodEvent
+from kframework.core.host import PodEvent
 from kframework.objects import Event
 from kframework.scheduler.event_recorder import REFRESH, SILENCE, EventRecorder
 from kframework.state.pods import PodInfo, TemplateInterner

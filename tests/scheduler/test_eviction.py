@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.core.cycle.results import Eviction
-from kframework.core.effects import PodEvent
+from kframework.core.host import PodEvent
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Pod

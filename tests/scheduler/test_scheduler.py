@@ -49,7 +49,7 @@ def running(
         clock = LoopClock(asyncio.get_running_loop())
         cluster = MemoryCluster(clock, [make_node("a"), make_pod()])
         configuration = parse(alone(*plugins))
-        scheduler = Scheduler(configuration, cluster, clock, registry=Registry.of(*plugins), slice=slice)
+        scheduler = Scheduler(configuration, cluster, clock, registry=Registry.with_plugins(*plugins), slice=slice)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(scheduler.run)
             await asyncio.sleep(1.0)
@@ -375,7 +375,7 @@ def test_a_start_that_hangs_does_not_keep_the_scheduler_from_stopping(
         loop = asyncio.get_running_loop()
         made = starting(start)
         cluster = MemoryCluster(LoopClock(loop), [make_node("a"), make_pod()])
-        scheduler = Scheduler(parse(alone(made)), cluster, LoopClock(loop), registry=Registry.of(made))
+        scheduler = Scheduler(parse(alone(made)), cluster, LoopClock(loop), registry=Registry.with_plugins(made))
         assert scheduler.starting is None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(scheduler.run)
@@ -392,7 +392,7 @@ def test_a_scheduler_that_is_stopped_before_it_begins_starts_nothing() -> None:
     async def main() -> None:
         made = starting(hangs)
         clock = LoopClock(asyncio.get_running_loop())
-        scheduler = Scheduler(parse(alone(made)), MemoryCluster(clock), clock, registry=Registry.of(made))
+        scheduler = Scheduler(parse(alone(made)), MemoryCluster(clock), clock, registry=Registry.with_plugins(made))
         scheduler.stop()
         await scheduler.run()
         assert clock.now() == VIRTUAL_EPOCH
@@ -566,7 +566,7 @@ class Stopped:
         self.cluster = MemoryCluster(LoopClock(loop), objects)
         self.cluster.faults.append(lambda method, *_: fault if method == "record_event" else None)
         self.scheduler = Scheduler(
-            parse(alone(*plugins)), self.cluster, LoopClock(loop), registry=Registry.of(*plugins), slice=0.0
+            parse(alone(*plugins)), self.cluster, LoopClock(loop), registry=Registry.with_plugins(*plugins), slice=0.0
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.scheduler.run)

@@ -21,11 +21,11 @@ class ClosedEngine(Engine):
         self,
         configuration: Configuration,
         clock: Clock,
-        outside: Host,
+        host: Host,
         extenders: object,
         profiles: ProfilesFactory,
     ) -> None:
-        super().__init__(ClusterState(), clock, outside, seed=0)
+        super().__init__(ClusterState(), clock, host, seed=0)
         self._waiting: dict[str, PendingPod] = {}
         self._decided = 0
         self.profiles = profiles(self)
@@ -46,10 +46,10 @@ class ClosedEngine(Engine):
     def is_idle(self) -> bool:
         return self.synced and not len(self.inbox)
 
-    def retrying(self) -> tuple[str, ...]:
+    def retried_pods(self) -> tuple[str, ...]:
         return ()
 
-    def catch_up(self) -> None:
+    def apply_messages(self) -> None:
         for message in self.inbox.drain():
             match message:
                 case Upserted(Node() as node):
@@ -64,11 +64,11 @@ class ClosedEngine(Engine):
                     pass
 
     def step(self) -> bool:
-        self.catch_up()
+        self.apply_messages()
         for pod in list(self._waiting.values())[self._decided :]:
             self._decided += 1
             now = self.clock.now()
-            self.effects.report_decision(
+            self.host.report_decision(
                 Decision(
                     attempt=self._decided,
                     tries=1,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kframework import Plugin
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -37,11 +37,11 @@ def engine_of(objects: Iterable[ApiObject], *plugins: type[Plugin]) -> PodEngine
     """Make an engine with the default plugins, and these behind them, that has seen these objects."""
     effects = Host()
     text = _CONFIGURATION.format(plugins=", ".join(f"{{name: {plugin.name}}}" for plugin in plugins))
-    profiles = profiles_factory(parse(text), Registry.of(*plugins), effects)
+    profiles = profiles_factory(parse(text), Registry.with_plugins(*plugins), effects)
     engine = PodEngine(ClusterState(), SystemClock(), effects, profiles, verifying=False)
     for obj in objects:
         engine.offer(Upserted(obj))
-    engine.catch_up()
+    engine.apply_messages()
     return engine
 
 

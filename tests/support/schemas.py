@@ -62,7 +62,7 @@ STRICTER = {
 @cache
 def schema_of_all() -> dict[str, Any]:
     """Return the schema of configurations with every plugin of the repository."""
-    registry = Registry.installed()
+    registry = Registry.from_installed()
     return configuration_schema({name: registry.load(name) for name in registry})
 
 
@@ -89,7 +89,7 @@ def refused_by_loader(document: Mapping[str, object]) -> list[str]:
 
 def check_args(configuration: Configuration) -> None:
     """Decode all args as a scheduler does when it compiles its profiles; ConfigError for what is wrong with them."""
-    registry = Registry.installed()
+    registry = Registry.from_installed()
     decode_args(configuration, {name: registry.load(name).Args for name in registry})
 
 

@@ -21,7 +21,7 @@ from kframework.values.status import Code, Skip, Status, Wait, error, unresolvab
 )
 def test_codes_are_kube_schedulers(number: int, title: str, rejected: bool) -> None:
     code = Code(number)
-    assert (code.title, code.rejected, Status(code).rejected) == (title, rejected, rejected)
+    assert (code.title, code.is_rejected, Status(code).is_rejected) == (title, rejected, rejected)
 
 
 def test_there_is_no_other_code() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kframework_batch.background_writes import BackgroundWrites
 from kframework_batch.testing import make_group, make_queue, make_task
 
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.engine import EngineMessage
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Pod

@@ -69,7 +69,7 @@ def test_nothing_happens_before_everything_has_been_listed() -> None:
 
 def test_nothing_is_due_to_an_engine_that_only_catches_up() -> None:
     stage = staged(gangs=[make_gang("a", 1)])
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     assert (stage.engine.sessions, stage.engine.deadline) == (0, None), "or its scheduler would not rest"
     assert run(stage) == 1
     assert stage.engine.deadline == VIRTUAL_EPOCH + 1.0
@@ -120,7 +120,7 @@ def test_a_core_plugin_that_saw_something_outside_gets_another_session() -> None
     run(stage)
     stage.time += 5.0
     assert run(stage) == 0
-    stage.engine.ask(AnswersInvalidated(("n1", "gone")))
+    stage.engine.request(AnswersInvalidated(("n1", "gone")))
     assert run(stage) == 1
 
 
@@ -138,7 +138,7 @@ def test_a_session_that_is_broken_off_leaves_what_was_committed_and_nothing_else
     stage = staged(gangs=[make_gang("a", 2, age=9), make_gang("b", 2), make_gang("c", 9)])
     for _ in range(steps):
         stage.engine.step()
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     assert not stage.engine.cluster.statements
     bound = set(stage.bound)
     assert bound in (set(), {"a-0", "a-1"}, {"a-0", "a-1", "b-0", "b-1"})

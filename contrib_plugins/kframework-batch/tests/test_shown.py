@@ -61,7 +61,7 @@ def test_pods_whose_group_is_not_there_yet_have_none() -> None:
     made = Stage(objects=[make_task("early", "later")]).session()
     assert shown(made).places() == {NO_GROUP: 1, "binding": 0}
     made.put(make_group("later"))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     assert shown(made).places() == {"queue default": 1, "binding": 0}
 
 
@@ -152,7 +152,7 @@ def test_gated_pods_name_their_gates() -> None:
 
 def test_queues_are_shown_before_there_is_a_session() -> None:
     made = Stage(queues=[make_queue("blue", weight=3)])
-    made.engine.catch_up()
+    made.engine.apply_messages()
     assert [row.cells[:2] for row in named(shown(made).sections(), "queues").rows] == [("default", 1), ("blue", 3)]
     assert named(shown(made).sections(), "sessions").rows == ()
 
@@ -231,7 +231,7 @@ def test_a_job_that_is_gone_has_its_turns_still() -> None:
     for number in range(3):
         made.gone(f"large-{number}")
     made.gone("large", PodGroup)
-    made.engine.catch_up()
+    made.engine.apply_messages()
     (turns,) = shown(made).details("job", "default/large").sections
     assert len(turns.rows) == 2
 

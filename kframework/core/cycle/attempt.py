@@ -107,7 +107,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         run_unreserve(self.timed_profile, search.state, self.pod, result.node)
         self.trace.end_phase("unreserve")
         self.cluster.forget(self.pod.uid)
-        if status.rejected:
+        if status.is_rejected:
             self.queued.unschedulable_plugins = frozenset((status.plugin,))
             if status.code == Code.PENDING:
                 self.queued.pending_plugins = frozenset((status.plugin,))
@@ -204,7 +204,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             queued_at=queued.timestamp,
             popped_at=self.popped_at,
             woken_by=queued.woken_by,
-            result=_SCHEDULED if failure is None else Result.UNSCHEDULABLE if status.rejected else Result.ERROR,
+            result=_SCHEDULED if failure is None else Result.UNSCHEDULABLE if status.is_rejected else Result.ERROR,
             code=status.code,
             node=found.node if failure is None else "",
             score=found.score,

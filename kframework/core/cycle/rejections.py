@@ -76,7 +76,7 @@ class StatusTable(msgspec.Struct, eq=False):
         if number is None:
             number = self._numbers[status] = len(self.statuses)
             self.statuses.append(status)
-            self.faults += not status.rejected
+            self.faults += not status.is_rejected
         return order << _ORDER | self.source << _SOURCE | number
 
     def clear(self) -> None:

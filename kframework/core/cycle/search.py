@@ -127,7 +127,7 @@ class Search:
         result = self.pre_filter()
         self.trace.end_phase("pre_filter", result.status)
         if result.status is not None:
-            return self._rejected(result) if result.status.rejected else ScheduleError(result.status)
+            return self._rejected(result) if result.status.is_rejected else ScheduleError(result.status)
         phase = "filter"
         outcome: Outcome | None = None
         if self.has_nominations or self.pod.status.nominated_node_name:
@@ -207,7 +207,7 @@ class Search:
         status = filter_with_nominated_pods(self, self.filters, self.state, node)
         if status is None:
             return ScheduleResult(node.name, 0, 1, 1, 1) if (yield from self._extenders_accept(node)) else None
-        if status.rejected:
+        if status.is_rejected:
             self._rejected_nominee[row] = self.table.rejection(FIRST, status)
         return None
 
@@ -366,11 +366,11 @@ class Search:
         remembered = (cache is not None and cache.has_faults) or (beside is not None and beside.table.faults)
         if self.table.faults or remembered:
             for place, rejection in enumerate(filtered.rejections[: filtered.evaluated].tolist()):
-                if rejection == PASS or self.status(rejection).rejected:
+                if rejection == PASS or self.status(rejection).is_rejected:
                     continue
                 # After an earlier rejection the faulty plugin does not run.
                 earlier = self._earlier_rejection(int(filtered.node_order[place]), rejection)
-                if not self.status(earlier).rejected:
+                if not self.status(earlier).is_rejected:
                     self.filtered = FilterOutcome(filtered.node_order, filtered.rejections, place, filtered.candidates)
                     return self.status(earlier)
                 filtered.rejections[place] = earlier
@@ -448,7 +448,7 @@ class Search:
         rejections, counts = np.unique(by_row[by_row != UNREACHED], return_counts=True)
         for rejection, count in zip(rejections.tolist(), counts.tolist(), strict=True):
             status = self.status(rejection)
-            if not status.rejected:
+            if not status.is_rejected:
                 return ScheduleError(status)
             rejectors.add(status.plugin)
             if status.code == Code.PENDING and rejection in self.filtered.rejections:

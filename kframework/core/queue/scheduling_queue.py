@@ -28,7 +28,7 @@ log: logging.Logger = logging.getLogger(__name__)
 #: How often the unschedulable pool is searched for pods that have waited too long, in seconds.
 FLUSH_INTERVAL = 30.0
 
-_TIMEOUT = ObservedEvent(EventResource.ANY, ActionType.ALL, named="UnschedulableTimeout")
+_TIMEOUT = ObservedEvent(EventResource.ANY, ActionType.ALL, name="UnschedulableTimeout")
 
 #: Events that end the backoff of a pod that was woken before.
 _ENDS_OF_REST = frozenset({"BackoffComplete", "PopFromBackoffQ"})
@@ -194,9 +194,9 @@ class SchedulingQueue:
         A gated pod is considered only if its gating plugin is interested.
         """
         interested = self.rules.interested(event)
-        if not interested and not event.wildcard:
+        if not interested and not event.is_wildcard:
             return
-        concerned = tuple(self._unschedulable) if event.wildcard else self._unschedulable.held_by(interested)
+        concerned = tuple(self._unschedulable) if event.is_wildcard else self._unschedulable.held_by(interested)
         for queued in (*self._gated.held_by(interested), *concerned):
             if only is None or only(queued.pod):
                 self._consider(event, queued)
@@ -240,13 +240,13 @@ class SchedulingQueue:
             self.delete(uid)
             self._enter_active(queued, "ForceActivate")
         elif uid in self.in_flight:
-            self.in_flight.add(ObservedEvent(EventResource.ANY, ActionType.ALL, new=uid, named="ForceActivate"))
+            self.in_flight.add(ObservedEvent(EventResource.ANY, ActionType.ALL, new=uid, name="ForceActivate"))
 
     def _strategy(self, event: ObservedEvent, queued: QueuedPod) -> QueueingStrategy:
         """Return whether an event makes another attempt worthwhile (kube-scheduler's isPodWorthRequeuing)."""
         if not queued.rejectors:
             return QueueingStrategy.AFTER_BACKOFF
-        if event.wildcard:
+        if event.is_wildcard:
             meant = event.new is None or event.new == queued.pod.uid
             return QueueingStrategy.AFTER_BACKOFF if meant else QueueingStrategy.SKIP
         if any(self.rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):

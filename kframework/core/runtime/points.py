@@ -189,7 +189,7 @@ class PostFilterRound:
                 answer = ask_post_filter(self._profile, step, state, pod, diagnosis)
                 if answer.status.code in (Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
                     return answer
-                if not answer.status.rejected:
+                if not answer.status.is_rejected:
                     return PostFilterAnswer(answer.status)
                 self.reject_result(answer.status, answer.result)
             return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(self._reasons), self._rejector), self._kept)

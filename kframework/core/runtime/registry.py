@@ -104,7 +104,7 @@ class Offers(Generic[N]):
 class Registry(Offers[Plugin]):
     """The plugins that a configuration can name.
 
-    `Registry.installed()` finds installed plugins; `Registry.of(...)` takes classes, for tests and embedding.
+    `Registry.from_installed()` finds installed plugins; `Registry.with_plugins(...)` adds classes, for tests.
     """
 
     def __init__(self, offers: Iterable[Offer]) -> None:
@@ -116,14 +116,14 @@ class Registry(Offers[Plugin]):
         return plugin
 
     @classmethod
-    def installed(cls) -> Registry:
+    def from_installed(cls) -> Registry:
         """Offer the plugins of every installed distribution, the built-in ones among them."""
-        return cls(installed(GROUP))
+        return cls(installed_offers(GROUP))
 
     @classmethod
-    def of(cls, *plugins: type[Plugin]) -> Registry:
+    def with_plugins(cls, *plugins: type[Plugin]) -> Registry:
         """Return the installed plugins plus these classes, which replace installed ones of the same name."""
-        return cls(beside_installed(GROUP, plugins))
+        return cls(override_installed(GROUP, plugins))
 
     def points(self, name: str) -> frozenset[str]:
         """Import a plugin and return the extension points that it extends."""
@@ -142,22 +142,22 @@ class Registry(Offers[Plugin]):
 
 def built_in_args(configuration: Configuration) -> Mapping[str, type[ApiArgs]]:
     """Import the configured plugins of kube-scheduler; return their Args models, by plugin."""
-    registry = Registry.installed()
+    registry = Registry.from_installed()
     named = {name for each in configuration.profiles for name in (*each.plugins.enabled_names(), *each.args)}
     models = {name: registry.load(name).Args for name in named & IN_TREE_PLUGINS if name in registry}
     return {name: model for name, model in models.items() if issubclass(model, ApiArgs)}
 
 
 @functools.cache  # reading the metadata of all distributions is slow, and it does not change
-def installed(group: str) -> tuple[Offer, ...]:
+def installed_offers(group: str) -> tuple[Offer, ...]:
     """List the entry points of a group in all distributions."""
     return tuple(_offer(entry_point) for entry_point in entry_points(group=group))
 
 
-def beside_installed(group: str, classes: Iterable[type[Named]]) -> list[Offer]:
+def override_installed(group: str, classes: Iterable[type[Named]]) -> list[Offer]:
     """List these classes and the installed ones of a group, except those they replace by name."""
     mine = {each.name: each for each in classes}
-    others = (offer for offer in installed(group) if offer.name not in mine)
+    others = (offer for offer in installed_offers(group) if offer.name not in mine)
     return [*others, *(_given(each) for each in mine.values())]
 
 

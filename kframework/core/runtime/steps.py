@@ -211,7 +211,7 @@ class FilterStep:
             status = self._explain(pod, bits)
         except FAULTS as error:
             return self.fault(self.name, "filter_status", error)
-        if isinstance(status, Status) and status.rejected:
+        if isinstance(status, Status) and status.is_rejected:
             return status.with_plugin(self.name)
         return self.fault(self.name, "filter_status", f"answered {safe_repr(status)}, which is no rejection")
 

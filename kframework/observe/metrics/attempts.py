@@ -127,7 +127,7 @@ class Attempts(Observer):
             if decision.woken_by == "UnschedulableTimeout":
                 self._flushed[()] += 1
         else:
-            self._ended(_UNSCHEDULABLE if binding.code.rejected else _ERROR, binding.profile, spent)
+            self._ended(_UNSCHEDULABLE if binding.code.is_rejected else _ERROR, binding.profile, spent)
 
     def gated(self, spent: int, code: Code, profile: str) -> None:
         """Observe a run of PreEnqueue, which has no record."""

@@ -15,9 +15,9 @@ import msgspec
 
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.core.effects import Host
 from kframework.core.engine import Engine
-from kframework.core.runtime.registry import installed
+from kframework.core.host import Host
+from kframework.core.runtime.registry import installed_offers
 from kframework.errors import ConfigError, ExplainError, InputError
 from kframework.observe.recording.diff import ReplayResult
 from kframework.observe.recording.reader import Recorded
@@ -46,7 +46,7 @@ class EngineKind(ABC, Generic[E]):
     annotations: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
-    def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> E:
+    def again(self, configuration: str, file: str, clock: Clock, host: Host) -> E:
         """Create an engine from the configuration in a recording's header, a file of this name; raises ConfigError."""
 
     def tell(self, engine: E, recorded: Recorded, line: Line) -> None:
@@ -99,7 +99,7 @@ def kind_named(engine: str) -> EngineKind[Engine] | None:
 
     InputError if something else is installed under it.
     """
-    offer = next((offer for offer in installed(GROUP) if offer.name == engine), None)
+    offer = next((offer for offer in installed_offers(GROUP) if offer.name == engine), None)
     if offer is None:
         return None
     kind = offer.load()
@@ -110,4 +110,4 @@ def kind_named(engine: str) -> EngineKind[Engine] | None:
 
 def offered_by(engine: str) -> str:
     """Return the installed distribution that offers an engine, as `name version`; "" if none does."""
-    return next((offer.distribution for offer in installed(GROUP) if offer.name == engine), "")
+    return next((offer.distribution for offer in installed_offers(GROUP) if offer.name == engine), "")

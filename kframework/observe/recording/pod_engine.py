@@ -23,7 +23,7 @@ from kframework.config.show import effective_yaml
 from kframework.core.cycle.records import Decision, Result
 from kframework.core.cycle.results import Outcome, Reservation, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry, built_in_args
@@ -120,10 +120,10 @@ class PodEngineKind(EngineKind[P]):
         self._engine = engine
         self._registry = registry
 
-    def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> P:
+    def again(self, configuration: str, file: str, clock: Clock, host: Host) -> P:
         parsed = parse(configuration, file)
-        profiles = profiles_factory(parsed, self._registry or Registry.installed(), outside)
-        return self._engine.of(parsed, clock, outside, Extenders(), profiles)
+        profiles = profiles_factory(parsed, self._registry or Registry.from_installed(), host)
+        return self._engine.of(parsed, clock, host, Extenders(), profiles)
 
     def tell(self, engine: P, recorded: Recorded, line: Line) -> None:
         if line.what == "PermitAllowed":
@@ -160,7 +160,7 @@ class FollowingEngine(PodEngine):
 
     def take_up(self, decision: Decision) -> None:
         """Restore the pod to its place after its last attempt of the previous part."""
-        self.catch_up()
+        self.apply_messages()
         if decision.result is Result.SCHEDULED:
             self.follow(decision)
             return

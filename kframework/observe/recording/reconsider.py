@@ -18,7 +18,7 @@ from kframework.core.cycle.records import Decision
 from kframework.core.cycle.results import Failure, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import run_sync
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PostFilterAnswer
@@ -63,12 +63,12 @@ class Reconsiderer:
             raise ConfigError("extenders cannot be asked what they would have said: leave them out of the --config")
         self._followed = followed
         options = configuration.options
-        effects = Host()
+        host = Host()
         engine = self._engine = PodEngine(
             followed.cluster,
             followed.clock,
-            effects,
-            profiles_factory(configuration, registry or Registry.installed(), effects),
+            host,
+            profiles_factory(configuration, registry or Registry.from_installed(), host),
             seed=options.seed,
             layer_memory=options.layer_memory_bytes,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
@@ -99,7 +99,7 @@ class Reconsiderer:
         attempt = _DryAttempt(engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
         with engine.isolated():
             concluded = run_sync(engine.decide(attempt))
-            engine.current = None
+            engine.current_search = None
         assert concluded is not None  # there is no run to join
         return concluded[0]
 

@@ -15,7 +15,7 @@ import msgspec
 
 from kframework.clock import SystemClock
 from kframework.core.cycle.records import AccountObserver, Binding, Decision, Observer
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.diff import ATTEMPT, DecisionDiff, ReplayResult
@@ -196,7 +196,7 @@ class Replay(Host, Generic[E]):
             elif line.what == "Step":
                 self._steps += 1
                 self.clock.freeze(line.at)
-                engine.catch_up()
+                engine.apply_messages()
             else:
                 self._apply(line)
             stepping = line.what == "Step"
@@ -212,7 +212,7 @@ class Replay(Host, Generic[E]):
             return
         self.clock.freeze(line.at)
         if line.what == "CatchUp":
-            self.engine.catch_up()
+            self.engine.apply_messages()
         else:
             self._kind.tell(self.engine, self.recorded, line)
 

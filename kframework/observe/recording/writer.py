@@ -28,7 +28,7 @@ from kframework._version import __version__
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.core.cycle.records import AccountObserver, Binding, Decision, Observer
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.errors import ConfigError
 from kframework.observe.recording.annotations import KEPT
@@ -121,7 +121,7 @@ class Recorder(Observer, AccountObserver):
         def made(
             configuration: Configuration,
             clock: Clock,
-            outside: Host,
+            host: Host,
             extenders: Extenders,
             profiles: ProfilesFactory,
         ) -> R:
@@ -142,7 +142,7 @@ class Recorder(Observer, AccountObserver):
             # The engine's parts are created at the time at which the recording begins.
             self.clock.freeze(self._header.at)
             try:
-                recorded = make(configuration, self.clock, outside, extenders, profiles)
+                recorded = make(configuration, self.clock, host, extenders, profiles)
             finally:
                 self.clock.resume()
             recorded.record(self)
@@ -205,13 +205,13 @@ class RecordingEngine:
         step: Callable[[], bool] = super().step  # type: ignore[misc]  # as in `offer`
         return self._while_time_stands("Step", step)
 
-    def catch_up(self) -> None:
+    def apply_messages(self) -> None:
         """Apply the messages and the due actions, but begin nothing."""
-        catch_up: Callable[[], None] = super().catch_up  # type: ignore[misc]  # as in `offer`
+        apply_messages: Callable[[], None] = super().apply_messages  # type: ignore[misc]  # as in `offer`
         if self._recorder is not None and self._recorder.clock.is_frozen:
-            catch_up()
+            apply_messages()
         else:
-            self._while_time_stands("CatchUp", catch_up)
+            self._while_time_stands("CatchUp", apply_messages)
 
     def _while_time_stands(self, what: str, act: Callable[[], T]) -> T:
         recorder = self._recorder

@@ -128,7 +128,7 @@ class Tracing(Observer):
         started, steps = _nanoseconds(binding.started_at), _with_permit_on_the_clock(binding)
         ended = started + sum(nanoseconds for _, nanoseconds, _ in steps)
         moments = started, max(ended, _nanoseconds(binding.ended_at))
-        faulty = binding.code is not Code.SUCCESS and not binding.code.rejected
+        faulty = binding.code is not Code.SUCCESS and not binding.code.is_rejected
         failed = Status(StatusCode.ERROR, binding.message) if faulty else UNSET
         left = self._points(own, _STEPS, started, steps, binding.plugins)
         said = _attributes_of_pod(binding) | {K8S_NODE_NAME: binding.node, "kframework.result": binding.code.title}

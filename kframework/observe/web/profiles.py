@@ -11,7 +11,7 @@ from kframework.core.cycle.records import Binding, Decision
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import PointTiming
-from kframework.core.sources import OutsideData, source_status
+from kframework.core.sources import SourceStatus, source_status
 from kframework.observe.history import History
 
 #: The number of attempts that are evaluated.
@@ -56,7 +56,7 @@ class ProfilePart(msgspec.Struct, frozen=True):
     attempts: int
     points: list[Time]
     plugins: list[PluginPart]
-    outside: tuple[OutsideData, ...] = ()
+    outside: tuple[SourceStatus, ...] = ()
 
 
 def profile_parts(profiles: Profiles, history: History, now: float, *, counted: int = COUNTED) -> list[ProfilePart]:

@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api
@@ -133,8 +133,8 @@ def compare_details(expected: Mapping[str, Details], found: Reservation | None, 
 
 def compare_writes(engine: PodEngine, deallocates: Sequence[str], deletes: str) -> Iterator[Fact]:
     """Compare which claim lost its devices, one of several, and which was deleted."""
-    assert isinstance(engine.effects, ClaimsWritten)
-    deallocated, deleted = "".join(engine.effects.deallocated[:1]), "".join(engine.effects.deleted[:1])
+    assert isinstance(engine.host, ClaimsWritten)
+    deallocated, deleted = "".join(engine.host.deallocated[:1]), "".join(engine.host.deleted[:1])
     expected = deallocated if deallocated in deallocates else "".join(deallocates[:1])
     yield Fact(("postFilter", "deallocates"), expected, deallocated)
     yield Fact(("postFilter", "deletes"), deletes, deleted)

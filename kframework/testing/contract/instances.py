@@ -90,7 +90,7 @@ def _difference(subject: Subject, random: Random) -> str:
         file = Path(folder) / "run.jsonl.gz"
         try:
             _Recorded(subject, random).write_to(file)
-            told = replay(file, Registry.of(subject.plugin))
+            told = replay(file, Registry.with_plugins(subject.plugin))
         except VerificationError as error:  # under KFRAMEWORK_VERIFY every hook is called twice already
             return str(error)
     return "" if told.difference is None else str(told.difference)
@@ -113,7 +113,7 @@ class _Recorded(RandomOutside, Clock):
         subject = self._subject
         configuration = parse(configuration_of(subject.plugin, subject.args, subject.beside), "args")
         recorder = Recorder(file, annotations=("*",))
-        profiles = profiles_factory(configuration, Registry.of(subject.plugin), self)
+        profiles = profiles_factory(configuration, Registry.with_plugins(subject.plugin), self)
         self._recorder, self.engine = recorder, recorded_by(recorder)(configuration, self, self, Extenders(), profiles)
         try:
             self._run()

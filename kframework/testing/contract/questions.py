@@ -212,7 +212,7 @@ class Questions:
             return None
         if answer.code == Code.SKIP:
             self.reached.skips["pre_filter"] += 1
-        elif not answer.rejected:
+        elif not answer.is_rejected:
             self.violated("pre_filter", pod, f"answers {answer}, which is no rejection", _REJECT)
         else:
             self._count(answer)
@@ -268,7 +268,7 @@ class Questions:
     def _rejection(self, hook: str, pod: PendingPod, status: object) -> Status | None:
         if status is None or (isinstance(status, Status) and status.code == Code.SUCCESS):
             return None
-        if not isinstance(status, Status) or not status.rejected:
+        if not isinstance(status, Status) or not status.is_rejected:
             self.violated(hook, pod, f"answers {status!r}, which is no rejection", _REJECT)
         return status.with_plugin("")
 

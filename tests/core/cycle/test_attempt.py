@@ -43,7 +43,7 @@ def test_a_failed_attempt_leaves_nothing_behind(failing: type[Plugin], result: R
     assert sum(len(node.pods) for node in cluster.nodes) == 0
     assert len(queue) == 1 and len(queue.in_flight) == 0
     assert stage.bound == [] and len(stage.patches) == len(stage.events) == 1
-    assert stage.engine.current is None
+    assert stage.engine.current_search is None
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_pod_is_ready_before_it_is_queued_again() -> None:
     ready = stage.time
     stage.steps()
     stage.time += 400
-    stage.engine.ask(ActivateRequested((UID,)))
+    stage.engine.request(ActivateRequested((UID,)))
     stage.steps()
     first, again = stage.decisions
     assert (first.initial_attempt_at, first.queued_at, first.popped_at) == (ready, ready, ready)

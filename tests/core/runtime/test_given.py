@@ -9,7 +9,7 @@ import pytest
 from kframework import Plugin
 from kframework.clock import SystemClock
 from kframework.config.load import default_configuration, parse
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.given import configuration_for
@@ -25,7 +25,7 @@ REPLACING = plugin("NodeAffinity", filter=None, score=0)
 
 def points(*plugins: type[Plugin]) -> dict[str, tuple[str, ...]]:
     """Compile the default profile with these plugins; return the names at each point."""
-    profiles = profiles_factory(configuration_for(None, plugins), Registry.of(*plugins), Host())
+    profiles = profiles_factory(configuration_for(None, plugins), Registry.with_plugins(*plugins), Host())
     return (
         PodEngine(ClusterState(), SystemClock(), Host(), profiles, verifying=False).profiles["default-scheduler"].points
     )

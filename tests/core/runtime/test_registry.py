@@ -90,7 +90,7 @@ def test_all_that_can_be_is_loaded_at_once() -> None:
     (problem,) = Registry([Offer("Whole", whole), Offer("Broken", broken)]).load_all()
     assert problem.plugin == "Broken"
     assert asked == ["Broken", "Whole"]
-    assert Registry.installed().load_all() == []
+    assert Registry.from_installed().load_all() == []
 
 
 def test_the_same_entry_point_seen_twice_is_one_offer() -> None:
@@ -100,7 +100,7 @@ def test_the_same_entry_point_seen_twice_is_one_offer() -> None:
 
 
 def test_the_built_in_plugins_are_installed() -> None:
-    registry = Registry.installed()
+    registry = Registry.from_installed()
     assert registry.load("PrioritySort").name == "PrioritySort"
     assert (registry.distribution("PrioritySort") or "").startswith("kframework-sdk ")
     assert registry.distribution("Unheard") is None
@@ -108,7 +108,7 @@ def test_the_built_in_plugins_are_installed() -> None:
 
 def test_given_classes_take_the_place_of_installed_ones() -> None:
     mine = plugin("PrioritySort", queue_sort=1)
-    registry = Registry.of(mine, A)
+    registry = Registry.with_plugins(mine, A)
     assert registry.load("PrioritySort") is mine
     assert registry.load("DefaultBinder").name == "DefaultBinder"
     assert registry.distribution("A") is None

@@ -9,7 +9,7 @@ import pytest
 
 from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, unschedulable
 from kframework.core import plugin_handle
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles, watched_kinds
@@ -108,8 +108,8 @@ class Noting(PluginHandle):
 
     looked_at: defaultdict[str, set[type[ApiObject]]]
 
-    def __init__(self, engine: PodEngine, outside: Host, profile: str, plugin: str) -> None:
-        super().__init__(engine, outside, profile, plugin)
+    def __init__(self, engine: PodEngine, host: Host, profile: str, plugin: str) -> None:
+        super().__init__(engine, host, profile, plugin)
         self._plugin = plugin
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from kframework.core.runtime.registry import Registry
-from kframework.core.sources import OutsideData, source_status
+from kframework.core.sources import SourceStatus, source_status
 from kframework.explain.explanation import WakeEvents
 from kframework.explain.text import text_of
 from kframework.observe.metrics.readings import engine_readings
@@ -24,7 +24,7 @@ KEY = "default-scheduler/Load/load"
 
 def scene(**options: object) -> Scene:
     load = busy_plugin(**options)  # type: ignore[arg-type]  # the options of a source
-    return Scene(make_node("a"), make_pod("web"), configuration=alone(load), registry=Registry.of(load))
+    return Scene(make_node("a"), make_pod("web"), configuration=alone(load), registry=Registry.with_plugins(load))
 
 
 def heard(world: Scene, *messages: SourceChanged | SourceFailed) -> Scene:
@@ -37,7 +37,7 @@ def told(world: Scene, value: float = 0.9) -> SourceChanged:
     return SourceChanged(KEY, world.time, {"a": value})
 
 
-def shown(world: Scene) -> OutsideData:
+def shown(world: Scene) -> SourceStatus:
     (found,) = source_status(world.engine.profiles["default-scheduler"], world.time)
     return found
 
@@ -45,14 +45,14 @@ def shown(world: Scene) -> OutsideData:
 def test_absent_fresh_and_stale_data_are_shown() -> None:
     world = scene(stale_after=60, when_stale="ignore")
     heard(world, SourceFailed(KEY, "ConnectionError: no route"))
-    absent = OutsideData("Load", "load", "node", 0, None, 60, False, "ignore", "ConnectionError: no route")
+    absent = SourceStatus("Load", "load", "node", 0, None, 60, False, "ignore", "ConnectionError: no route")
     assert shown(world) == absent
     heard(world, told(world))
     world.time += 12
-    assert shown(world) == OutsideData("Load", "load", "node", 1, 12, 60, True, "ignore")
+    assert shown(world) == SourceStatus("Load", "load", "node", 1, 12, 60, True, "ignore")
     world.time += 60
-    world.engine.catch_up()
-    assert shown(world) == OutsideData("Load", "load", "node", 1, 72, 60, False, "ignore")
+    world.engine.apply_messages()
+    assert shown(world) == SourceStatus("Load", "load", "node", 1, 72, 60, False, "ignore")
     assert shown(scene(stale_after=math.inf)).stale_after is None
 
 
@@ -76,7 +76,7 @@ def test_the_text_says_how_old_they_are(messages: int, seconds: float, said: str
     world = scene()
     heard(world, told(world) if messages else SourceFailed(KEY, "it took too long"))
     world.time += seconds
-    world.engine.catch_up()
+    world.engine.apply_messages()
     assert f"OUTSIDE DATA that plugins go by:\n{said}" in text_of(world.explain("web"))
 
 

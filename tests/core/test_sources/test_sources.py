@@ -10,7 +10,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, SourceChange, Status, hookimpl, unschedulable
 from kframework.clock import SystemClock
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.source import WhenStale
 from kframework.observe.recording.writer import FrozenClock
@@ -75,7 +75,7 @@ def test_backoff_is_respected() -> None:
         engine.offer(message)
     assert engine.step()
     engine.offer(SourceChanged("default-scheduler/Load/load", 1000.0, {"a": 0.1}))
-    engine.catch_up()
+    engine.apply_messages()
     assert engine.queue.pending() == {"active": 0, "backoff": 1, "unschedulable": 0, "gated": 0}
 
 
@@ -230,7 +230,7 @@ def test_who_follows_another_engine_knows_the_last_failure() -> None:
     followed, follower = engine_of(busy_plugin()), engine_of(busy_plugin())
     for error in ("no route", "no such host"):
         followed.offer(SourceFailed("default-scheduler/Load/load", error))
-        followed.catch_up()
+        followed.apply_messages()
         assert [turn.source.error for turn in follower.sources.follow(followed.sources)] == [error]
     assert not [*follower.sources.follow(followed.sources)]
 

@@ -53,7 +53,7 @@ def test_a_pod_that_was_placed_is_explained_as_if_it_were_not() -> None:
 
 def test_a_pod_that_has_not_been_tried_is_explained() -> None:
     scene = Scene(make_node("n1"), make_pod("pod"))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     explanation = scene.explain("pod")
     assert (explanation.state, explanation.attempts, explanation.then) == (State.ACTIVE, 0, None)
     assert explanation.now.feasible == 1
@@ -64,7 +64,7 @@ def test_what_is_not_remembered_stands_in_the_condition() -> None:
     pod = make_pod("second", cpu="500m")
     waits = msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=(condition,)))
     scene = Scene(*FULL[:2], waits)
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     explanation = scene.explain("second")
     assert (explanation.then, explanation.condition) == (None, "0/1 nodes are available.")
 
@@ -99,7 +99,7 @@ def test_a_pod_on_a_node_that_would_not_do_any_more_stays() -> None:
 
 def test_it_is_said_when_not_all_is_known_yet() -> None:
     scene = Scene(*FULL)
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     scene.engine.synced = False
     assert scene.explain("second").notes == ("the scheduler has not seen the whole cluster yet",)
 
@@ -113,7 +113,7 @@ def test_victims_that_have_not_left_are_told_of() -> None:
     assert preemption is not None and preemption.in_progress
     assert (preemption.node, preemption.victims) == ("n1", ("default/low",))
     scene.engine.offer(Deleted(low))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     assert scene.explain("high").preemption is None
 
 
@@ -140,7 +140,7 @@ def test_the_cluster_may_change_while_it_is_looked_at(monkeypatch: pytest.Monkey
         if turns % 4 == 0 and turns <= 20:
             scene.engine.offer(Deleted(make_node(f"old-{turns // 4 - 1}", cpu=None)))
             scene.engine.offer(Upserted(make_node(f"new-{turns}", cpu=None)))
-            scene.engine.catch_up()
+            scene.engine.apply_messages()
     assert turns > 40
     assert explanation.now.nodes == 6
     assert set(explanation.now.rejections[0].examples) == {"n1", "new-4", "new-8", "new-12", "new-16"}
@@ -154,7 +154,7 @@ def test_what_a_gate_draws_when_it_is_asked_again_is_taken_back() -> None:
 
     drawing = plugin("Drawing", pre_enqueue=gate)
     stage = Stage(drawing, objects=[make_node("a"), make_pod()], verifying=False)
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     (pod,) = stage.engine.handlers.pending.values()
     before = held(drawing).random.getstate()
     explanation = explain(stage.engine, History(), pod)

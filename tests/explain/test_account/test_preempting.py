@@ -16,7 +16,7 @@ NODES = [make_node(f"n{n}", cpu=1) for n in range(3)]
 
 def untried(*objects: Node | Pod) -> Preemption | None:
     scene = Scene(*objects)
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     return scene.explain("pod").preemption
 
 
@@ -77,7 +77,7 @@ profiles:
 
 def test_what_would_be_done_is_what_an_attempt_does() -> None:
     scene = Scene(*NODES, *LOW, make_pod("pod", cpu=1, priority=10))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     found = scene.explain("pod").preemption
     scene.settle()
     then = scene.history.recent(1)[0]

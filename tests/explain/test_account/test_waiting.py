@@ -21,7 +21,7 @@ def seen(scene: Scene) -> tuple[State, Waiting | None]:
 
 def test_an_active_pod_waits_for_its_turn() -> None:
     scene = Scene(POD, make_pod("another"))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     assert seen(scene) == (State.ACTIVE, Waiting(queued_at=VIRTUAL_EPOCH, active=2))
 
 
@@ -45,7 +45,7 @@ def test_an_unschedulable_pod_waits_for_events() -> None:
 def test_a_pod_that_rests_does_so_until_a_moment() -> None:
     scene = Scene(make_node("n1", cpu="500m"), POD).settle()
     scene.engine.offer(Upserted(make_node("n1", cpu=4, taints=["a=b:NoSchedule"])))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     state, found = seen(scene)
     assert state is State.BACKOFF and found is not None
     assert (found.until, found.held_by) == (VIRTUAL_EPOCH + 2, ("NodeResourcesFit",))
@@ -83,13 +83,13 @@ def test_a_pod_that_is_bound_waits_for_nothing() -> None:
     scene = Scene(make_node("n1", cpu=4), POD).settle()
     assert seen(scene) == (State.BINDING, None)
     scene.engine.offer(Upserted(make_pod("pod", cpu=1, node_name="n1")))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     assert seen(scene) == (State.BOUND, None)
 
 
 def test_a_pod_that_is_being_tried_waits_for_nothing() -> None:
     scene = Scene(make_node("n1"), POD)
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     assert scene.engine.queue.pop() is not None
     assert seen(scene) == (State.IN_FLIGHT, None)
 
@@ -102,7 +102,7 @@ def test_a_pod_that_is_to_be_deleted_waits_for_nothing() -> None:
 def test_a_pod_that_has_left_meanwhile_waits_for_nothing() -> None:
     scene = Scene(make_node("n1"), POD).settle()
     scene.engine.offer(Deleted(POD))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     assert seen(scene) == (State.GONE, None)
 
 

@@ -60,7 +60,7 @@ def test_it_is_read_off_how_many_bindings_wait_for_a_plugin_and_how_long_the_fir
 
     stuck = plugin("Quota", pre_bind=never, permit=permit)
     pods = [make_pod(name) for name in ("first", "second", "third")]
-    ran(NODE, *pods, configuration=parse(alone(stuck)), registry=Registry.of(stuck), then=then)
+    ran(NODE, *pods, configuration=parse(alone(stuck)), registry=Registry.with_plugins(stuck), then=then)
 
 
 def test_what_is_kept_for_pods_in_flight_is_counted() -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from kframework import Plugin
 from kframework.config.load import parse
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -40,13 +40,11 @@ class Recorded:
     def __init__(self, file: Path, *plugins: type[Plugin]) -> None:
         self.file = file
         self.recorder = Recorder(file)
-        self.outside = Host()
-        self.outside.report_decision = self.recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
+        self.host = Host()
+        self.host.report_decision = self.recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
         configuration = parse(alone(*plugins))
-        profiles = profiles_factory(configuration, Registry.of(*plugins), self.outside)
-        self.engine: PodEngine = recorded_by(self.recorder)(
-            configuration, Ticking(), self.outside, Extenders(), profiles
-        )
+        profiles = profiles_factory(configuration, Registry.with_plugins(*plugins), self.host)
+        self.engine: PodEngine = recorded_by(self.recorder)(configuration, Ticking(), self.host, Extenders(), profiles)
 
     def lines(self) -> list[dict[str, Any]]:
         """End the recording and read it."""

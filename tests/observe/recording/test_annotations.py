@@ -107,7 +107,7 @@ def run(file: Path, **options: Any) -> None:
     recorder = Recorder(file, **options)
     nodes = [make_node(zone, labels={"zone": zone}) for zone in "ab"]
     pod = make_pod("p", annotations={"example.com/zone": "b", "example.com/token": "hunter2"})
-    registry = Registry.of(Reads)
+    registry = Registry.with_plugins(Reads)
     configuration = parse(alone(Reads), "config")
     objects = [*nodes, pod]
     Simulation(objects, configuration, registry=registry, observers=[recorder], engine=recorded_by(recorder)).run()
@@ -117,11 +117,11 @@ def run(file: Path, **options: Any) -> None:
 def test_a_replay_that_needs_more_says_so(tmp_path: Path) -> None:
     run(tmp_path / "run")
     assert "hunter2" not in str(lines_of(tmp_path / "run"))
-    difference = replay(tmp_path / "run", Registry.of(Reads)).difference
+    difference = replay(tmp_path / "run", Registry.with_plugins(Reads)).difference
     assert "record with --record-annotations 'example.com/zone'" in str(difference)
 
 
 def test_a_replay_that_has_all_it_needs_is_alike(tmp_path: Path) -> None:
     run(tmp_path / "run", annotations=("example.com/zone",))
     assert "hunter2" not in str(lines_of(tmp_path / "run"))
-    assert replay(tmp_path / "run", Registry.of(Reads)).difference is None
+    assert replay(tmp_path / "run", Registry.with_plugins(Reads)).difference is None

@@ -62,7 +62,7 @@ def test_a_new_part_begins_between_two_steps_and_while_standing_by(file: Path, m
     for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
     monkeypatch.setattr(RecordingFile, "full", True)
-    engine.catch_up()
+    engine.apply_messages()
     engine.step()
     recorded.recorder.close()
     parts = [list(read(file.with_name(file.name + suffix))) for suffix in (".2", ".1", "")]

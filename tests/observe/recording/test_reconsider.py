@@ -136,7 +136,7 @@ class Refusing(Plugin):
 
 
 def test_what_reserve_or_permit_refused_is_not_asked_again(file: Path) -> None:
-    registry, configuration = Registry.of(Refusing), parse(alone(Refusing))
+    registry, configuration = Registry.with_plugins(Refusing), parse(alone(Refusing))
     record(file, [LARGE, POD], configuration, registry)
     result = reconsider(file, configuration, registry)
     assert result.attempts and not result.differences
@@ -157,8 +157,11 @@ class Meddling(Plugin):
 
 
 def test_what_plugins_ask_for_is_not_done(file: Path) -> None:
-    registry = Registry.of(Meddling)
-    replay = follow(record(file, [SMALL, POD], parse(alone(Refusing)), Registry.of(Refusing)), Registry.of(Refusing))
+    registry = Registry.with_plugins(Meddling)
+    replay = follow(
+        record(file, [SMALL, POD], parse(alone(Refusing)), Registry.with_plugins(Refusing)),
+        Registry.with_plugins(Refusing),
+    )
     second = Reconsiderer(replay.engine, parse(alone(Meddling)), registry)
     recorded = next(iter(replay))
     assert isinstance(recorded, Decision)

@@ -10,8 +10,8 @@ import pytest
 from kframework import ConfigError, CycleState, PendingPod, Plugin, hookimpl
 from kframework.config.load import default_configuration, parse
 from kframework.config.show import effective_yaml
-from kframework.core.effects import Host
 from kframework.core.engine import Engine
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry, built_in_args
@@ -41,7 +41,7 @@ def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
         engine.offer(message)
     engine.step()
     engine.offer(Deleted(POD))
-    engine.catch_up()
+    engine.apply_messages()
     header, *lines = recorded.lines()
     assert (header["format"], header["version"]) == (FORMAT, VERSION)
     assert [line["what"] for line in lines] == [
@@ -55,7 +55,7 @@ def test_a_change_of_a_status_alone_is_written_as_any_other(file: Path) -> None:
     recorded = Recorded(file)
     for message in (StatusChanged(make_pod("p", node_name="a")), Deleted(POD)):
         recorded.engine.offer(message)
-    recorded.engine.catch_up()
+    recorded.engine.apply_messages()
     _, *lines = recorded.lines()
     assert [line["what"] for line in lines] == ["Upserted", "Deleted", "CatchUp"]
 
@@ -63,9 +63,9 @@ def test_a_change_of_a_status_alone_is_written_as_any_other(file: Path) -> None:
 def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
     text = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 42\n"
     recorder = Recorder(file)
-    configuration, outside = parse(text), Host()
-    profiles = profiles_factory(configuration, Registry.of(), outside)
-    recorded_by(recorder)(configuration, Ticking(), outside, Extenders(), profiles)
+    configuration, host = parse(text), Host()
+    profiles = profiles_factory(configuration, Registry.with_plugins(), host)
+    recorded_by(recorder)(configuration, Ticking(), host, Extenders(), profiles)
     recorder.close()
     (header,) = read(file)
     assert header["configuration"] == effective_yaml(configuration, built_in_args(configuration))
@@ -110,7 +110,7 @@ def test_what_an_engine_offers_itself_during_a_step_is_not_written(file: Path) -
     for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
     engine.step()
-    engine.ask(AnswersInvalidated(("a",)))
+    engine.request(AnswersInvalidated(("a",)))
     assert recorded.said() == ["Upserted", "Upserted", "Synced", "Step", "Decision", "AnswersInvalidated"]
 
 
@@ -137,9 +137,9 @@ def test_a_run_with_extenders_is_refused(file: Path) -> None:
 def test_the_same_run_makes_the_same_file(tmp_path: Path) -> None:
     def write(name: str) -> bytes:
         recorder = Recorder(tmp_path / name)
-        configuration, outside = default_configuration(), Host()
-        profiles = profiles_factory(configuration, Registry.of(), outside)
-        engine = recorded_by(recorder)(configuration, Ticking(), outside, Extenders(), profiles)
+        configuration, host = default_configuration(), Host()
+        profiles = profiles_factory(configuration, Registry.with_plugins(), host)
+        engine = recorded_by(recorder)(configuration, Ticking(), host, Extenders(), profiles)
         engine.offer(Upserted(NODE))
         recorder.close()
         return (tmp_path / name).read_bytes()
@@ -154,11 +154,11 @@ class Modest(RecordingEngine, PodEngine):
 def test_where_no_opening_can_be_said_the_recording_ends_with_a_notice(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder, configuration, outside = Recorder(file), default_configuration(), Host()
-    outside.report_decision = recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
-    profiles = profiles_factory(configuration, Registry.of(), outside)
+    recorder, configuration, host = Recorder(file), default_configuration(), Host()
+    host.report_decision = recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
+    profiles = profiles_factory(configuration, Registry.with_plugins(), host)
     make = recorder.recording(Modest.of, lambda configuration: effective_yaml(configuration, {}))
-    engine = make(configuration, Ticking(), outside, Extenders(), profiles)
+    engine = make(configuration, Ticking(), host, Extenders(), profiles)
     for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
     monkeypatch.setattr(RecordingFile, "_is_full", lambda self: True)

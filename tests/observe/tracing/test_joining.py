@@ -73,7 +73,7 @@ def traced(monkeypatch: pytest.MonkeyPatch, rate: int, pods: int = 3) -> tuple[I
     Simulation(
         [make_node("a"), make_node("b"), *(make_pod(f"pod-{number}") for number in range(pods))],
         parse(alone(Traced)),
-        registry=Registry.of(Traced),
+        registry=Registry.with_plugins(Traced),
         observers=[tracing],
         timed_share=1.0,
     ).run()

@@ -10,7 +10,7 @@ import msgspec
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.load import default_configuration
 from kframework.core.cycle.records import Decision
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.runtime.registry import Registry
 from kframework.engine import (
@@ -104,7 +104,7 @@ class SecondShown(EngineView[ClosedEngine]):
 def second(*objects: ApiObject, shown: type[EngineView[ClosedEngine]] = SecondShown) -> EngineView[ClosedEngine]:
     """Make what is shown of an engine that has seen these objects."""
     outside, configuration = _Outside(), default_configuration()
-    profiles = profiles_factory(configuration, Registry.installed(), outside)
+    profiles = profiles_factory(configuration, Registry.from_installed(), outside)
     engine = ClosedEngine(configuration, outside, outside, None, profiles)
     for obj in objects:
         engine.offer(Upserted(obj))

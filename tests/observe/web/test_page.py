@@ -41,7 +41,7 @@ def scene() -> Scene:
         make_pod("gated", namespace="team", gates=["example.com/quota"]),
     ).settle()
     made.engine.offer(Upserted(make_pod("late")))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     return made
 
 
@@ -125,7 +125,7 @@ async def test_what_has_the_focus_keeps_it(browser: Browser) -> None:
         await tab.run("document.querySelector('#pods [data-key=\"default/large\"] a').focus()")
         made.engine.offer(Upserted(make_pod("newer")))
         made.engine.offer(Deleted(make_pod("huge", cpu=64)))
-        made.engine.catch_up()
+        made.engine.apply_messages()
         await tab.until("document.querySelector('#pods [data-key=\"default/newer\"]')")
         assert await tab.run("document.activeElement.innerText") == "default/large"
 
@@ -180,7 +180,7 @@ async def test_events_have_the_words_of_the_command_line(browser: Browser) -> No
 
 async def test_the_scores_of_feasible_nodes_are_compared(browser: Browser) -> None:
     made = Scene(make_node("a", cpu=4), make_node("b", cpu=16), make_pod("runs", cpu=2, node_name="a"), make_pod("pod"))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     async with served(made) as url, browser.open(f"{url}/#pod/default%2Fpod") as tab:
         await tab.until("document.querySelector('dialog .ranking')")
         assert await tab.texts("dialog .ranking .node") == ["b", "a"]
@@ -397,7 +397,7 @@ async def test_names_and_messages_are_text(browser: Browser) -> None:
         make_pod(NASTY, namespace=NASTY, node_name=NASTY),
         make_pod("held", namespace=NASTY),
         configuration=alone(rude),
-        registry=Registry.of(rude),
+        registry=Registry.with_plugins(rude),
     ).settle()
     async with served(made) as url, browser.open(url) as tab:
         await shown(tab)
@@ -422,7 +422,7 @@ async def test_nothing_in_a_text_is_hidden(browser: Browser) -> None:
         make_pod(hostile, namespace=hostile, node_name=hostile),
         make_pod("held", namespace=hostile),
         configuration=alone(rude),
-        registry=Registry.of(rude),
+        registry=Registry.with_plugins(rude),
     ).settle()
     said = """
         [
@@ -458,7 +458,7 @@ async def test_the_policy_is_in_force(browser: Browser) -> None:
 
 async def test_outside_data_are_shown_with_their_age(browser: Browser) -> None:
     load = busy_plugin(when_stale="ignore")
-    world = Scene(make_node("a"), make_pod("web"), configuration=alone(load), registry=Registry.of(load))
+    world = Scene(make_node("a"), make_pod("web"), configuration=alone(load), registry=Registry.with_plugins(load))
     world.engine.offer(SourceChanged("default-scheduler/Load/load", world.time, {"a": 0.9}))
     world.settle()
     world.time += 12

@@ -28,7 +28,7 @@ def scene() -> Scene:
     ).settle()
     for name, priority in (("late", 0), ("urgent", 9)):
         made.engine.offer(Upserted(make_pod(name, priority=priority)))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     return made
 
 
@@ -113,7 +113,7 @@ def test_a_rejected_pod_says_who_holds_it_back_and_why() -> None:
 def test_a_pod_that_rests_says_until_when() -> None:
     made = scene()
     made.engine.offer(Upserted(make_node("b", cpu=99)))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     (pod,) = shown(made, place="backoff").pods
     assert (pod.pod, pod.until) == ("default/huge", VIRTUAL_EPOCH + 2)
 
@@ -126,7 +126,7 @@ def test_a_pod_that_is_bound_says_where() -> None:
 def test_the_age_is_counted_from_the_creation() -> None:
     born = Pod(metadata=ObjectMeta(name="x", namespace="d", uid="x", creation_timestamp="2026-01-01T00:00:00Z"))
     made = Scene(born)
-    made.engine.catch_up()
+    made.engine.apply_messages()
     (pod,) = shown(made).pods
     assert pod.since == VIRTUAL_EPOCH
 
@@ -134,7 +134,7 @@ def test_the_age_is_counted_from_the_creation() -> None:
 def test_without_a_remembered_attempt_the_condition_says_why() -> None:
     condition = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="said before")
     made = Scene(structs.replace(make_pod("old", gates=["quota"]), status=PodStatus(conditions=(condition,))))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     (pod,) = shown(made).pods
     assert pod.message == "said before"
 
@@ -146,7 +146,7 @@ def found(made: Scene, text: str) -> list[Found]:
 def test_pods_are_found_wherever_they_are() -> None:
     made = scene()
     made.engine.offer(Upserted(make_pod("runs", node_name="a")))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     assert sorted(found(made, "default/"), key=lambda each: each.pod) == [
         Found("default/fits", "binding", "a"),
         Found("default/gated", "gated", ""),
@@ -161,19 +161,19 @@ def test_pods_are_found_wherever_they_are() -> None:
 
 def test_no_more_than_some_are_found() -> None:
     made = Scene(*(make_pod(f"pod-{number}") for number in range(FOUND + 1)))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     assert len(found(made, "pod")) == FOUND
 
 
 def test_others_have_their_turn_while_many_are_looked_through() -> None:
     made = Scene(*(make_pod(f"pod-{number}") for number in range(1100)))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     assert sum(1 for _ in find_pods(PodEngineView(made.engine, made.history), "nothing")) == 2
 
 
 def test_pods_may_come_and_go_meanwhile() -> None:
     made = Scene(*(make_pod(f"pod-{number}") for number in range(600)))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     search = find_pods(PodEngineView(made.engine, made.history), "nothing")
     next(search)
     made.settle()

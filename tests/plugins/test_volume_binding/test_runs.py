@@ -18,7 +18,7 @@ from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, Scenario, create, delete, patch
 from tests.support.storage import HOSTNAME, ZONE, claim, ephemeral, mounted, near, storage_class, volume
 
-REGISTRY = Registry.of(VolumeBinding, VolumeZone)
+REGISTRY = Registry.with_plugins(VolumeBinding, VolumeZone)
 CSI = storage_class("csi", "csi.example.com")
 
 

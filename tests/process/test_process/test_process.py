@@ -153,7 +153,7 @@ def test_a_start_that_hangs_is_told_by_readyz_and_obeys_a_signal_at_once() -> No
     async def main() -> None:
         hanging = plugin("Quota", filter=None)
         hanging.start = hangs  # type: ignore[method-assign]  # made here
-        registry, listener = Registry.of(hanging), Listener(port=0)
+        registry, listener = Registry.with_plugins(hanging), Listener(port=0)
         stage = Stage(parse(alone(hanging)), registry=registry, listener=listener)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.process.run)
@@ -180,7 +180,7 @@ def test_hooks_that_hold_the_loop_are_counted() -> None:
 
     async def main() -> None:
         blocking = plugin("Quota", permit=permit)
-        stage = Stage(parse(alone(blocking)), registry=Registry.of(blocking), observers=observers)
+        stage = Stage(parse(alone(blocking)), registry=Registry.with_plugins(blocking), observers=observers)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.process.run)
             await stage.until(lambda: stage.node)

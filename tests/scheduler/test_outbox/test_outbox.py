@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kframework.client.event_record import EventRecord, PodReference, SeriesKey
 from kframework.client.transport import STOPPED
 from kframework.clock import LoopClock, run_virtual
-from kframework.core.effects import PodEvent
+from kframework.core.host import PodEvent
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Event, Pod, PodCondition

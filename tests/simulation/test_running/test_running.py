@@ -89,7 +89,7 @@ def test_a_duration_is_kept_however_little_happens() -> None:
 def test_pods_that_are_retried_in_vain_are_given_up_after_an_hour() -> None:
     failing = plugin("F", filter=error("broken"))
     objects = [make_node("a"), make_pod("lost"), make_pod("lost-too")]
-    simulation = simulate(objects, parse(alone(failing)), registry=Registry.of(failing))
+    simulation = simulate(objects, parse(alone(failing)), registry=Registry.with_plugins(failing))
     assert simulation.seconds == 3600.0
     assert simulation.retrying == ("default/lost", "default/lost-too")
 
@@ -101,7 +101,7 @@ def test_a_binding_that_never_ends_is_given_up_too() -> None:
 
     binding = plugin("B", pre_bind=stuck)
     objects = [make_node("a"), make_pod("stuck"), make_pod("other")]
-    simulation = simulate(objects, parse(alone(binding)), registry=Registry.of(binding))
+    simulation = simulate(objects, parse(alone(binding)), registry=Registry.with_plugins(binding))
     assert simulation.seconds == 3600.0
     assert simulation.retrying == ("default/stuck",)
     assert simulation.outcomes[1].node == "a"
@@ -112,13 +112,15 @@ def test_a_binding_that_never_ends_is_given_up_too() -> None:
 def test_of_a_pod_that_rests_between_two_bindings_it_is_said_how_the_last_one_ended() -> None:
     binding = plugin("B", bind=error("no lease"))
     objects = [make_node("a"), make_pod("lost")]
-    simulation = simulate(objects, parse(alone(binding)), registry=Registry.of(binding))
+    simulation = simulate(objects, parse(alone(binding)), registry=Registry.with_plugins(binding))
     assert simulation.stuck == {"default/lost": 'running Bind plugin "B": no lease'}
 
 
 def test_a_pod_that_does_not_get_as_far_is_retried_in_vain() -> None:
     failing = plugin("F", filter=error("broken"))
-    assert not simulate([make_node("a"), make_pod()], parse(alone(failing)), registry=Registry.of(failing)).stuck
+    assert not simulate(
+        [make_node("a"), make_pod()], parse(alone(failing)), registry=Registry.with_plugins(failing)
+    ).stuck
 
 
 class Crew:
@@ -188,7 +190,9 @@ def test_what_controllers_make_of_their_kinds_is_progress(
     failing = plugin("F", filter=error("broken"))
     objects = [make_node("a"), make_pod("lost"), gang()]
     controllers = [crew(step)]
-    simulation = simulate(objects, parse(alone(failing)), registry=Registry.of(failing), controllers=controllers)
+    simulation = simulate(
+        objects, parse(alone(failing)), registry=Registry.with_plugins(failing), controllers=controllers
+    )
     assert simulation.seconds == last_move + 3600.0
     assert simulation.retrying == ("default/lost",)
 
@@ -197,7 +201,7 @@ def test_any_engine_says_what_it_retries() -> None:
     class Stubborn(PodEngine):
         settled = False
 
-        def retrying(self) -> tuple[str, ...]:
+        def retried_pods(self) -> tuple[str, ...]:
             return ("all", "of", "them")
 
     simulation = simulate([make_node("a"), make_pod()], engine=Stubborn.of)
@@ -257,7 +261,7 @@ async def test_what_changes_between_two_steps_is_taken_in() -> None:
 
 def test_plugins_that_are_not_built_are_noticed() -> None:
     notices = simulate([]).notices
-    missing = set(default_configuration().profiles[0].plugins.enabled_names()) - set(Registry.installed())
+    missing = set(default_configuration().profiles[0].plugins.enabled_names()) - set(Registry.from_installed())
     assert bool(notices) is bool(missing)
     assert all(name in notices[0] for name in missing)
 
@@ -316,7 +320,7 @@ def test_only_so_many_records_are_kept() -> None:
 
 
 #: With DefaultPreemption, whether it is installed or not.
-PREEMPTING = Registry.of(DefaultPreemption)
+PREEMPTING = Registry.with_plugins(DefaultPreemption)
 
 
 def test_extenders_are_asked_over_http() -> None:
@@ -421,4 +425,6 @@ def test_who_quits_the_debugger_in_a_hook_or_a_coroutine_ends_the_simulation() -
     beside: type[Plugin] = plugin("Quits", reserve=lambda *_: held(beside).spawn(quits()))
     for quitting in (in_hook, beside):
         with pytest.raises(KeyboardInterrupt):
-            simulate([make_node("a"), make_pod("pod")], parse(alone(quitting)), registry=Registry.of(quitting))
+            simulate(
+                [make_node("a"), make_pod("pod")], parse(alone(quitting)), registry=Registry.with_plugins(quitting)
+            )

@@ -103,7 +103,7 @@ def single() -> Part:
 
 def replayed(case: Part, registry: Registry | None = None) -> Comparison:
     """Replay a case as it would be read from a file."""
-    return replay(Case(**case, file="planted.jsonl", line=1), registry or Registry.installed())
+    return replay(Case(**case, file="planted.jsonl", line=1), registry or Registry.from_installed())
 
 
 def differing(case: Part, change: Callable[[Part], object], registry: Registry | None = None) -> dict[str, Fact]:

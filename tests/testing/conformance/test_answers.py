@@ -128,7 +128,7 @@ class Lenient(TaintToleration):
 
 
 def test_a_columnar_form_of_its_own_mind_is_found() -> None:
-    found = differing(single(), lambda case: None, Registry.of(Lenient))
+    found = differing(single(), lambda case: None, Registry.with_plugins(Lenient))
     assert found.keys() == {
         "filter_nodes.hard.TaintToleration",
         "score_nodes.TaintToleration.plain",
@@ -154,7 +154,7 @@ def test_the_error_of_a_plugin_is_compared_in_its_own_words() -> None:
     case = single()
     case["input"]["profile"] = with_plugins(*PLUGINS, "Sick")
     case["expect"]["filter"]["soft"] = {"Sick": {"code": "Error", "reasons": ["sick"]}}
-    found = differing(case, lambda case: None, Registry.of(Sick))
+    found = differing(case, lambda case: None, Registry.with_plugins(Sick))
     assert "filter.soft.Sick" not in found
     assert found["scores.Sick"].expected is None
     assert "ValueError: sick" in str(found["scores.Sick"].got)

@@ -62,7 +62,7 @@ class Case:
             },
             Given,
         )
-        self.engine: PodEngine = given.engine(Registry.installed())
+        self.engine: PodEngine = given.engine(Registry.from_installed())
         self.pod = PendingPod(given.pod, self.engine.cluster.interned)
 
     def reserved(self) -> Reservation | None:
@@ -167,7 +167,7 @@ def test_what_is_written(
     deallocated: list[str], deleted: list[str], deallocates: list[str], deletes: str, differs: set[object]
 ) -> None:
     case = Case(pod("plain"))
-    effects = case.engine.effects
+    effects = case.engine.host
     assert isinstance(effects, ClaimsWritten)
     effects.deallocated += deallocated
     effects.deleted += deleted

@@ -58,7 +58,7 @@ class Explosive(Plugin):
 def test_a_case_that_raises_has_failed() -> None:
     case = single()
     case["input"]["profile"] = with_plugins(*PLUGINS, "Explosive")
-    (difference,) = replayed(case, Registry.of(Explosive)).differences
+    (difference,) = replayed(case, Registry.with_plugins(Explosive)).differences
     assert difference.path == ("exception",)
     assert "boom" in str(difference.got)
 

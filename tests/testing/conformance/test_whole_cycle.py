@@ -66,7 +66,7 @@ def cycle(changes: Part | None = None, *plugins: type[Plugin]) -> WholeCycle:
     """Put a changed planted case through a cycle, these plugins standing before its own."""
     profile = with_plugins(*(plugin.name for plugin in plugins), *PLUGINS)
     given = msgspec.convert({**single()["input"], "profile": profile, **(changes or {})}, Given)
-    engine = given.engine(Registry.of(*plugins))
+    engine = given.engine(Registry.with_plugins(*plugins))
     return WholeCycle(engine, PendingPod(given.pod, engine.cluster.interned))
 
 
@@ -134,7 +134,7 @@ def test_the_first_rejection_is_told_even_where_the_search_does_not_ask() -> Non
 def test_every_node_is_feasible_that_passes_though_nobody_scores() -> None:
     profile = with_plugins("PrioritySort", "DefaultBinder", "NodeName")
     given = msgspec.convert({**single()["input"], "profile": profile}, Given)
-    engine = given.engine(Registry.installed())
+    engine = given.engine(Registry.from_installed())
     made = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interned))
     assert made.feasible == ["hard", "plain", "soft"]
     assert made.totals == {"hard": 0, "plain": 0, "soft": 0}

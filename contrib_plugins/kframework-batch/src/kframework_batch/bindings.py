@@ -33,10 +33,10 @@ from kframework_batch.task_status import ALLOCATED, PREEMPTABLE, TaskStatus
 class Bindings:
     """The tasks that are being bound, and their Decisions."""
 
-    def __init__(self, cluster: ClusterState, clock: Clock, outside: Host, seeds: Seeds) -> None:
+    def __init__(self, cluster: ClusterState, clock: Clock, host: Host, seeds: Seeds) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._outside = outside
+        self._host = host
         self._draw = seeds.generator("sampling").random
         #: The binding cycles that are under way, by the pod's uid; and how many runs are being bound.
         self._under_way: dict[str, Reservation] = {}
@@ -54,12 +54,12 @@ class Bindings:
     def begin_run(self, run: Run) -> None:
         """Bind the tasks of a run, for which no plugin has anything left to do, at once."""
         self._runs += 1
-        self._outside.bind_run(run)
+        self._host.bind_run(run)
 
     def begin(self, run: Run) -> None:
         """Start the binding cycle of each task of a run."""
         for place in range(len(run)):
-            self._outside.report_decision(run[place])
+            self._host.report_decision(run[place])
         self._launch(run)
 
     def begin_individually(self, run: Run) -> None:
@@ -72,7 +72,7 @@ class Bindings:
             reservation = run.reservation(place)
             self._cluster.waiting.put(reservation.reserved)
             self._under_way[reservation.pod.uid] = reservation
-            self._outside.bind(reservation)
+            self._host.bind(reservation)
 
     def run_of(self, tasks: Sequence[TaskInfo], cycles: Sequence[Cycle], choices: dict[str, Choice]) -> Run:
         """Return the attempts of tasks that have their nodes; what was chosen for each is taken out of `choices`."""
@@ -112,7 +112,7 @@ class Bindings:
             message=message,
             draw=self._draw(),
         )
-        self._outside.report_decision(decision)
+        self._host.report_decision(decision)
 
     def ended(self, message: BindingEnded) -> tuple[PendingPod, Status | None] | None:
         """Account for the end of a binding cycle; return the pod with what went wrong, None if it is not known.
@@ -141,7 +141,7 @@ class Bindings:
         if status is None:
             self.forget(pod.uid)
             note = f"Successfully assigned {pod.key} to {node_name}"
-            self._outside.record(PodEvent(profile.name, pod, "Scheduled", "Binding", note))
+            self._host.record(PodEvent(profile.name, pod, "Scheduled", "Binding", note))
         else:
             self._cluster.forget(pod.uid)
         return pod, status

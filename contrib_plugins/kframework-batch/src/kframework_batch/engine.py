@@ -87,7 +87,7 @@ class BatchEngine(Engine, Consequences):
         self,
         configuration: Configuration,
         clock: Clock,
-        outside: Host,
+        host: Host,
         profiles: ProfilesFactory,
         program: Program,
         *,
@@ -96,7 +96,7 @@ class BatchEngine(Engine, Consequences):
         gang_timeout: float = GANG_TIMEOUT,
     ) -> None:
         schedulers = frozenset(profile.scheduler_name for profile in configuration.profiles)
-        super().__init__(ClusterState(), clock, outside, configuration.options.seed)
+        super().__init__(ClusterState(), clock, host, configuration.options.seed)
         self.cache: JobCache = JobCache(self.cluster, schedulers, default_queue)
         self.sessions: int = 0
         #: What ended the last session early; None if nothing did.
@@ -109,9 +109,9 @@ class BatchEngine(Engine, Consequences):
         self._programs: dict[str, Program] = {}
         self._period = period
         self._hypernodes = HyperNodes(self.cluster)
-        self._bindings = Bindings(self.cluster, clock, outside, self.seeds)
+        self._bindings = Bindings(self.cluster, clock, host, self.seeds)
         self._broken = BrokenGangs(gang_timeout)
-        self._writes = BackgroundWrites(outside, self.offer)
+        self._writes = BackgroundWrites(host, self.offer)
         self._random = self.seeds.generator("ties")
         self._draw = self.seeds.generator("sessions").random
         #: The last session, and its steps while it is open.
@@ -136,11 +136,11 @@ class BatchEngine(Engine, Consequences):
         def make(
             configuration: Configuration,
             clock: Clock,
-            outside: Host,
+            host: Host,
             extenders: object,
             profiles: ProfilesFactory,
         ) -> B:
-            return cls(configuration, clock, outside, profiles, program, period=period, default_queue=default_queue)
+            return cls(configuration, clock, host, profiles, program, period=period, default_queue=default_queue)
 
         return make
 
@@ -180,7 +180,7 @@ class BatchEngine(Engine, Consequences):
         waits = self._wanted_at is not None or self._broken.deadline is not None or self.cache.evicting
         return self.synced and not busy and not waits and not len(self.inbox)
 
-    def retrying(self) -> tuple[str, ...]:
+    def retried_pods(self) -> tuple[str, ...]:
         return tuple(pod.key for pod in self.cache.pending.values()) if self._dirty else ()
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -204,10 +204,10 @@ class BatchEngine(Engine, Consequences):
                 _log.error("the session ended early: %s", error, exc_info=error.__cause__)
             self._steps, self.failure, self._dirty = None, error, True
             if self._session is not None:
-                self.effects.report_account(self._session.account(self._draw(), str(error)))
+                self.host.report_account(self._session.account(self._draw(), str(error)))
         return True
 
-    def catch_up(self) -> None:
+    def apply_messages(self) -> None:
         if self._steps is not None:
             self._steps.close()
             self._steps, self._dirty = None, True
@@ -227,7 +227,7 @@ class BatchEngine(Engine, Consequences):
             self._program, self._next_program = self._next_program, None
             self._score_cache = ScoreCache()
             if old.profiles != new.profiles:
-                self._use(profiles_factory(new, core_registry(), self.effects)(self))
+                self._use(profiles_factory(new, core_registry(), self.host)(self))
         now = self.clock.now()
         self.sessions += 1
         self._dirty, self._wanted_at, self.failure = False, None, None
@@ -326,15 +326,15 @@ class BatchEngine(Engine, Consequences):
             self._said.pop(task.uid, None)
         cycles = [self.core.cycle(task) for task in tasks]
         run = self._bindings.run_of(tasks, cycles, self._session.placement.chosen)
-        if self.binds_runs and all(cycle.plan.binds_directly for cycle in cycles):
+        if self.can_bind_runs and all(cycle.plan.binds_directly for cycle in cycles):
             self._bindings.begin_run(run)
         else:
             self._bindings.begin(run)
 
     @property
-    def binds_runs(self) -> bool:
+    def can_bind_runs(self) -> bool:
         """Whether the tasks of a gang may be bound at once."""
-        return self.effects.binds_runs
+        return self.host.can_bind_runs
 
     def bind_individually(self, run: Run) -> None:
         self._bindings.begin_individually(run)
@@ -342,7 +342,7 @@ class BatchEngine(Engine, Consequences):
     def send_away(self, task: TaskInfo, reason: str) -> None:
         uid, pod = task.uid, task.pod
         profile = task.object.spec.scheduler_name
-        self.effects.record(PodEvent(profile, pod, "Evict", "Evicting", f"Evicted because of {reason}"))
+        self.host.record(PodEvent(profile, pod, "Evict", "Evicting", f"Evicted because of {reason}"))
         self.cache.evicting_begins(uid)
         self._writes.delete_victim(task.object)
 
@@ -383,7 +383,7 @@ class BatchEngine(Engine, Consequences):
             queue.status = status
             self._writes.write_status(queue.object, patch_of(status))
         self._wanted_at = session.plugins.wakes_at()
-        self.effects.report_account(session.account(self._draw()))
+        self.host.report_account(session.account(self._draw()))
 
     def _waits(self, job: JobInfo, task: TaskInfo) -> None:
         """Report why a task waits, unless that is unchanged: another feasible node is nothing new."""
@@ -403,5 +403,5 @@ class BatchEngine(Engine, Consequences):
             message=message,
             observed_generation=pod.object.metadata.generation,
         )
-        self.effects.patch_status(pod, condition, None)
-        self.effects.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", message, warning=True))
+        self.host.patch_status(pod, condition, None)
+        self.host.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", message, warning=True))

@@ -22,12 +22,12 @@ from kframework.engine import (
     Problem,
     RawArgs,
     Registry,
-    beside_installed,
     collect_errors,
     decode,
     field_names,
     load_configuration,
     nearest_name,
+    override_installed,
     raise_collected,
     read_source,
 )
@@ -44,7 +44,7 @@ PLUGINS = "kframework.batch.plugins"
 class BatchRegistry:
     """The actions and plugins that a scheduler configuration can name.
 
-    `BatchRegistry.installed()` finds what is installed; `BatchRegistry.of(...)` takes classes, for tests and embedding.
+    `BatchRegistry.from_installed()` finds installed ones; `BatchRegistry.of(...)` takes classes, for tests.
     """
 
     def __init__(self, actions: Iterable[Offer], plugins: Iterable[Offer]) -> None:
@@ -52,7 +52,7 @@ class BatchRegistry:
         self.plugins: Offers[BatchPlugin] = Offers(plugins, partial(_problem, BatchPlugin))
 
     @classmethod
-    def installed(cls) -> BatchRegistry:
+    def from_installed(cls) -> BatchRegistry:
         """Offer the actions and plugins of every installed distribution, this one's among them."""
         return cls.of()
 
@@ -61,7 +61,7 @@ class BatchRegistry:
         """Offer these classes, each under its name, in addition to the installed ones, which they replace."""
         actions = [offered for offered in classes if issubclass(offered, Action)]
         plugins = [offered for offered in classes if issubclass(offered, BatchPlugin)]
-        return cls(beside_installed(ACTIONS, actions), beside_installed(PLUGINS, plugins))
+        return cls(override_installed(ACTIONS, actions), override_installed(PLUGINS, plugins))
 
 
 def _problem(base: type[Action] | type[BatchPlugin], offer: Offer, loaded: object) -> str:
@@ -115,7 +115,7 @@ def compile_program(configuration: BatchConfiguration, registry: BatchRegistry |
     Raises ConfigError for an unknown name and for arguments that a model rejects, ConfigErrors for several of
     them, PluginError for a class that breaks the contract.
     """
-    return _Compiler(configuration, registry if registry is not None else BatchRegistry.installed()).program()
+    return _Compiler(configuration, registry if registry is not None else BatchRegistry.from_installed()).program()
 
 
 def load_program(file: str | None) -> Program:
@@ -288,7 +288,7 @@ class MostAllocated(NodeResourcesFit):
 
 def core_registry() -> Registry:
     """Offer the installed plugins of the core, and the second name of one of them."""
-    return Registry.of(MostAllocated)
+    return Registry.with_plugins(MostAllocated)
 
 
 def core_configuration(program: Program, schedulers: Sequence[str], seed: int = 0) -> Configuration:

@@ -53,7 +53,7 @@ class RecordedBatchEngine(RecordingEngine, BatchEngine):
     """An engine of batches that sends a recorder its inputs from outside, and when it takes a step."""
 
     @property
-    def binds_runs(self) -> bool:
+    def can_bind_runs(self) -> bool:
         """No: a recording has the messages about each pod in their order."""
         return False
 
@@ -75,15 +75,15 @@ class BatchEngines(EngineKind[BatchEngine]):
     def __init__(self, engine: type[BatchEngine] = BatchEngine) -> None:
         self._engine = engine
 
-    def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> BatchEngine:
+    def again(self, configuration: str, file: str, clock: Clock, host: Host) -> BatchEngine:
         said = msgspec.json.decode(configuration, type=_Said)
         program = compile_program(parse(said.program, f"{file}: configuration"))
         settings = Settings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
         return self._engine(
             settings.configuration,
             clock,
-            outside,
-            profiles_factory(settings.configuration, settings.registry, outside),
+            host,
+            profiles_factory(settings.configuration, settings.registry, host),
             settings.program,
             period=settings.period,
             default_queue=settings.default_queue,
@@ -156,7 +156,7 @@ def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Pro
     engine = replay.engine
     assert isinstance(engine, AskedEngine)
     configuration = core_configuration(program, list(engine.profiles))
-    profiles = profiles_factory(configuration, core_registry(), engine.effects)(engine)
+    profiles = profiles_factory(configuration, core_registry(), engine.host)(engine)
     core = CoreQuestions(engine.cluster, profiles, configuration.options.layer_memory_bytes)
     deciding = Deciding(program, core, ScoreCache())
     sessions, differences = list[str](), list[DecisionDiff]()

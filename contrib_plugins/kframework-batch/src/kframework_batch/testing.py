@@ -241,7 +241,7 @@ class Stage(Host):
                 pass
             if self.engine.failure is not None:
                 raise self.engine.failure
-        self.engine.catch_up()
+        self.engine.apply_messages()
         return self
 
     def _knock(self) -> Queue:
@@ -273,7 +273,7 @@ class Stage(Host):
 
     def check(self) -> None:
         """Check that statuses, nodes and tables agree, without anything half done; AssertionError otherwise."""
-        self.engine.catch_up()
+        self.engine.apply_messages()
         cluster, tasks = self.engine.cluster, list(self.engine.cache.tasks.values())
         held = [
             task for task in tasks if task.node_name and task.status not in (TaskStatus.SUCCEEDED, TaskStatus.FAILED)

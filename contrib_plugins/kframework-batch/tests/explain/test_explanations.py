@@ -152,7 +152,7 @@ def test_a_turn_that_found_nothing_more_is_not_said_to_have_served() -> None:
 def test_what_the_next_session_will_do_needs_no_help() -> None:
     stage = half_a_gang()
     stage.put(make_node("n2", cpu=2))
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     said = text(stage, "train")
     assert "note: as things stand the next session serves it" in said
     assert "HELP" not in said
@@ -191,7 +191,7 @@ def test_what_is_said_to_help_helps(done: Completed) -> None:
 def test_names_are_found() -> None:
     stage = half_a_gang()
     stage.put(make_task("alone", "other"))
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     assert find_job(stage.engine, "default", "nobody") is None
     assert find_job(stage.engine, "elsewhere", "train") is None
     found = find_job(stage.engine, "default", "alone")

@@ -53,7 +53,7 @@ def test_a_hypernode_scores_by_how_full_it_would_be(arguments: str, score: float
     stage = Stage(
         CONFIGURATION % arguments, nodes=nodes, gangs=[other, (group, pods)], objects=[make_hypernode("h", 1, *"ab")]
     )
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     trial = stage.engine.trial()
     (domain,) = trial.hypernodes.domains()
     assert trial.plugins.hypernode_score(stage.job("j"), domain) == pytest.approx(score)
@@ -67,7 +67,7 @@ def test_a_hypernode_that_would_be_too_full_scores_nothing() -> None:
         gangs=[make_gang("j", 2)],
         objects=[make_hypernode("h", 1, "a")],
     )
-    stage.engine.catch_up()
+    stage.engine.apply_messages()
     trial = stage.engine.trial()
     assert trial.plugins.hypernode_score(stage.job("j"), trial.hypernodes.domains()[0]) == 0.0
     trial.try_out()

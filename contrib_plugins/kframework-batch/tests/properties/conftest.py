@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from kframework.clock import rfc3339
 from kframework.core.cycle.results import Reservation
-from kframework.core.effects import PodEvent
+from kframework.core.host import PodEvent
 from kframework.engine import BindingEnded
 from kframework.objects import (
     Affinity,

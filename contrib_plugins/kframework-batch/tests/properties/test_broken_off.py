@@ -54,7 +54,7 @@ def play(make_world: Callable[[int], World], seed: int, sessions: int) -> World:
     for _ in range(sessions):
         world.session()
         world.happen()
-    world.engine.catch_up()
+    world.engine.apply_messages()
     return world
 
 
@@ -64,7 +64,7 @@ def steps_of(world: World) -> int:
     steps = 0
     while world.engine.step():
         steps += 1
-    world.engine.catch_up()
+    world.engine.apply_messages()
     return steps
 
 
@@ -87,7 +87,7 @@ def test_what_was_committed_stays_and_nothing_else_has_happened(seed: int, make_
         if world.engine._steps is not None:
             world.engine._steps.close()
         check(world, before, picture(world), committed)
-        world.engine.catch_up()
+        world.engine.apply_messages()
         assert not [task for task in world.engine.cache.tasks.values() if task.status in SUPPOSED]
         for _ in range(2):
             world.happen()

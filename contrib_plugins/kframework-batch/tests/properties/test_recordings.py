@@ -70,7 +70,7 @@ class Harsh(World):
             for _ in range(chance.randint(1, 12)):
                 await asyncio.sleep(0)
             self.troubles["session broken off"] += engine._steps is not None
-            engine.catch_up()
+            engine.apply_messages()
 
     def _fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         if self._rate and method in REFUSED and self._chance.random() < REFUSED[method]:

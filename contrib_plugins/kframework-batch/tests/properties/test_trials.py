@@ -52,7 +52,7 @@ def play(world: World, look: Callable[[World], None]) -> World:
         world.session()
         look(world)
         world.happen()
-    world.engine.catch_up()
+    world.engine.apply_messages()
     return world
 
 

@@ -24,7 +24,7 @@ class RunStage(Stage):
         super().__init__(**arguments)  # type: ignore[arg-type]  # whatever a Stage takes
 
     @property
-    def binds_runs(self) -> bool:
+    def can_bind_runs(self) -> bool:
         return True
 
     def bind_run(self, run: Run) -> None:
@@ -102,4 +102,4 @@ def test_decisions_are_those_of_pods_bound_one_by_one(seed: int) -> None:
 
 def test_recorded_engine_hands_over_no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kframework_batch.testing.BatchEngine", RecordedBatchEngine)
-    assert not RunStage().engine.binds_runs
+    assert not RunStage().engine.can_bind_runs

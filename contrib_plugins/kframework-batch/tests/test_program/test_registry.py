@@ -12,7 +12,7 @@ from kframework_batch.plugin import BatchArguments, BatchPlugin
 from kframework_batch.program import ACTIONS, PLUGINS, BatchRegistry
 from kframework_batch.session import Session
 
-from kframework.core.runtime.registry import Offer, installed
+from kframework.core.runtime.registry import Offer, installed_offers
 from kframework.errors import PluginError
 
 
@@ -46,7 +46,7 @@ def offer(name: str, loaded: object, distribution: str = "acme 1.0", target: str
 
 
 def test_what_this_distribution_offers_is_installed() -> None:
-    registry = BatchRegistry.installed()
+    registry = BatchRegistry.from_installed()
     assert {"enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle"} <= {*registry.actions}
     assert {"gang", "drf", "proportion", "predicates", "nodeorder"} <= {*registry.plugins}
     assert (registry.plugins.distribution("gang") or "").startswith("kframework-batch ")
@@ -57,15 +57,15 @@ def test_entry_points_are_found_by_group_and_imported_when_asked_for(monkeypatch
         return [EntryPoint("rest", "acme.nowhere:Rest", group)] if group == ACTIONS else []
 
     monkeypatch.setattr("kframework.core.runtime.registry.entry_points", entry_points)
-    installed.cache_clear()
+    installed_offers.cache_clear()
     try:
-        registry = BatchRegistry.installed()
+        registry = BatchRegistry.from_installed()
         assert list(registry.actions) == ["rest"]
         assert list(registry.plugins) == []
         with pytest.raises(PluginError, match="cannot be imported: ModuleNotFoundError: No module named 'acme'"):
             registry.actions.load("rest")
     finally:
-        installed.cache_clear()
+        installed_offers.cache_clear()
 
 
 def test_classes_stand_beside_the_installed_ones_and_replace_them() -> None:

@@ -92,7 +92,7 @@ def labels(name: str, queue: str = "q") -> str:
 )
 def test_each_stage_of_a_task_counts_from_its_creation(stage_label: str, seconds: float) -> None:
     made = stage(make_gang("train", 2, queue="q", age=5.0))
-    made.engine.catch_up()
+    made.engine.apply_messages()
     made.session()
     said = readings(made)
     assert said[f'{TASKS}_count{{stage="{stage_label}"}}'] == 2

@@ -131,7 +131,7 @@ def test_what_is_asked_of_the_handle_meanwhile_is_done_after_the_cycle() -> None
     asking = plugin("A", filter=None)
 
     def answer(question: Any) -> object:
-        held(asking).activate([staged.engine.current.pod])  # type: ignore[union-attr]  # a cycle is going on
+        held(asking).activate([staged.engine.current_search.pod])  # type: ignore[union-attr]  # a cycle is going on
         return lets_pass("none")(question)
 
     staged = stage(asking, extenders=[extender({"filter": answer})])
@@ -147,7 +147,7 @@ def test_a_cycle_that_is_broken_off_is_not_under_way(error: BaseException) -> No
     staged = stage(extenders=[extender({"filter": broken})])
     with pytest.raises(type(error)):
         staged.step()
-    assert staged.engine.pending_cycle is None and staged.engine.current is None
+    assert staged.engine.pending_cycle is None and staged.engine.current_search is None
 
 
 FULL = plugin("Full", filter=unschedulable("full"))

@@ -151,7 +151,7 @@ class Breaks(Plugin):
 @cache
 def profiles(*plugins: str) -> Profiles:
     """Compile a profile of resources and these plugins; none of them uses its handle."""
-    registry = Registry.of(TwoOfAnApp, SpareCpu, NotOdd, Breaks)
+    registry = Registry.with_plugins(TwoOfAnApp, SpareCpu, NotOdd, Breaks)
     return compile_profiles(parse(configuration_of(*plugins), "config"), registry, lambda *_: _HANDLE)
 
 

@@ -6,7 +6,7 @@ from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt,
 from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.core.cycle.results import Eviction
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -135,7 +135,7 @@ class Recorder(Host):
 def test_a_nomination_is_lost_at_once() -> None:
     """A pod that comes before the API has heard of it must not find room kept for the loser."""
     recorder = Recorder()
-    profiles = profiles_factory(parse(configuration_of("MakeRoom"), "config"), Registry.of(MakeRoom), NOTHING)
+    profiles = profiles_factory(parse(configuration_of("MakeRoom"), "config"), Registry.with_plugins(MakeRoom), NOTHING)
     engine = PodEngine(ClusterState(), SystemClock(), recorder, profiles)
     middle = make_pod("middle", cpu=2, priority=5, nominated_node_name="a")
     for obj in (make_node("a", cpu=2), make_pod("low", cpu=2, node_name="a"), middle, make_pod("urgent", priority=10)):

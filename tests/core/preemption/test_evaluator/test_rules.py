@@ -115,6 +115,6 @@ def test_only_the_pod_of_the_cycle_may_ask() -> None:
     other = PendingPod(make_pod("y", priority=1), stopped.engine.cluster.interned)
     with pytest.raises(RuntimeError, match="pod default/y"):
         stopped.evaluator.candidates(stopped.search.state, other, stopped.diagnosis)
-    stopped.engine.current = None
+    stopped.engine.current_search = None
     with pytest.raises(RuntimeError, match="pod default/x"):
         stopped.victims("n")

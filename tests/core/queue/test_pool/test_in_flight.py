@@ -13,7 +13,7 @@ from kframework.framework.events import ActionType, ObservedEvent
 
 def event(number: int) -> ObservedEvent:
     """Make an event that can be told from others."""
-    return ObservedEvent("Node", ActionType.ADD, named=str(number))
+    return ObservedEvent("Node", ActionType.ADD, name=str(number))
 
 
 def heard(in_flight: InFlight, uid: str) -> str:

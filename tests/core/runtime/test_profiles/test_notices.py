@@ -9,7 +9,7 @@ import pytest
 from kframework import Plugin
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -26,7 +26,7 @@ CHECKS = plugin("Checks", pre_filter=None, filter=None, score=0)
 def noticed(plugins: str, *classes: type[Plugin]) -> Sequence[str]:
     """Return what is said of these lines of `plugins`, each at its line: the first is line 5."""
     configuration = parse(HEAD + "".join(f"    {line}\n" for line in plugins.splitlines()), "k.yaml")
-    profiles = profiles_factory(configuration, Registry.of(RANKS, CHECKS, *classes), Host())
+    profiles = profiles_factory(configuration, Registry.with_plugins(RANKS, CHECKS, *classes), Host())
     return PodEngine(ClusterState(), SystemClock(), Host(), profiles, verifying=False).profiles.notices
 
 

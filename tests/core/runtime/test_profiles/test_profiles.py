@@ -7,7 +7,7 @@ import pytest
 from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unschedulable
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles, compile_profiles
@@ -43,7 +43,7 @@ def compiled(text: str, *plugins: type[Plugin]) -> Profiles:
 
 def offering(*plugins: type[Plugin]) -> Registry:
     """Offer the installed plugins, and these by the distribution `acme 1.0`."""
-    installed = Registry.installed()
+    installed = Registry.from_installed()
     offers = [offer for name in installed for offer in installed.offers(name)]
 
     def load(plugin: type[Plugin]) -> Offer:
@@ -103,7 +103,7 @@ def test_what_is_wrong_is_said_with_its_place(text: str, plugins: list[type[Plug
 def test_two_distributions_that_claim_one_name_are_both_named() -> None:
     clash = plugin("Clash", score=0)
     claims = [Offer("Clash", lambda: clash, source, f"{source[:4]}:Clash") for source in ("beta 2.0", "acme 1.0")]
-    installed = [offer for name in Registry.installed() for offer in Registry.installed().offers(name)]
+    installed = [offer for name in Registry.from_installed() for offer in Registry.from_installed().offers(name)]
     with pytest.raises(ConfigError) as caught:
         compile_profiles(parse(enabling("Clash"), "k.yaml"), Registry([*installed, *claims]), a_handle)
     assert str(caught.value) == (
@@ -260,7 +260,7 @@ def test_pods_without_a_key_come_last() -> None:
 
 @pytest.mark.parametrize(("extenders", "woken"), [("", False), ("extenders: [{filterVerb: f}]", True)])
 def test_any_event_may_set_free_what_an_extender_holds_back(extenders: str, woken: bool) -> None:
-    profiles = compile_profiles(parse(f"{alone()}\n{extenders}\n", "k.yaml"), Registry.installed(), a_handle)
+    profiles = compile_profiles(parse(f"{alone()}\n{extenders}\n", "k.yaml"), Registry.from_installed(), a_handle)
     (name,) = profiles
     interested = {
         (resource, action): (name, "Extender") in profiles.interested(ObservedEvent(resource, action))

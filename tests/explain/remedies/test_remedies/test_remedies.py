@@ -369,7 +369,7 @@ def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch:
         next(search)
     engine.offer(Deleted(leaving))
     engine.offer(Upserted(make_node("c", taints=["z:NoSchedule"])))
-    engine.catch_up()
+    engine.apply_messages()
     assert [format_proposal(changes) for changes in finished(search)] == [
         "uncordon b",
         "remove the taint z:NoSchedule from c",
@@ -383,4 +383,4 @@ def test_it_gives_up_when_nodes_never_stop_coming(monkeypatch: pytest.MonkeyPatc
     for number, _ in enumerate(remedies(engine, pending(engine, make_pod()))):
         assert number < 50
         engine.offer(Upserted(make_node(f"new-{number}", unschedulable=True)))
-        engine.catch_up()
+        engine.apply_messages()

@@ -121,12 +121,12 @@ def test_a_recording_that_is_followed_has_them_at_every_moment(tmp_path: Path) -
     Simulation(
         [make_node("a"), make_pod("web")],
         parse(alone(changing_plugin())),
-        registry=Registry.of(changing_plugin()),
+        registry=Registry.with_plugins(changing_plugin()),
         engine=recorded_by(recorder),
         observers=[recorder],
     ).run(100)
     recorder.close()
-    followed = follow(tmp_path / "recording", Registry.of(changing_plugin()))
+    followed = follow(tmp_path / "recording", Registry.with_plugins(changing_plugin()))
     (source,) = followed.engine.sources
     held = []
     for decision in followed:

@@ -10,7 +10,7 @@ import pytest
 
 from kframework import Plugin, Status, hookimpl, unschedulable
 from kframework.config.load import parse
-from kframework.core.effects import Host
+from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -53,7 +53,7 @@ class Noting(PodEngineKind[PodEngine]):
     """Makes pod engines, and notes their time at each message."""
 
     def __init__(self) -> None:
-        super().__init__(PodEngine, Registry.of())
+        super().__init__(PodEngine, Registry.with_plugins())
         self.moments: list[float] = []
 
     def tell(self, engine: PodEngine, recorded: reader.Recorded, line: writer.Line) -> None:
@@ -65,7 +65,7 @@ def test_the_engine_has_the_recorded_time_and_state_after_each_line(tmp_path: Pa
     run = Recorded(tmp_path / "recording")
     run.engine.offer(Upserted(make_node("a")))
     run.engine.offer(Synced())
-    run.engine.catch_up()
+    run.engine.apply_messages()
     written = run.lines()
     kind = Noting()
     told = Replay(reader.Recorded(run.file), kind)
@@ -163,11 +163,11 @@ class Clock:
 def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> None:
     """The pool of unschedulable pods is looked through every 30 s from then on."""
     recorder, clock = Recorder(tmp_path / "recording"), Clock(1007.5)
-    outside = Host()
-    outside.report_decision = recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
+    host = Host()
+    host.report_decision = recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
     configuration = parse(alone(Never))
-    profiles = profiles_factory(configuration, Registry.of(Never), outside)
-    engine = recorded_by(recorder)(configuration, clock, outside, Extenders(), profiles)
+    profiles = profiles_factory(configuration, Registry.with_plugins(Never), host)
+    engine = recorded_by(recorder)(configuration, clock, host, Extenders(), profiles)
     for message in (Upserted(make_node("a")), Upserted(make_pod("p")), Synced()):
         engine.offer(message)
     engine.step()
@@ -178,7 +178,7 @@ def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> 
         engine.step()
     recorder.close()
     assert engine.attempts == 2
-    result = replay(tmp_path / "recording", Registry.of(Never))
+    result = replay(tmp_path / "recording", Registry.with_plugins(Never))
     assert (result.difference, result.attempts) == (None, 2)
 
 
@@ -194,7 +194,7 @@ class Never(Plugin):
 
 def test_outside_data_come_from_the_recording(tmp_path: Path) -> None:
     recorder, asked = Recorder(tmp_path / "recording"), list[str]()
-    registry = Registry.of(changing_plugin())
+    registry = Registry.with_plugins(changing_plugin())
     pods = [make_pod("web"), make_pod("big", cpu=64)]
     Simulation(
         [make_node("a", cpu=4), *pods],
@@ -207,7 +207,7 @@ def test_outside_data_come_from_the_recording(tmp_path: Path) -> None:
     told = [line for line in lines_of(tmp_path / "recording")[1:] if line["what"].startswith("Source")]
     assert [line["what"] for line in told[:6]] == ["SourceChanged"] * 4 + ["SourceFailed"] * 2
     assert told[2]["with"]["values"] == {"a": 0.1, "b": 0.9}
-    result = replay(tmp_path / "recording", Registry.of(changing_plugin(asked=asked)))
+    result = replay(tmp_path / "recording", Registry.with_plugins(changing_plugin(asked=asked)))
     assert result.difference is None
     assert result.attempts >= 3
     assert asked == []

@@ -58,7 +58,7 @@ def test_pods_are_found_where_they_are() -> None:
 
 def test_a_pod_that_nobody_has_tried_yet_is_shown_too() -> None:
     scene = Scene(make_node("a"), make_pod("new"))
-    scene.engine.catch_up()
+    scene.engine.apply_messages()
     (pod,) = queues(EngineView(scene.engine, scene.history)).pods
     assert (pod.pod, pod.tries, pod.message, pod.queued) == ("default/new", 0, "", VIRTUAL_EPOCH)
 

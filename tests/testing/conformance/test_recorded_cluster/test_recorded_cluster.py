@@ -25,7 +25,7 @@ def test_objects_take_their_places() -> None:
         namespaces=[{"metadata": {"name": "default"}}],
         persistentVolumes=[{"metadata": {"name": "pv-0"}}],
     )
-    state = recorded.engine(Registry.installed()).cluster
+    state = recorded.engine(Registry.from_installed()).cluster
     assert [info.name for info in state.nodes] == ["a"]
     assert [on.key for on in state.nodes[0].pods] == ["default/running"]
     assert state.nominator.node_of("pod-preemptor") == "a"
@@ -33,27 +33,29 @@ def test_objects_take_their_places() -> None:
 
 
 def test_the_engine_schedules_nothing_by_itself() -> None:
-    engine = cluster(nodes=[node("a")], nominatedPods=[pod("p", nominatedNodeName="a")]).engine(Registry.installed())
+    engine = cluster(nodes=[node("a")], nominatedPods=[pod("p", nominatedNodeName="a")]).engine(
+        Registry.from_installed()
+    )
     assert not engine.step()
     assert not engine.attempts
 
 
 def test_every_node_is_looked_at() -> None:
-    assert cluster().engine(Registry.installed()).profiles[PROFILE].percentage_of_nodes_to_score == 100
+    assert cluster().engine(Registry.from_installed()).profiles[PROFILE].percentage_of_nodes_to_score == 100
 
 
 def test_a_wrong_profile_is_refused() -> None:
     with pytest.raises(ConfigError, match="NoSuchPlugin"):
-        cluster(profile=with_plugins("NoSuchPlugin")).engine(Registry.installed())
+        cluster(profile=with_plugins("NoSuchPlugin")).engine(Registry.from_installed())
 
 
 def test_enabled_plugins_that_nobody_offers_are_named() -> None:
     recorded = cluster(profile=with_plugins("GangScheduling", "NodeName"))
-    assert recorded.missing(Registry.installed()) == ["GangScheduling"]
+    assert recorded.missing(Registry.from_installed()) == ["GangScheduling"]
 
 
 def test_clusters_do_not_share_anything() -> None:
     recorded = cluster(nodes=[node("a")])
-    one, other = (recorded.engine(Registry.installed()) for _ in range(2))
+    one, other = (recorded.engine(Registry.from_installed()) for _ in range(2))
     assert one.cluster is not other.cluster
     assert one.profiles[PROFILE].plugins["TaintToleration"] is not other.profiles[PROFILE].plugins["TaintToleration"]

@@ -168,8 +168,8 @@ def test_an_error_that_is_recorded_is_no_difference() -> None:
         moody(case)
         case["expect"]["error"] = "in other words"
 
-    assert differing(single(), change, Registry.of(Moody)) == {}
-    assert "error" in differing(single(), moody, Registry.of(Moody))
+    assert differing(single(), change, Registry.with_plugins(Moody)) == {}
+    assert "error" in differing(single(), moody, Registry.with_plugins(Moody))
 
 
 def test_a_single_node_is_scored_for_its_error() -> None:
@@ -180,4 +180,4 @@ def test_a_single_node_is_scored_for_its_error() -> None:
         case["expect"]["feasible"] = ["plain"]
         case["expect"]["scoreError"] = "in other words"
 
-    assert differing(single(), change, Registry.of(Moody)) == {}
+    assert differing(single(), change, Registry.with_plugins(Moody)) == {}

@@ -63,7 +63,7 @@ def differing(recorded: Part, *plugins: type[Plugin], priority: int = 10, cpu: s
         "profile": with_plugins(*BASIS, *(plugin.name for plugin in plugins)),
     }
     given = msgspec.convert(case, Given)
-    engine = given.engine(Registry.of(*plugins))
+    engine = given.engine(Registry.with_plugins(*plugins))
     cycle = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interned))
     found = compare_post_filter(msgspec.convert(recorded, PostFilter), cycle, {plugin.name for plugin in plugins})
     return {

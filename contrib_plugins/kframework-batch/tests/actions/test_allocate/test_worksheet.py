@@ -242,7 +242,7 @@ def test_nobody_is_pushed_out_for_subgroups_that_must_be_within_a_hypernode() ->
 def test_explanations_name_the_subgroups() -> None:
     gang = divided(make_gang("j", 6), "xxxyyy", size=3, needed=2, within=HARD)
     found = stage([gang], {"a": 2, "b": 1, "c": 2, "d": 0, "e": 1}).session()
-    found.engine.catch_up()
+    found.engine.apply_messages()
     text = text_of(finished(explain_steps(found.engine, found.accounts, found.job("j"))))
     assert "1 of the 2 subgroups of w that it needs have enough" in text
     assert "subgroup w-x: 3 of the 3 tasks that it needs had a place; in hypernode r0" in text

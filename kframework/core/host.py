@@ -53,7 +53,7 @@ class Host:
         """Start the binding cycle of an assumed pod; BindingStarted and BindingEnded report on it."""
 
     @property
-    def binds_runs(self) -> bool:
+    def can_bind_runs(self) -> bool:
         """Whether the pods of a run can be bound together."""
         return False
 
