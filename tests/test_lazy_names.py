@@ -57,7 +57,7 @@ def test_loaded_name_is_kept_in_the_package() -> None:
 
 def test_only_imports_for_type_checkers_are_handed_on() -> None:
     source = """
-        from kframework.errors import nearest
+        from kframework.errors import nearest_name
         if TYPE_CHECKING:
             from kframework.clock import (
                 Clock as Clock,

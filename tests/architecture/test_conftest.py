@@ -83,21 +83,21 @@ def test_a_test_that_blocks_the_loop_fails(pytester: pytest.Pytester) -> None:
         """
         import time
         import pytest
-        from kframework.errors import nearest
+        from kframework.errors import nearest_name
 
         def names():
             time.sleep(0)
             yield "NodeName"
 
         async def test_blocks():
-            nearest("nodename", names())
+            nearest_name("nodename", names())
 
         @pytest.mark.blocks_loop
         async def test_may_block():
-            nearest("nodename", names())
+            nearest_name("nodename", names())
 
         def test_has_no_loop():
-            nearest("nodename", names())
+            nearest_name("nodename", names())
         """
     )
     result = pytester.runpytest_inprocess(".")

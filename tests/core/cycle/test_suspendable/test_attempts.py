@@ -46,7 +46,7 @@ class ExtendedStage(Stage):
         assert self.engine.step()
         assert self.engine.pending_cycle is not None and len(self.decisions) == decided
         asyncio.run(self.engine.pending_cycle)  # type: ignore[arg-type]  # a coroutine
-        assert self.engine.pending_cycle is None and self.engine.current is None
+        assert self.engine.pending_cycle is None and self.engine.current_search is None
         (decision,) = self.decisions[decided:]
         return decision
 

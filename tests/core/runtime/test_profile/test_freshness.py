@@ -47,7 +47,7 @@ def test_what_is_said_while_a_source_lacks(guard, when_stale, own, said) -> None
     asked = guard([source(when_stale, fresh=True), source(when_stale)], lambda: own)()
     assert (asked.message if isinstance(said, str) else asked) == said
     if isinstance(said, str):
-        assert (asked.plugin, asked.rejected) == ("Mine", True)
+        assert (asked.plugin, asked.is_rejected) == ("Mine", True)
 
 
 @pytest.mark.parametrize("guard", [gate, admit, score])
