@@ -44,7 +44,7 @@ class PodOutcomes(Engine):
         """Act on the result of an attempt: bind the pod, or requeue it and evict victims."""
         decision, consequence = result
         if isinstance(consequence, Reservation):
-            self.effects.decided(decision)
+            self.host.report_decision(decision)
             self.start_binding(consequence)
             return
         eviction = consequence.eviction

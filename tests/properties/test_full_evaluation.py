@@ -26,7 +26,7 @@ class Evaluations(Tries):
         assert self._tables() == before
         search = self.engine.search(self.engine.start_attempt(QueuedPod(pod, 0.0)))
         outcome = self.engine.check_outcome(search, search.run())
-        self.engine.current = None
+        self.engine.current_search = None
         self._row_by_row(evaluation)
         if isinstance(outcome, FitError):
             self.seen["unfit"] += 1
