@@ -18,9 +18,9 @@ from itertools import takewhile
 import msgspec
 
 from kframework.client import api_errors
-from kframework.fake_api.wire.documents import ApiDocument, Completer, Draft
+from kframework.fake_api.wire.documents import ApiDocument, Completer
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.kind_store import HISTORY, Change
+from kframework.in_memory.kind_store import HISTORY, Change, Draft
 from kframework.objects import ApiObject, Kind
 
 #: Namespace and name.
@@ -51,14 +51,11 @@ class Collection:
         self.kind = kind
         self._cluster = cluster
         self._complete = complete
-        written = cluster.take_written(kind.struct)
+        drafts = cluster.take_drafts(kind.struct)
         self._current: dict[Key, ApiDocument] = {}
-        for subject in cluster.objects(kind.struct):  # each in its writer's form
+        for subject in cluster.objects(kind.struct):
             key = subject.metadata.namespace, subject.metadata.name
-            draft = written.get(key)
-            self._current[key] = complete(
-                ApiDocument.from_struct(subject) if draft is None else Draft(*draft).to_document(subject)
-            )
+            self._current[key] = self._document(drafts.get(key), subject)
         self._keys = sorted(self._current)
         self._history: deque[DocumentChange] = deque(maxlen=HISTORY)
         self._expired = cluster.version  # changes up to this version are not known
@@ -136,19 +133,23 @@ class Collection:
 
     def write(self, draft: Draft) -> ApiDocument:
         """Store an admitted or amended object; return the stored document."""
-        stored = self._cluster.write(draft.subject, written=draft.data)
+        stored = self._cluster.write(draft.subject, document=draft.data)
         # An object that was only waiting for this write is deleted by it.
-        return self._current.get((stored.metadata.namespace, stored.metadata.name)) or draft.to_document(stored)
+        key = stored.metadata.namespace, stored.metadata.name
+        return self._current.get(key) or ApiDocument.from_draft(draft, stored)
+
+    def _document(self, draft: Draft | None, subject: ApiObject) -> ApiDocument:
+        if draft is None:
+            return self._complete(ApiDocument.from_struct(subject))
+        return self._complete(ApiDocument.from_draft(draft, subject))
 
     def _receive(self, change: Change) -> None:
         metadata = change.subject.metadata
         key = metadata.namespace, metadata.name
         old, new = self._current.get(key), None
         if change.new is not None:
-            draft = change.written or ((old.subject, old.data) if old is not None else None)
-            new = self._complete(
-                Draft(*draft).to_document(change.new) if draft is not None else ApiDocument.from_struct(change.new)
-            )
+            draft = change.draft or (Draft(old.subject, old.data) if old is not None else None)
+            new = self._document(draft, change.new)
         self._record(DocumentChange(change.version, key, old, new))
 
     def _record(self, change: DocumentChange) -> None:

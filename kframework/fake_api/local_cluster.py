@@ -221,7 +221,7 @@ class LocalCluster:
 
     def reset(self) -> None:
         """Restore the initial objects; watches receive all changes."""
-        self.memory.renew(*self._initial)
+        self.memory.replace_all(*self._initial)
 
     async def run(self) -> None:
         """Run the kubelet and all controllers until cancelled."""

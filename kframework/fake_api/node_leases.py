@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kframework.clock import Clock, rfc3339, rfc3339_micro, seconds_of
 from kframework.fake_api.collection import Collection, DocumentChange, Key
 from kframework.fake_api.wire.documents import ApiDocument
-from kframework.in_memory.admission import uid_of
+from kframework.in_memory.admission import derive_uid
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Kind, Lease, LeaseSpec, Node, ObjectMeta, OwnerReference
@@ -133,7 +133,7 @@ class NodeLeases(Collection):
             node = self._cluster.find(Node, metadata.name)
             if node is not None:
                 old, version = _kubelet_lease(node), str(change.version)  # replaces the deleted one
-                uid, now = uid_of(f"{old.metadata.uid}/{version}"), self._cluster.timestamp()
+                uid, now = derive_uid(f"{old.metadata.uid}/{version}"), self._cluster.timestamp()
                 metadata = replace(old.metadata, uid=uid, resource_version=version, creation_timestamp=now)
                 lease = _KubeletLease(replace(old, metadata=metadata), self._cluster, self._clock)
                 self._record(DocumentChange(change.version, lease.key, None, lease))
@@ -174,7 +174,7 @@ def _kubelet_lease(node: Node) -> Lease:
         metadata=ObjectMeta(
             name=name,
             namespace=NAMESPACE,
-            uid=uid_of(f"leases/{NAMESPACE}/{name}/{uid}"),
+            uid=derive_uid(f"leases/{NAMESPACE}/{name}/{uid}"),
             resource_version=node.metadata.resource_version,
             creation_timestamp=created,
             owner_references=(OwnerReference(api_version="v1", kind="Node", name=name, uid=uid),),

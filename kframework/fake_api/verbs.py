@@ -17,10 +17,11 @@ from kframework.fake_api.representations import Representation
 from kframework.fake_api.resources import ApiResource, ScalePaths, to_scale, with_scale
 from kframework.fake_api.schema.defaults.addresses import assign_addresses, keep_addresses
 from kframework.fake_api.store import Store
-from kframework.fake_api.wire.documents import ApiDocument, Data, Draft
+from kframework.fake_api.wire.documents import ApiDocument, Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name
 from kframework.fake_api.writes import check_name, check_uid, draft_creation, draft_update, with_requester
 from kframework.in_memory.generations import is_custom
+from kframework.in_memory.kind_store import Draft
 from kframework.objects import ApiObject, Job, Namespace, Pod, ReplicationController, Service, kind_of
 from kframework.process.http.statuses import answered, success
 
@@ -193,7 +194,7 @@ class Verbs:
         if isinstance(draft.subject, Service):
             others = self._collection.documents_at(self._collection.version)
             draft = draft._replace(data=assign_addresses(draft.data, others))
-        return draft.to_document(draft.subject) if self._call.is_dry_run else self._collection.write(draft)
+        return ApiDocument.from_draft(draft, draft.subject) if self._call.is_dry_run else self._collection.write(draft)
 
     def delete(self) -> Response:
         """Delete an object; a pod on a node stays until its kubelet has terminated it."""

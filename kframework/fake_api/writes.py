@@ -24,11 +24,12 @@ from kframework.fake_api.schema.shared_specs import qos_class
 from kframework.fake_api.schema.validation.changes import change_causes, part_causes
 from kframework.fake_api.schema.validation.kinds import object_causes
 from kframework.fake_api.schema.validation.pods import metadata_causes
-from kframework.fake_api.wire.documents import ApiDocument, Data, Draft, update_document
+from kframework.fake_api.wire.documents import ApiDocument, Data, update_document
 from kframework.fake_api.wire.plain_data import mapping
 from kframework.in_memory.admission import check_version
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.generations import has_generation, is_equivalent
+from kframework.in_memory.generations import has_generation, is_same_spec
+from kframework.in_memory.kind_store import Draft
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import convert
 
@@ -71,10 +72,10 @@ def draft_update(cluster: MemoryCluster, resource: ApiResource, old: ApiDocument
     subject = _decode_struct(resource, data)
     check_name(subject.metadata.name, name)
     check_version(subject)
-    new = cluster.amend(subject, old.subject)
+    new = cluster.admit_update(subject, old.subject)
     metadata = new.metadata
     if has_generation(resource.storage_kind) and metadata.generation == old.subject.metadata.generation:
-        if not is_equivalent(old.data, data):  # in fields that no struct has
+        if not is_same_spec(old.data, data):  # in fields that no struct has
             new = replace(new, metadata=replace(metadata, generation=metadata.generation + 1))
     data = update_document(data, subject, new)
     if causes := _causes(resource, data):  # existing problems may stay

@@ -19,7 +19,7 @@ from kframework.client import api_errors
 from kframework.client.transitions import with_condition
 from kframework.errors import InputError
 from kframework.in_memory import device_admission
-from kframework.in_memory.generations import has_generation, is_custom, wants_the_same
+from kframework.in_memory.generations import has_generation, has_same_spec, is_custom
 from kframework.objects import (
     ApiObject,
     Container,
@@ -60,24 +60,24 @@ from kframework.objects.validation import first_problem
 
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 
-_PREEMPTS = "PreemptLowerPriority"
+_PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
 #: The priority classes that every cluster has.
 SYSTEM_CLASSES = (
     PriorityClass(metadata=ObjectMeta(name="system-cluster-critical"), value=2_000_000_000),
     PriorityClass(metadata=ObjectMeta(name="system-node-critical"), value=2_000_001_000),
 )
-_TOLERATED_FOR_A_WHILE = tuple(
+_DEFAULT_TOLERATIONS = tuple(
     Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300)
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 )
-#: Kinds whose updates must name the last version; so must those of all kinds that plugins declare.
-_NEED_VERSION = (CSIDriver, CSINode, CSIStorageCapacity, Lease, PodDisruptionBudget, VolumeAttachment)
+#: Kinds whose updates must give a resource version; so must those of all custom kinds.
+_VERSION_REQUIRED = (CSIDriver, CSINode, CSIStorageCapacity, Lease, PodDisruptionBudget, VolumeAttachment)
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_SUFFIX_PLACES = tuple(len(_SUFFIX_LETTERS) ** place for place in range(5))
+_SUFFIX_WEIGHTS = tuple(len(_SUFFIX_LETTERS) ** weight for weight in range(5))
 
 
-def as_request(subject: T) -> T:
+def prepare_for_create(subject: T) -> T:
     """Drop fields that a client cannot set when it creates an object: uid, times, and a status unless it is a node's.
 
     ClusterError 500 if it names a version. A node keeps its status because a kubelet creates it.
@@ -95,36 +95,36 @@ def as_request(subject: T) -> T:
     subject = replace(subject, metadata=metadata)
     if isinstance(subject, Node) or not _has_status(subject):
         return subject
-    return replace(subject, status=_no_status(type(subject)))
+    return replace(subject, status=_initial_status(type(subject)))
 
 
-@cache  # to look into a struct's fields takes longer than all else about a new object
-def _no_status(kind: type[ApiObject]) -> object:
+@cache  # inspecting a struct's fields takes longer than all else about a new object
+def _initial_status(kind: type[ApiObject]) -> object:
     """Return the initial status of an object."""
     field = next(field for field in fields(kind) if field.name == "status")
     return field.default if field.default_factory is NODEFAULT else field.default_factory()
 
 
-def generated_name(prefix: str, number: int) -> str:
+def generate_name(prefix: str, number: int) -> str:
     """Complete a `generateName`; the same number always gives the same name."""
-    scattered, letters = number * 7_368_787, len(_SUFFIX_LETTERS)
-    suffix = [_SUFFIX_LETTERS[scattered // place % letters] for place in _SUFFIX_PLACES]
+    scrambled, letters = number * 7_368_787, len(_SUFFIX_LETTERS)
+    suffix = [_SUFFIX_LETTERS[scrambled // weight % letters] for weight in _SUFFIX_WEIGHTS]
     return prefix[: 63 - len(suffix)] + "".join(suffix)
 
 
-def admitted(subject: T, version: int, now: str, classes: Collection[PriorityClass]) -> T:
+def admit_create(subject: T, version: int, now: str, classes: Collection[PriorityClass]) -> T:
     """Fill in an object that is about to be created as `version`; ClusterError 403 (its priority class) or 422."""
-    _check(subject)
+    _validate(subject)
     kind, metadata = kind_of(subject), subject.metadata
     namespace = (metadata.namespace or "default") if kind.namespaced else ""
     metadata = replace(
         metadata,
         namespace=namespace,
-        uid=metadata.uid or uid_of(f"{kind.plural}/{namespace}/{metadata.name}/{version}/{now}"),
+        uid=metadata.uid or derive_uid(f"{kind.plural}/{namespace}/{metadata.name}/{version}/{now}"),
         creation_timestamp=metadata.creation_timestamp or now,
         generation=metadata.generation or _first_generation(type(subject)),
     )
-    return cast("T", _filled(replace(subject, metadata=metadata), now, classes))
+    return cast("T", _set_defaults(replace(subject, metadata=metadata), now, classes))
 
 
 @cache  # a kind is hashed by all its fields
@@ -132,10 +132,10 @@ def _first_generation(kind: type[ApiObject]) -> int:
     return int(has_generation(kind_of(kind)))
 
 
-def _filled(subject: ApiObject, now: str, classes: Collection[PriorityClass]) -> ApiObject:
+def _set_defaults(subject: ApiObject, now: str, classes: Collection[PriorityClass]) -> ApiObject:
     match subject:
         case Pod():
-            return _pod(subject, now, classes)
+            return _default_pod(subject, now, classes)
         case Node(status=status):
             return replace(subject, status=replace(status, allocatable=status.allocatable or status.capacity))
         case Namespace(metadata=metadata):
@@ -144,7 +144,7 @@ def _filled(subject: ApiObject, now: str, classes: Collection[PriorityClass]) ->
             phase = NamespaceStatus(phase=subject.status.phase or "Active")
             return replace(subject, metadata=replace(metadata, labels=labels), spec=spec, status=phase)
         case Job() if not subject.spec.manual_selector:
-            return _selecting_its_own(subject)
+            return _with_generated_selector(subject)
         case StorageClass(volume_binding_mode=mode, reclaim_policy=policy):
             return replace(subject, volume_binding_mode=mode or "Immediate", reclaim_policy=policy or "Delete")
         case PersistentVolumeClaim(status=status):
@@ -152,11 +152,11 @@ def _filled(subject: ApiObject, now: str, classes: Collection[PriorityClass]) ->
         case CSIDriver() if subject.spec.attach_required is None:
             return replace(subject, spec=replace(subject.spec, attach_required=True))
         case PriorityClass():
-            return replace(subject, preemption_policy=subject.preemption_policy or _PREEMPTS)
-    return device_admission.filled(subject, now)
+            return replace(subject, preemption_policy=subject.preemption_policy or _PREEMPT_LOWER_PRIORITY)
+    return device_admission.set_defaults(subject, now)
 
 
-def _selecting_its_own(job: Job) -> Job:
+def _with_generated_selector(job: Job) -> Job:
     """Set a job's selector to the unique labels of the pods that it creates."""
     metadata, spec, template = job.metadata, job.spec, job.spec.template
     labels = {"job-name": metadata.name, "controller-uid": metadata.uid}
@@ -167,12 +167,12 @@ def _selecting_its_own(job: Job) -> Job:
     return replace(job, spec=replace(spec, selector=replace(selector, match_labels=matched), template=template))
 
 
-def updated(old: T, new: T) -> T:
+def admit_update(old: T, new: T) -> T:
     """Carry over fields that an update cannot change; ClusterError 422 if it is invalid, moves a pod or adds gates.
 
-    Also if it adds finalizers to an object being deleted, and as `device_admission.updated`.
+    Also if it adds finalizers to an object being deleted, and as `device_admission.admit_update`.
     """
-    _check(new)
+    _validate(new)
     metadata = replace(
         new.metadata,
         namespace=old.metadata.namespace,
@@ -185,33 +185,33 @@ def updated(old: T, new: T) -> T:
     )
     if old.metadata.deletion_timestamp is not None:
         _check_finalizers(old, new)
-    if not wants_the_same(old, new):
+    if not has_same_spec(old, new):
         if isinstance(old, Pod) and isinstance(new, Pod):
-            _check_spec(old, new)
+            _validate_pod_update(old, new)
         metadata = replace(metadata, generation=metadata.generation + 1)
-    return device_admission.updated(old, replace(new, metadata=metadata))
+    return device_admission.admit_update(old, replace(new, metadata=metadata))
 
 
 def check_version(subject: ApiObject) -> None:
     """Raise ClusterError 422 if the required resource version of an update is missing."""
     kind, metadata = type(subject), subject.metadata
-    if not metadata.resource_version and (kind in _NEED_VERSION or is_custom(kind_of(kind))):
+    if not metadata.resource_version and (kind in _VERSION_REQUIRED or is_custom(kind_of(kind))):
         raise api_errors.version_required(kind, metadata.name)
 
 
 def check_identity(old: T, new: T) -> None:
     """Raise ClusterError 400 or 422 if a patch changes the identity of its object."""
-    was, said = old.metadata, new.metadata
-    for field, here, there in (("name", was.name, said.name), ("namespace", was.namespace, said.namespace)):
-        if there not in (here, ""):
-            why = f"the {field} of the object ({there:.253}) does not match the {field} on the URL ({here})"
+    before, after = old.metadata, new.metadata
+    for field, stored, sent in (("name", before.name, after.name), ("namespace", before.namespace, after.namespace)):
+        if sent not in (stored, ""):
+            why = f"the {field} of the object ({sent:.253}) does not match the {field} on the URL ({stored})"
             raise api_errors.bad_request(why)
-    if said.uid not in (was.uid, ""):
-        raise api_errors.immutable_uid(type(old), was.name, said.uid)
+    if after.uid not in (before.uid, ""):
+        raise api_errors.immutable_uid(type(old), before.name, after.uid)
 
 
 def merge_patch(target: object, patch: object) -> object:
-    """Merge a patch into plain data as RFC 7386 has it: null deletes, mappings merge, all else replaces."""
+    """Merge a patch into plain data by RFC 7386: null deletes, mappings merge, all else replaces."""
     if not isinstance(patch, Mapping):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -223,15 +223,15 @@ def merge_patch(target: object, patch: object) -> object:
     return merged
 
 
-def patched(subject: T, patch: Mapping[str, object]) -> T:
+def apply_patch(subject: T, patch: Mapping[str, object]) -> T:
     """Return an object with a JSON merge patch applied to it; ClusterError 400 if the result is invalid."""
-    parts = _parts(type(subject))
+    parts = _struct_fields(type(subject))
     if patch.keys() <= parts.keys():
         try:
             merged = {name: merge_patch(to_builtins(getattr(subject, name)), patch[name]) for name in patch}
             return replace(subject, **{name: msgspec.convert(merged[name], parts[name]) for name in patch})
         except msgspec.ValidationError:
-            pass  # as a whole, for an error with the path
+            pass  # convert the whole object, for an error with the path
     try:
         return convert(merge_patch(to_builtins(subject), patch), kind_of(type(subject)))
     except InputError as error:
@@ -239,8 +239,8 @@ def patched(subject: T, patch: Mapping[str, object]) -> T:
 
 
 @cache
-def _parts(kind: type[ApiObject]) -> dict[str, object]:
-    """Return metadata, spec and status of a kind with their types: of an object a patch mostly changes one of them."""
+def _struct_fields(kind: type[ApiObject]) -> dict[str, object]:
+    """Return the fields of a kind that are structs, with their types: most patches change one of them."""
     return {
         field.name: field.type
         for field in fields(kind)
@@ -254,8 +254,8 @@ def check_status(kind: type[ApiObject]) -> None:
         raise api_errors.unknown_kind()
 
 
-def of_main(old: T, new: T) -> T:
-    """Take all from the new but the status, which only its own requests change."""
+def keep_status(old: T, new: T) -> T:
+    """Return the new object with the old status, which only status requests change."""
     return replace(new, status=old.status) if _has_status(old) else new  # type: ignore[attr-defined]  # it has one
 
 
@@ -263,13 +263,13 @@ def _has_status(subject: ApiObject | type[ApiObject]) -> bool:
     return "status" in subject.__struct_fields__
 
 
-def _check(subject: ApiObject) -> None:
+def _validate(subject: ApiObject) -> None:
     problem = first_problem(subject)
     if problem is not None:
         raise api_errors.invalid(type(subject), subject.metadata.name, spelled(problem.path), problem.message)
 
 
-def _check_spec(old: Pod, new: Pod) -> None:
+def _validate_pod_update(old: Pod, new: Pod) -> None:
     name = old.metadata.name
     if new.spec.node_name != old.spec.node_name:
         raise api_errors.invalid(Pod, name, "spec.nodeName", "Forbidden: only a binding may set it")
@@ -282,53 +282,56 @@ def _check_spec(old: Pod, new: Pod) -> None:
 def _check_finalizers(old: ApiObject, new: ApiObject) -> None:
     added = [each for each in new.metadata.finalizers if each not in old.metadata.finalizers]
     if added:
-        found = ", ".join(f'"{each}"' for each in sorted(added))
+        names = ", ".join(f'"{each}"' for each in sorted(added))
         why = (
             "Forbidden: no new finalizers can be added if the object is being deleted, "
-            f"found new finalizers []string{{{found}}}"
+            f"found new finalizers []string{{{names}}}"
         )
         raise api_errors.invalid(type(old), old.metadata.name, "metadata.finalizers", why)
 
 
-def uid_of(seed: str) -> str:
-    """Derive a uid, so that two runs agree on it that begin at the same time; later ones must not, as in life."""
+def derive_uid(seed: str) -> str:
+    """Derive a uid from a seed, so that runs that start at the same (virtual) time are repeatable."""
     digits = hashlib.md5(seed.encode(), usedforsecurity=False).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _pod(pod: Pod, now: str, classes: Collection[PriorityClass]) -> Pod:
-    spec = _pod_spec(pod.spec, pod.metadata.labels, _priority_class(pod, classes))
-    return replace(pod, spec=spec, status=_first_status(pod.status, pod.spec, now))
+def _default_pod(pod: Pod, now: str, classes: Collection[PriorityClass]) -> Pod:
+    spec = _default_pod_spec(pod.spec, pod.metadata.labels, _find_priority_class(pod, classes))
+    return replace(pod, spec=spec, status=_initial_pod_status(pod.status, pod.spec, now))
 
 
 @cached_by_identity
-def _pod_spec(spec: PodSpec, labels: Mapping[str, str], priority_class: PriorityClass | None) -> PodSpec:
+def _default_pod_spec(spec: PodSpec, labels: Mapping[str, str], priority_class: PriorityClass | None) -> PodSpec:
     spec = _with_priority(spec, priority_class)
     grace = spec.termination_grace_period_seconds
-    # The pod stays for a while on a node that is not ready or unreachable, unless it has its own toleration.
-    told = {each.key for each in spec.tolerations if each.effect in ("NoExecute", "")}
+    # By default a pod tolerates nodes that are not ready or unreachable for five minutes.
+    tolerated = {each.key for each in spec.tolerations if each.effect in ("NoExecute", "")}
     spec = replace(
         spec,
-        containers=tuple(_container(container, spec) for container in spec.containers),
-        init_containers=tuple(_container(container, spec) for container in spec.init_containers),
+        containers=tuple(_default_container(container, spec) for container in spec.containers),
+        init_containers=tuple(_default_container(container, spec) for container in spec.init_containers),
         scheduler_name=spec.scheduler_name or "default-scheduler",
         restart_policy=spec.restart_policy or "Always",
         termination_grace_period_seconds=30 if grace is None else grace,
-        tolerations=(*spec.tolerations, *(each for each in _TOLERATED_FOR_A_WHILE if told.isdisjoint((each.key, "")))),
+        tolerations=(
+            *spec.tolerations,
+            *(each for each in _DEFAULT_TOLERATIONS if tolerated.isdisjoint((each.key, ""))),
+        ),
     )
     if spec.resources is not None:
-        spec = replace(spec, resources=_pod_level(spec, spec.resources))
+        spec = replace(spec, resources=_default_pod_resources(spec, spec.resources))
     if spec.affinity is not None:
-        together, apart = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
-        affinity = replace(
+        affinity, anti_affinity = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
+        merged = replace(
             spec.affinity,
-            pod_affinity=together and _terms(together, labels),
-            pod_anti_affinity=apart and _terms(apart, labels),
+            pod_affinity=affinity and _merge_term_keys(affinity, labels),
+            pod_anti_affinity=anti_affinity and _merge_term_keys(anti_affinity, labels),
         )
-        spec = replace(spec, affinity=affinity)
+        spec = replace(spec, affinity=merged)
     if spec.topology_spread_constraints:
         constraints = [
-            replace(each, label_selector=_selector(each.label_selector, each.match_label_keys, "In", labels))
+            replace(each, label_selector=_merge_label_keys(each.label_selector, each.match_label_keys, "In", labels))
             for each in spec.topology_spread_constraints
         ]
         spec = replace(spec, topology_spread_constraints=tuple(constraints))
@@ -336,7 +339,7 @@ def _pod_spec(spec: PodSpec, labels: Mapping[str, str], priority_class: Priority
 
 
 @cached_by_identity
-def _first_status(status: PodStatus, spec: PodSpec, now: str) -> PodStatus:
+def _initial_pod_status(status: PodStatus, spec: PodSpec, now: str) -> PodStatus:
     status = replace(status, phase=status.phase or "Pending")
     if not spec.scheduling_gates or any(each.type == "PodScheduled" for each in status.conditions):
         return status
@@ -349,7 +352,7 @@ def _first_status(status: PodStatus, spec: PodSpec, now: str) -> PodStatus:
     return replace(status, conditions=with_condition(status.conditions, gated, now))
 
 
-def _container(container: Container, spec: PodSpec) -> Container:
+def _default_container(container: Container, spec: PodSpec) -> Container:
     """Default requests to limits and, on the host's network, host ports to container ports."""
     resources, ports = container.resources, container.ports
     if not resources.limits.keys() <= resources.requests.keys():
@@ -359,20 +362,18 @@ def _container(container: Container, spec: PodSpec) -> Container:
     return replace(container, resources=resources, ports=ports)
 
 
-def _pod_level(spec: PodSpec, resources: Resources) -> Resources:
+def _default_pod_resources(spec: PodSpec, resources: Resources) -> Resources:
     """If a pod has its own limits: request the sum of its containers' requests, and for the rest the limits."""
     if not resources.limits:
         return resources
-    together = fit_requests(replace(spec, resources=None, overhead={}))
+    total = fit_requests(replace(spec, resources=None, overhead={}))
     requests: ResourceList = {
-        name: f"{together[name]}m" if name == "cpu" else str(together[name])
-        for name in ("cpu", "memory")
-        if name in together
+        name: f"{total[name]}m" if name == "cpu" else str(total[name]) for name in ("cpu", "memory") if name in total
     }
     return replace(resources, requests=resources.limits | requests | resources.requests)
 
 
-def _priority_class(pod: Pod, classes: Collection[PriorityClass]) -> PriorityClass | None:
+def _find_priority_class(pod: Pod, classes: Collection[PriorityClass]) -> PriorityClass | None:
     """Return the class of a pod; None if it has a priority: it keeps that, where an API server would reject it.
 
     So printed pods can be read without their classes, and hand-written ones may have a priority and no class.
@@ -385,45 +386,45 @@ def _priority_class(pod: Pod, classes: Collection[PriorityClass]) -> PriorityCla
     if not name:
         defaults = (each for each in classes if each.global_default)
         return min(defaults, key=lambda each: each.value, default=_NO_CLASS)
-    found = next((each for each in (*classes, *SYSTEM_CLASSES) if each.metadata.name == name), None)
-    if found is None:
+    priority_class = next((each for each in (*classes, *SYSTEM_CLASSES) if each.metadata.name == name), None)
+    if priority_class is None:
         raise api_errors.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")
-    return found
+    return priority_class
 
 
 _NO_CLASS = PriorityClass()
 
 
-def _with_priority(spec: PodSpec, found: PriorityClass | None) -> PodSpec:
-    if found is None:
-        return replace(spec, preemption_policy=spec.preemption_policy or _PREEMPTS)
+def _with_priority(spec: PodSpec, priority_class: PriorityClass | None) -> PodSpec:
+    if priority_class is None:
+        return replace(spec, preemption_policy=spec.preemption_policy or _PREEMPT_LOWER_PRIORITY)
     return replace(
         spec,
-        priority=found.value,
-        priority_class_name=found.metadata.name,
-        preemption_policy=spec.preemption_policy or found.preemption_policy or _PREEMPTS,
+        priority=priority_class.value,
+        priority_class_name=priority_class.metadata.name,
+        preemption_policy=spec.preemption_policy or priority_class.preemption_policy or _PREEMPT_LOWER_PRIORITY,
     )
 
 
-def _terms(terms: Terms, labels: Mapping[str, str]) -> Terms:
+def _merge_term_keys(terms: Terms, labels: Mapping[str, str]) -> Terms:
     return replace(
         terms,
         required_during_scheduling_ignored_during_execution=tuple(
-            _term(term, labels) for term in terms.required_during_scheduling_ignored_during_execution
+            _merge_keys(term, labels) for term in terms.required_during_scheduling_ignored_during_execution
         ),
         preferred_during_scheduling_ignored_during_execution=tuple(
-            replace(weighted, pod_affinity_term=_term(weighted.pod_affinity_term, labels))
+            replace(weighted, pod_affinity_term=_merge_keys(weighted.pod_affinity_term, labels))
             for weighted in terms.preferred_during_scheduling_ignored_during_execution
         ),
     )
 
 
-def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
-    selector = _selector(term.label_selector, term.match_label_keys, "In", labels)
-    return replace(term, label_selector=_selector(selector, term.mismatch_label_keys, "NotIn", labels))
+def _merge_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
+    selector = _merge_label_keys(term.label_selector, term.match_label_keys, "In", labels)
+    return replace(term, label_selector=_merge_label_keys(selector, term.mismatch_label_keys, "NotIn", labels))
 
 
-def _selector(
+def _merge_label_keys(
     selector: LabelSelector | None, keys: tuple[str, ...], operator: str, labels: Mapping[str, str]
 ) -> LabelSelector | None:
     """Require (In) or exclude (NotIn) the pod's own values of these labels; no selector stays none."""

@@ -40,7 +40,7 @@ from kframework.state.inbox import Bound, Deleted, Message, StatusChanged, Synce
 A = TypeVar("A")
 
 #: The order in which kinds are listed; those that plugins declare come after, in the order of their first request.
-_PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
+_KIND_ORDER = {kind.struct: position for position, kind in enumerate(KINDS)}
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,9 +55,9 @@ class MemoryCluster(MemoryStore, Cluster):
     """A cluster that lives in this process, as its clients see it."""
 
     def __init__(
-        self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = (), version: int = 0
+        self, clock: Clock, objects: Iterable[ApiObject] = (), documents: Iterable[Data] = (), version: int = 0
     ) -> None:
-        super().__init__(clock, objects, written, version)
+        super().__init__(clock, objects, documents, version)
         #: Called with (method, kind, namespace, name) before every call of a client; the first fault returned applies.
         self.faults: list[Callable[[str, type[ApiObject], str, str], Fault | None]] = []
 
@@ -67,21 +67,21 @@ class MemoryCluster(MemoryStore, Cluster):
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
 
-        def shown(subject: ApiObject | None) -> ApiObject | None:
-            """Return an object, None for a pod that counts as gone."""
+        def visible(subject: ApiObject | None) -> ApiObject | None:
+            """Return an object, None for an ended pod that counts as deleted."""
             is_over = not ended_pods and isinstance(subject, Pod) and transitions.has_ended(subject)
             return None if is_over else subject
 
         def receive(change: Change) -> None:
             if change.binds and change.old is not None and change.new is not None:
                 offer(Bound(change.new, change.old.metadata.resource_version))
-            elif (new := shown(change.new)) is not None:
+            elif (new := visible(change.new)) is not None:
                 is_of_status = change.is_of_status and isinstance(new, Pod) and new.spec.node_name
                 offer(StatusChanged(new) if is_of_status else Upserted(new))
-            elif (old := shown(change.old)) is not None:
+            elif (old := visible(change.old)) is not None:
                 offer(Deleted(old))
 
-        ordered = sorted(kinds, key=lambda kind: _PLACES.get(kind, len(_PLACES)))
+        ordered = sorted(kinds, key=lambda kind: _KIND_ORDER.get(kind, len(_KIND_ORDER)))
         for kind in ordered:
             await self._call("watch", kind, "", "", lambda: None)
         stop = self.subscribe(kinds, receive)
@@ -114,23 +114,23 @@ class MemoryCluster(MemoryStore, Cluster):
         def assign() -> None:
             self.assign(namespace, name, uid, node_name)
 
-        return self._at_once("bind", Pod, namespace, name, assign)
+        return self._call_sync("bind", Pod, namespace, name, assign)
 
     @property
     def can_bind_runs(self) -> bool:
-        """Whether no call can have a fault: with one, the pods after it find other nodes."""
+        """Whether no call can have a fault: after a failed one, the next pods would get other nodes."""
         return not self.faults
 
     def bind_run(self, run: Run) -> dict[int, ClusterError]:
-        """Bind the pods of a run at once; return the errors by place."""
+        """Bind the pods of a run at once; return the errors by position."""
         pods = zip(run.attempts, run.results, strict=True)
-        return self.assign_pods((a.pod.namespace, a.pod.name, a.pod.uid, found.node) for a, found in pods)
+        return self.assign_pods((a.pod.namespace, a.pod.name, a.pod.uid, result.node) for a, result in pods)
 
     def record_run(self, events: RunEvents) -> bool:
-        """Record that the pods of a run are bound; False if a namespace is gone, or a call may have a fault."""
+        """Record that the pods of a run are bound; False if a namespace does not exist, or a call may have a fault."""
         if self.faults or any(self.find(Namespace, each) is None for each in events.namespaces):
             return False
-        self.keep_events(events)
+        self.buffer_events(events)
         return True
 
     def patch_pod_status(
@@ -145,19 +145,19 @@ class MemoryCluster(MemoryStore, Cluster):
         def patch() -> None:
             pod = self.read(Pod, name, namespace, uid=uid)
             status = pod.status
-            if condition is not None and not _says(status, condition):
+            if condition is not None and not _has_condition(status, condition):
                 conditions = transitions.with_condition(status.conditions, condition, self.timestamp())
                 status = structs.replace(status, conditions=conditions)
             if nominated_node_name is not None:
                 status = structs.replace(status, nominated_node_name=nominated_node_name)
             self.set_status(pod, status)
 
-        return self._at_once("patch_pod_status", Pod, namespace, name, patch)
+        return self._call_sync("patch_pod_status", Pod, namespace, name, patch)
 
     def record_event(self, record: EventRecord) -> Awaitable[None]:
         namespace = record.series_key.pod.namespace
         name = record.name if self.faults else ""  # only faults need it, and it took a quarter of the call
-        return self._at_once("record_event", Event, namespace, name, lambda: self.keep_event(record))
+        return self._call_sync("record_event", Event, namespace, name, lambda: self.buffer_event(record))
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._call("get", kind, namespace, name, lambda: self.read(kind, name, namespace))
@@ -179,16 +179,16 @@ class MemoryCluster(MemoryStore, Cluster):
             namespace, name = self._kind_store(type(obj)).key(obj.metadata)
             old = self.read(type(obj), name, namespace)
             admission.check_version(obj)
-            return self.replace(admission.of_main(old, obj))
+            return self.replace(admission.keep_status(old, obj))
 
         return await self._call("update", type(obj), obj.metadata.namespace, obj.metadata.name, update)
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
         def apply() -> T:
             old = self.read(kind, name, namespace)
-            new = admission.patched(old, patch)
+            new = admission.apply_patch(old, patch)
             admission.check_identity(old, new)
-            return self.replace(admission.of_main(old, new))
+            return self.replace(admission.keep_status(old, new))
 
         return await self._call("patch", kind, namespace, name, apply)
 
@@ -207,40 +207,40 @@ class MemoryCluster(MemoryStore, Cluster):
             old = self.read(kind, name, namespace, uid=uid)
             if resource_version not in ("", old.metadata.resource_version):
                 raise api_errors.version_conflict(kind, name)
-            return self.replace(admission.patched(old, {"status": patch}))
+            return self.replace(admission.apply_patch(old, {"status": patch}))
 
         return await self._call("patch_status", kind, namespace, name, apply)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         await self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))
 
-    def _at_once(
+    def _call_sync(
         self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], None]
     ) -> Awaitable[None]:
-        """Do the work of a call without waiting, unless a fault befalls it."""
+        """Do the work of a call without waiting, or apply its fault."""
         fault = self._fault(method, kind, namespace, name)
         if fault is not None:
-            return _befallen(fault, work)
+            return _apply_fault(fault, work)
         try:
             work()
         except ClusterError as error:
-            return _refused(error)
+            return _raise_error(error)
         return COMPLETED
 
     async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:
-        """Do the work of a call, unless a fault befalls it."""
+        """Do the work of a call, or apply its fault."""
         fault = self._fault(method, kind, namespace, name)
-        return work() if fault is None else await _befallen(fault, work)
+        return work() if fault is None else await _apply_fault(fault, work)
 
     def _fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         if not self.faults:
             return None
-        answers = (ask(method, kind, namespace, name) for ask in self.faults)
+        answers = (find_fault(method, kind, namespace, name) for find_fault in self.faults)
         return next((answer for answer in answers if answer is not None), None)
 
 
-async def _befallen(fault: Fault, work: Callable[[], A]) -> A:
-    """Do the work of a call with a fault: late, failed, or done although it seems to fail."""
+async def _apply_fault(fault: Fault, work: Callable[[], A]) -> A:
+    """Do the work of a call with a fault: late, not at all, or with an error after it is done."""
     if fault.delay:
         await asyncio.sleep(fault.delay)
     if fault.error is None:
@@ -250,9 +250,9 @@ async def _befallen(fault: Fault, work: Callable[[], A]) -> A:
     raise fault.error
 
 
-async def _refused(error: ClusterError) -> None:
+async def _raise_error(error: ClusterError) -> None:
     raise error
 
 
-def _says(status: PodStatus, condition: PodCondition) -> bool:
+def _has_condition(status: PodStatus, condition: PodCondition) -> bool:
     return any(old.type == condition.type and transitions.is_equivalent(old, condition) for old in status.conditions)

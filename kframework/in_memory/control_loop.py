@@ -1,4 +1,4 @@
-"""The loop of a controller of a cluster in memory: keys of changed objects, each reconciled in its turn."""
+"""The base of the controllers of a cluster in memory: a queue of keys of changed objects, reconciled one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Key = tuple[str, str]
 #: The backoff of a key after its first failure, and the maximum, in seconds (client-go's rate limiter); it doubles.
 _BASE_DELAY, _MAX_DELAY = 0.005, 1000.0
 
-#: Errors after which a key is retried: the cluster rejects a write, or an object, time or number is invalid.
+#: Errors after which a key is retried: the cluster rejected a write, or an object, time or number is invalid.
 _RETRIED_ERRORS = (ClusterError, InputError, ValueError, ArithmeticError)
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def key_of(subject: ApiObject) -> Key:
 
 
 class WorkQueue:
-    """Keys in the order in which they came, each once however often it is added, and some of them only later."""
+    """Keys to reconcile, each at most once, in the order in which they were added or become due."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -45,12 +45,12 @@ class WorkQueue:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is in it, now or later."""
+        """Whether it has no key, ready or delayed."""
         return not self._ready and not self._delayed
 
     @property
     def is_due(self) -> bool:
-        """Whether something in it need not wait."""
+        """Whether a key is ready now."""
         return bool(self._ready)
 
     def add(self, key: Key) -> None:
@@ -82,10 +82,10 @@ class WorkQueue:
         """
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
-            due, waiting = heapq.heappop(self._heap)
-            if self._delayed.get(waiting) == due:
-                del self._delayed[waiting]
-                self._ready[waiting] = None
+            due, delayed = heapq.heappop(self._heap)
+            if self._delayed.get(delayed) == due:
+                del self._delayed[delayed]
+                self._ready[delayed] = None
         key = next(iter(self._ready), None)
         if key is not None:
             del self._ready[key]
@@ -97,16 +97,20 @@ class WorkQueue:
         if not self._ready:
             while self._heap and self._delayed.get(self._heap[0][1]) != self._heap[0][0]:
                 heapq.heappop(self._heap)
-            timer = None
-            if self._heap:
-                delay = max(0.0, self._heap[0][0] - self._clock.now())
-                timer = asyncio.get_running_loop().call_later(delay, self._wake.set)
-            try:
-                await self._wake.wait()
-            finally:
-                if timer is not None:
-                    timer.cancel()
+            await wait_until(self._heap[0][0] if self._heap else None, self._wake, self._clock)
         self._wake.clear()
+
+
+async def wait_until(due: float | None, event: asyncio.Event, clock: Clock) -> None:
+    """Wait for an event, or until a time at the latest; then the event is set."""
+    timer = None
+    if due is not None:
+        timer = asyncio.get_running_loop().call_later(max(0.0, due - clock.now()), event.set)
+    try:
+        await event.wait()
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 class MemoryController(ABC):
@@ -128,7 +132,7 @@ class MemoryController(ABC):
 
     @abstractmethod
     def _receive(self, change: Change) -> None:
-        """Keep a change for later: a subscriber must not write."""
+        """Record a change for later: a subscriber must not write."""
 
     @abstractmethod
     def _work(self) -> None:
@@ -159,7 +163,7 @@ class MemoryController(ABC):
 
 
 class ControlLoop(MemoryController):
-    """A controller that reconciles the actual state with the wanted one, key by key.
+    """A controller that reconciles the actual state with the desired one, key by key.
 
     It is notified of each change during the write, and may itself write only while it reconciles. If the cluster
     rejects a write, or an object is invalid, the key is retried, later each time.
@@ -180,7 +184,7 @@ class ControlLoop(MemoryController):
 
     @abstractmethod
     def _reconcile(self, key: Key) -> None:
-        """Reconcile a key; its object may be gone."""
+        """Reconcile a key; its object may be deleted."""
 
     def _requeue_at(self, key: Key, times: Iterable[float], now: float) -> None:
         """Enqueue a key for the first of these times that is after `now`."""

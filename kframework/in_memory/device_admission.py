@@ -24,15 +24,15 @@ from kframework.objects import (
 from kframework.objects.kinds import T
 from kframework.objects.resource_claims import ADMIN_ACCESS, MAX_RESERVED
 
-_ONE_THING = TypeVar("_ONE_THING", ExactDeviceRequest, DeviceSubRequest)
+DeviceRequest = TypeVar("DeviceRequest", ExactDeviceRequest, DeviceSubRequest)
 
 _IMMUTABLE = "Invalid value: field is immutable"
-_NOT_FOR_ADMINS = (
+_ADMIN_ACCESS_FORBIDDEN = (
     f"Forbidden: admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing namespace"
 )
 
 
-def filled(subject: T, now: str) -> T:
+def set_defaults(subject: T, now: str) -> T:
     """Set the default number of requested devices, and the time since which devices have their taints."""
     match subject:
         case ResourceClaim():
@@ -40,7 +40,7 @@ def filled(subject: T, now: str) -> T:
         case ResourceClaimTemplate():
             return replace(subject, spec=replace(subject.spec, spec=_claim_spec(subject.spec.spec)))
         case ResourceSlice():
-            return cast("T", _dated(subject, now))
+            return cast("T", _with_taint_times(subject, now))
     return subject
 
 
@@ -48,28 +48,28 @@ def _claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
     requests = (
         replace(
             request,
-            exactly=None if request.exactly is None else _counted(request.exactly),
-            first_available=tuple(map(_counted, request.first_available)),
+            exactly=None if request.exactly is None else _default_count(request.exactly),
+            first_available=tuple(map(_default_count, request.first_available)),
         )
         for request in spec.devices.requests
     )
     return replace(spec, devices=replace(spec.devices, requests=tuple(requests)))
 
 
-def _counted(asked: _ONE_THING) -> _ONE_THING:
-    mode = asked.allocation_mode or "ExactCount"
-    return replace(asked, allocation_mode=mode, count=asked.count or (1 if mode == "ExactCount" else 0))
+def _default_count(request: DeviceRequest) -> DeviceRequest:
+    mode = request.allocation_mode or "ExactCount"
+    return replace(request, allocation_mode=mode, count=request.count or (1 if mode == "ExactCount" else 0))
 
 
-def _dated(published: ResourceSlice, now: str) -> ResourceSlice:
-    devices = published.spec.devices
+def _with_taint_times(resource_slice: ResourceSlice, now: str) -> ResourceSlice:
+    devices = resource_slice.spec.devices
     if not any(device.taints for device in devices):
-        return published
+        return resource_slice
     dated = tuple(
         replace(device, taints=tuple(replace(taint, time_added=taint.time_added or now) for taint in device.taints))
         for device in devices
     )
-    return replace(published, spec=replace(published.spec, devices=dated))
+    return replace(resource_slice, spec=replace(resource_slice.spec, devices=dated))
 
 
 def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
@@ -86,10 +86,10 @@ def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
     for index, request in enumerate(devices.requests):
         if request.exactly is not None and request.exactly.admin_access:
             path = f"spec.devices.requests[{index}].adminAccess"
-            raise api_errors.invalid(type(subject), subject.metadata.name, path, _NOT_FOR_ADMINS)
+            raise api_errors.invalid(type(subject), subject.metadata.name, path, _ADMIN_ACCESS_FORBIDDEN)
 
 
-def updated(old: T, new: T) -> T:
+def admit_update(old: T, new: T) -> T:
     """Return the result of an update; a claim drops driver reports on devices that it no longer has.
 
     ClusterError 422 for a change of an immutable field, and for an invalid status.
@@ -112,11 +112,11 @@ def _check_immutable(old: ApiObject, new: ApiObject) -> None:
             fields = (("spec", here, there),)
         case (ResourceClaimTemplate(spec=template), ResourceClaimTemplate(spec=other)):
             fields = (("spec", template, other),)
-        case ResourceSlice(spec=was), ResourceSlice(spec=said):
+        case ResourceSlice(spec=here), ResourceSlice(spec=there):
             fields = (
-                ("spec.pool.name", was.pool.name, said.pool.name),
-                ("spec.driver", was.driver, said.driver),
-                ("spec.nodeName", was.node_name, said.node_name),
+                ("spec.pool.name", here.pool.name, there.pool.name),
+                ("spec.driver", here.driver, there.driver),
+                ("spec.nodeName", here.node_name, there.node_name),
             )
     for path, before, after in fields:
         if before != after:
@@ -124,22 +124,22 @@ def _check_immutable(old: ApiObject, new: ApiObject) -> None:
 
 
 def _check_status(old: ResourceClaim, new: ResourceClaim) -> None:
-    was, said = old.status, new.status
-    uids = [each.uid for each in said.reserved_for]
+    before, after = old.status, new.status
+    uids = [each.uid for each in after.reserved_for]
     if len(uids) > MAX_RESERVED:
         why = f"Too many: {len(uids)}: must have at most {MAX_RESERVED} items"
-        raise _refused(new, "status.reservedFor", why)
+        raise _invalid(new, "status.reservedFor", why)
     for index, uid in enumerate(uids):
         if uid in uids[:index]:
-            raise _refused(new, f"status.reservedFor[{index}]", f'Duplicate value: "{uid}"')
-    if uids and said.allocation is None:
-        raise _refused(new, "status.reservedFor", "Forbidden: may not be specified when `allocated` is not set")
-    if old.metadata.deletion_timestamp is not None and not {*said.reserved_for} <= {*was.reserved_for}:
+            raise _invalid(new, f"status.reservedFor[{index}]", f'Duplicate value: "{uid}"')
+    if uids and after.allocation is None:
+        raise _invalid(new, "status.reservedFor", "Forbidden: may not be specified when `allocated` is not set")
+    if old.metadata.deletion_timestamp is not None and not {*after.reserved_for} <= {*before.reserved_for}:
         why = "Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-        raise _refused(new, "status.reservedFor", why)
-    if was.allocation is not None and said.allocation is not None and was.allocation != said.allocation:
-        raise _refused(new, "status.allocation", _IMMUTABLE)
+        raise _invalid(new, "status.reservedFor", why)
+    if before.allocation is not None and after.allocation is not None and before.allocation != after.allocation:
+        raise _invalid(new, "status.allocation", _IMMUTABLE)
 
 
-def _refused(claim: ResourceClaim, path: str, why: str) -> ClusterError:
+def _invalid(claim: ResourceClaim, path: str, why: str) -> ClusterError:
     return api_errors.invalid(ResourceClaim, claim.metadata.name, path, why)

@@ -18,13 +18,13 @@ from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, ObjectMeta
 
 
-class _Place(NamedTuple):
+class _ObjectKey(NamedTuple):
     kind: type[ApiObject]
     namespace: str
     name: str
 
     @classmethod
-    def of(cls, subject: ApiObject) -> _Place:
+    def from_object(cls, subject: ApiObject) -> _ObjectKey:
         return cls(type(subject), subject.metadata.namespace, subject.metadata.name)
 
 
@@ -34,15 +34,15 @@ class GarbageCollector(MemoryController):
     def __init__(self, cluster: MemoryCluster) -> None:
         super().__init__(cluster)
         # By the uid of the owner, and by their own.
-        self._dependents: dict[str, dict[_Place, None]] = {}
-        self._present: dict[str, _Place] = {}
-        # Uids that are not processed yet, in order: of owners that are gone, and of those that wait.
-        self._gone: dict[str, None] = {}
+        self._dependents: dict[str, dict[_ObjectKey, None]] = {}
+        self._live: dict[str, _ObjectKey] = {}
+        # Uids to process, in order: of deleted owners, and of those that wait for dependents.
+        self._deleted: dict[str, None] = {}
         self._waiting: dict[str, None] = {}
 
     @property
     def idle(self) -> bool:
-        return not self._gone and not self._waiting
+        return not self._deleted and not self._waiting
 
     def _subscribe(self) -> Callable[[], None]:
         return self._cluster.subscribe_all(self._receive)
@@ -53,57 +53,57 @@ class GarbageCollector(MemoryController):
         for uid in _owners(old) | _owners(new):
             dependents = self._dependents.setdefault(uid, {})
             if new is not None and uid in _owners(new):
-                dependents[_Place.of(new)] = None
+                dependents[_ObjectKey.from_object(new)] = None
             else:
-                dependents.pop(_Place.of(change.subject), None)
-            place = self._present.get(uid)
-            owner = self._find(place) if place is not None else None
+                dependents.pop(_ObjectKey.from_object(change.subject), None)
+            key = self._live.get(uid)
+            owner = self._find(key) if key is not None else None
             if owner is not None and _is_waiting(owner.metadata):
                 self._waiting[uid] = None
         if new is None:
-            self._present.pop(metadata.uid, None)
-            self._gone[metadata.uid] = None
+            self._live.pop(metadata.uid, None)
+            self._deleted[metadata.uid] = None
         else:
-            self._present[metadata.uid] = _Place.of(new)
+            self._live[metadata.uid] = _ObjectKey.from_object(new)
             if _is_waiting(metadata):
                 self._waiting[metadata.uid] = None
-        if self._gone or self._waiting:
+        if self._deleted or self._waiting:
             self._wake.set()
 
-    def _find(self, place: _Place) -> ApiObject | None:
-        return self._cluster.find(place.kind, place.name, place.namespace)
+    def _find(self, key: _ObjectKey) -> ApiObject | None:
+        return self._cluster.find(key.kind, key.name, key.namespace)
 
     def _work(self) -> None:
-        while self._gone or self._waiting:
-            gone, self._gone = self._gone, {}
-            for uid in gone:
-                self._collect(uid)
+        while self._deleted or self._waiting:
+            deleted, self._deleted = self._deleted, {}
+            for uid in deleted:
+                self._delete_dependents(uid)
             waiting, self._waiting = self._waiting, {}
             for uid in waiting:
-                self._let_go(uid)
+                self._process_waiting_owner(uid)
 
-    def _collect(self, uid: str) -> None:
-        """Delete the dependents of an owner that is gone, unless they have others."""
-        for place in [*self._dependents.pop(uid, ())]:
-            dependent = self._find(place)
+    def _delete_dependents(self, uid: str) -> None:
+        """Delete the dependents of a deleted owner, unless they have other owners."""
+        for key in [*self._dependents.pop(uid, ())]:
+            dependent = self._find(key)
             if dependent is None or dependent.metadata.deletion_timestamp is not None:
                 continue
-            if any(other in self._present for other in _owners(dependent) if other != uid):
-                self._disown(dependent, uid)
+            if any(other in self._live for other in _owners(dependent) if other != uid):
+                self._remove_owner(dependent, uid)
             else:
-                self._cluster.remove(place.kind, place.name, place.namespace, uid=dependent.metadata.uid)
+                self._cluster.remove(key.kind, key.name, key.namespace, uid=dependent.metadata.uid)
 
-    def _let_go(self, uid: str) -> None:
+    def _process_waiting_owner(self, uid: str) -> None:
         """Process the dependents that a deleted owner waits for."""
-        place = self._present.get(uid)
-        owner = self._find(place) if place is not None else None
-        if place is None or owner is None or not _is_waiting(owner.metadata):
+        key = self._live.get(uid)
+        owner = self._find(key) if key is not None else None
+        if key is None or owner is None or not _is_waiting(owner.metadata):
             return
-        dependents = [found for each in [*self._dependents.get(uid, ())] if (found := self._find(each)) is not None]
+        dependents = [subject for each in [*self._dependents.get(uid, ())] if (subject := self._find(each)) is not None]
         if ORPHAN in owner.metadata.finalizers:
             for dependent in dependents:
-                self._disown(dependent, uid)
-            self._release(place, ORPHAN)
+                self._remove_owner(dependent, uid)
+            self._remove_finalizer(key, ORPHAN)
             return
         for dependent in dependents:
             metadata = dependent.metadata
@@ -113,20 +113,20 @@ class GarbageCollector(MemoryController):
                 kind = type(dependent)
                 self._cluster.remove(kind, metadata.name, metadata.namespace, uid=metadata.uid, policy=policy)
         if not any(self._blocks(each, uid) for each in [*self._dependents.get(uid, ())]):
-            self._release(place, FOREGROUND)
+            self._remove_finalizer(key, FOREGROUND)
 
-    def _blocks(self, place: _Place, uid: str) -> bool:
-        found = self._find(place)
-        references = found.metadata.owner_references if found is not None else ()
+    def _blocks(self, key: _ObjectKey, uid: str) -> bool:
+        subject = self._find(key)
+        references = subject.metadata.owner_references if subject is not None else ()
         return any(each.uid == uid and each.block_owner_deletion for each in references)
 
-    def _disown(self, dependent: ApiObject, uid: str) -> None:
+    def _remove_owner(self, dependent: ApiObject, uid: str) -> None:
         metadata = dependent.metadata
         rest = tuple(each for each in metadata.owner_references if each.uid != uid)
         self._cluster.replace(replace(dependent, metadata=replace(metadata, owner_references=rest)))
 
-    def _release(self, place: _Place, finalizer: str) -> None:
-        owner = self._find(place)
+    def _remove_finalizer(self, key: _ObjectKey, finalizer: str) -> None:
+        owner = self._find(key)
         if owner is not None:
             rest = tuple(each for each in owner.metadata.finalizers if each != finalizer)
             self._cluster.replace(replace(owner, metadata=replace(owner.metadata, finalizers=rest)))

@@ -16,10 +16,10 @@ from kframework.objects.kinds import T
 HISTORY = 10_000
 
 
-class Said(NamedTuple):
-    """An object as its client wrote it, perhaps with more than its struct holds; `data` is its JSON as plain data.
+class Draft(NamedTuple):
+    """An object and its JSON as plain data, before it is stored.
 
-    The data are those of `subject`. The stored object may differ from it in the defaults set by admission.
+    The JSON may have fields that the struct does not have. The stored object may have more defaults.
     """
 
     subject: ApiObject
@@ -29,14 +29,14 @@ class Said(NamedTuple):
 class Change(msgspec.Struct, frozen=True, gc=False):
     """One write: the object before it (None: created) and after it (None: deleted), and the version it made.
 
-    `written` is the whole document, if the writer passed it. `binds` is set if a pod was bound, `is_of_status` if a
-    pod's status changed; nothing else of it has changed then.
+    `draft` is the object with its whole document, if the writer passed it. `binds` is set if a pod was bound,
+    `is_of_status` if a pod's status changed; nothing else of it has changed then.
     """
 
     version: int
     old: ApiObject | None
     new: ApiObject | None
-    written: Said | None = None
+    draft: Draft | None = None
     binds: bool = False
     is_of_status: bool = False
 
@@ -49,7 +49,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 #: A subscriber's callback for changes. It is called during the write, so it must not write itself.
-Receive = Callable[[Change], None]
+ChangeHandler = Callable[[Change], None]
 
 
 class KindStore(Generic[T]):
@@ -58,37 +58,37 @@ class KindStore(Generic[T]):
     def __init__(self, kind: Kind[T]) -> None:
         self.kind = kind
         self.objects: dict[tuple[str, str], T] = {}
-        #: Documents that were passed before they were first requested.
-        self._written: dict[tuple[str, str], Said] | None = {}
+        #: Drafts that were passed before they were first requested.
+        self._drafts: dict[tuple[str, str], Draft] | None = {}
         self._history: deque[Change] = deque(maxlen=HISTORY)
-        self._forgotten = 0  # the version of the last change that fell out of the history
+        self._compacted_version = 0  # the version of the last change that was dropped from the history
         #: The callbacks that receive changes.
-        self.subscribers: tuple[Receive, ...] = ()
+        self.subscribers: tuple[ChangeHandler, ...] = ()
 
     def key(self, metadata: ObjectMeta) -> tuple[str, str]:
-        """Return where an object with this metadata belongs."""
-        return self.place(metadata.namespace, metadata.name)
+        """Return the key of an object with this metadata."""
+        return self.key_for(metadata.namespace, metadata.name)
 
-    def place(self, namespace: str, name: str) -> tuple[str, str]:
-        """Return where an object belongs; no namespace means `default`, unless the kind has none."""
+    def key_for(self, namespace: str, name: str) -> tuple[str, str]:
+        """Return the key of an object; no namespace means `default`, unless the kind is cluster-scoped."""
         return (namespace or "default") if self.kind.namespaced else "", name
 
-    def write(self, key: tuple[str, str], new: T | None, version: int, written: Said | None = None) -> None:
+    def write(self, key: tuple[str, str], new: T | None, version: int, draft: Draft | None = None) -> None:
         """Replace the object with this key, or delete it (None), and notify the subscribers."""
-        change = Change(version, self.objects.get(key), new, written)
-        if self._written is not None:
-            if written is not None:
-                self._written[key] = written
-            elif new is None and self._written:
-                self._written.pop(key, None)
+        change = Change(version, self.objects.get(key), new, draft)
+        if self._drafts is not None:
+            if draft is not None:
+                self._drafts[key] = draft
+            elif new is None and self._drafts:
+                self._drafts.pop(key, None)
         if new is None:
             del self.objects[key]
         else:
             self.objects[key] = new
         if len(self._history) == HISTORY:
-            self._forgotten = self._history[0].version
+            self._compacted_version = self._history[0].version
         # Whole documents are for current subscribers only: to keep ten thousand of them would take much memory.
-        self._history.append(change if written is None else Change(version, change.old, new))
+        self._history.append(change if draft is None else Change(version, change.old, new))
         for receive in self.subscribers:
             receive(change)
 
@@ -103,30 +103,30 @@ class KindStore(Generic[T]):
                 metadata = new.metadata
                 objects[metadata.namespace, metadata.name] = new
         before = len(self._history)
-        forgotten = before + len(changes) - HISTORY
-        if forgotten > 0:
-            last = self._history[forgotten - 1] if forgotten <= before else changes[forgotten - before - 1]
-            self._forgotten = last.version
+        dropped = before + len(changes) - HISTORY
+        if dropped > 0:
+            last = self._history[dropped - 1] if dropped <= before else changes[dropped - before - 1]
+            self._compacted_version = last.version
         self._history.extend(changes)
         for receive in self.subscribers:
             for change in changes:
                 receive(change)
 
-    def take_written(self) -> dict[tuple[str, str], Said]:
-        """Return the documents that were handed over until now, once; from now on changes alone carry them."""
-        written, self._written = self._written, None
-        return written or {}
+    def take_drafts(self) -> dict[tuple[str, str], Draft]:
+        """Return and forget the drafts passed until now; from now on only changes carry them."""
+        drafts, self._drafts = self._drafts, None
+        return drafts or {}
 
     def changes(self, since: int) -> list[Change]:
         """Return the changes after a version; ClusterError 410 if some are no longer kept."""
-        if since < self._forgotten:
-            raise api_errors.version_expired(since, self._forgotten)
+        if since < self._compacted_version:
+            raise api_errors.version_expired(since, self._compacted_version)
         return [change for change in self._history if change.version > since]
 
-    def subscribe(self, receive: Receive) -> None:
+    def subscribe(self, receive: ChangeHandler) -> None:
         """Notify this subscriber of every change from now on."""
         self.subscribers = (*self.subscribers, receive)
 
-    def unsubscribe(self, receive: Receive) -> None:
+    def unsubscribe(self, receive: ChangeHandler) -> None:
         """Stop notifying this subscriber."""
         self.subscribers = tuple(other for other in self.subscribers if other is not receive)

@@ -5,7 +5,6 @@ It does not read nodes: a bound pod runs even if its node is unknown or not read
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import logging
 import math
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from kframework.client.transitions import has_ended, with_condition
 from kframework.clock import Clock, seconds_of
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import MemoryController
+from kframework.in_memory.control_loop import MemoryController, wait_until
 from kframework.in_memory.kind_store import Change
 from kframework.objects import (
     ApiObject,
@@ -55,18 +54,18 @@ class Kubelet(MemoryController):
         super().__init__(cluster)
         self._clock = clock
         self._ending = ending
-        self._unseen: dict[tuple[str, str], None] = {}  # namespace and name of pods that changed, in order
-        self._met: set[str] = set()  # uids of the Running pods whose run time has been read
-        self._ends: dict[str, float] = {}  # uid -> when the pod ends
+        self._changed: dict[tuple[str, str], None] = {}  # namespace and name of pods that changed, in order
+        self._tracked: set[str] = set()  # uids of the Running pods whose run time has been read
+        self._end_times: dict[str, float] = {}  # uid -> when the pod ends
         self._heap: list[tuple[float, int, str, str, str]] = []  # end, serial, uid, namespace, name; some out of date
         self._serial = 0
 
     @property
     def due(self) -> float | None:
-        """The time of the next action, in seconds since 1970; None if nothing is under way."""
-        if self._unseen:
+        """The time of the next action, in seconds since 1970; None if nothing is pending."""
+        if self._changed:
             return self._clock.now()
-        while self._heap and self._ends.get(self._heap[0][2]) != self._heap[0][0]:
+        while self._heap and self._end_times.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
@@ -77,99 +76,91 @@ class Kubelet(MemoryController):
     @property
     def pending(self) -> int:
         """The number of pods that will end by themselves: their run time or their grace is running."""
-        return len(self._ends)
+        return len(self._end_times)
 
     async def _wait(self) -> None:
-        due = self.due
-        if due is None:
-            await self._wake.wait()
-            return
-        timer = asyncio.get_running_loop().call_later(max(0.0, due - self._clock.now()), self._wake.set)
-        try:
-            await self._wake.wait()
-        finally:
-            timer.cancel()
+        await wait_until(self.due, self._wake, self._clock)
 
     def _receive(self, change: Change) -> None:
         pod = change.new
         if isinstance(pod, Pod):
-            if pod.spec.node_name and not self._runs(pod):
-                self._unseen[pod.metadata.namespace, pod.metadata.name] = None
+            if pod.spec.node_name and not self._is_synced(pod):
+                self._changed[pod.metadata.namespace, pod.metadata.name] = None
                 self._wake.set()
         elif change.old is not None:
-            self._forget(change.old.metadata.uid)
+            self._forget_pod(change.old.metadata.uid)
 
-    def _runs(self, pod: Pod) -> bool:
+    def _is_synced(self, pod: Pod) -> bool:
         """Return whether there is nothing to do for a pod until it changes."""
         metadata = pod.metadata
         is_running = pod.status.phase == "Running" and metadata.deletion_timestamp is None
-        return is_running and metadata.uid in self._met
+        return is_running and metadata.uid in self._tracked
 
-    def _forget(self, uid: str) -> None:
-        self._met.discard(uid)
-        self._ends.pop(uid, None)
+    def _forget_pod(self, uid: str) -> None:
+        self._tracked.discard(uid)
+        self._end_times.pop(uid, None)
 
     def _work(self) -> None:
         while (due := self.due) is not None and due <= self._clock.now():
-            unseen, self._unseen = self._unseen, {}
-            found = (self._cluster.find(Pod, name, namespace) for namespace, name in unseen)
-            for is_starting, pods in groupby((pod for pod in found if pod is not None), _is_starting):
+            changed, self._changed = self._changed, {}
+            current = (self._cluster.find(Pod, name, namespace) for namespace, name in changed)
+            for is_starting, pods in groupby((pod for pod in current if pod is not None), _is_starting):
                 if is_starting:
                     self._start(list(pods))
                 else:
                     for pod in pods:
-                        self._look_at(pod)
+                        self._sync_pod(pod)
             while self._heap and self._heap[0][0] <= self._clock.now():
                 end, _, uid, namespace, name = heapq.heappop(self._heap)
-                if self._ends.get(uid) == end:
-                    del self._ends[uid]
-                    self._end(self._cluster.read(Pod, name, namespace, uid=uid))
+                if self._end_times.get(uid) == end:
+                    del self._end_times[uid]
+                    self._end_pod(self._cluster.read(Pod, name, namespace, uid=uid))
 
     def _start(self, pods: Sequence[Pod]) -> None:
         for pod in pods:
-            self._let_run(pod, self._clock.now())
+            self._track(pod, self._clock.now())
         now = self._cluster.timestamp()
-        self._cluster.set_statuses((pod, _running(pod.status, now)) for pod in pods)
+        self._cluster.set_statuses((pod, _running_status(pod.status, now)) for pod in pods)
 
-    def _look_at(self, pod: Pod) -> None:
+    def _sync_pod(self, pod: Pod) -> None:
         if has_ended(pod):
-            self._forget(pod.metadata.uid)
+            self._forget_pod(pod.metadata.uid)
             if pod.metadata.deletion_timestamp is not None:
-                self._end(pod)
+                self._end_pod(pod)
         elif pod.metadata.deletion_timestamp is not None:
             grace = pod.metadata.deletion_grace_period_seconds or 0
-            self._end_by(pod, self._clock.now() + min(grace, _seconds(pod, ENDING_SECONDS, self._ending)))
-        elif pod.metadata.uid not in self._met:
+            self._schedule_end(pod, self._clock.now() + min(grace, _read_seconds(pod, ENDING_SECONDS, self._ending)))
+        elif pod.metadata.uid not in self._tracked:
             started = seconds_of(pod.status.start_time) if pod.status.start_time else self._clock.now()
-            self._let_run(pod, started)
+            self._track(pod, started)
 
-    def _let_run(self, pod: Pod, started: float) -> None:
-        self._met.add(pod.metadata.uid)
+    def _track(self, pod: Pod, started: float) -> None:
+        self._tracked.add(pod.metadata.uid)
         if RUN_SECONDS in pod.metadata.annotations:
-            self._end_by(pod, started + _seconds(pod, RUN_SECONDS, math.inf))
+            self._schedule_end(pod, started + _read_seconds(pod, RUN_SECONDS, math.inf))
 
-    def _end_by(self, pod: Pod, end: float) -> None:
+    def _schedule_end(self, pod: Pod, end: float) -> None:
         uid = pod.metadata.uid
-        if end < self._ends.get(uid, math.inf):
-            self._ends[uid] = end
+        if end < self._end_times.get(uid, math.inf):
+            self._end_times[uid] = end
             self._serial += 1
             heapq.heappush(self._heap, (end, self._serial, uid, pod.metadata.namespace, pod.metadata.name))
 
-    def _end(self, pod: Pod) -> None:
+    def _end_pod(self, pod: Pod) -> None:
         metadata = pod.metadata
         if metadata.deletion_timestamp is not None:
             if metadata.finalizers and not has_ended(pod):  # its status will still be read
-                self._cluster.set_status(pod, _failed(pod, _TERMINATED, self._cluster.timestamp()))
+                self._cluster.set_status(pod, _failed_status(pod, _TERMINATED, self._cluster.timestamp()))
             self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
         else:
-            self._cluster.set_status(pod, _ended(pod, self._cluster.timestamp()))
+            self._cluster.set_status(pod, _ended_status(pod, self._cluster.timestamp()))
 
 
-def _seconds(pod: Pod, annotation: str, otherwise: float) -> float:
+def _read_seconds(pod: Pod, annotation: str, default: float) -> float:
     """Read a time from an annotation; invalid text is logged and counts as absent."""
     text = pod.metadata.annotations.get(annotation)
     if text is None:
-        return otherwise
+        return default
     try:
         seconds = float(text)
     except ValueError:
@@ -178,20 +169,20 @@ def _seconds(pod: Pod, annotation: str, otherwise: float) -> float:
         return seconds
     key = f"{pod.metadata.namespace}/{pod.metadata.name}"
     _log.warning("pod %s: ignoring annotation %s: %r is not a number of seconds", key, annotation, text)
-    return otherwise
+    return default
 
 
-def _ended(pod: Pod, now: str) -> PodStatus:
+def _ended_status(pod: Pod, now: str) -> PodStatus:
     """Return the status of a pod whose containers have ended by themselves."""
     text = pod.metadata.annotations.get(EXIT_CODE, "0")
     code = int(text) if _CODE.fullmatch(text) else 0
-    return _failed(pod, code, now) if code else _in_phase(pod.status, "Succeeded", _SUCCEEDED, now)
+    return _failed_status(pod, code, now) if code else _with_phase(pod.status, "Succeeded", _SUCCEEDED, now)
 
 
-def _failed(pod: Pod, code: int, now: str) -> PodStatus:
+def _failed_status(pod: Pod, code: int, now: str) -> PodStatus:
     state = ContainerState(terminated=ContainerStateTerminated(exit_code=code))
     statuses = [ContainerStatus(name=each.name, image=each.image, state=state) for each in pod.spec.containers]
-    return _in_phase(replace(pod.status, container_statuses=tuple(statuses)), "Failed", _FAILED, now)
+    return _with_phase(replace(pod.status, container_statuses=tuple(statuses)), "Failed", _FAILED, now)
 
 
 #: The exit codes that a process can have, and the one after SIGTERM.
@@ -203,13 +194,13 @@ def _is_starting(pod: Pod) -> bool:
 
 
 @cached_by_identity
-def _running(status: PodStatus, now: str) -> PodStatus:
-    return _in_phase(replace(status, start_time=now), "Running", _RUNNING, now)
+def _running_status(status: PodStatus, now: str) -> PodStatus:
+    return _with_phase(replace(status, start_time=now), "Running", _RUNNING, now)
 
 
-def _in_phase(status: PodStatus, phase: str, told: tuple[PodCondition, ...], now: str) -> PodStatus:
+def _with_phase(status: PodStatus, phase: str, new_conditions: tuple[PodCondition, ...], now: str) -> PodStatus:
     conditions = status.conditions
-    for condition in told:
+    for condition in new_conditions:
         conditions = with_condition(conditions, condition, now)
     return replace(status, phase=phase, conditions=conditions)
 

@@ -1,4 +1,4 @@
-"""The garbage collector of pods: it ends pods that no kubelet ends, and deletes the oldest of many ended ones.
+"""The garbage collector of pods: deletes pods that no kubelet terminates, and the oldest of too many terminated ones.
 
 The rules are those of kube-controller-manager, except for nodes that never existed here: files rarely hold all objects
 of a cluster. It reconciles changed objects, instead of all pods every twenty seconds.
@@ -18,57 +18,57 @@ from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod, PodCondition
 
-#: The seconds that a node may be gone before its pods are deleted.
+#: The delay between the deletion of a node and that of its pods, in seconds.
 _QUARANTINE = 40.0
-#: The seconds after which all else is checked: the interval of kube-controller-manager.
+#: The delay of all other checks, in seconds: the interval of kube-controller-manager.
 _PERIOD = 20.0
-#: The number of ended pods that are kept.
-_MOST_ENDED = 12_500
+#: The number of terminated pods that are kept.
+_TERMINATED_POD_THRESHOLD = 12_500
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-#: The key of all ended pods; those of nodes have a name alone.
-_ENDED: Key = ("", "")
+#: The key of all terminated pods; keys of nodes have only a name.
+_TERMINATED_PODS: Key = ("", "")
 
 
 class PodGarbageCollector(ControlLoop):
-    """Deletes pods of nodes that are gone or out of service, those that end without one, and old ones that are over.
+    """Deletes pods of deleted or out-of-service nodes, deleted pods without a node, and old terminated pods.
 
-    At most `most_ended` of these last are kept.
+    At most `threshold` terminated pods are kept.
     """
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Node, Pod)
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock, most_ended: int = _MOST_ENDED) -> None:
+    def __init__(self, cluster: MemoryCluster, clock: Clock, threshold: int = _TERMINATED_POD_THRESHOLD) -> None:
         super().__init__(cluster, clock)
-        self._most_ended = most_ended
-        self._ended = 0  # how many pods are over
-        self._gone: set[str] = set()  # names of nodes
+        self._threshold = threshold
+        self._terminated = 0  # the number of terminated pods
+        self._deleted_nodes: set[str] = set()  # names
 
     def _receive(self, change: Change) -> None:
         for key in self._affected_keys(change):
-            self._queue.add_after(key, _QUARANTINE if key[1] in self._gone and not key[0] else _PERIOD)
+            self._queue.add_after(key, _QUARANTINE if key[1] in self._deleted_nodes and not key[0] else _PERIOD)
 
     def _affected_keys(self, change: Change) -> Iterator[Key]:
         if isinstance(change.subject, Node):
             name = change.subject.metadata.name
             if change.new is None:
-                self._gone.add(name)
+                self._deleted_nodes.add(name)
             else:
-                self._gone.discard(name)
+                self._deleted_nodes.discard(name)
             if change.new is None or _is_out_of_service(change.subject):
                 yield "", name
             return
         old, pod = change.old, change.new
-        self._ended -= isinstance(old, Pod) and has_ended(old)
+        self._terminated -= isinstance(old, Pod) and has_ended(old)
         if not isinstance(pod, Pod):
             return
         node_name, is_ending = pod.spec.node_name, pod.metadata.deletion_timestamp is not None
         if has_ended(pod):
-            self._ended += 1
-            if self._ended > self._most_ended:
-                yield _ENDED
+            self._terminated += 1
+            if self._terminated > self._threshold:
+                yield _TERMINATED_PODS
             if is_ending:
                 return  # it waits for its finalizers only
-        if node_name in self._gone:
+        if node_name in self._deleted_nodes:
             yield "", node_name
         elif is_ending and not node_name:
             yield key_of(pod)
@@ -77,27 +77,27 @@ class PodGarbageCollector(ControlLoop):
 
     def _reconcile(self, key: Key) -> None:
         namespace, name = key
-        if key == _ENDED:
-            ended = sorted(filter(has_ended, self._cluster.objects(Pod)), key=_place_in_line)
-            for pod in ended[: max(0, len(ended) - self._most_ended)]:
-                self._end(pod)
+        if key == _TERMINATED_PODS:
+            terminated = sorted(filter(has_ended, self._cluster.objects(Pod)), key=_deletion_order)
+            for pod in terminated[: max(0, len(terminated) - self._threshold)]:
+                self._fail_and_delete(pod)
         elif not namespace:
-            # Of a node that is gone all pods end, of one that is out of service those that are to end.
+            # Of a deleted node all pods are deleted; of an out-of-service one, those with a deletion timestamp.
             node = self._cluster.find(Node, name)
             for pod in self._cluster.objects(Pod) if node is None or _is_out_of_service(node) else ():
                 if pod.spec.node_name == name and (node is None or pod.metadata.deletion_timestamp is not None):
-                    self._end(pod, _orphaned(pod) if node is None else None)
+                    self._fail_and_delete(pod, _disruption_condition(pod) if node is None else None)
         else:
-            found = self._cluster.find(Pod, name, namespace)
-            if found is not None and found.metadata.deletion_timestamp is not None and not found.spec.node_name:
-                self._end(found)
+            unassigned = self._cluster.find(Pod, name, namespace)
+            if unassigned and unassigned.metadata.deletion_timestamp is not None and not unassigned.spec.node_name:
+                self._fail_and_delete(unassigned)
 
-    def _end(self, pod: Pod, why: PodCondition | None = None) -> None:
-        """Fail a pod unless it is over, and delete it at once."""
+    def _fail_and_delete(self, pod: Pod, condition: PodCondition | None = None) -> None:
+        """Set a pod to Failed unless it is terminated, and delete it at once."""
         if not has_ended(pod):
             conditions = pod.status.conditions
-            if why is not None:
-                conditions = with_condition(conditions, why, self._cluster.timestamp())
+            if condition is not None:
+                conditions = with_condition(conditions, condition, self._cluster.timestamp())
             self._cluster.set_status(pod, replace(pod.status, phase="Failed", conditions=conditions))
         metadata = pod.metadata
         self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
@@ -109,14 +109,14 @@ def _is_out_of_service(node: Node) -> bool:
     return not is_ready and any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints)
 
 
-def _place_in_line(pod: Pod) -> tuple[bool, str, str]:
-    """Return the sort key of ended pods: evicted ones are deleted first, then the oldest."""
+def _deletion_order(pod: Pod) -> tuple[bool, str, str]:
+    """Return the sort key of terminated pods: evicted ones first, then the oldest."""
     status, metadata = pod.status, pod.metadata
     evicted = status.phase == "Failed" and status.reason == "Evicted"
     return not evicted, metadata.creation_timestamp or "", metadata.name
 
 
-def _orphaned(pod: Pod) -> PodCondition:
+def _disruption_condition(pod: Pod) -> PodCondition:
     return PodCondition(
         type="DisruptionTarget",
         status="True",

@@ -17,7 +17,7 @@ from kframework.client.event_record import EventRecord
 from kframework.clock import Clock, rfc3339
 from kframework.errors import ClusterError
 from kframework.in_memory import admission, device_admission
-from kframework.in_memory.kind_store import Change, KindStore, Receive, Said
+from kframework.in_memory.kind_store import Change, ChangeHandler, Draft, KindStore
 from kframework.objects import (
     ApiObject,
     Event,
@@ -32,25 +32,25 @@ from kframework.objects import (
 from kframework.objects.kinds import T
 from kframework.objects.syntax import Messages, dns_label, dns_subdomain
 
-#: Kinds whose names become parts of host names; those of RBAC may have any path segment as name.
-_LABELS = frozenset({("v1", "Namespace"), ("v1", "Service"), ("apps/v1", "StatefulSet")})
-_PATH_SEGMENTS = "rbac.authorization.k8s.io/"
+#: Kinds whose names become parts of host names. Those of RBAC may have any path segment as name.
+_DNS_LABEL_KINDS = frozenset({("v1", "Namespace"), ("v1", "Service"), ("apps/v1", "StatefulSet")})
+_RBAC_GROUP = "rbac.authorization.k8s.io/"
 
 
-def named(subject: T) -> T:
-    """Return the object; ClusterError 422 if its name is none for its kind."""
+def check_name(subject: T) -> T:
+    """Return the object; ClusterError 422 if its name is invalid for its kind."""
     name = subject.metadata.name
-    messages = [f'Invalid value: "{name:.253}": {why}' for why in _rule(type(subject))(name)]
+    messages = [f'Invalid value: "{name:.253}": {why}' for why in _name_syntax(type(subject))(name)]
     if not messages:
         return subject
     raise api_errors.invalid(type(subject), name, "metadata.name", *messages)
 
 
 @cache
-def _rule(kind: type[ApiObject]) -> Callable[[str], Messages]:
-    known = kind_of(kind)
-    if not known.api_version.startswith(_PATH_SEGMENTS):
-        return dns_label if (known.api_version, known.name) in _LABELS else dns_subdomain
+def _name_syntax(struct: type[ApiObject]) -> Callable[[str], Messages]:
+    kind = kind_of(struct)
+    if not kind.api_version.startswith(_RBAC_GROUP):
+        return dns_label if (kind.api_version, kind.name) in _DNS_LABEL_KINDS else dns_subdomain
 
     def path_segment(name: str) -> Messages:
         if name in (".", ".."):
@@ -82,7 +82,7 @@ class MemoryStore:
     """
 
     def __init__(
-        self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = (), version: int = 0
+        self, clock: Clock, objects: Iterable[ApiObject] = (), documents: Iterable[Data] = (), version: int = 0
     ) -> None:
         #: The certificate (PEM) by which clients know its API server; empty where that serves without TLS.
         self.certificate_authority: str = ""
@@ -90,72 +90,72 @@ class MemoryStore:
         #: The resource version of the last write.
         self.version: int = version
         self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
-        self._follow_all: Receive | None = None
-        self._unattended = transitions.IGNORED_FINALIZERS
-        self._terminating: set[str] = set()  # namespaces that were deleted, and still hold something
+        self._all_kinds_handler: ChangeHandler | None = None
+        self._ignored_finalizers = transitions.IGNORED_FINALIZERS
+        self._terminating_namespaces: set[str] = set()  # namespaces that were deleted, and still hold something
         #: Events of pods that no client has read yet, with the version before and the time: in a simulation they are
         #: never read, and to create and store an Event took 20 us of a pod's 270.
-        self._kept_events: list[tuple[Sequence[EventRecord], int, str]] = []
+        self._buffered_events: list[tuple[Sequence[EventRecord], int, str]] = []
         #: One dict for all pods of the cluster with these labels: what is computed from labels is cached by identity.
         #: It is not the module's, because a faulty plugin may write to it.
         self._labels_of_pods = lru_cache(maxsize=4096)(_dict)
-        self._begin(objects, written)
+        self._load_initial(objects, documents)
 
-    def _begin(self, objects: Iterable[ApiObject], written: Iterable[Data]) -> None:
-        self.load(objects, written)
+    def _load_initial(self, objects: Iterable[ApiObject], documents: Iterable[Data]) -> None:
+        self.load(objects, documents)
         for name in _SYSTEM_NAMESPACES:
-            self._make_namespace(name)
+            self._ensure_namespace(name)
 
     def timestamp(self) -> str:
-        """Write the time as objects carry it."""
-        return _written(int(self._clock.now()))
+        """Return the time in the format of objects."""
+        return _format_second(int(self._clock.now()))
 
-    def load(self, objects: Iterable[ApiObject], written: Iterable[Data] = ()) -> None:
+    def load(self, objects: Iterable[ApiObject], documents: Iterable[Data] = ()) -> None:
         """Add objects, those first that others need; raises as `add` does.
 
-        `written` are whole documents of the first of them, in the same order.
+        `documents` are the whole documents of the first of them, in the same order.
         """
-        loaded = zip_longest(objects, written)
+        loaded = zip_longest(objects, documents)
         for subject, data in sorted(loaded, key=lambda each: not isinstance(each[0], _LOADED_FIRST)):
-            self.add(subject, written=data)
+            self.add(subject, document=data)
 
-    def renew(self, objects: Iterable[ApiObject], written: Iterable[Data] = ()) -> None:
+    def replace_all(self, objects: Iterable[ApiObject], documents: Iterable[Data] = ()) -> None:
         """Replace all objects by these; watchers are notified of each."""
-        self._make_events()
+        self._store_events()
         for kind_store in self._kind_stores.values():
             for key in list(kind_store.objects):
                 self.version += 1
                 kind_store.write(key, None, self.version)
-        self._begin(objects, written)
+        self._load_initial(objects, documents)
 
     def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """Return an object, or None; no namespace means `default`."""
         kind_store = self._kind_store(kind)
-        return kind_store.objects.get(kind_store.place(namespace, name))
+        return kind_store.objects.get(kind_store.key_for(namespace, name))
 
     def read(self, kind: type[T], name: str, namespace: str = "", *, uid: str = "") -> T:
         """Return an object; ClusterError 404 if there is none, 409 if it is not the one of this uid."""
-        found = self.find(kind, name, namespace)
-        if found is None:
+        subject = self.find(kind, name, namespace)
+        if subject is None:
             raise api_errors.not_found(kind, name)
-        if uid not in ("", found.metadata.uid):
-            raise api_errors.uid_conflict(kind, name, uid, found.metadata.uid)
-        return found
+        if uid not in ("", subject.metadata.uid):
+            raise api_errors.uid_conflict(kind, name, uid, subject.metadata.uid)
+        return subject
 
     def objects(self, kind: type[T], namespace: str = "") -> list[T]:
         """Return the objects of a kind in the order of their creation, in a namespace or in all."""
-        found = self._kind_store(kind).objects.values()
-        return [each for each in found if each.metadata.namespace == namespace] if namespace else [*found]
+        objects = self._kind_store(kind).objects.values()
+        return [each for each in objects if each.metadata.namespace == namespace] if namespace else [*objects]
 
-    def add(self, subject: T, *, written: Data | None = None) -> T:
+    def add(self, subject: T, *, document: Data | None = None) -> T:
         """Create an object, and its namespace too if there is none; ClusterError 403, 409 or 422 as an API server.
 
-        `written` is the whole document of the object, from a writer that has more fields than the struct.
+        `document` is the whole document of the object, from a writer that has more fields than the struct.
         """
         admitted = self.admit(subject)
         if admitted.metadata.namespace:
-            self._make_namespace(admitted.metadata.namespace)
-        return self._write(self._kind_store(type(subject)), admitted, _handed(subject, written))
+            self._ensure_namespace(admitted.metadata.namespace)
+        return self._write(self._kind_store(type(subject)), admitted, _draft(subject, document))
 
     def admit(self, subject: T) -> T:
         """Return the object as `add` would store it; raises as it does."""
@@ -163,12 +163,12 @@ class MemoryStore:
         if not subject.metadata.name:
             if not subject.metadata.generate_name:
                 raise api_errors.name_required(kind)
-            subject = structs.replace(subject, metadata=self._named(kind_store, subject.metadata))
+            subject = structs.replace(subject, metadata=self._generate_name(kind_store, subject.metadata))
         if isinstance(subject, Pod):
             labels = self._labels_of_pods(tuple(subject.metadata.labels.items()))
             subject = structs.replace(subject, metadata=structs.replace(subject.metadata, labels=labels))
         classes = self._kind_store(PriorityClass).objects.values()
-        subject = admission.admitted(subject, self.version + 1, self.timestamp(), classes)
+        subject = admission.admit_create(subject, self.version + 1, self.timestamp(), classes)
         key = kind_store.key(subject.metadata)
         if key in kind_store.objects:
             raise api_errors.already_exists(kind, key[1])
@@ -182,36 +182,36 @@ class MemoryStore:
             if home.deletion_timestamp is not None:
                 raise api_errors.namespace_terminating(type(subject), subject.metadata.name, namespace)
             device_admission.check_admin_access(subject, home.labels)
-        return named(self.admit(admission.as_request(subject)))
+        return check_name(self.admit(admission.prepare_for_create(subject)))
 
-    def replace(self, subject: T, *, written: Data | None = None) -> T:
+    def replace(self, subject: T, *, document: Data | None = None) -> T:
         """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
 
         An unchanged object is not written, unless there is a whole document as in `add`. ClusterError 404, 409 or 422.
         """
-        old, new = self._amended(subject)
-        if new == old and written is None:
+        old, new = self._prepare_update(subject)
+        if new == old and document is None:
             return old
-        return self._write(self._kind_store(type(subject)), new, _handed(subject, written))
+        return self._write(self._kind_store(type(subject)), new, _draft(subject, document))
 
     def merge(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
         """Merge changes into an object, its status too; ClusterError 400 if they do not fit, else as `replace`."""
-        return self.replace(admission.patched(self.read(kind, name, namespace), patch))
+        return self.replace(admission.apply_patch(self.read(kind, name, namespace), patch))
 
-    def amend(self, subject: T, old: T | None = None) -> T:
+    def admit_update(self, subject: T, old: T | None = None) -> T:
         """Return the object as `replace` would store it in place of `old`, which need not be stored; raises alike."""
-        return self._amended(subject, old)[1]
+        return self._prepare_update(subject, old)[1]
 
-    def write(self, subject: T, *, written: Data | None = None) -> T:
-        """Store an admitted, amended or stored object under a new version; `written` as in `add`."""
-        return self._write(self._kind_store(type(subject)), subject, _handed(subject, written))
+    def write(self, subject: T, *, document: Data | None = None) -> T:
+        """Store an admitted, amended or stored object under a new version; `document` as in `add`."""
+        return self._write(self._kind_store(type(subject)), subject, _draft(subject, document))
 
-    def take_written(self, kind: type[ApiObject]) -> dict[tuple[str, str], Said]:
+    def take_drafts(self, kind: type[ApiObject]) -> dict[tuple[str, str], Draft]:
         """Return the whole documents of a kind that were handed over until now; from now on changes carry them."""
-        return self._kind_store(kind).take_written()
+        return self._kind_store(kind).take_drafts()
 
     def put(self, subject: T) -> T:
-        """Store an object, whether there was one of this name or not."""
+        """Create an object, or replace the one of this name."""
         kind_store = self._kind_store(type(subject))
         if kind_store.key(subject.metadata) not in kind_store.objects:
             return self.add(subject)
@@ -239,38 +239,38 @@ class MemoryStore:
         if uid not in ("", old.metadata.uid):
             raise api_errors.deletion_conflict(kind, name, uid, old.metadata.uid)
         if isinstance(old, Namespace):
-            self._end_namespace(old)
+            self._delete_namespace(old)
             return
         propagating = transitions.with_propagation_policy(old, policy)
-        rest = transitions.start_deletion(propagating, grace, self._clock.now(), self._unattended)
+        rest = transitions.start_deletion(propagating, grace, self._clock.now(), self._ignored_finalizers)
         if rest is None:
-            self._take_away(kind_store, old)
+            self._delete(kind_store, old)
         elif rest is not old:
             self._write(kind_store, rest)
 
-    def attend(self, finalizer: str) -> None:
-        """Let deletions wait for a finalizer that was ignored because no controller removed it."""
-        self._unattended -= {finalizer}
+    def honor_finalizer(self, finalizer: str) -> None:
+        """Let deletions wait for a finalizer that is otherwise ignored, because no controller removes it."""
+        self._ignored_finalizers -= {finalizer}
 
-    def _end_namespace(self, old: Namespace) -> None:
+    def _delete_namespace(self, old: Namespace) -> None:
         """Delete all that is in a namespace, and then itself; ClusterError 403 for one that must stay."""
         name = old.metadata.name
         if name in _IMMORTAL_NAMESPACES:
             raise api_errors.forbidden(Namespace, name, "this namespace may not be deleted")
         if old.metadata.deletion_timestamp is None:
             self.write(transitions.terminate_namespace(old, self._clock.now()))
-        self._make_events()  # kept events are deleted too, and do not outlive the namespace
+        self._store_events()  # buffered events are deleted too, and do not outlive the namespace
         for kind in [kind for kind, kind_store in self._kind_stores.items() if kind_store.kind.namespaced]:
             for each in self.objects(kind, name):
                 self.remove(kind, each.metadata.name, name, grace=0)
-        self._terminating.add(name)
-        self._finish_namespace(name)
+        self._terminating_namespaces.add(name)
+        self._finalize_namespace(name)
 
-    def _finish_namespace(self, name: str) -> None:
+    def _finalize_namespace(self, name: str) -> None:
         """Remove a deleted namespace once it is empty."""
         namespaced = (each for each in self._kind_stores.values() if each.kind.namespaced)
-        if not any(place == name for kind_store in namespaced for place, _ in kind_store.objects):
-            self._terminating.remove(name)
+        if not any(namespace == name for kind_store in namespaced for namespace, _ in kind_store.objects):
+            self._terminating_namespaces.remove(name)
             self.write(transitions.remove_namespace_finalizer(self.read(Namespace, name)))
 
     def assign(self, namespace: str, name: str, uid: str, node_name: str) -> Pod:
@@ -280,11 +280,11 @@ class MemoryStore:
         return self._write(self._kind_store(Pod), transitions.bind_pod(pod, node_name, node, self.timestamp()))
 
     def assign_pods(self, assigned: Iterable[tuple[str, str, str, str]]) -> dict[int, ClusterError]:
-        """Bind pods, given by namespace, name, uid and node; return the errors of `assign` by their places."""
+        """Bind pods, given by namespace, name, uid and node; return the errors of `assign` by position."""
         kind_store, now = self._kind_store(Pod), self.timestamp()
         pods, nodes = kind_store.objects, self._kind_store(Node).objects
         changes, errors = list[Change](), dict[int, ClusterError]()
-        for place, (namespace, name, uid, node_name) in enumerate(assigned):
+        for position, (namespace, name, uid, node_name) in enumerate(assigned):
             try:
                 old = pods.get((namespace, name))
                 if old is None or old.metadata.uid != uid:
@@ -292,7 +292,7 @@ class MemoryStore:
                 version = str(self.version + 1)
                 new = transitions.bind_pod(old, node_name, nodes.get(("", node_name)), now, version)
             except ClusterError as error:
-                errors[place] = error
+                errors[position] = error
                 continue
             self.version += 1
             changes.append(Change(self.version, old, new, binds=True))
@@ -304,7 +304,7 @@ class MemoryStore:
         return pod if status == pod.status else self._write(self._kind_store(Pod), structs.replace(pod, status=status))
 
     def set_statuses(self, changed: Iterable[tuple[Pod, PodStatus]]) -> None:
-        """Give pods that are not being deleted other statuses; they are as they are stored, each once."""
+        """Set the statuses of stored pods that are not being deleted, each pod once."""
         changes = list[Change]()
         for old, status in changed:
             self.version += 1
@@ -313,19 +313,19 @@ class MemoryStore:
             changes.append(Change(self.version, old, new, is_of_status=True))
         self._kind_store(Pod).write_all(changes)
 
-    def keep_event(self, record: EventRecord) -> None:
-        """Store a scheduler's event about a pod; ClusterError 404 if its namespace is gone."""
+    def buffer_event(self, record: EventRecord) -> None:
+        """Store a scheduler's event about a pod; ClusterError 404 if its namespace does not exist."""
         self.read(Namespace, record.series_key.pod.namespace)
-        self.keep_events((copy(record),))
+        self.buffer_events((copy(record),))
 
-    def keep_events(self, records: Sequence[EventRecord]) -> None:
+    def buffer_events(self, records: Sequence[EventRecord]) -> None:
         """Store events whose records do not change any more."""
-        self._kept_events.append((records, self.version, self.timestamp()))
+        self._buffered_events.append((records, self.version, self.timestamp()))
         self.version += len(records)
         if Event in self._kind_stores and self._kind_stores[Event].subscribers:
-            self._make_events()
+            self._store_events()
 
-    def subscribe(self, kinds: Collection[type[ApiObject]], receive: Receive) -> Callable[[], None]:
+    def subscribe(self, kinds: Collection[type[ApiObject]], receive: ChangeHandler) -> Callable[[], None]:
         """Call back with every change during its write, until the returned function is called."""
         kind_stores = [self._kind_store(kind) for kind in kinds]
         for kind_store in kind_stores:
@@ -337,16 +337,16 @@ class MemoryStore:
 
         return stop
 
-    def subscribe_all(self, receive: Receive) -> Callable[[], None]:
-        """Call back with every object of every kind, those to come too, but Events, until the function is called."""
-        self._follow_all = receive
+    def subscribe_all(self, receive: ChangeHandler) -> Callable[[], None]:
+        """Call back with every object and change of all kinds except Event, until the returned function is called."""
+        self._all_kinds_handler = receive
         for kind_store in [each for each in self._kind_stores.values() if each.kind.struct is not Event]:
             for each in [*kind_store.objects.values()]:
                 receive(Change(0, None, each))
             kind_store.subscribe(receive)
 
         def stop() -> None:
-            self._follow_all = None
+            self._all_kinds_handler = None
             for kind_store in self._kind_stores.values():
                 kind_store.unsubscribe(receive)
 
@@ -359,19 +359,19 @@ class MemoryStore:
     # --- storing ------------------------------------------------------------------------------------------------------
 
     def _kind_store(self, kind: type[T]) -> KindStore[T]:
-        if kind is Event and self._kept_events:
-            self._make_events()
+        if kind is Event and self._buffered_events:
+            self._store_events()
         kind_store = self._kind_stores.get(kind)
         if kind_store is None:
             try:
                 kind_store = self._kind_stores[kind] = KindStore(kind_of(kind))
             except KeyError:
                 raise api_errors.unknown_kind() from None
-            if self._follow_all is not None and kind is not Event:
-                kind_store.subscribe(self._follow_all)
+            if self._all_kinds_handler is not None and kind is not Event:
+                kind_store.subscribe(self._all_kinds_handler)
         return kind_store  # type: ignore[return-value]  # a dict cannot express that key and value agree
 
-    def _amended(self, subject: T, old: T | None = None) -> tuple[T, T]:
+    def _prepare_update(self, subject: T, old: T | None = None) -> tuple[T, T]:
         """Return an object as it is, and as it would be stored."""
         kind, uid = type(subject), subject.metadata.uid
         namespace, name = self._kind_store(kind).key(subject.metadata)
@@ -380,65 +380,63 @@ class MemoryStore:
             raise api_errors.uid_conflict(kind, name, uid, old.metadata.uid)
         if subject.metadata.resource_version not in ("", old.metadata.resource_version):
             raise api_errors.version_conflict(kind, name)
-        return old, admission.updated(old, subject)
+        return old, admission.admit_update(old, subject)
 
-    def _write(self, kind_store: KindStore[T], subject: T, written: Said | None = None) -> T:
+    def _write(self, kind_store: KindStore[T], subject: T, draft: Draft | None = None) -> T:
         self.version += 1
         is_ending = subject.metadata.deletion_timestamp is not None
         is_ending = is_ending and kind_store.key(subject.metadata) in kind_store.objects  # else it is loaded as it was
-        stored = _store(kind_store, subject, self.version, written)
-        if is_ending and transitions.is_over(stored, self._unattended):
-            self._take_away(kind_store, stored)
+        stored = _store_version(kind_store, subject, self.version, draft)
+        if is_ending and transitions.is_over(stored, self._ignored_finalizers):
+            self._delete(kind_store, stored)
         return stored
 
-    def _take_away(self, kind_store: KindStore[T], deleted: T) -> None:
+    def _delete(self, kind_store: KindStore[T], deleted: T) -> None:
         """Remove a deleted object, and its namespace if that waits for it."""
         self.version += 1
         kind_store.write(kind_store.key(deleted.metadata), None, self.version)
         if isinstance(deleted, Namespace):  # it may have been finalized with something in it
-            self._terminating.discard(deleted.metadata.name)
-        if deleted.metadata.namespace in self._terminating:
-            self._finish_namespace(deleted.metadata.namespace)
+            self._terminating_namespaces.discard(deleted.metadata.name)
+        if deleted.metadata.namespace in self._terminating_namespaces:
+            self._finalize_namespace(deleted.metadata.namespace)
 
-    def _make_events(self) -> None:
-        """Create the Events from their kept records, each as it would have been stored at its time."""
-        kept, self._kept_events = self._kept_events, []
+    def _store_events(self) -> None:
+        """Create the Events from their buffered records, each as it would have been stored at its time."""
+        buffered, self._buffered_events = self._buffered_events, []
         kind_store = self._kind_store(Event)
-        written = (
-            (each, version, now) for records, before, now in kept for version, each in enumerate(records, before + 1)
-        )
-        for record, version, now in written:
-            event = record.event()
-            known = kind_store.objects.get(kind_store.key(event.metadata))
-            if known is None:
-                _store(kind_store, admission.admitted(event, version, now, ()), version)
-            elif event.series is not None:
-                _store(kind_store, structs.replace(known, series=event.series), version)
+        for records, before, now in buffered:
+            for version, record in enumerate(records, before + 1):
+                event = record.event()
+                old = kind_store.objects.get(kind_store.key(event.metadata))
+                if old is None:
+                    _store_version(kind_store, admission.admit_create(event, version, now, ()), version)
+                elif event.series is not None:
+                    _store_version(kind_store, structs.replace(old, series=event.series), version)
 
-    def _named(self, kind_store: KindStore[T], metadata: ObjectMeta) -> ObjectMeta:
+    def _generate_name(self, kind_store: KindStore[T], metadata: ObjectMeta) -> ObjectMeta:
         number = self.version
         while True:
             number += 1
-            named = structs.replace(metadata, name=admission.generated_name(metadata.generate_name, number))
+            named = structs.replace(metadata, name=admission.generate_name(metadata.generate_name, number))
             if kind_store.key(named) not in kind_store.objects:
                 return named
 
-    def _make_namespace(self, name: str) -> None:
+    def _ensure_namespace(self, name: str) -> None:
         if self.find(Namespace, name) is None:
             self.add(Namespace(metadata=ObjectMeta(name=name)))
 
 
-def _handed(subject: ApiObject, data: Data | None) -> Said | None:
-    return Said(subject, data) if data is not None else None
+def _draft(subject: ApiObject, data: Data | None) -> Draft | None:
+    return Draft(subject, data) if data is not None else None
 
 
-def _store(kind_store: KindStore[T], subject: T, version: int, written: Said | None = None) -> T:
+def _store_version(kind_store: KindStore[T], subject: T, version: int, draft: Draft | None = None) -> T:
     metadata = structs.replace(subject.metadata, resource_version=str(version))
     stored = structs.replace(subject, metadata=metadata)
-    kind_store.write((metadata.namespace, metadata.name), stored, version, written)
+    kind_store.write((metadata.namespace, metadata.name), stored, version, draft)
     return stored
 
 
-@lru_cache(maxsize=16)  # many writes fall into one second, and writing it down costs as much as the write
-def _written(second: int) -> str:
+@lru_cache(maxsize=16)  # many writes fall into one second, and formatting costs as much as the write
+def _format_second(second: int) -> str:
     return rfc3339(second)

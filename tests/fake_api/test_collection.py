@@ -14,8 +14,9 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.errors import ClusterError
 from kframework.fake_api import collection as module
 from kframework.fake_api.collection import Collection
-from kframework.fake_api.wire.documents import ApiDocument, Draft
+from kframework.fake_api.wire.documents import ApiDocument
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Draft
 from kframework.objects import Lease, LeaseSpec, ObjectMeta, kind_of
 
 
@@ -163,8 +164,8 @@ async def test_a_writer_within_the_process_hands_over_whole_documents(is_asked_f
     memory = cluster()
     collected = Collection(kind_of(Lease), memory) if is_asked_first else None
     spec = {"holderIdentity": "a", "unread": [1]}
-    stored = memory.add(lease("a"), written={"metadata": {"name": "a"}, "spec": spec})
-    memory.add(lease("gone"), written={"spec": {"unread": [2]}})
+    stored = memory.add(lease("a"), document={"metadata": {"name": "a"}, "spec": spec})
+    memory.add(lease("gone"), document={"spec": {"unread": [2]}})
     memory.remove(Lease, "gone")
     memory.add(lease("gone"))
     memory.replace(lease("a", holder="b"))
@@ -175,7 +176,7 @@ async def test_a_writer_within_the_process_hands_over_whole_documents(is_asked_f
     assert shown.data["spec"] == {"holderIdentity": "b", "unread": [1]}
     assert shown.data["metadata"]["uid"] == stored.metadata.uid  # type: ignore[index]  # plain JSON
     assert "unread" not in again.data["spec"]  # type: ignore[operator]  # plain JSON
-    memory.replace(lease("a", holder="b"), written={"spec": {"holderIdentity": "b", "unread": [3]}})
+    memory.replace(lease("a", holder="b"), document={"spec": {"holderIdentity": "b", "unread": [3]}})
     shown = collected.find(("default", "a"))
     assert shown is not None
     assert shown.data["spec"] == {"holderIdentity": "b", "unread": [3]}

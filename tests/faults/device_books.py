@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from kframework.core.pod_engine import PodEngine
-from kframework.in_memory.claim_controller import is_done
+from kframework.in_memory.claim_controller import is_pod_done
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import (
@@ -152,7 +152,7 @@ class DeviceBooks:
 
     def leftovers(self, scheduler: Scheduler) -> Iterator[str]:
         """Say what was left behind, and who waits, though nobody has anything any more."""
-        pods = {pod.metadata.uid: pod for pod in self._cluster.objects(Pod) if not is_done(pod)}
+        pods = {pod.metadata.uid: pod for pod in self._cluster.objects(Pod) if not is_pod_done(pod)}
         for claim in self._cluster.objects(ResourceClaim):
             yield from _kept(claim, pods.keys())
         for _, plugin in scheduler.profiles.plugins():

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from kframework.errors import ClusterError
 from kframework.in_memory.admission import (
-    admitted,
-    as_request,
+    admit_create,
+    admit_update,
     check_identity,
     check_version,
-    generated_name,
-    of_main,
-    updated,
+    generate_name,
+    keep_status,
+    prepare_for_create,
 )
 from kframework.objects import (
     Affinity,
@@ -60,7 +60,7 @@ T = TypeVar("T", bound=ApiObject)
 
 
 def admit(subject: T, *classes: PriorityClass) -> T:
-    return admitted(subject, 7, NOW, classes)
+    return admit_create(subject, 7, NOW, classes)
 
 
 def spec_of(spec: PodSpec, labels: dict[str, str] | None = None) -> PodSpec:
@@ -77,7 +77,7 @@ def test_uids_repeat_from_run_to_run_and_differ_from_object_to_object() -> None:
     objects = [Pod(metadata=NAMED), Pod(metadata=ObjectMeta(name="other")), Lease(metadata=NAMED), Node(metadata=NAMED)]
     uids = [admit(each).metadata.uid for each in objects]
     assert uids == [admit(each).metadata.uid for each in objects]
-    others = [admitted(objects[0], 8, NOW, ()), admitted(objects[0], 7, "2027-01-01T00:00:00Z", ())]
+    others = [admit_create(objects[0], 8, NOW, ()), admit_create(objects[0], 7, "2027-01-01T00:00:00Z", ())]
     assert len({*uids, *(other.metadata.uid for other in others)}) == 6
 
 
@@ -88,11 +88,11 @@ def test_only_namespaced_kinds_have_a_namespace() -> None:
 
 
 def test_generated_names_are_valid_and_repeatable() -> None:
-    names = [generated_name("web-", number) for number in range(1000)]
+    names = [generate_name("web-", number) for number in range(1000)]
     assert len(set(names)) == 1000
-    assert names[0] == generated_name("web-", 0)
+    assert names[0] == generate_name("web-", 0)
     assert all(len(name) == 9 and name[4:].isalnum() for name in names)
-    assert len(generated_name("x" * 80, 5)) == 63
+    assert len(generate_name("x" * 80, 5)) == 63
 
 
 def test_what_came_from_a_cluster_passes_unchanged() -> None:
@@ -109,7 +109,7 @@ def test_what_came_from_a_cluster_passes_unchanged() -> None:
     )
     once = admit(pod, PriorityClass(metadata=ObjectMeta(name="high"), value=9, global_default=True))
     assert once != pod
-    assert admitted(once, 99, "2027-01-01T00:00:00Z", ()) == once
+    assert admit_create(once, 99, "2027-01-01T00:00:00Z", ()) == once
 
 
 def test_a_running_pod_stays_where_it_is() -> None:
@@ -121,18 +121,18 @@ def test_a_running_pod_stays_where_it_is() -> None:
 def test_a_request_cannot_say_what_only_a_server_knows() -> None:
     metadata = ObjectMeta(name="web", uid="u", deletion_timestamp=NOW, labels={"a": "b"})
     pod = Pod(metadata=metadata, status=PodStatus(phase="Running"))
-    assert as_request(pod) == Pod(metadata=ObjectMeta(name="web", labels={"a": "b"}))
+    assert prepare_for_create(pod) == Pod(metadata=ObjectMeta(name="web", labels={"a": "b"}))
     node = Node(metadata=metadata, status=NodeStatus(capacity={"cpu": "1"}))
-    assert as_request(node).status == node.status
+    assert prepare_for_create(node).status == node.status
     status = PersistentVolumeClaimStatus(phase="Bound")
     claim = PersistentVolumeClaim(metadata=metadata, status=status)
-    assert as_request(claim).status == PersistentVolumeClaimStatus()
-    assert as_request(StorageClass(metadata=metadata)).metadata == ObjectMeta(name="web", labels={"a": "b"})
+    assert prepare_for_create(claim).status == PersistentVolumeClaimStatus()
+    assert prepare_for_create(StorageClass(metadata=metadata)).metadata == ObjectMeta(name="web", labels={"a": "b"})
 
 
 def test_what_is_new_has_no_version() -> None:
     with pytest.raises(ClusterError) as caught:
-        as_request(Pod(metadata=ObjectMeta(name="web", resource_version="3")))
+        prepare_for_create(Pod(metadata=ObjectMeta(name="web", resource_version="3")))
     assert (caught.value.status, caught.value.reason) == (500, "")
 
 
@@ -158,9 +158,9 @@ def test_a_patch_leaves_an_object_the_one_it_is() -> None:
 
 def test_the_status_stays_with_who_keeps_it() -> None:
     old, new = Node(status=NodeStatus(capacity={"cpu": "1"})), Node(spec=NodeSpec(unschedulable=True))
-    assert of_main(old, new) == Node(spec=new.spec, status=old.status)
+    assert keep_status(old, new) == Node(spec=new.spec, status=old.status)
     lease = Lease(metadata=ObjectMeta(name="new"))
-    assert of_main(Lease(), lease) is lease
+    assert keep_status(Lease(), lease) is lease
 
 
 def test_plain_defaults() -> None:
@@ -386,7 +386,7 @@ def test_nonsense_is_invalid(subject: ApiObject, path: str) -> None:
     with pytest.raises(ClusterError) as created:
         admit(subject)
     with pytest.raises(ClusterError) as changed:
-        updated(subject, subject)
+        admit_update(subject, subject)
     for caught in (created, changed):
         assert (caught.value.status, caught.value.reason) == (422, "Invalid")
         assert f'"{subject.metadata.name}" is invalid: {path}: ' in str(caught.value)
@@ -409,18 +409,18 @@ GATED = PodSpec(scheduling_gates=(PodSchedulingGate(name="a"), PodSchedulingGate
 )
 def test_updates_cannot_move_or_gate_a_pod(old: PodSpec, new: PodSpec, message: str) -> None:
     with pytest.raises(ClusterError) as caught:
-        updated(Pod(metadata=NAMED, spec=old), Pod(metadata=NAMED, spec=new))
+        admit_update(Pod(metadata=NAMED, spec=old), Pod(metadata=NAMED, spec=new))
     assert str(caught.value) == f'Pod "web" is invalid: {message}'
 
 
 def test_updates_can_lift_gates() -> None:
-    new = updated(Pod(metadata=NAMED, spec=GATED), Pod(metadata=NAMED))
+    new = admit_update(Pod(metadata=NAMED, spec=GATED), Pod(metadata=NAMED))
     assert new.spec.scheduling_gates == ()
 
 
 def test_updates_keep_what_the_server_knows() -> None:
     old = admit(Pod(metadata=NAMED))
-    relabelled = updated(old, Pod(metadata=ObjectMeta(name="web", labels={"a": "b"}), spec=old.spec))
+    relabelled = admit_update(old, Pod(metadata=ObjectMeta(name="web", labels={"a": "b"}), spec=old.spec))
     assert (relabelled.metadata.uid, relabelled.metadata.creation_timestamp) == (old.metadata.uid, NOW)
     assert (relabelled.metadata.labels, relabelled.metadata.generation) == ({"a": "b"}, 1)
-    assert updated(old, Pod(metadata=NAMED)).metadata.generation == 2
+    assert admit_update(old, Pod(metadata=NAMED)).metadata.generation == 2

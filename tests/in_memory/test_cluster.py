@@ -15,7 +15,7 @@ from kframework.client.cluster import Cluster
 from kframework.client.transitions import has_ended
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.errors import ClusterError
-from kframework.in_memory.admission import generated_name
+from kframework.in_memory.admission import generate_name
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import (
@@ -145,7 +145,7 @@ async def test_two_clusters_agree_on_every_object() -> None:
 
 async def test_generated_names_pass_over_those_that_are_taken() -> None:
     memory = cluster()
-    first, second = (generated_name("web-", memory.version + later) for later in (2, 3))
+    first, second = (generate_name("web-", memory.version + later) for later in (2, 3))
     memory.add(pod(first))
     created = await memory.create(Pod(metadata=ObjectMeta(generate_name="web-")))
     assert created.metadata.name == second
@@ -585,16 +585,16 @@ async def test_what_would_be_stored_is_told_before_it_is() -> None:
     assert (admitted.status.phase, admitted.metadata.resource_version) == ("Pending", "")
     there = memory.read(Pod, "there", "default")
     labelled = replace(there, metadata=replace(there.metadata, labels={"a": "b"}))
-    amended = memory.amend(labelled)
+    amended = memory.admit_update(labelled)
     with pytest.raises(ClusterError, match='pods "there" already exists'):
         memory.admit(pod("there"))
     with pytest.raises(ClusterError, match='pods "nobody" not found'):
-        memory.amend(pod("nobody"))
+        memory.admit_update(pod("nobody"))
     unstored = replace(there, metadata=replace(there.metadata, name="nobody", uid="u"))
-    assert memory.amend(pod("nobody"), unstored).metadata.uid == "u"
+    assert memory.admit_update(pod("nobody"), unstored).metadata.uid == "u"
     for field, value in (("uid", "other"), ("resource_version", "1")):
         with pytest.raises(ClusterError) as refused:
-            memory.amend(replace(unstored, metadata=replace(unstored.metadata, **{field: value})), unstored)
+            memory.admit_update(replace(unstored, metadata=replace(unstored.metadata, **{field: value})), unstored)
         assert refused.value.status == 409
     assert memory.version == version
     assert memory.find(Pod, "web", "default") is None

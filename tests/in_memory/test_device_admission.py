@@ -41,46 +41,48 @@ def template(*requests: object) -> ResourceClaimTemplate:
     return msgspec.convert({"metadata": {"name": "t"}, "spec": spec}, ResourceClaimTemplate)
 
 
-def published(**spec: object) -> ResourceSlice:
+def resource_slice(**spec: object) -> ResourceSlice:
     spec = {"driver": "d", "pool": {"name": "p", "generation": 1}, "nodeName": "n1", **spec}
     return msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)
 
 
 def refusal(old: ApiObject, new: ApiObject) -> str:
     with pytest.raises(ClusterError) as refused:
-        device_admission.updated(old, new)
+        device_admission.admit_update(old, new)
     assert refused.value.status == 422
     return str(refused.value).partition("is invalid: ")[2]
 
 
 @pytest.mark.parametrize(
-    ("asked", "mode", "count"),
+    ("settings", "mode", "count"),
     [
         ({}, "ExactCount", 1),
         ({"count": 3}, "ExactCount", 3),
         ({"allocationMode": "All"}, "All", 0),
     ],
 )
-def test_how_many_are_asked_for(asked: dict[str, object], mode: str, count: int) -> None:
-    exact = {"name": "r", "exactly": {"deviceClassName": "gpu", **asked}}
-    either = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "gpu", **asked}]}
-    for filled in (device_admission.filled(claim(exact, either), NOW).spec, _of(template(exact, either))):
-        first, second = filled.devices.requests
+def test_how_many_are_asked_for(settings: dict[str, object], mode: str, count: int) -> None:
+    exact = {"name": "r", "exactly": {"deviceClassName": "gpu", **settings}}
+    either = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "gpu", **settings}]}
+    for spec in (device_admission.set_defaults(claim(exact, either), NOW).spec, _of(template(exact, either))):
+        first, second = spec.devices.requests
         assert first.exactly is not None
         for said in (first.exactly, second.first_available[0]):
             assert (said.allocation_mode, said.count) == (mode, count)
 
 
 def _of(made: ResourceClaimTemplate) -> Any:
-    return device_admission.filled(made, NOW).spec.spec
+    return device_admission.set_defaults(made, NOW).spec.spec
 
 
 def test_taints_are_dated() -> None:
     taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "None", "timeAdded": "2025-01-01T00:00:00Z"}]
-    filled = device_admission.filled(published(devices=[{"name": "x"}, {"name": "y", "taints": taints}]), NOW)
-    assert [taint.time_added for taint in filled.spec.devices[1].taints] == [NOW, "2025-01-01T00:00:00Z"]
-    without = published(devices=[{"name": "x"}])
-    assert device_admission.filled(without, NOW) is without
+    defaulted = device_admission.set_defaults(
+        resource_slice(devices=[{"name": "x"}, {"name": "y", "taints": taints}]), NOW
+    )
+    assert [taint.time_added for taint in defaulted.spec.devices[1].taints] == [NOW, "2025-01-01T00:00:00Z"]
+    without = resource_slice(devices=[{"name": "x"}])
+    assert device_admission.set_defaults(without, NOW) is without
 
 
 @pytest.mark.parametrize("subject", [claim(EXACT, ADMIN), template(EXACT, ADMIN)])
@@ -96,7 +98,7 @@ def test_devices_of_others_are_for_namespaces_of_admins(subject: ApiObject) -> N
 
 def test_who_asks_for_devices_of_its_own_needs_no_label() -> None:
     device_admission.check_admin_access(claim(EXACT), {})
-    device_admission.check_admin_access(published(), {})
+    device_admission.check_admin_access(resource_slice(), {})
 
 
 IMMUTABLE = "Invalid value: field is immutable"
@@ -107,9 +109,9 @@ IMMUTABLE = "Invalid value: field is immutable"
     [
         (claim(EXACT), claim(ADMIN), "spec"),
         (template(EXACT), template(ADMIN), "spec"),
-        (published(), published(driver="e"), "spec.driver"),
-        (published(), published(pool={"name": "q"}), "spec.pool.name"),
-        (published(), published(nodeName="n2"), "spec.nodeName"),
+        (resource_slice(), resource_slice(driver="e"), "spec.driver"),
+        (resource_slice(), resource_slice(pool={"name": "q"}), "spec.pool.name"),
+        (resource_slice(), resource_slice(nodeName="n2"), "spec.nodeName"),
     ],
 )
 def test_what_never_changes(old: ApiObject, new: ApiObject, path: str) -> None:
@@ -117,8 +119,8 @@ def test_what_never_changes(old: ApiObject, new: ApiObject, path: str) -> None:
 
 
 def test_a_slice_may_change_its_devices() -> None:
-    new = published(devices=[{"name": "x"}], pool={"name": "p", "generation": 2})
-    assert device_admission.updated(published(), new) is new
+    new = resource_slice(devices=[{"name": "x"}], pool={"name": "p", "generation": 2})
+    assert device_admission.admit_update(resource_slice(), new) is new
 
 
 GOT = DeviceRequestAllocationResult(request="r", driver="d", pool="p", device="x")
@@ -179,11 +181,11 @@ def test_what_a_status_cannot_say(old: ResourceClaim, new: ResourceClaim, why: s
     ],
 )
 def test_what_a_status_may_say(old: ResourceClaim, new: ResourceClaim) -> None:
-    assert device_admission.updated(old, new) == new
+    assert device_admission.admit_update(old, new) == new
 
 
 def test_what_drivers_told_goes_with_the_devices() -> None:
     told = tuple(AllocatedDeviceStatus(driver="d", pool="p", device=name) for name in "xy")
-    assert device_admission.updated(claim(), claim(allocation=ALLOCATED, devices=told)).status.devices == told[:1]
-    gone = device_admission.updated(claim(allocation=ALLOCATED, devices=told[:1]), claim(devices=told[:1]))
+    assert device_admission.admit_update(claim(), claim(allocation=ALLOCATED, devices=told)).status.devices == told[:1]
+    gone = device_admission.admit_update(claim(allocation=ALLOCATED, devices=told[:1]), claim(devices=told[:1]))
     assert gone.status.devices == ()

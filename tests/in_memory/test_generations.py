@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.in_memory.generations import has_generation, is_equivalent, wants_the_same
+from kframework.in_memory.generations import has_generation, has_same_spec, is_same_spec
 from kframework.in_memory.store import MemoryStore
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PodDisruptionBudget, Service, kind_of
 from kframework.objects.kinds import foreign_kind
@@ -34,13 +34,13 @@ def test_which_built_in_kinds_have_one(kind: type[ApiObject], has_one: bool) -> 
 
 def test_what_is_wanted_is_all_but_metadata_and_status() -> None:
     old = {"metadata": {"name": "a"}, "spec": {"a": 1}, "status": {}}
-    assert is_equivalent(old, {"metadata": {}, "spec": {"a": 1}, "kind": "Widget"})
-    assert not is_equivalent(old, {"spec": {"a": 2}})
-    assert not is_equivalent(old, old | {"data": {}})
+    assert is_same_spec(old, {"metadata": {}, "spec": {"a": 1}, "kind": "Widget"})
+    assert not is_same_spec(old, {"spec": {"a": 2}})
+    assert not is_same_spec(old, old | {"data": {}})
 
 
 def test_a_kind_without_one_always_wants_the_same() -> None:
-    assert wants_the_same(make_node("a", unschedulable=True), make_node("a"))
+    assert has_same_spec(make_node("a", unschedulable=True), make_node("a"))
 
 
 def test_it_moves_when_something_else_is_wanted() -> None:

@@ -52,11 +52,11 @@ def pod(name: str, on: str = "n1", phase: str = "Running", created: int = 0, rea
 
 
 @asynccontextmanager
-async def collect_errors(*objects: ApiObject, most_ended: int = 100) -> AsyncIterator[MemoryCluster]:
+async def collect_errors(*objects: ApiObject, threshold: int = 100) -> AsyncIterator[MemoryCluster]:
     """Run the collector alone: no kubelet ends a pod."""
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
-    collector = PodGarbageCollector(memory, clock, most_ended)
+    collector = PodGarbageCollector(memory, clock, threshold)
     running = asyncio.ensure_future(collector.run())
     await asyncio.sleep(1)
     yield memory
@@ -83,8 +83,8 @@ def told(memory: MemoryCluster) -> list[tuple[str, tuple[PodCondition, ...]]]:
 
 
 def release(memory: MemoryCluster, name: str) -> None:
-    found = memory.read(Pod, name, "default")
-    memory.replace(replace(found, metadata=replace(found.metadata, finalizers=())))
+    pod = memory.read(Pod, name, "default")
+    memory.replace(replace(pod, metadata=replace(pod.metadata, finalizers=())))
 
 
 async def test_pods_go_some_time_after_their_node() -> None:
@@ -184,14 +184,14 @@ async def test_what_ends_on_a_node_that_is_out_of_service_goes(
 
 
 async def test_the_oldest_that_are_over_go_and_evicted_ones_before() -> None:
-    ended = [
+    terminated = [
         pod("d", phase="Succeeded", created=3),
         pod("c", phase="Failed", created=2),
         pod("b", phase="Failed", created=2),
         pod("evicted", phase="Failed", created=9, reason="Evicted"),
         pod("running", created=1),
     ]
-    async with collect_errors(*ended, most_ended=4) as memory:
+    async with collect_errors(*terminated, threshold=4) as memory:
         await asyncio.sleep(100)
         assert len(pods(memory)) == 5
         memory.add(pod("e", phase="Succeeded", created=4))

@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection
 from functools import cache, lru_cache
 from itertools import compress
 from operator import attrgetter, is_not
-from typing import NamedTuple, cast
+from typing import cast
 
 import msgspec
 from msgspec import structs
 
+from kframework.in_memory.kind_store import Draft
 from kframework.objects.codec import encode
 from kframework.objects.meta import ApiObject
 
@@ -35,6 +36,11 @@ class ApiDocument:
     def from_struct(cls, subject: ApiObject) -> ApiDocument:
         """Create the document of an object that has only its struct."""
         return cls(subject, encode(subject))
+
+    @classmethod
+    def from_draft(cls, draft: Draft, subject: ApiObject) -> ApiDocument:
+        """Create the document of a stored object from its draft."""
+        return cls(subject, msgspec.json.encode(update_document(draft.data, draft.subject, subject)))
 
     @property
     def body(self) -> bytes:
@@ -60,22 +66,11 @@ class ApiDocument:
     def with_version(self, version: int) -> ApiDocument:
         """Return the document with another resource version, that of its deletion."""
         metadata = structs.replace(self.subject.metadata, resource_version=str(version))
-        return Draft(self.subject, self.data).to_document(structs.replace(self.subject, metadata=metadata))
+        return self.from_draft(Draft(self.subject, self.data), structs.replace(self.subject, metadata=metadata))
 
 
 #: Completes a document after each change.
 Completer = Callable[[ApiDocument], ApiDocument]
-
-
-class Draft(NamedTuple):
-    """An object and its plain data before it is stored."""
-
-    subject: ApiObject
-    data: Data
-
-    def to_document(self, subject: ApiObject) -> ApiDocument:
-        """Return the document of the stored object."""
-        return ApiDocument(subject, msgspec.json.encode(update_document(self.data, self.subject, subject)))
 
 
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])

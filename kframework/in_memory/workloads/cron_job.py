@@ -112,9 +112,9 @@ class CronJobController(ControlLoop):
             owner_references=(owner_reference(owner),),
         )
         kind = kind_of(Job)
-        written: dict[str, object] = {"apiVersion": kind.api_version, "kind": kind.name}
-        written |= {"metadata": to_builtins(metadata), "spec": template.spec}
-        created = self._cluster.add(convert(written, kind), written=written).metadata
+        document: dict[str, object] = {"apiVersion": kind.api_version, "kind": kind.name}
+        document |= {"metadata": to_builtins(metadata), "spec": template.spec}
+        created = self._cluster.add(convert(document, kind), document=document).metadata
         job = ObjectReference(
             kind=kind.name,
             namespace=namespace,

@@ -197,8 +197,8 @@ def get_mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
 
 def create_pod(cluster: MemoryCluster, metadata: ObjectMeta, spec: Mapping[str, object]) -> Pod:
     """Create a pod with all fields of its spec, including those that no scheduler reads."""
-    written = {"apiVersion": "v1", "kind": "Pod", "metadata": to_builtins(metadata), "spec": dict(spec)}
-    return cluster.add(convert(written, kind_of(Pod)), written=written)
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": to_builtins(metadata), "spec": dict(spec)}
+    return cluster.add(convert(document, kind_of(Pod)), document=document)
 
 
 def update_status(cluster: MemoryCluster, owner: Owner, status: object) -> None:

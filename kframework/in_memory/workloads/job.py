@@ -71,7 +71,7 @@ class JobController(ControlLoop):
 
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
         super().__init__(cluster, clock)
-        cluster.attend(TRACKING)
+        cluster.honor_finalizer(TRACKING)
         self._pods: Dependents[Pod] = Dependents(cluster, Pod)
         self._backoffs: dict[Key, Backoff] = {}
 

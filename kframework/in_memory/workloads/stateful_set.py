@@ -266,7 +266,7 @@ class StatefulSetClaims:
                     "metadata": {**metadata, "name": name, "namespace": namespace, "labels": labels},
                     "spec": get_mapping(template, "spec"),
                 }
-                self._cluster.add(convert(document, kind_of(PersistentVolumeClaim)), written=document)
+                self._cluster.add(convert(document, kind_of(PersistentVolumeClaim)), document=document)
 
     def has_stale(self, owner: StatefulSet, ordinal: int) -> bool:
         """Return whether claims are still to be deleted with the previous pod of this name."""

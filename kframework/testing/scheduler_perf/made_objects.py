@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from kframework.errors import InputError
-from kframework.in_memory.admission import generated_name
+from kframework.in_memory.admission import generate_name
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import (
     AllocationResult,
@@ -85,7 +85,7 @@ def nodes(operation: CreateNodes, folder: Path, first: int) -> Iterator[ApiObjec
     path = operation.node_template_path
     for index in range(operation.count):
         node = _of(Node, folder / path, index, operation.count) if path else _NODE
-        name = node.metadata.name or generated_name(node.metadata.generate_name, first + index + 1)
+        name = node.metadata.name or generate_name(node.metadata.generate_name, first + index + 1)
         labels = {**node.metadata.labels, _HOSTNAME: name, **_prepared(operation, index, name)}
         node = replace(node, metadata=replace(node.metadata, name=name, labels=labels))
         strategy = operation.node_allocatable_strategy

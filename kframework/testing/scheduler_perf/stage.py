@@ -327,9 +327,9 @@ class Stage(RunObserver, Observer):
         made = _placed(described.make(number, operation.count), operation.namespace)
         cluster, metadata = self._cluster, made.metadata
         old = cluster.read(type(made), metadata.name, metadata.namespace)
-        made = admission.admitted(made, cluster.version + 1, cluster.timestamp(), cluster.objects(PriorityClass))
+        made = admission.admit_create(made, cluster.version + 1, cluster.timestamp(), cluster.objects(PriorityClass))
         if not described.says("status"):
-            made = admission.of_main(old, made)
+            made = admission.keep_status(old, made)
         cluster.replace(replace(made, metadata=replace(made.metadata, uid="", resource_version="")))
 
     # -- measuring -------------------------------------------------------------------------------------------------

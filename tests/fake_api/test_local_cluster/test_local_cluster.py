@@ -116,7 +116,7 @@ def manifest(tmp_path: Path) -> Manifest:
 
 async def test_objects_from_files_are_encoded_at_start(manifest: Manifest) -> None:
     local = LocalCluster(LoopClock(asyncio.get_running_loop()), manifest)
-    assert not local.memory.take_written(Pod)  # who encodes them has taken them over
+    assert not local.memory.take_drafts(Pod)  # who encodes them has taken them over
 
 
 async def test_objects_from_files_are_served(manifest: Manifest) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kframework.fake_api.wire.documents import ApiDocument, Data, Draft, update_document
+from kframework.fake_api.wire.documents import ApiDocument, Data, update_document
+from kframework.in_memory.kind_store import Draft
 from kframework.objects import (
     Container,
     Node,
@@ -142,9 +143,8 @@ def test_unknown_fields_outlive_a_change_elsewhere(pod: Pod) -> None:
 
 
 def test_document_decodes_its_body() -> None:
-    document = Draft(SUBJECT, WRITTEN).to_document(
-        replace(SUBJECT, metadata=replace(SUBJECT.metadata, resource_version="3"))
-    )
+    stored = replace(SUBJECT, metadata=replace(SUBJECT.metadata, resource_version="3"))
+    document = ApiDocument.from_draft(Draft(SUBJECT, WRITTEN), stored)
     assert document.key == ("default", "web")
     assert document.data["metadata"]["resourceVersion"] == "3"  # type: ignore[index]  # plain JSON
     assert document.with_version(9).data["metadata"]["resourceVersion"] == "9"  # type: ignore[index]  # plain JSON

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.errors import ClusterError
 from kframework.fake_api.access import ClusterRole
-from kframework.in_memory.store import named
+from kframework.in_memory.store import check_name
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, Service, StatefulSet
 
 SUBDOMAIN = (
@@ -34,7 +34,7 @@ LABEL = (
 )
 def test_names(kind: type[ApiObject], name: str) -> None:
     subject = kind(metadata=ObjectMeta(name=name))
-    assert named(subject) is subject
+    assert check_name(subject) is subject
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_names(kind: type[ApiObject], name: str) -> None:
 )
 def test_names_that_are_none(kind: type[ApiObject], name: str, complaints: list[str]) -> None:
     with pytest.raises(ClusterError) as caught:
-        named(kind(metadata=ObjectMeta(name=name)))
+        check_name(kind(metadata=ObjectMeta(name=name)))
     said = [f'metadata.name: Invalid value: "{name:.253}": {why}' for why in complaints]
     message = str(caught.value)
     assert message.partition(" is invalid: ")[2] == (said[0] if len(said) == 1 else f"[{', '.join(said)}]")

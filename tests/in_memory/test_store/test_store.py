@@ -56,7 +56,7 @@ def test_others_take_the_place_of_all() -> None:
     told: list[Change] = []
     memory.subscribe([Node, Pod], told.append)
     before = memory.version
-    memory.renew([make_node("b"), make_node("a")])
+    memory.replace_all([make_node("b"), make_node("a")])
     assert [each.metadata.name for each in memory.objects(Node)] == ["b", "a"]
     assert memory.objects(Pod) == []
     assert memory.find(Namespace, "shop") is None
