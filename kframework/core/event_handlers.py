@@ -177,7 +177,7 @@ class EventHandlers:
             # Neither object has the nomination that this scheduler holds in memory: keep it.
             nominator.put(new, nominator.node_of(new.uid))
         if before and (before != after or ActionType.UPDATE_POD_SCALE_DOWN in pod_updates(old, new)):
-            self._let_go(old)
+            self._let_go(old, new.uid)
 
     # -- pods that go ----------------------------------------------------------------------------------------------
 

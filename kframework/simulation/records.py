@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TypeVar, overload
@@ -12,6 +12,7 @@ import msgspec
 from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
+from kframework.errors import KFrameworkError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Pod
@@ -116,6 +117,21 @@ class Progress(msgspec.Struct, frozen=True):
     pods: int
 
 
+#: The maximum number of attempts of a pod while no time passes and nothing moves.
+MAX_ATTEMPTS = 1_000
+
+
+class LivelockError(KFrameworkError):
+    """Raised when a simulation would never end, as a pod is tried again and again while no time passes."""
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        super().__init__(
+            f"pod {decision.pod} was tried {MAX_ATTEMPTS:,} times while no time passed; "
+            f"{decision.woken_by or 'no event'} requeued it, and its last attempt ended with: {decision.message}"
+        )
+
+
 class Records(RunObserver, Observer):
     """The records of a simulation.
 
@@ -125,6 +141,7 @@ class Records(RunObserver, Observer):
         preemptions: the attempts that chose victims, likewise.
         moved_at: when an object was last created, deleted, bound or changed its phase, in seconds since 1970.
         on_attempt: called after each attempt.
+        on_livelock: called when a pod is tried again and again while no time passes and nothing moves.
     """
 
     def __init__(
@@ -135,6 +152,10 @@ class Records(RunObserver, Observer):
         self.preemptions: RecordList[Decision] = RecordList(limit)
         self.moved_at: float = clock.now()
         self.on_attempt: Callable[[Decision], None] = lambda decision: None
+        self.on_livelock: Callable[[LivelockError], None] = lambda error: None
+        #: The attempts of each pod, by uid, since time passed or anything moved.
+        self._attempts = Counter[str]()
+        self._attempted_at = 0.0
         self._cluster = cluster
         self._clock = clock
         self._on_progress = on_progress
@@ -145,6 +166,12 @@ class Records(RunObserver, Observer):
         self.decisions.append(decision)
         if decision.victims:
             self.preemptions.append(decision)
+        if decision.popped_at != self._attempted_at:
+            self._attempted_at = decision.popped_at
+            self._attempts.clear()
+        self._attempts[decision.uid] += 1
+        if self._attempts[decision.uid] == MAX_ATTEMPTS:
+            self.on_livelock(LivelockError(decision))
         self.on_attempt(decision)
 
     def on_binding(self, binding: Binding) -> None:
@@ -165,6 +192,7 @@ class Records(RunObserver, Observer):
         old, new = change.old, change.new
         if old is None or new is None or _has_moved(old, new):
             self.moved_at = self._clock.now()
+            self._attempts.clear()
         if old is None and new is not None:
             self._pods += _is_unbound_pod(new)
 

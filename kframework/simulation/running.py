@@ -20,7 +20,7 @@ from kframework.objects import ApiObject
 from kframework.scheduler.garbage import reduced_gc, spare
 from kframework.scheduler.scheduler import SLICE, E, Scheduler
 from kframework.simulation.controllers import Controller
-from kframework.simulation.records import Records
+from kframework.simulation.records import LivelockError, Records
 
 T = TypeVar("T")
 
@@ -65,7 +65,9 @@ class Run(Generic[E]):
         self.is_over: bool = False
         self.retrying: tuple[str, ...] = ()
         self.stuck: dict[str, str] = {}
+        self._livelock: LivelockError | None = None
         scheduler.on_idle = self._end_if_idle
+        records.on_livelock = self._break_off
         for controller in controllers:
             controller.on_idle = self._end_if_idle
 
@@ -124,6 +126,8 @@ class Run(Generic[E]):
                 call_off_loop(self._loop.run_forever)
                 if self._work.done():
                     self._work.result()
+                if self._livelock is not None:
+                    raise self._livelock
         finally:
             if timer is not None:
                 timer.cancel()
@@ -153,6 +157,10 @@ class Run(Generic[E]):
                 self.stuck = {pod: where for pod in self.retrying if (where := self._describe_binding(pod))}
                 self._end()
             await asyncio.sleep(max(IDLE_LIMIT - still, 1.0))
+
+    def _break_off(self, error: LivelockError) -> None:
+        self._livelock = error
+        self._loop.stop()
 
     def _end(self) -> None:
         self.is_over = True

@@ -15,10 +15,12 @@ from enum import Enum
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from kframework.core.queue.heap import Heap
 from kframework.core.queue.pool import HeldPods, InFlight, PluginKey
 from kframework.framework.events import ActionType, EventResource, ObservedEvent, pod_updates
+from kframework.objects import Pod
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Status
 from kframework.verbosity import V5
@@ -411,9 +413,21 @@ class SchedulingQueue:
 
 
 def own_updates(old: PendingPod, new: PendingPod) -> Iterator[ObservedEvent]:
-    """List the events that the update of a pending pod amounts to."""
+    """List the events that the update of a pending pod amounts to: none if a scheduler wrote its status.
+
+    kube-scheduler wakes plugins that registered every update. Then a pod that Permit turns away is retried at once, as
+    the node that it was nominated to has been written into its status.
+    """
     for action in pod_updates(old, new):
-        yield ObservedEvent(EventResource.UNSCHEDULABLE_POD, action, old, new)
+        if action is not ActionType.UPDATE or _without_verdict(old.object) != _without_verdict(new.object):
+            yield ObservedEvent(EventResource.UNSCHEDULABLE_POD, action, old, new)
+
+
+def _without_verdict(pod: Pod) -> Pod:
+    """Return the pod without what schedulers write into its status."""
+    conditions = tuple(condition for condition in pod.status.conditions if condition.type != "PodScheduled")
+    status = replace(pod.status, conditions=conditions, nominated_node_name="")
+    return replace(pod, metadata=replace(pod.metadata, resource_version=""), status=status)
 
 
 class Backoff(msgspec.Struct, frozen=True):

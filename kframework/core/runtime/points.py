@@ -6,7 +6,6 @@ and its distribution; the traceback goes to the log.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -288,7 +287,10 @@ def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: 
                 answer = step.call(state, pod, node_name)
             except FAULTS as error:
                 return PermitAnswer(profile.faulty(step.name, "permit", error))
-            if isinstance(answer, Wait) and isinstance(answer.timeout, int | float) and not math.isnan(answer.timeout):
+            if isinstance(answer, Wait):
+                if not isinstance(answer.timeout, int | float) or not answer.timeout > 0:
+                    problem = f"answered {safe_repr(answer)}, but a wait takes more than 0 seconds"
+                    return PermitAnswer(profile.faulty(step.name, "permit", problem))
                 waits.append((step.name, min(float(answer.timeout), MAX_PERMIT_WAIT)))
                 continue
             status = Hook(step.name, "permit", profile.faulty).checked(answer, f'Permit plugin "{step.name}"')

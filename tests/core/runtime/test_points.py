@@ -195,7 +195,7 @@ def test_what_permit_comes_to(answers: list[object], permit: PermitAnswer) -> No
     assert run_permit(compiled, stage.state, stage.pod, "a") == permit
 
 
-@pytest.mark.parametrize("odd", [Wait(float("nan")), Wait("soon")])  # type: ignore[arg-type]  # the mistake made here
+@pytest.mark.parametrize("odd", [Wait(float("nan")), Wait("soon"), Wait(0), Wait(-5)])  # type: ignore[arg-type]  # the mistake made here
 def test_a_wait_of_no_length_is_the_plugins_fault(odd: Wait) -> None:
     status = asked("permit", odd)
     assert isinstance(status, Status)

@@ -199,7 +199,7 @@ def test_what_controllers_make_of_their_kinds_is_progress(
 
 def test_any_engine_says_what_it_retries() -> None:
     class Stubborn(PodEngine):
-        settled = False
+        is_idle = False
 
         def retried_pods(self) -> tuple[str, ...]:
             return ("all", "of", "them")
