@@ -41,17 +41,21 @@ class Recording:
     @property
     def decisions(self) -> Table[Decision]:
         """Every attempt that was recorded, in order."""
-        return decisions_table(self._records(Decision))
+        return decisions_table(self._records(Decision), self._started_at)
 
     @property
     def bindings(self) -> Table[Binding]:
         """Every binding cycle that was recorded, in order."""
-        return bindings_table(self._records(Binding))
+        return bindings_table(self._records(Binding), self._started_at)
 
     def accounts(self, kind: EngineKind[E]) -> list[msgspec.Struct]:
         """Return every account of an engine of this kind, except its Decisions, in order."""
         recorded, kinds = Recorded(self.file), {record.__name__: record for record in kind.accounts.values()}
         return [recorded.read(line.body, kinds[line.what]) for line in recorded if line.what in kinds]
+
+    @property
+    def _started_at(self) -> float:
+        return next((line.at for line in Recorded(self.file)), 0.0)
 
     def _records(self, kind: type[R]) -> list[R]:
         recorded = Recorded(self.file)

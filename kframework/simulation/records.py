@@ -9,13 +9,13 @@ from typing import TypeVar, overload
 
 import msgspec
 
-from kframework.clock import VIRTUAL_EPOCH, Clock
+from kframework.clock import VIRTUAL_EPOCH, Clock, seconds_of
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.errors import KFrameworkError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
-from kframework.objects import ApiObject, Pod
+from kframework.objects import ApiObject, Node, Pod
 from kframework.observe.history import History
 from kframework.simulation.display import Table
 from kframework.values.status import Code
@@ -260,22 +260,38 @@ def outcomes_table(outcomes: Iterable[Outcome]) -> Table[Outcome]:
     return Table(outcomes, columns, status=lambda each: each.phase or "Pending")
 
 
-def decisions_table(decisions: Iterable[Decision]) -> Table[Decision]:
+def decisions_table(decisions: Iterable[Decision], started_at: float) -> Table[Decision]:
     """Show attempts, with the seconds since the start."""
     return Table(
         decisions,
         ("attempt", "at", "pod", "result", "node", "score", "feasible", "evaluated", "message"),
-        at=lambda each: each.popped_at - VIRTUAL_EPOCH,
+        at=lambda each: each.popped_at - started_at,
         result=lambda each: each.result.value,
         score=lambda each: each.score if each.top else None,
     )
 
 
-def bindings_table(bindings: Iterable[Binding]) -> Table[Binding]:
+def bindings_table(bindings: Iterable[Binding], started_at: float) -> Table[Binding]:
     """Show the ends of binding cycles, with the seconds since the start."""
     return Table(
         bindings,
         ("attempt", "at", "pod", "node", "code", "message"),
-        at=lambda each: each.ended_at - VIRTUAL_EPOCH,
+        at=lambda each: each.ended_at - started_at,
         code=lambda each: each.code.name,
     )
+
+
+def newest_instant(objects: Iterable[ApiObject]) -> float:
+    """Return the newest instant in nodes and pods, in seconds since 1970; VIRTUAL_EPOCH if there is none.
+
+    A simulation of a dump of a cluster goes on from there.
+    """
+    instants = set[str | None]()
+    for each in objects:
+        instants.update((each.metadata.creation_timestamp, each.metadata.deletion_timestamp))
+        if isinstance(each, Pod):
+            instants.add(each.status.start_time)
+            instants.update(condition.last_transition_time for condition in each.status.conditions)
+        elif isinstance(each, Node):
+            instants.update(condition.last_heartbeat_time for condition in each.status.conditions)
+    return max((seconds_of(instant) for instant in instants if instant), default=VIRTUAL_EPOCH)

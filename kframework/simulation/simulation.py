@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 from weakref import finalize
 
-from kframework.clock import VIRTUAL_EPOCH, LoopClock
+from kframework.clock import LoopClock
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.suspendable import ExtenderError
@@ -52,6 +52,7 @@ from kframework.simulation.records import (
     SimulationResult,
     bindings_table,
     decisions_table,
+    newest_instant,
     outcomes_table,
 )
 from kframework.simulation.running import VIRTUAL, Run, Time
@@ -102,7 +103,8 @@ class Simulation(Generic[E]):
             raise InputError("devices of a file go with a cluster file; for objects, load() reads both")
         runner = asyncio.Runner(loop_factory=time.create_loop)
         try:
-            self.clock: LoopClock = LoopClock(runner.get_loop())
+            cluster = tuple(cluster)
+            self.clock: LoopClock = LoopClock(runner.get_loop(), newest_instant(cluster))
             with loading():
                 self.cluster: MemoryCluster = MemoryCluster(self.clock, cluster)
             self._records = Records(self.cluster, self.clock, on_progress, max_records)
@@ -124,7 +126,8 @@ class Simulation(Generic[E]):
         except BaseException:
             runner.close()
             raise
-        self._began = self.clock.now()
+        #: When it starts: at the newest instant in the objects, in seconds since 1970.
+        self.started_at: float = self.clock.now()
         self._run = Run(runner, self.scheduler, self.controllers, self._records)
         kinds = dict.fromkeys(kind for controller in self.controllers for kind in controller.kinds)
         self.cluster.subscribe([*kinds], self._records.on_change)
@@ -201,7 +204,7 @@ class Simulation(Generic[E]):
     @property
     def seconds(self) -> float:
         """The virtual time that has passed."""
-        return self.clock.now() - self._began
+        return self.clock.now() - self.started_at
 
     @property
     def is_over(self) -> bool:
@@ -216,12 +219,12 @@ class Simulation(Generic[E]):
     @property
     def decisions(self) -> Table[Decision]:
         """Every attempt to schedule a pod, in order."""
-        return decisions_table(self._records.decisions)
+        return decisions_table(self._records.decisions, self.started_at)
 
     @property
     def bindings(self) -> Table[Binding]:
         """Every binding cycle that has ended, in order."""
-        return bindings_table(self._records.bindings)
+        return bindings_table(self._records.bindings, self.started_at)
 
     def explain(self: Simulation[PodEngine], pod: str) -> PodExplanation:
         """Explain why a pod waits or is where it is, and what would help; `name` or `namespace/name`.
@@ -245,7 +248,7 @@ class Simulation(Generic[E]):
         from kframework.explain.account import PodEngineView
         from kframework.observe.report import report
 
-        return report(PodEngineView(self.scheduler.engine, self._records.history), title=title, start=VIRTUAL_EPOCH)
+        return report(PodEngineView(self.scheduler.engine, self._records.history), title=title, start=self.started_at)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return where each pod is as a dictionary, as pandas.DataFrame and polars.DataFrame take them."""

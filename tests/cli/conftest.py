@@ -69,7 +69,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         entries = "\n".join(f"{offer} = {name}:{target}" for offer, target in offers.items())
         (metadata / "entry_points.txt").write_text(f"[{group}]\n{entries}\n")
         monkeypatch.syspath_prepend(folder)
-        monkeypatch.setattr(registry, "installed", unwrap(registry.installed_offers))  # what is cached misses it
+        monkeypatch.setattr(registry, "installed_offers", unwrap(registry.installed_offers))  # what is cached misses it
         monkeypatch.delitem(sys.modules, name, raising=False)
 
     return install

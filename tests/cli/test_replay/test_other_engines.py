@@ -62,7 +62,7 @@ def recorded(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
     def install(kind: EngineKind[Engine]) -> Path:
         offer = Offer(kind.name, lambda: kind, "kframework-tea 1.2", "tea:POT")
-        monkeypatch.setattr(engines, "installed", lambda group: [offer] if group == "kframework.engines" else [])
+        monkeypatch.setattr(engines, "installed_offers", lambda group: [offer] if group == "kframework.engines" else [])
         assert (
             run(
                 "simulate",

@@ -66,7 +66,7 @@ def test_what_is_installed_is_found(file: Path) -> None:
 
 def test_who_offers_something_else_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer = Offer("tea", lambda: "a pot", "kframework-tea 1.2", "tea:POT")
-    monkeypatch.setattr(engines, "installed", lambda group: [offer] if group == "kframework.engines" else [])
+    monkeypatch.setattr(engines, "installed_offers", lambda group: [offer] if group == "kframework.engines" else [])
     with pytest.raises(InputError, match=r"tea:POT of kframework-tea 1\.2 is no EngineKind"):
         replay(of_engine(file, "tea"))
 

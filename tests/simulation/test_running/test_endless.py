@@ -1,0 +1,53 @@
+"""Simulations end even if a plugin rejects a pod as soon as it is tried, or if the cluster's clock is far ahead."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from kframework import Plugin, Wait, hookimpl, unschedulable
+from kframework.clock import VIRTUAL_EPOCH, rfc3339
+from kframework.in_memory.kubelet import RUN_SECONDS
+from kframework.simulation.records import LivelockError
+from kframework.simulation.simulation import Simulation
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import plugin
+
+MONTHS = 27_000_000
+
+
+@pytest.mark.parametrize("seconds", [0.0, -5.0, float("nan"), 0.001])
+def test_simulation_ends_however_short_permit_waits_are(seconds: float) -> None:
+    with Simulation([make_node("a"), make_pod("p")], plugins=[plugin("Short", permit=Wait(seconds))]) as simulation:
+        simulation.run(3600.0)
+        assert simulation.outcomes[0].node is None
+        assert len(simulation.decisions) < 400
+
+
+class Restless(Plugin):
+    """Requeues the pod that it rejects."""
+
+    name = "Restless"
+
+    @hookimpl
+    def filter(self, state, pod, node):  # type: ignore[no-untyped-def]
+        self.handle.activate([pod])
+        return unschedulable("no")
+
+
+def test_simulation_without_progress_ends_with_an_error_that_names_the_pod_and_the_event() -> None:
+    with (
+        Simulation([make_node("a"), make_pod("p")], plugins=[Restless]) as simulation,
+        pytest.raises(LivelockError, match=r"pod default/p was tried 1,000 times .* ForceActivate requeued it"),
+    ):
+        simulation.run()
+
+
+def test_simulation_of_a_dump_starts_at_the_newest_instant_in_it() -> None:
+    started = VIRTUAL_EPOCH + MONTHS
+    running = make_pod("runs", cpu=1, node_name="a", annotations={RUN_SECONDS: "60"})
+    running = replace(running, status=replace(running.status, phase="Running", start_time=rfc3339(started)))
+    with Simulation([make_node("a", cpu=1), running, make_pod("waits", cpu=1)]) as simulation:
+        simulation.run()
+        assert (simulation.started_at, simulation.seconds) == (started, 60.0)
+        assert [each.node for each in simulation.outcomes] == ["a", "a"]
