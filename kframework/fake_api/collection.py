@@ -20,8 +20,11 @@ import msgspec
 from kframework.client import api_errors
 from kframework.fake_api.wire.documents import ApiDocument, Completer
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.kind_store import HISTORY, Change, Draft
+from kframework.in_memory.kind_store import Change, Draft
 from kframework.objects import ApiObject, Kind
+
+#: The number of changes of a kind that are kept for resuming watches.
+HISTORY = 10_000
 
 #: Namespace and name.
 Key = tuple[str, str]

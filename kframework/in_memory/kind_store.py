@@ -1,19 +1,14 @@
-"""The objects of one kind, with the changes that led to them."""
+"""The objects of one kind, and those who receive their changes."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, cast
 
 import msgspec
 
-from kframework.client import api_errors
 from kframework.objects import ApiObject, Kind, ObjectMeta
 from kframework.objects.kinds import T
-
-#: The number of changes of a kind that are kept for resuming a watch.
-HISTORY = 10_000
 
 
 class Draft(NamedTuple):
@@ -60,8 +55,6 @@ class KindStore(Generic[T]):
         self.objects: dict[tuple[str, str], T] = {}
         #: Drafts that were passed before they were first requested.
         self._drafts: dict[tuple[str, str], Draft] | None = {}
-        self._history: deque[Change] = deque(maxlen=HISTORY)
-        self._compacted_version = 0  # the version of the last change that was dropped from the history
         #: The callbacks that receive changes.
         self.subscribers: tuple[ChangeHandler, ...] = ()
 
@@ -85,10 +78,6 @@ class KindStore(Generic[T]):
             del self.objects[key]
         else:
             self.objects[key] = new
-        if len(self._history) == HISTORY:
-            self._compacted_version = self._history[0].version
-        # Whole documents are for current subscribers only: to keep ten thousand of them would take much memory.
-        self._history.append(change if draft is None else Change(version, change.old, new))
         for receive in self.subscribers:
             receive(change)
 
@@ -102,12 +91,6 @@ class KindStore(Generic[T]):
             if (new := change.new) is not None:
                 metadata = new.metadata
                 objects[metadata.namespace, metadata.name] = new
-        before = len(self._history)
-        dropped = before + len(changes) - HISTORY
-        if dropped > 0:
-            last = self._history[dropped - 1] if dropped <= before else changes[dropped - before - 1]
-            self._compacted_version = last.version
-        self._history.extend(changes)
         for receive in self.subscribers:
             for change in changes:
                 receive(change)
@@ -116,12 +99,6 @@ class KindStore(Generic[T]):
         """Return and forget the drafts passed until now; from now on only changes carry them."""
         drafts, self._drafts = self._drafts, None
         return drafts or {}
-
-    def changes(self, since: int) -> list[Change]:
-        """Return the changes after a version; ClusterError 410 if some are no longer kept."""
-        if since < self._compacted_version:
-            raise api_errors.version_expired(since, self._compacted_version)
-        return [change for change in self._history if change.version > since]
 
     def subscribe(self, receive: ChangeHandler) -> None:
         """Notify this subscriber of every change from now on."""

@@ -352,10 +352,6 @@ class MemoryStore:
 
         return stop
 
-    def changes(self, kind: type[ApiObject], since: int) -> list[Change]:
-        """Return the changes of a kind after a resource version; ClusterError 410 if that is too long ago."""
-        return self._kind_store(kind).changes(since)
-
     # --- storing ------------------------------------------------------------------------------------------------------
 
     def _kind_store(self, kind: type[T]) -> KindStore[T]:

@@ -409,21 +409,6 @@ async def test_pods_that_end_are_gone() -> None:
     assert messages[-1] == Deleted(running)
 
 
-@pytest.mark.slow
-async def test_history_is_kept_for_those_who_come_back() -> None:
-    memory = cluster(node("n1"))
-    version = memory.version
-    created = await memory.create(node("n2"))
-    await memory.delete(Node, "n2")
-    assert [(change.old, change.new) for change in memory.changes(Node, version)] == [(None, created), (created, None)]
-    assert memory.changes(Node, memory.version) == []
-    for turn in range(10_000):
-        memory.put(node("n1", str(turn + 5)))
-    with pytest.raises(ClusterError) as caught:
-        memory.changes(Node, version)
-    assert caught.value.status == 410
-
-
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 DOWN = ClusterError("the server is down", status=503, retryable=True)
@@ -527,16 +512,18 @@ async def do(memory: MemoryCluster, verb: str, name: str, value: str) -> None:
 
 
 @given(st.lists(verbs, max_size=40), st.integers(0, 40))
-def test_a_watch_and_the_history_retell_the_list(story: list[tuple[str, str, str]], pause: int) -> None:
+def test_a_watch_and_a_subscription_retell_the_list(story: list[tuple[str, str, str]], pause: int) -> None:
     async def main() -> None:
         memory = cluster(pod("a"))
+        changes: list[Change] = []
         async with watching(memory, Pod) as messages:
             await follow(memory, story[:pause])
-            before, resume = by_name(memory), memory.version
+            before = by_name(memory)
+            memory.subscribe([Pod], changes.append)
             await follow(memory, story[pause:])
         now = by_name(memory)
         assert replayed(messages) == {name: each for name, each in now.items() if not has_ended(each)}
-        assert resumed(before, memory.changes(Pod, resume)) == now
+        assert resumed(before, changes) == now
 
     run_virtual(main)
 

@@ -1,11 +1,10 @@
-"""The objects of a kind and their history."""
+"""The objects of a kind and their changes."""
 
 from __future__ import annotations
 
 import pytest
 
-from kframework.errors import ClusterError
-from kframework.in_memory.kind_store import HISTORY, Change, KindStore
+from kframework.in_memory.kind_store import Change, KindStore
 from kframework.objects import Node, ObjectMeta, Pod, kind_of
 
 
@@ -46,29 +45,7 @@ def test_who_has_left_hears_no_more() -> None:
     assert (left, len(stayed)) == ([], 1)
 
 
-def test_changes_resume_after_a_version() -> None:
-    kind_store = KindStore(kind_of(Node))
-    for version in (4, 7, 9):
-        kind_store.write(("", str(version)), node(str(version)), version)
-    assert [[change.version for change in kind_store.changes(since)] for since in (0, 4, 8, 9)] == [
-        [4, 7, 9],
-        [7, 9],
-        [9],
-        [],
-    ]
-
-
-def test_what_is_too_long_ago_has_expired() -> None:
-    kind_store = KindStore(kind_of(Node))
-    for version in range(1, HISTORY + 3):
-        kind_store.write(("", "a"), node("a"), version)
-    assert len(kind_store.changes(2)) == HISTORY
-    with pytest.raises(ClusterError) as caught:
-        kind_store.changes(1)
-    assert (caught.value.status, caught.value.reason) == (410, "Expired")
-
-
-@pytest.mark.parametrize("before", [0, 1, HISTORY - 2, HISTORY])
+@pytest.mark.parametrize("before", [0, 1])
 def test_writes_at_once_are_as_if_made_one_after_the_other(before: int) -> None:
     at_once, singly = KindStore(kind_of(Node)), KindStore(kind_of(Node))
     seen: list[Change] = []
@@ -83,16 +60,6 @@ def test_writes_at_once_are_as_if_made_one_after_the_other(before: int) -> None:
         singly.write(("", "a"), change.new, change.version)  # type: ignore[arg-type]  # a Node, as all of them
     assert seen[-4:] == changes
     assert at_once.objects == singly.objects
-    for since in (0, 1, 2, 3, before + 1):
-        told = [_versions(kind_store, since) for kind_store in (at_once, singly)]
-        assert told[0] == told[1]
-
-
-def _versions(kind_store: KindStore[Node], since: int) -> list[int] | str:
-    try:
-        return [change.version for change in kind_store.changes(since)]
-    except ClusterError as error:
-        return error.reason
 
 
 def test_namespaced_kinds_default_their_namespace_and_others_have_none() -> None:
