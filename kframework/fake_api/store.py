@@ -148,7 +148,7 @@ class Store:
         if isinstance(subject, CustomResourceDefinition):
             for kind in dict.fromkeys(each.storage_kind.struct for each in defined_resources(subject)):
                 for each in self.cluster.objects(kind):
-                    self.cluster.remove(kind, each.metadata.name, each.metadata.namespace)
+                    self.cluster.remove_object(each)
 
 
 def sort_for_discovery(

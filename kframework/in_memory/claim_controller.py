@@ -167,7 +167,7 @@ class ClaimController(MemoryController):
         elif deleted and not consumers:
             claim = self._set_consumers(claim, ())
         if not consumers and not deleted and self._is_orphaned(claim):
-            self._cluster.remove(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
+            self._cluster.remove_object(claim)
 
     def _is_consumer_live(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> bool:
         if (consumer.api_group, consumer.resource) != ("", "pods"):

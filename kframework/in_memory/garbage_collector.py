@@ -91,7 +91,7 @@ class GarbageCollector(MemoryController):
             if any(other in self._live for other in _owners(dependent) if other != uid):
                 self._remove_owner(dependent, uid)
             else:
-                self._cluster.remove(key.kind, key.name, key.namespace, uid=dependent.metadata.uid)
+                self._cluster.remove_object(dependent)
 
     def _process_waiting_owner(self, uid: str) -> None:
         """Process the dependents that a deleted owner waits for."""
@@ -106,12 +106,10 @@ class GarbageCollector(MemoryController):
             self._remove_finalizer(key, ORPHAN)
             return
         for dependent in dependents:
-            metadata = dependent.metadata
-            if metadata.deletion_timestamp is None:
+            if dependent.metadata.deletion_timestamp is None:
                 # Its own dependents are deleted before it.
-                policy = "Foreground" if self._dependents.get(metadata.uid) else None
-                kind = type(dependent)
-                self._cluster.remove(kind, metadata.name, metadata.namespace, uid=metadata.uid, policy=policy)
+                policy = "Foreground" if self._dependents.get(dependent.metadata.uid) else None
+                self._cluster.remove_object(dependent, policy=policy)
         if not any(self._blocks(each, uid) for each in [*self._dependents.get(uid, ())]):
             self._remove_finalizer(key, FOREGROUND)
 

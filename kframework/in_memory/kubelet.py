@@ -151,7 +151,7 @@ class Kubelet(MemoryController):
         if metadata.deletion_timestamp is not None:
             if metadata.finalizers and not has_ended(pod):  # its status will still be read
                 self._cluster.set_status(pod, _failed_status(pod, _TERMINATED, self._cluster.timestamp()))
-            self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
+            self._cluster.remove_object(pod, grace=0)
         else:
             self._cluster.set_status(pod, _ended_status(pod, self._cluster.timestamp()))
 

@@ -99,8 +99,7 @@ class PodGarbageCollector(ControlLoop):
             if condition is not None:
                 conditions = with_condition(conditions, condition, self._cluster.timestamp())
             self._cluster.set_status(pod, replace(pod.status, phase="Failed", conditions=conditions))
-        metadata = pod.metadata
-        self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
+        self._cluster.remove_object(pod, grace=0)
 
 
 def _is_out_of_service(node: Node) -> bool:

@@ -248,6 +248,11 @@ class MemoryStore:
         elif rest is not old:
             self._write(kind_store, rest)
 
+    def remove_object(self, subject: ApiObject, *, grace: int | None = None, policy: str | None = None) -> None:
+        """Delete a stored object, as `remove` does with its uid."""
+        metadata = subject.metadata
+        self.remove(type(subject), metadata.name, metadata.namespace, uid=metadata.uid, grace=grace, policy=policy)
+
     def honor_finalizer(self, finalizer: str) -> None:
         """Let deletions wait for a finalizer that is otherwise ignored, because no controller removes it."""
         self._ignored_finalizers -= {finalizer}
@@ -262,7 +267,7 @@ class MemoryStore:
         self._store_events()  # buffered events are deleted too, and do not outlive the namespace
         for kind in [kind for kind, kind_store in self._kind_stores.items() if kind_store.kind.namespaced]:
             for each in self.objects(kind, name):
-                self.remove(kind, each.metadata.name, name, grace=0)
+                self.remove_object(each, grace=0)
         self._terminating_namespaces.add(name)
         self._finalize_namespace(name)
 

@@ -155,7 +155,7 @@ class VolumeController(MemoryController):
             if claim is None and alive and pod.metadata.deletion_timestamp is None:
                 self._cluster.add(_ephemeral_claim(pod, name, volume))
             elif claim is not None and not alive and is_controlled_by(claim.metadata, uid):
-                self._cluster.remove(PersistentVolumeClaim, name, namespace)
+                self._cluster.remove_object(claim)
 
     def _sync_unbound_claim(self, claim: PersistentVolumeClaim) -> bool:
         """Bind a claim, or create a volume for it; False if that needs another volume, class or node."""

@@ -156,7 +156,7 @@ class EndpointsController(_ServiceLoop):
         service, old = self._cluster.find(Service, key[1], key[0]), self._cluster.find(Endpoints, key[1], key[0])
         if service is None:
             if old is not None:
-                self._cluster.remove(Endpoints, key[1], key[0], uid=old.metadata.uid)
+                self._cluster.remove_object(old)
         elif has_endpoints(service):
             publishes_unready = service.spec.publish_not_ready_addresses
             by_ports: dict[Ports, list[ServicePod]] = defaultdict(list)
@@ -211,7 +211,7 @@ class EndpointSliceController(_ServiceLoop):
             while missing and len(endpoints) < _MAX_ENDPOINTS:
                 endpoints.append(missing.pop(next(iter(missing))))
             if not endpoints and (wanted.keys() != {()} or old.ports or old.ports in seen):
-                self._cluster.remove(EndpointSlice, old.metadata.name, key[0], uid=old.metadata.uid)
+                self._cluster.remove_object(old)
                 continue
             seen.add(old.ports)
             metadata = replace(old.metadata, labels=_slice_labels(service))

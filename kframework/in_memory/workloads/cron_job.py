@@ -136,5 +136,4 @@ class CronJobController(ControlLoop):
             ended = [job for job in jobs if find_condition(job.status, name) is not None]
             ended.sort(key=lambda job: (job.status.start_time or "", job.metadata.name))
             for job in ended[: max(0, len(ended) - (default if limit is None else limit))]:
-                metadata = job.metadata
-                self._cluster.remove(Job, metadata.name, metadata.namespace, uid=metadata.uid, policy="Background")
+                self._cluster.remove_object(job, policy="Background")

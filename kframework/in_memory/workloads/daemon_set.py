@@ -16,12 +16,9 @@ from kframework.in_memory.workloads.dependents import (
     Dependents,
     available_at,
     can_create_pods,
-    compile_selector,
     create_pod,
-    delete_pod,
     get_mapping,
     owner_keys,
-    pod_metadata,
 )
 from kframework.in_memory.workloads.revisions import REVISION_LABEL, Revisions, resolve_count, revision_hash
 from kframework.objects import (
@@ -125,11 +122,10 @@ class DaemonSetController(ControlLoop):
             self._backoffs.pop(key, None)
         if owner is None or owner.metadata.deletion_timestamp is not None:
             return
-        selector = compile_selector(owner.spec.selector)
-        if not can_create_pods(owner, owner.spec.template, selector):
+        if not can_create_pods(owner):
             return
         history = self._revisions.sync_history(owner)
-        pods = self._pods.claim(owner, selector, lambda pod: True)
+        pods = self._pods.claim(owner)
         state = _DaemonSetState(
             owner, revision_hash(history.update), self._nodes_with_pods(owner, pods), self._clock.now()
         )
@@ -139,12 +135,12 @@ class DaemonSetController(ControlLoop):
         if plan == _PodChanges([], []) and owner.spec.update_strategy.type != "OnDelete":
             plan = _plan_surge(state) if state.rollout_limits[0] else _plan_replacement(state)
         for pod in plan.pods_to_delete:
-            delete_pod(self._cluster, pod)
+            self._cluster.remove_object(pod)
         template = owner.spec.template
         labels = template.metadata.labels | {REVISION_LABEL: state.name_hash}
         for node_name in plan.nodes_needing_pods:
             spec = pin_to_node(with_daemon_tolerations(template.spec), node_name)
-            create_pod(self._cluster, pod_metadata(owner, template, labels=labels), spec)
+            create_pod(self._cluster, owner, template, spec, labels=labels)
         hashes = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
         alive = {each.metadata.name for each in history.revisions if revision_hash(each) in hashes}
         self._revisions.clean_up(owner, history, alive)

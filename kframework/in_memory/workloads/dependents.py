@@ -25,10 +25,14 @@ from kframework.objects import (
     OwnerReference,
     Pod,
     PodTemplate,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
     kind_of,
     reference,
 )
 from kframework.objects.codec import convert
+from kframework.objects.identity import cached_by_identity
 from kframework.objects.kinds import T
 from kframework.objects.label_selectors import NOTHING, Selector, SelectorError, label_selector
 from kframework.objects.meta import LabelSelector
@@ -36,7 +40,7 @@ from kframework.objects.meta import LabelSelector
 _log = logging.getLogger(__name__)
 
 #: Kinds that own objects by a selector.
-Workload = TypeVar("Workload", DaemonSet, Deployment, Job)
+Workload = DaemonSet | Deployment | Job | ReplicaSet | ReplicationController | StatefulSet
 Owner = TypeVar("Owner", bound=ApiObject)
 
 
@@ -68,7 +72,7 @@ class Dependents(Generic[T]):
         if change.new is not None and is_orphan(change.new):
             metadata = change.new.metadata
             for each in self._cluster.objects(owners, metadata.namespace):
-                if compile_selector(each.spec.selector).matches(metadata.labels):
+                if workload_selector(each).matches(metadata.labels):
                     yield key_of(each)
 
     def owned_by(self, owner: ApiObject) -> list[T]:
@@ -77,16 +81,15 @@ class Dependents(Generic[T]):
 
     def claim(
         self,
-        owner: ApiObject,
-        selector: Selector,
-        may_be_adopted: Callable[[T], bool],
+        owner: Workload,
+        may_be_adopted: Callable[[T], bool] = lambda subject: True,
         finalizers: tuple[str, ...] = (),
     ) -> list[T]:
         """Adopt objects that the owner's selector matches, release those it does not, and list the controlled ones.
 
         Adopted objects get its finalizers.
         """
-        mine = []
+        mine, selector = [], workload_selector(owner)
         deleted = owner.metadata.deletion_timestamp is not None
         for each in self.owned_by(owner):
             metadata = each.metadata
@@ -141,8 +144,14 @@ def is_orphan(subject: ApiObject | None) -> bool:
     return subject is not None and controller_of(subject) is None
 
 
-def compile_selector(selector: LabelSelector | None) -> Selector:
-    """Compile a selector; one that is absent, empty or cannot be read matches nothing."""
+@cached_by_identity
+def workload_selector(workload: Workload) -> Selector:
+    """Compile the selector of a workload; one that is absent, empty or invalid matches nothing."""
+    if isinstance(workload, ReplicationController):
+        labels = workload.spec.selector or workload.spec.template.metadata.labels
+        selector: LabelSelector | None = LabelSelector(match_labels=labels)
+    else:
+        selector = workload.spec.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return NOTHING
     try:
@@ -151,12 +160,13 @@ def compile_selector(selector: LabelSelector | None) -> Selector:
         return NOTHING
 
 
-def can_create_pods(owner: ApiObject, template: PodTemplate, selector: Selector) -> bool:
+def can_create_pods(workload: Workload) -> bool:
     """Return whether a workload has a template and selects its pods; otherwise it would create pods endlessly."""
+    template = workload.spec.template
     if not template.spec:
         return False
-    if not selector.matches(template.metadata.labels):
-        _log.warning("skipping %s: its selector does not match the labels of its template", reference(owner))
+    if not workload_selector(workload).matches(template.metadata.labels):
+        _log.warning("skipping %s: its selector does not match the labels of its template", reference(workload))
         return False
     return True
 
@@ -174,9 +184,17 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-def pod_metadata(owner: ApiObject, template: PodTemplate, **settings: object) -> ObjectMeta:
-    """Return the metadata of a pod that an owner creates from a template; its name is generated unless it is given."""
-    return ObjectMeta(
+def get_mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
+    """Return the mapping in a field, or an empty one."""
+    result = data.get(field)
+    return cast("dict[str, object]", result) if isinstance(result, dict) else {}
+
+
+def create_pod(
+    cluster: MemoryCluster, owner: ApiObject, template: PodTemplate, spec: Mapping[str, object], **settings: object
+) -> Pod:
+    """Create a pod from a template, with all fields of its spec; its name is generated unless the settings give one."""
+    metadata = ObjectMeta(
         namespace=owner.metadata.namespace,
         owner_references=(owner_reference(owner),),
         **{
@@ -187,16 +205,6 @@ def pod_metadata(owner: ApiObject, template: PodTemplate, **settings: object) ->
             **settings,
         },  # type: ignore[arg-type]  # the fields of metadata
     )
-
-
-def get_mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
-    """Return the mapping in a field, or an empty one."""
-    result = data.get(field)
-    return cast("dict[str, object]", result) if isinstance(result, dict) else {}
-
-
-def create_pod(cluster: MemoryCluster, metadata: ObjectMeta, spec: Mapping[str, object]) -> Pod:
-    """Create a pod with all fields of its spec, including those that no scheduler reads."""
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": to_builtins(metadata), "spec": dict(spec)}
     return cluster.add(convert(document, kind_of(Pod)), document=document)
 
@@ -206,12 +214,6 @@ def update_status(cluster: MemoryCluster, owner: Owner, status: object) -> None:
     current = cluster.find(type(owner), owner.metadata.name, owner.metadata.namespace)
     if current is not None and current.metadata.uid == owner.metadata.uid:
         cluster.replace(replace(current, status=status))
-
-
-def delete_pod(cluster: MemoryCluster, pod: Pod) -> None:
-    """Delete a pod, with its own grace period."""
-    metadata = pod.metadata
-    cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid)
 
 
 def is_active(pod: Pod) -> bool:

@@ -15,7 +15,6 @@ from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     can_create_pods,
-    compile_selector,
     controller_of,
 )
 from kframework.in_memory.workloads.replica_set import desired_replicas
@@ -87,10 +86,9 @@ class DeploymentController(ControlLoop):
         deployment = self._cluster.find(Deployment, key[1], key[0])
         if deployment is None:
             return
-        selector = compile_selector(deployment.spec.selector)
-        if not can_create_pods(deployment, deployment.spec.template, selector):
+        if not can_create_pods(deployment):
             return
-        owned = self._replica_sets.claim(deployment, selector, lambda each: True)
+        owned = self._replica_sets.claim(deployment)
         owned.sort(key=lambda each: (each.metadata.creation_timestamp or "", revision_of(each)))
         new = find_new_replica_set(deployment, owned)
         rollout = _Rollout(deployment, new, [each for each in owned if each is not new])
@@ -237,7 +235,7 @@ class DeploymentController(ControlLoop):
         candidates = [each for each in rollout.old if each.metadata.deletion_timestamp is None]
         for each in sorted(candidates, key=revision_of)[: max(0, len(candidates) - kept)]:
             if not desired_replicas(each) and not each.status.replicas:
-                self._cluster.remove(ReplicaSet, each.metadata.name, each.metadata.namespace, uid=each.metadata.uid)
+                self._cluster.remove_object(each)
 
     def _sync_status(self, rollout: _Rollout) -> None:
         status = calculate_status(rollout, self._clock.now())

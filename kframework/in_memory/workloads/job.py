@@ -15,11 +15,8 @@ from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     can_create_pods,
-    compile_selector,
     controller_of,
     create_pod,
-    delete_pod,
-    pod_metadata,
     sort_for_deletion,
     update_status,
 )
@@ -87,13 +84,12 @@ class JobController(ControlLoop):
         if job is None or is_finished(job):
             self._backoffs.pop(key, None)
             return
-        selector = compile_selector(job.spec.selector)
-        if job.spec.managed_by not in (None, _MANAGER) or not can_create_pods(job, job.spec.template, selector):
+        if job.spec.managed_by not in (None, _MANAGER) or not can_create_pods(job):
             return
         now = self._clock.now()
         if job.status.start_time is None and not job.spec.suspend:
             job = replace(job, status=replace(job.status, start_time=rfc3339(now)))
-        pods = self._pods.claim(job, selector, lambda pod: True, (TRACKING,))
+        pods = self._pods.claim(job, finalizers=(TRACKING,))
         state = classify_pods(job, pods)
         backoff = self._backoffs.get(key, Backoff()).with_ended_pods(state.new_succeeded, state.new_failed)
         self._backoffs[key] = backoff
@@ -179,11 +175,11 @@ class JobController(ControlLoop):
             settings["labels"] = template.metadata.labels | index_labels
             settings["annotations"] = template.metadata.annotations | index_labels | _failure_annotations(job, before)
             spec = _with_index_variable(spec) | {"hostname": f"{name}-{index}"}
-        create_pod(self._cluster, pod_metadata(job, template, **settings), spec)
+        create_pod(self._cluster, job, template, spec, **settings)
 
     def _delete_pods(self, pods: list[Pod]) -> _PodChanges:
         for pod in pods:
-            delete_pod(self._cluster, pod)
+            self._cluster.remove_object(pod)
         return _PodChanges(pods)
 
     def _track_status(self, state: JobPods, changes: _PodChanges, outcome: JobOutcome | None) -> None:
@@ -257,7 +253,7 @@ class TtlAfterFinishedController(ControlLoop):
             if left > 0:
                 self._queue.add_after(key, left)
             else:
-                self._cluster.remove(Job, key[1], key[0], uid=job.metadata.uid, policy="Foreground")
+                self._cluster.remove_object(job, policy="Foreground")
 
 
 def remove_tracking_finalizer(cluster: MemoryCluster, pod: Pod) -> None:

@@ -14,27 +14,20 @@ from kframework.in_memory.workloads.dependents import (
     Dependents,
     available_at,
     can_create_pods,
-    compile_selector,
     controller_of,
     create_pod,
-    delete_pod,
     is_active,
-    is_orphan,
-    owner_keys,
-    pod_metadata,
     sort_for_deletion,
     update_status,
 )
 from kframework.objects import (
     ApiObject,
     Deployment,
-    LabelSelector,
     Pod,
     ReplicaSet,
     ReplicaSetStatus,
     ReplicationController,
 )
-from kframework.objects.label_selectors import Selector
 
 Replicas = ReplicaSet | ReplicationController
 
@@ -54,25 +47,18 @@ class ReplicaSetController(ControlLoop):
         self._pods: Dependents[Pod] = Dependents(cluster, Pod)
 
     def _affected_keys(self, change: Change) -> Iterator[Key]:
-        subject = change.subject
-        if isinstance(subject, Pod):
-            self._pods.index(change)
-            yield from owner_keys(change, self.kind.__name__)
-            if is_orphan(change.new):
-                for each in self._cluster.objects(self.kind, subject.metadata.namespace):
-                    if _selector(each).matches(subject.metadata.labels):
-                        yield key_of(each)
+        if isinstance(change.subject, Pod):
+            yield from self._pods.affected_keys(change, self.kind)
         else:
-            yield key_of(subject)
+            yield key_of(change.subject)
 
     def _reconcile(self, key: Key) -> None:
         replica_set = self._cluster.find(self.kind, key[1], key[0])
         if replica_set is None:
             return
-        selector = _selector(replica_set)
-        if not can_create_pods(replica_set, replica_set.spec.template, selector):
+        if not can_create_pods(replica_set):
             return
-        claimed = self._pods.claim(replica_set, selector, is_active)
+        claimed = self._pods.claim(replica_set, is_active)
         active = [pod for pod in claimed if is_active(pod)]
         if replica_set.metadata.deletion_timestamp is None:
             self._scale(replica_set, active)
@@ -85,7 +71,7 @@ class ReplicaSetController(ControlLoop):
             self._queue.add(key_of(replica_set))
         template = replica_set.spec.template
         for _ in range(min(missing, _BURST)):
-            create_pod(self._cluster, pod_metadata(replica_set, template), template.spec)
+            create_pod(self._cluster, replica_set, template, template.spec)
         if missing < 0:
             # The nodes are crowded by the active pods of all replica sets of one deployment.
             owner = controller_of(replica_set)
@@ -96,7 +82,7 @@ class ReplicaSetController(ControlLoop):
             related = [pod for each in siblings for pod in self._pods.owned_by(each) if is_active(pod)]
             ordered = sort_for_deletion(active, related, self._clock.now())
             for pod in ordered[: min(-missing, _BURST)]:
-                delete_pod(self._cluster, pod)
+                self._cluster.remove_object(pod)
 
     def _update_status(self, replica_set: Replicas, active: list[Pod], ending: int) -> None:
         """Update the status from the existing pods, and requeue for when one will be available."""
@@ -121,14 +107,6 @@ class ReplicationControllerController(ReplicaSetController):
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (ReplicationController, Pod)
     kind: ClassVar[type[Replicas]] = ReplicationController
-
-
-def _selector(workload: Replicas) -> Selector:
-    """Compile a selector, which is that of the template's labels where a replication controller has none."""
-    if isinstance(workload, ReplicaSet):
-        return compile_selector(workload.spec.selector)
-    spec = workload.spec
-    return compile_selector(LabelSelector(match_labels=spec.selector or spec.template.metadata.labels))
 
 
 def desired_replicas(workload: Replicas | Deployment) -> int:

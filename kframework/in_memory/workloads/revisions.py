@@ -12,7 +12,7 @@ from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.workloads.dependents import Dependents, compile_selector, owner_reference
+from kframework.in_memory.workloads.dependents import Dependents, owner_reference
 from kframework.in_memory.workloads.replica_set import desired_replicas
 from kframework.objects import (
     ControllerRevision,
@@ -253,7 +253,7 @@ class Revisions(Generic[W]):
 
     def sync_history(self, owner: W) -> History:
         """Return the revisions of a workload; the one of its template is created, or becomes the latest again."""
-        claimed = self._dependents.claim(owner, compile_selector(owner.spec.selector), lambda revision: True)
+        claimed = self._dependents.claim(owner)
         revisions: list[ControllerRevision] = sorted(
             claimed, key=lambda each: (each.revision, each.metadata.creation_timestamp or "")
         )
@@ -279,8 +279,7 @@ class Revisions(Generic[W]):
         limit = owner.spec.revision_history_limit
         past = [each for each in history.revisions if each.metadata.name not in alive and each is not history.update]
         for each in past[: max(0, len(past) - (_DEFAULT_LIMIT if limit is None else limit))]:
-            metadata = each.metadata
-            self._cluster.remove(ControllerRevision, metadata.name, metadata.namespace, uid=metadata.uid)
+            self._cluster.remove_object(each)
 
 
 def revision_template(revision: ControllerRevision) -> PodTemplate:

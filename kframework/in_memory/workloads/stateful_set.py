@@ -18,14 +18,11 @@ from kframework.in_memory.workloads.dependents import (
     Dependents,
     available_at,
     can_create_pods,
-    compile_selector,
     create_pod,
-    delete_pod,
     get_mapping,
     is_orphan,
     owner_keys,
     owner_reference,
-    pod_metadata,
     update_status,
 )
 from kframework.in_memory.workloads.revisions import REVISION_LABEL, History, Revisions, revision_template
@@ -113,12 +110,12 @@ class StatefulSetController(ControlLoop):
         owner = self._cluster.find(StatefulSet, key[1], key[0])
         if owner is None or owner.metadata.deletion_timestamp is not None:
             return
-        selector, name = compile_selector(owner.spec.selector), owner.metadata.name
-        if not can_create_pods(owner, owner.spec.template, selector):
+        if not can_create_pods(owner):
             return
+        name = owner.metadata.name
         history = self._revisions.sync_history(owner)
         current = history.find(owner.status.current_revision) or history.update
-        owned = self._pods.claim(owner, selector, lambda pod: _parse_ordinal(pod, name) is not None)
+        owned = self._pods.claim(owner, lambda pod: _parse_ordinal(pod, name) is not None)
         pods = {ordinal: pod for pod in owned if (ordinal := _parse_ordinal(pod, name)) is not None}
         state = _StatefulSetState(owner, history, current, dict(sorted(pods.items())), self._clock.now())
         self._update_pods(state)
@@ -141,7 +138,7 @@ class StatefulSetController(ControlLoop):
             waits = pod.metadata.deletion_timestamp is not None
             waits = waits or (state.is_ordered and ordinal != first and not state.is_available(ordinal))
             if not waits:
-                delete_pod(self._cluster, pod)
+                self._cluster.remove_object(pod)
             if state.is_ordered:
                 return
         if state.owner.spec.update_strategy.type != "OnDelete":
@@ -157,7 +154,7 @@ class StatefulSetController(ControlLoop):
             return False
         if has_ended(pod):
             if pod.metadata.deletion_timestamp is None:
-                delete_pod(self._cluster, pod)
+                self._cluster.remove_object(pod)
             return False
         if pod.status.phase == "Pending":
             self._claims.create_missing(owner, ordinal)
@@ -178,7 +175,7 @@ class StatefulSetController(ControlLoop):
         }
         network = {"hostname": name} | ({"subdomain": owner.spec.service_name} if owner.spec.service_name else {})
         spec = with_claim_volumes(owner, ordinal, template.spec) | network
-        return create_pod(self._cluster, pod_metadata(owner, template, name=name, labels=labels), spec)
+        return create_pod(self._cluster, owner, template, spec, name=name, labels=labels)
 
     def _roll_update(self, state: _StatefulSetState) -> None:
         """Delete the outdated pod with the highest ordinal, once all above are available."""
@@ -191,7 +188,7 @@ class StatefulSetController(ControlLoop):
                 and pod.metadata.deletion_timestamp is None
                 and not _has_revision(pod, state.history.update)
             ):
-                delete_pod(self._cluster, pod)
+                self._cluster.remove_object(pod)
                 return
             if not state.is_available(ordinal):
                 return
