@@ -41,7 +41,7 @@ def check(
     errors: list[ConfigError] = []
     for file in files:
         with collect_errors(errors):
-            for notice in compiled(configured(file, plugins), plugins).notices:
+            for notice in compiled(configured(file, plugins), plugins).warnings:
                 say("notice", notice)
             print_lines(f"{file}: ok")
     raise_collected(errors)
@@ -57,10 +57,10 @@ def show(
     Every default is filled in and every plugin in its place; without FILE it is the default configuration.
     """
     from kframework.config.show import effective_yaml
-    from kframework.core.runtime.registry import built_in_args
+    from kframework.core.runtime.registry import load_in_tree_args
 
     configuration = configured(file)
-    typer.echo(effective_yaml(configuration, built_in_args(configuration)), nl=False)
+    typer.echo(effective_yaml(configuration, load_in_tree_args(configuration)), nl=False)
 
 
 @app.command()

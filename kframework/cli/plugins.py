@@ -66,7 +66,7 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
 def _rows(registry: Registry) -> Iterator[_Row]:
     """Describe every plugin; a failed import affects only its own row."""
     from kframework.config.default_plugins import ALPHA_PLUGINS
-    from kframework.core.runtime.hooks import points_of
+    from kframework.core.runtime.hooks import extension_points
     from kframework.errors import PluginError
 
     for name in sorted({*registry, *ALPHA_PLUGINS}):
@@ -82,7 +82,7 @@ def _rows(registry: Registry) -> Iterator[_Row]:
                 yield _Row(name, status, [], None, distribution, target, str(error))
                 continue
             status = "built-in" if offer.target.startswith(_BUILT_IN) else "installed"
-            yield _Row(name, status, _in_order(points_of(plugin)), plugin.reads, distribution, target)
+            yield _Row(name, status, _in_order(extension_points(plugin)), plugin.reads, distribution, target)
 
 
 def _in_order(points: frozenset[str]) -> list[str]:

@@ -27,7 +27,7 @@ from kframework.verbosity import NOTICE, say
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
-    from kframework.core.runtime.given import ConfigurationSource
+    from kframework.core.runtime.programmatic import ConfigurationSource
     from kframework.framework.plugin import Plugin
     from kframework.observe.tracing.spans import Tracing
     from kframework.process.observers import PodObservers
@@ -84,10 +84,10 @@ def command(
         warn_ignored_flags(context.obj, "kube-scheduler")
         if write_config_to is not None:
             from kframework.config.show import effective_yaml
-            from kframework.core.runtime.registry import built_in_args
+            from kframework.core.runtime.registry import load_in_tree_args
 
             compiled(configuration, plugins)
-            text = effective_yaml(configuration, built_in_args(configuration))
+            text = effective_yaml(configuration, load_in_tree_args(configuration))
             Path(write_config_to).write_text(text, encoding="utf-8")
             say("notice", f"wrote the effective configuration to {write_config_to}")
             return

@@ -11,7 +11,7 @@ from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.core.engine import Engine
 from kframework.core.host import Host, PodEvent
-from kframework.core.runtime.points import first_rejection
+from kframework.core.runtime.points import filter_node
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
@@ -87,7 +87,7 @@ class PluginHandle(Handle):
     def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         profile, search = self._engine.profiles[self._profile], self._engine.current_search
         filters = search.filters if search is not None and search.pod is pod else profile.filters
-        return first_rejection(filters, state, pod, node)
+        return filter_node(filters, state, pod, node)
 
     @property
     def preemption(self) -> Preemption:

@@ -260,7 +260,7 @@ class PodEngine(PodOutcomes):
     def on_source_update(self, turn: SourceUpdate) -> None:
         """Drop a plugin's cached answers after its source changed, and wake the pods that it rejected."""
         source, change = turn.source, turn.change
-        if self.profiles[source.profile].remembers(source.plugin):
+        if self.profiles[source.profile].is_cacheable(source.plugin):
             if change is not None and source.settings.keyed_by == "node":
                 self._touch((*change.values, *change.removed))
             else:

@@ -22,7 +22,7 @@ from kframework.core.cycle.answer_cache import ask_filter_rows, ask_score_rows
 from kframework.core.cycle.records import fit_error
 from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, in_words, with_nominated_pods
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, ask_pre_score
+from kframework.core.runtime.points import PreFilterResult, run_pre_filter_point, run_pre_score_point
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import PluginError
@@ -155,7 +155,7 @@ class FullEvaluation:
 
     def _ask(self) -> Iterator[None]:
         self._reset()
-        self.pre_filter_result = ask_pre_filter(self.profile, self.state, self.pod, self.nodes)
+        self.pre_filter_result = run_pre_filter_point(self.profile, self.state, self.pod, self.nodes)
         yield
         for piece in _pieces(self.rows, _MANY):
             self.names += [self.nodes.by_row[row].name for row in piece.tolist()]
@@ -167,7 +167,7 @@ class FullEvaluation:
         self.filters = tuple(step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped)
         for step in self.filters:
             column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
-            for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
+            for piece in _pieces(rows, _FEW if step.run_rows is None else _MANY):
                 rejections = np.full(len(piece), PASS, dtype=np.int64)
                 ask_filter_rows(step, self.state, self.pod, self.nodes, piece, rejections, self._table)
                 column[piece] = rejections
@@ -196,12 +196,12 @@ class FullEvaluation:
                     self.first[row] = self._table.rejection(FIRST, state)
                 else:
                     for step in self.filters:
-                        if (status := step.ask(state, self.pod, node)) is not None:
+                        if (status := step.run(state, self.pod, node)) is not None:
                             self.said[step.name][row] = self._table.rejection(step.order, status)
             yield
 
     def _ask_scores(self) -> Iterator[None]:
-        skipped = ask_pre_score(self.profile, self.state, self.pod, self.nodes, self.feasible)
+        skipped = run_pre_score_point(self.profile, self.state, self.pod, self.nodes, self.feasible)
         yield
         if isinstance(skipped, Status):
             self.fault = skipped
@@ -217,7 +217,7 @@ class FullEvaluation:
 
     def _ask_score(self, step: ScoreStep) -> Iterator[None]:
         raw: list[Scores] = []
-        for piece in _pieces(self.feasible, _FEW if step.ask_rows is None else _MANY):
+        for piece in _pieces(self.feasible, _FEW if step.run_rows is None else _MANY):
             scores, faults = ask_score_rows(step, self.state, self.pod, self.nodes, piece)
             if faults:
                 self.fault = next(iter(faults.values()))
@@ -225,7 +225,7 @@ class FullEvaluation:
             raw.append(scores)
             yield
         column = np.concatenate(raw)
-        normalized = column if step.normalize is None else step.normalized(self.state, self.pod, column.copy())
+        normalized = column if step.normalize is None else step.normalize_scores(self.state, self.pod, column.copy())
         if isinstance(normalized, Status):
             self.fault = normalized
         else:
@@ -297,7 +297,7 @@ class OptionalHooks:
             return ask()
         except Exception as error:
             self._faulty.add(plugin)
-            _log.error("%s", self._profile.fault(plugin, hook, error), exc_info=error)
+            _log.error("%s", self._profile.fault_error(plugin, hook, error), exc_info=error)
             return otherwise
 
 

@@ -94,7 +94,7 @@ class Process(Generic[E]):
             )
             self._collector = Collector(self.clock)
             self.scheduler.on_idle = self._idle
-            for notice in self.scheduler.profiles.notices:
+            for notice in self.scheduler.profiles.warnings:
                 self._tell(notice)
             stack.enter_context(reduced_gc())
             stack.enter_context(signals(self.stop))

@@ -138,7 +138,7 @@ class BindingCycle:
         try:
             answer = step.call(reservation.state, reservation.pod, reservation.node_name)
         except FAULTS as error:
-            return self.profile.faulty(step.name, "pre_bind_pre_flight", error)
+            return self.profile.fault_status(step.name, "pre_bind_pre_flight", error)
         match answer:
             case None | Status(code=Code.SUCCESS):
                 return None
@@ -241,10 +241,10 @@ class BindingCycle:
         try:
             answer = yield from self._called(step, hook)
         except Exception as error:
-            return self.profile.faulty(step.name, hook, said(error))
+            return self.profile.fault_status(step.name, hook, said(error))
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
             return answer
-        return Hook(step.name, hook, self.profile.faulty).checked(answer, f'{title} plugin "{step.name}"')
+        return Hook(step.name, hook, self.profile.fault_status).check_answer(answer, f'{title} plugin "{step.name}"')
 
     def _called(self, step: Step, hook: str) -> Suspendable[object]:
         """Call a hook and await its answer if necessary, within the time limit."""
@@ -269,5 +269,5 @@ class BindingCycle:
         try:
             yield from self._called(step, "post_bind")
         except Exception as error:
-            return self.profile.faulty(step.name, "post_bind", said(error))
+            return self.profile.fault_status(step.name, "post_bind", said(error))
         return None

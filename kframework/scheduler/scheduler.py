@@ -226,7 +226,7 @@ class Scheduler(Host, Generic[E]):
                 try:
                     await within(seconds, plugin.start(), "hookTimeouts.start")
                 except Exception as error:
-                    raise profile.fault(plugin.name, "start", said(error)) from error
+                    raise profile.fault_error(plugin.name, "start", said(error)) from error
             self._started.append((profile, plugin))
         self.starting = None
 
@@ -238,9 +238,9 @@ class Scheduler(Host, Generic[E]):
             try:
                 await within(seconds, plugin.close(), "hookTimeouts.close")
             except HookTimeout as late:
-                _log.warning("%s", profile.fault(plugin.name, "close", str(late)))
+                _log.warning("%s", profile.fault_error(plugin.name, "close", str(late)))
             except Exception as error:
-                faults.append(profile.fault(plugin.name, "close", error))
+                faults.append(profile.fault_error(plugin.name, "close", error))
 
         async with anyio.create_task_group() as closing:
             for profile, plugin in self._started:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from kframework.core.runtime.given import ConfigurationSource
+from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.framework.plugin import Plugin
 from kframework.simulation.display import Table
 from kframework.simulation.inputs import ClusterSource, configured, read_cluster

@@ -12,7 +12,7 @@ from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
-    from kframework.core.runtime.given import ConfigurationSource
+    from kframework.core.runtime.programmatic import ConfigurationSource
     from kframework.framework.plugin import Plugin
     from kframework.objects import ApiObject
     from kframework.objects.manifest import Manifest
@@ -35,12 +35,12 @@ def configured(
     `seed` takes the place of the configured one.
     """
     from kframework.config.configuration import Configuration
-    from kframework.core.runtime.given import configuration_for
+    from kframework.core.runtime.programmatic import configuration_with_plugins
 
     if isinstance(source, Configuration):
         configuration = source  # its warnings were printed when it was read
     else:
-        configuration = configuration_for(source, plugins)
+        configuration = configuration_with_plugins(source, plugins)
         for warning in configuration.warnings:
             say("warning", warning)
     if seed is None:

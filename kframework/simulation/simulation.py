@@ -26,7 +26,7 @@ from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.given import ConfigurationSource
+from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError, ExplainError, InputError
 from kframework.framework.plugin import Plugin
@@ -198,7 +198,7 @@ class Simulation(Generic[E]):
             self.seconds,
             run.retrying,
             run.stuck,
-            self.scheduler.profiles.notices,
+            self.scheduler.profiles.warnings,
         )
 
     @property

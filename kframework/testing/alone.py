@@ -17,7 +17,7 @@ from kframework.core.engine import Engine
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.hooks import points_of
+from kframework.core.runtime.hooks import extension_points
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.registry import Registry
@@ -76,7 +76,7 @@ def profiles_of(
 def configuration_of(plugin: type[Plugin], args: Mapping[str, object], beside: Sequence[str] = ()) -> str:
     """Write a configuration of this plugin, those of `beside` and what every profile must have."""
     needed = {"queue_sort": "PrioritySort", "bind": "DefaultBinder"}
-    names = [name for point, name in needed.items() if point not in points_of(plugin)]
+    names = [name for point, name in needed.items() if point not in extension_points(plugin)]
     names += [name for name in beside if name not in (*names, plugin.name)] + [plugin.name]
     enabled = [{"name": name} for name in names]
     return profile_text({"enabled": enabled, "disabled": [{"name": "*"}]}, {plugin.name: args} if args else {})

@@ -17,7 +17,7 @@ from kframework.config.load import parse
 from kframework.core.host import Host, PodEvent
 from kframework.core.plugin_handle import PluginHandle, profiles_factory
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.points import ask_pre_filter, first_rejection
+from kframework.core.runtime.points import filter_node, run_pre_filter_point
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api
@@ -76,9 +76,9 @@ class StubHandle(PluginHandle):
 
     def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         profile, prepared = self._engine.profiles[PROFILE], state.clone()
-        result = ask_pre_filter(profile, prepared, pod, node.table)
+        result = run_pre_filter_point(profile, prepared, pod, node.table)
         filters = [step for step in profile.filters if step.name not in result.skipped]
-        return result.status or first_rejection(filters, prepared, pod, node)
+        return result.status or filter_node(filters, prepared, pod, node)
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         self.activated.extend(pods)

@@ -97,8 +97,8 @@ class _Overheard(Profiles):
         self._wake_ups = wake_ups
         self.notes: dict[str, dict[str, list[str]]] = {}
 
-    def wakes(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
-        woken = super().wakes(event, pod, plugin)
+    def is_worth_requeuing(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
+        woken = super().is_worth_requeuing(event, pod, plugin)
         if any(registration.matches(event) for registration in self[pod.scheduler_name].events.get(plugin, ())):
             (self._wake_ups.queue if woken else self._wake_ups.skip)[f"{plugin} {event.label}"] += 1
             if not woken:
@@ -197,7 +197,7 @@ class _Course(RandomOutside, Clock):
 
     def _way(self, queued: QueuedPod) -> str | None:
         """Return where a pod could go if it were tried now; None: nowhere."""
-        if self.profiles.gate(queued.pod) is not None:
+        if self.profiles.run_pre_enqueue(queued.pod) is not None:
             return None
         if queued.gating_plugin:
             return "pass PreEnqueue"

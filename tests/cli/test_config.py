@@ -16,7 +16,7 @@ import yaml
 from kframework import ConfigError, Plugin, PluginError
 from kframework.config.load import default_configuration
 from kframework.config.show import effective_yaml
-from kframework.core.runtime.registry import Registry, built_in_args
+from kframework.core.runtime.registry import Registry, load_in_tree_args
 from kframework.testing import check_plugin
 from tests.cli.conftest import Command, Install
 from tests.examples.clean_environment import ROOT
@@ -125,7 +125,7 @@ def test_args_that_a_plugin_refuses(run: Command, install: Install, file: Path) 
 def test_show_without_a_file_is_the_default(run: Command) -> None:
     assert run("config", "show") == (
         0,
-        effective_yaml(default_configuration(), built_in_args(default_configuration())),
+        effective_yaml(default_configuration(), load_in_tree_args(default_configuration())),
         "",
     )
 

@@ -12,7 +12,7 @@ from kframework.config.duration import Duration
 from kframework.config.load import default_configuration, load_configuration, parse
 from kframework.config.problems import ConfigErrors
 from kframework.config.show import effective
-from kframework.core.runtime.registry import built_in_args
+from kframework.core.runtime.registry import load_in_tree_args
 from kframework.errors import ConfigError
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -393,7 +393,7 @@ def test_what_extenders_manage_replaces_the_ignored_resources_of_every_profile()
         "profiles:\n- schedulerName: a\n  pluginConfig:\n  - name: NodeResourcesFit\n"
         "    args: {ignoredResources: [x.y/old]}\n- schedulerName: b\n"
     )
-    for profile in effective(configuration, built_in_args(configuration))["profiles"]:  # type: ignore[union-attr]  # a list, as below
+    for profile in effective(configuration, load_in_tree_args(configuration))["profiles"]:  # type: ignore[union-attr]  # a list, as below
         (fit,) = [entry["args"] for entry in profile["pluginConfig"] if entry["name"] == "NodeResourcesFit"]  # type: ignore[index,call-overload,union-attr]  # plain JSON
         assert fit["ignoredResources"] == ["x.y/a"]  # type: ignore[index,call-overload]  # plain JSON
 

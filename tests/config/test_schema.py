@@ -18,7 +18,7 @@ from kframework.config.document import parse_documents
 from kframework.config.load import default_configuration
 from kframework.config.schema import configuration_schema
 from kframework.config.show import effective_yaml
-from kframework.core.runtime.registry import built_in_args
+from kframework.core.runtime.registry import load_in_tree_args
 from kframework.plugins import shared_args
 from kframework.plugins.node_resources_fit import args as fit
 from tests.docs.blocks import blocks
@@ -136,7 +136,7 @@ def test_every_configuration_of_the_repository_is_valid() -> None:
 
 def test_what_show_prints_is_valid() -> None:
     default = default_configuration()
-    for document in parse_documents(effective_yaml(default, built_in_args(default)), None):
+    for document in parse_documents(effective_yaml(default, load_in_tree_args(default)), None):
         assert refused_by_schema(document.data) == []
 
 

@@ -16,14 +16,14 @@ from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.load import default_configuration, parse
 from kframework.config.models import POINTS, camel
 from kframework.config.show import effective, effective_options, effective_yaml
-from kframework.core.runtime.registry import built_in_args
+from kframework.core.runtime.registry import load_in_tree_args
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 OWN = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"
 
 
 def written(configuration: Configuration) -> str:
-    return effective_yaml(configuration, built_in_args(configuration))
+    return effective_yaml(configuration, load_in_tree_args(configuration))
 
 
 def shown(body: str = "") -> list[Any]:
@@ -54,7 +54,7 @@ def test_the_effective_default_has_every_default_in_its_place() -> None:
     assert "percentageOfNodesToScore" not in profile
     assert profile["plugins"]["score"] == {}
     assert profile["plugins"]["multiPoint"]["enabled"][4] == {"name": "TaintToleration", "weight": 3}
-    assert [entry["name"] for entry in profile["pluginConfig"]] == sorted(built_in_args(default_configuration()))
+    assert [entry["name"] for entry in profile["pluginConfig"]] == sorted(load_in_tree_args(default_configuration()))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_our_own_document_is_shown_where_it_says_anything() -> None:
         },
     }
     assert list(yaml.safe_load_all(written(configuration))) == [
-        effective(configuration, built_in_args(configuration)),
+        effective(configuration, load_in_tree_args(configuration)),
         own,
     ]
 
@@ -190,7 +190,7 @@ def test_the_effective_configuration_loads_as_the_same(
     configuration = parse(text)
     again = parse(written(configuration))
     assert without_args(again) == without_args(configuration)
-    models = built_in_args(configuration)
+    models = load_in_tree_args(configuration)
     assert decode_args(again, models) == decode_args(configuration, models)
     assert written(again) == written(configuration)
 

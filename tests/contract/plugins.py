@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from kframework import Plugin
-from kframework.core.runtime.hooks import hooks_of, points_of
+from kframework.core.runtime.hooks import extension_points, marked_hooks
 from kframework.core.runtime.registry import GROUP, Registry
 
 __all__ = ["ASKED", "holding", "placing"]
@@ -37,12 +37,12 @@ HOLDING = frozenset({"pre_enqueue", "pre_filter", "filter", "reserve", "permit"}
 
 def placing() -> Mapping[str, type[Plugin]]:
     """Return the plugins that take part in placing a pod, by name."""
-    return {name: plugin for name, plugin in _offered().items() if hooks_of(plugin).keys() & ASKED}
+    return {name: plugin for name, plugin in _offered().items() if marked_hooks(plugin).keys() & ASKED}
 
 
 def holding() -> Mapping[str, type[Plugin]]:
     """Return the plugins that hold pods back, by name."""
-    return {name: plugin for name, plugin in _offered().items() if points_of(plugin) & HOLDING}
+    return {name: plugin for name, plugin in _offered().items() if extension_points(plugin) & HOLDING}
 
 
 @cache

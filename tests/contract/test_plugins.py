@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kframework import Plugin
-from kframework.core.runtime.hooks import hooks_of
+from kframework.core.runtime.hooks import marked_hooks
 from kframework.plugins.node_resources_fit.plugin import INSUFFICIENT
 from kframework.testing import Reached
 from kframework.testing.contract.promises import Remembered, forms_agree, scores_are_in_range
@@ -88,7 +88,7 @@ def test_every_answer_is_given(name: str) -> None:
     assert min(found.reasons.values(), default=LEAST) >= LEAST, found.reasons
     assert found.codes.keys() == (case.codes if case.reasons else set())
     assert min(found.codes.values(), default=LEAST) >= LEAST
-    asks_nodes = bool(hooks_of(PLACING[name]).keys() & {"filter", "filter_nodes"} - case.unasked)
+    asks_nodes = bool(marked_hooks(PLACING[name]).keys() & {"filter", "filter_nodes"} - case.unasked)
     assert (found.passes >= LEAST) is asks_nodes
     assert {score for score in case.scores if found.scores[score] >= LEAST} == case.scores
     assert bool(found.scores) is bool(case.scores)
@@ -125,7 +125,7 @@ def test_lines_that_are_excepted_are_there(name: str) -> None:
 
 
 def _code(plugin: type[Plugin], hook: str) -> object:
-    return getattr(plugin, hook).__code__ if hook in hooks_of(plugin) else None
+    return getattr(plugin, hook).__code__ if hook in marked_hooks(plugin) else None
 
 
 def test_lines_that_are_not_come_by_are_told() -> None:

@@ -30,7 +30,7 @@ _IMPORTED = (
     "anyio._backends._asyncio",
     "kframework.cli.config",
     "kframework.cli.simulate",
-    "kframework.core.runtime.given",
+    "kframework.core.runtime.programmatic",
     "kframework.explain.remedies",
     "kframework.objects.openapi.unknown_fields",
     "kframework.objects.yaml_documents",

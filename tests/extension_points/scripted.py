@@ -9,7 +9,7 @@ from typing import Literal, cast
 import yaml
 
 from kframework import ClusterEvent, Plugin, PluginArgs, hookimpl
-from kframework.core.runtime.hooks import POINTS, points_of
+from kframework.core.runtime.hooks import POINTS, extension_points
 from kframework.core.runtime.profile import Profile
 from kframework.framework.handle import Handle
 from kframework.framework.hookspecs import SPECIFICATIONS
@@ -83,7 +83,7 @@ def profile(*plugins: type[Plugin], weights: Mapping[str, int] | None = None, wi
     """Compile a profile of these plugins, which the distribution `acme 1.0` offers, without handles or some points."""
     sort, binder = plugin("Sort", queue_sort=0), plugin("Binder", bind=None)
     made = {each.name: each(each.Args(), cast("Handle", None)) for each in (sort, *plugins, binder)}
-    points = {point: [name for name, each in made.items() if point in points_of(type(each))] for point in POINTS}
+    points = {point: [name for name, each in made.items() if point in extension_points(type(each))] for point in POINTS}
     points |= {point: [] for point in points if point in without}
     distributions = {each.name: "acme 1.0" for each in plugins}
     return Profile("default-scheduler", made, points, weights or {}, distributions=distributions)
@@ -94,7 +94,7 @@ def alone(*plugins: type[Plugin], weights: Mapping[str, int] | None = None) -> s
 
     A plugin that sorts or binds does so in their place.
     """
-    points = {point for plugin in plugins for point in points_of(plugin)}
+    points = {point for plugin in plugins for point in extension_points(plugin)}
     names = [plugin.name for plugin in plugins]
     names += ["PrioritySort"] * ("queue_sort" not in points) + ["DefaultBinder"] * ("bind" not in points)
     weighted = [{"name": name, "weight": (weights or {}).get(name, 1)} for name in names]

@@ -9,7 +9,7 @@ import pluggy
 import pytest
 
 from kframework import Plugin
-from kframework.core.runtime.hooks import POINTS, hooks_of
+from kframework.core.runtime.hooks import POINTS, marked_hooks
 from kframework.framework import hookspecs
 from kframework.framework.hookspecs import SPECIFICATIONS, FilterPlugin, PostBindPlugin
 
@@ -56,7 +56,7 @@ def test_a_plugin_has_the_hooks_that_it_marks_and_no_other() -> None:
 @pytest.mark.parametrize("protocol", SPECIFICATIONS)
 def test_a_plugin_that_declares_a_protocol_does_not_implement_the_hook_by_that(protocol: type) -> None:
     declared = type("Declared", (Plugin, protocol), {"name": "Declared"})
-    assert hooks_of(declared) == {}
+    assert marked_hooks(declared) == {}
     (hook,) = HOOKS.keys() & vars(protocol).keys()
     arguments = inspect.signature(HOOKS[hook]).parameters
     with pytest.raises(NotImplementedError):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kframework import Code, CycleState, NodeInfo, PendingPod, Plugin, Status
-from kframework.core.runtime.hooks import hooks_of
+from kframework.core.runtime.hooks import marked_hooks
 from kframework.core.runtime.profile import Profile
 from kframework.state.cluster import ClusterState
 
@@ -172,7 +172,7 @@ class SlowCycle:
                 for other in pods:
                     statement.add(other, node.name)
                     for plugin in self.profile.plugins.values():
-                        if plugin.name not in self.skipped and "add_pod" in hooks_of(type(plugin)):
+                        if plugin.name not in self.skipped and "add_pod" in marked_hooks(type(plugin)):
                             assert self.ask(plugin, "add_pod", state, self.pod, other, node) is None
                 status = self.first_rejection(state, node)
             if status is not None:
@@ -183,7 +183,7 @@ class SlowCycle:
         for plugin in self.plugins("filter"):
             if plugin.name in self.skipped:
                 continue
-            if "filter" in hooks_of(type(plugin)):
+            if "filter" in marked_hooks(type(plugin)):
                 status = self.ask(plugin, "filter", state, self.pod, node)
             else:
                 (bits,) = self.ask(plugin, "filter_nodes", state, self.pod, node.table, np.array([node.row])).tolist()
@@ -234,13 +234,13 @@ class SlowCycle:
         return Chosen({name for name, total in totals.items() if total == best}, totals, evaluated)
 
     def one_score(self, plugin: Plugin, node: NodeInfo) -> int:
-        if "score" in hooks_of(type(plugin)):
+        if "score" in marked_hooks(type(plugin)):
             return int(self.ask(plugin, "score", self.state, self.pod, node))
         answer = self.ask(plugin, "score_nodes", self.state, self.pod, node.table, np.array([node.row]))
         return answer if isinstance(answer, int) else int(answer[0])
 
     def normalized(self, plugin: Plugin, scores: dict[str, int]) -> dict[str, int]:
-        if "normalize_score" not in hooks_of(type(plugin)):
+        if "normalize_score" not in marked_hooks(type(plugin)):
             return scores
         answer = self.ask(plugin, "normalize_score", self.state, self.pod, np.array(list(scores.values())))
         return dict(zip(scores, np.broadcast_to(answer, len(scores)).tolist(), strict=True))

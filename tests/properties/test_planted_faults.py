@@ -89,7 +89,7 @@ def coarse_plan(patch: pytest.MonkeyPatch) -> None:
 
 def remembered_without_promise(patch: pytest.MonkeyPatch) -> None:
     """Plugins that promise nothing are remembered."""
-    patch.setattr("kframework.core.runtime.profile._never", lambda pod: "always the same")
+    patch.setattr("kframework.core.runtime.profile._sign_nothing", lambda pod: "always the same")
 
 
 def stale_lower_layer(patch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def last_rejection(patch: pytest.MonkeyPatch) -> None:
 
 def normalised_with_all(patch: pytest.MonkeyPatch) -> None:
     """Scores are normalised together with those of nodes that are not candidates."""
-    totals, normalized = Scoring.totals, ScoreStep.normalized
+    totals, normalized = Scoring.totals, ScoreStep.normalize_scores
 
     def with_all(scoring: Scoring, skipped: Any) -> Any:
         def mixed(step: ScoreStep, state: Any, pod: Any, raw: Any) -> Any:

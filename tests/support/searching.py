@@ -11,7 +11,7 @@ from kframework.core.cycle.plan import Plan, PlanCache
 from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
-from kframework.core.runtime.hooks import POINTS, points_of
+from kframework.core.runtime.hooks import POINTS, extension_points
 from kframework.core.runtime.profile import Profile
 from kframework.objects import Node, Pod
 from kframework.plugins.priority_sort import PrioritySort
@@ -28,7 +28,7 @@ def profile_of(
 ) -> Profile:
     """Compile a profile of these plugins in this order; classes are made with their default Args."""
     named = {plugin.name: plugin for plugin in map(_made, (PrioritySort, *plugins))}
-    points = {point: [name for name in named if point in points_of(type(named[name]))] for point in POINTS}
+    points = {point: [name for name in named if point in extension_points(type(named[name]))] for point in POINTS}
     return Profile("default-scheduler", named, points, weights or {}, percentage_of_nodes_to_score=percentage)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from kframework.core.cycle.rejections import UNREACHED
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.cycle.search import Search
-from kframework.core.runtime.points import first_rejection
+from kframework.core.runtime.points import filter_node
 from kframework.values.scores import Scores
 from kframework.values.status import Code, Status
 
@@ -65,7 +65,7 @@ class AllNodesSearch(Search):
         node = self.nodes[row]
         if result.nodes is not None and node.name not in result.nodes:
             return result.excluded
-        return first_rejection(self.filters, self.state, self.pod, node)
+        return filter_node(self.filters, self.state, self.pod, node)
 
     def score(self, rows: NDArray[np.int64]) -> Scores | Status:
         """Return the totals of these rows relative to each other, or the error."""

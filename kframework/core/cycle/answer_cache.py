@@ -61,12 +61,12 @@ def ask_filter_rows(
     runs only on rows that no earlier plugin rejects, as its answer could not matter elsewhere. If a columnar form
     raises, the scalar form runs row by row, so that the fault belongs to a node.
     """
-    if len(rows) and step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
+    if len(rows) and step.run_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
-            bits = as_column(step.ask_rows(state, pod, nodes, rows), len(rows))
+            bits = as_column(step.run_rows(state, pod, nodes, rows), len(rows))
             rejected = bits.nonzero()[0]
         except FAULTS as error:
-            step.fault(step.name, "filter_nodes", error)
+            step.fault_status(step.name, "filter_nodes", error)
         else:
             if len(rejected):
                 mine = plugin_rejection(step.order) | (bits[rejected] & 0xFFFFFFFF)
@@ -74,7 +74,7 @@ def ask_filter_rows(
             return
     open_places = np.flatnonzero(rejections > plugin_rejection(step.order))
     for place in open_places.tolist():
-        status = step.ask(state, pod, nodes[int(rows[place])])
+        status = step.run(state, pod, nodes[int(rows[place])])
         if status is not None:
             rejections[place] = table.rejection(step.order, status)
 
@@ -87,16 +87,16 @@ def ask_score_rows(
     If a columnar form raises, the scalar form runs row by row, as in `ask_filter_rows`.
     """
     faults: dict[int, Status] = {}
-    if len(rows) and step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
+    if len(rows) and step.run_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
-            raw = as_column(step.ask_rows(state, pod, nodes, rows), len(rows))
+            raw = as_column(step.run_rows(state, pod, nodes, rows), len(rows))
         except FAULTS as error:
-            step.fault(step.name, "score_nodes", error)
+            step.fault_status(step.name, "score_nodes", error)
         else:
             if step.normalize is None:
                 # Read as unsigned, negative scores are the largest.
                 for place in (raw.view(np.uint64) > MAX_SCORE).nonzero()[0].tolist():
-                    faults[int(rows[place])] = step.bad(int(raw[place]))
+                    faults[int(rows[place])] = step.invalid_score(int(raw[place]))
             return raw, faults
     # Inlined: another call would cost a sixth of a simple plugin (1.06 us per row through `ask`, 0.88 us inlined).
     call, low, high, by_row = step.call, step.lowest, step.highest, nodes.by_row
@@ -105,9 +105,9 @@ def ask_score_rows(
         try:
             score = call(state, pod, by_row[row])
         except FAULTS as error:
-            faults[row], score = step.fault(step.name, "score", error), 0
+            faults[row], score = step.fault_status(step.name, "score", error), 0
         if type(score) is not int or not low <= score <= high:
-            faults[row], score = step.bad(score), 0
+            faults[row], score = step.invalid_score(score), 0
         scores.append(score)
     return np.array(scores, dtype=np.int64), faults
 
@@ -197,15 +197,15 @@ class AnswerColumns:
         node, place, below = self._nodes.by_row[row], int(self._nodes.places[row]), self.below
         rejection = PASS if below is None else below.rejections.cells[place]
         reach = plugin_order(rejection)
-        for step in profile.own(self.filters):
+        for step in profile.matching_steps(self.filters):
             if step.order > reach:
                 break
             # `ask`, inlined here and below for the same reason as in `ask_score_rows`.
             try:
                 answer = step.call(state, pod, node)
-                status = None if answer is None else step.checked(answer)
+                status = None if answer is None else step.check_answer(answer)
             except FAULTS as error:
-                status = step.fault(step.name, "filter", error)
+                status = step.fault_status(step.name, "filter", error)
             if status is not None:
                 rejection = self.table.rejection(step.order, status)
                 break
@@ -218,14 +218,14 @@ class AnswerColumns:
         if self.faults:
             self.faults.pop(row, None)
         total = 0 if below is None else below.totals.cells[place]
-        for score_step in profile.own(self.scores):
+        for score_step in profile.matching_steps(self.scores):
             try:
                 score = score_step.call(state, pod, node)
             except FAULTS as error:
-                self.faults.setdefault(row, score_step.fault(score_step.name, "score", error))
+                self.faults.setdefault(row, score_step.fault_status(score_step.name, "score", error))
                 continue
             if type(score) is not int or not score_step.lowest <= score <= score_step.highest:
-                self.faults.setdefault(row, score_step.bad(score))
+                self.faults.setdefault(row, score_step.invalid_score(score))
             elif score_step.normalize is None:
                 total += score_step.weight * score
             else:
@@ -241,7 +241,7 @@ class AnswerColumns:
             totals = np.zeros(len(rows), dtype=np.int64)
         else:
             rejections, totals = below.rejections.values[places], below.totals.values[places]
-        for step in profile.own(self.filters):
+        for step in profile.matching_steps(self.filters):
             ask_filter_rows(step, state, pod, nodes, rows, rejections, self.table)
         self.rejections.values[places] = rejections
         self.passing[places] = rejections == PASS
@@ -251,7 +251,7 @@ class AnswerColumns:
         if self.faults:
             for row in rows.tolist():
                 self.faults.pop(row, None)
-        for score_step in profile.own(self.scores):
+        for score_step in profile.matching_steps(self.scores):
             raw, faults = ask_score_rows(score_step, state, pod, nodes, rows[passing])
             for row, status in faults.items():
                 self.faults.setdefault(row, status)

@@ -65,7 +65,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
     def fail_in_plugin(self, error: PluginError) -> AttemptResult:
         """Fail by a plugin that broke the search off."""
         hook = error.hook or "search"
-        status = self.timed_profile.faulty(error.plugin, hook, error.__cause__ or error.message)
+        status = self.timed_profile.fault_status(error.plugin, hook, error.__cause__ or error.message)
         self.trace.end_phase(hook, status)
         return self.failed(ScheduleError(status))
 
@@ -173,7 +173,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         try:
             chosen = min(result.candidates, key=result.key)  # type: ignore[arg-type]  # keys compare with each other
         except Exception as error:
-            return Failure(self.timed_profile.faulty(status.plugin, "post_filter", error), None)
+            return Failure(self.timed_profile.fault_status(status.plugin, "post_filter", error), None)
         alive = tuple(victim for victim in chosen.victims if not victim.terminating)
         eviction: Eviction | None = None
         if alive:  # if all are terminating already, just wait

@@ -14,7 +14,7 @@ from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.results import FitError, Outcome, ScheduleError
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.core.cycle.search import Search
-from kframework.core.runtime.points import PreFilterResult, first_rejection, run_add_pod, run_pre_filter, run_pre_score
+from kframework.core.runtime.points import PreFilterResult, filter_node, run_add_pod, run_pre_filter, run_pre_score
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep
 from kframework.errors import KFrameworkError
@@ -68,10 +68,10 @@ class Oracle:
                     failed = run_add_pod(self._filters(), state, self.pod, other, node)
                     if failed is not None:
                         return failed
-                rejection = first_rejection(self._filters(), state, self.pod, node)
+                rejection = filter_node(self._filters(), state, self.pod, node)
             if rejection is not None:
                 return rejection
-        return first_rejection(self._filters(), self.state, self.pod, node)
+        return filter_node(self._filters(), self.state, self.pod, node)
 
     def _filters(self) -> list[FilterStep]:
         return [step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped]
@@ -106,7 +106,7 @@ class Oracle:
     def _scores(self, step: ScoreStep, candidates: list[int]) -> list[int] | Status:
         scores: list[int] = []
         for row in candidates:
-            score = step.ask(self.state, self.pod, self.nodes[row])
+            score = step.run(self.state, self.pod, self.nodes[row])
             if isinstance(score, Status):
                 return score
             scores.append(score)

@@ -142,14 +142,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return replace(
             self,
             profile=timed,
-            pre_filters=timed.own(self.pre_filters),
-            filters=timed.own(self.filters),
-            fresh_columnar=timed.own(self.fresh_columnar),
-            fresh_scalar=timed.own(self.fresh_scalar),
-            fresh_pre_scores=timed.own(self.fresh_pre_scores),
-            scores=timed.own(self.scores),
-            fresh_scores=timed.own(self.fresh_scores),
-            normalizing=timed.own(self.normalizing),
+            pre_filters=timed.matching_steps(self.pre_filters),
+            filters=timed.matching_steps(self.filters),
+            fresh_columnar=timed.matching_steps(self.fresh_columnar),
+            fresh_scalar=timed.matching_steps(self.fresh_scalar),
+            fresh_pre_scores=timed.matching_steps(self.fresh_pre_scores),
+            scores=timed.matching_steps(self.scores),
+            fresh_scores=timed.matching_steps(self.fresh_scores),
+            normalizing=timed.matching_steps(self.normalizing),
         )
 
 
@@ -158,7 +158,7 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
     silent = frozenset(
         plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is NOTHING
     )
-    profile = profile.without(silent)
+    profile = profile.without_plugins(silent)
     signed = frozenset(
         plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is not None
     )
@@ -213,8 +213,8 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
             if step.name not in signed or not ((said := pre_filter.get(step.name)) is None or _skips(said))
         ),
         filters=filters,
-        fresh_columnar=tuple(step for step in others if step.ask_rows is not None or step.name in signed),
-        fresh_scalar=tuple(step for step in others if step.ask_rows is None and step.name not in signed),
+        fresh_columnar=tuple(step for step in others if step.run_rows is not None or step.name in signed),
+        fresh_scalar=tuple(step for step in others if step.run_rows is None and step.name not in signed),
         pre_score_fault=next(iter(faults.values()), None),
         fresh_pre_scores=tuple(
             step

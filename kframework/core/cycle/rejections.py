@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from kframework.core.runtime.points import first_rejection, run_add_pod
+from kframework.core.runtime.points import filter_node, run_add_pod
 from kframework.core.runtime.steps import FilterStep
 from kframework.framework.cycle_state import CycleState
 from kframework.state.cluster import ClusterState
@@ -148,7 +148,7 @@ def filter_assuming_nominated_pods(
     if not nominated:
         return None
     with with_nominated_pods(question, state, node, nominated) as taken_in:
-        return taken_in if isinstance(taken_in, Status) else first_rejection(filters, taken_in, question.pod, node)
+        return taken_in if isinstance(taken_in, Status) else filter_node(filters, taken_in, question.pod, node)
 
 
 def filter_with_nominated_pods(
@@ -156,4 +156,4 @@ def filter_with_nominated_pods(
 ) -> Status | None:
     """Return the first rejection of the node by these of the plugins: with the nominated pods on it, then without."""
     beside = filter_assuming_nominated_pods(question, filters, state, node)
-    return beside or first_rejection(filters, state, question.pod, node)
+    return beside or filter_node(filters, state, question.pod, node)

@@ -43,17 +43,17 @@ class Scoring(msgspec.Struct, eq=False):
             skipped = run_pre_score(plan.fresh_pre_scores, *asked)
             return skipped if isinstance(skipped, Status) else plan.pre_score_fault or skipped
 
-        return plan.profile.wrapped("pre_score", run, lambda status: status, *asked)
+        return plan.profile.run_wrapped("pre_score", run, lambda status: status, *asked)
 
     def _normalized(self, step: ScoreStep, cache: AnswerColumns) -> Scores | int | Status:
         """Normalise a plugin's cached scores; a result for equal raw scores is reused."""
         raw, nodes = cache.uniform_raw_score(step.name), len(self.rows)
         if raw is None:
-            return step.normalized(self.state, self.pod, cache.raw_of(step.name).shown[self.places])
+            return step.normalize_scores(self.state, self.pod, cache.raw_of(step.name).shown[self.places])
         known = self.plan.uniform_scores.get(step.name)
         if known is not None and known[:2] == (raw, nodes):
             return known[2]
-        scores = step.normalized(self.state, self.pod, np.full(nodes, raw))
+        scores = step.normalize_scores(self.state, self.pod, np.full(nodes, raw))
         if not isinstance(scores, int | Status) and (scores == scores[0]).all():
             scores = scores.item(0)
         if isinstance(scores, int):
@@ -80,7 +80,7 @@ class Scoring(msgspec.Struct, eq=False):
             raw, faults = ask_score_rows(step, self.state, self.pod, self.nodes, self.rows)
             if faults:
                 return next(iter(faults.values()))
-            scores = raw if step.normalize is None else step.normalized(self.state, self.pod, raw)
+            scores = raw if step.normalize is None else step.normalize_scores(self.state, self.pod, raw)
             if isinstance(scores, Status):
                 return scores
             totals = totals + step.weight * scores

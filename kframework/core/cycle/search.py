@@ -169,7 +169,7 @@ class Search:
             return plan.pre_filter_result or run_pre_filter(plan.pre_filters, *asked)
 
         if self.profile.has_wrapper("pre_filter"):
-            result = self.profile.wrapped("pre_filter", ask, PreFilterResult, *asked)
+            result = self.profile.run_wrapped("pre_filter", ask, PreFilterResult, *asked)
         else:
             result = ask()
         if result.ended_by in plan.before:
@@ -326,9 +326,9 @@ class Search:
             for step in steps:
                 try:
                     answer = step.call(state, pod, node)
-                    status = None if answer is None else step.checked(answer)
+                    status = None if answer is None else step.check_answer(answer)
                 except FAULTS as error:
-                    status = step.fault(step.name, "filter", error)
+                    status = step.fault_status(step.name, "filter", error)
                 if status is not None:
                     rejections[place] = self.table.rejection(step.order, status)
                     break
@@ -355,7 +355,7 @@ class Search:
         for step in self.plan.fresh_scalar:
             if step.order > reach:
                 break
-            status = step.ask(self.state, self.pod, node)
+            status = step.run(self.state, self.pod, node)
             if status is not None:
                 return self.table.rejection(step.order, status)
         return rejection

@@ -54,18 +54,18 @@ class QueuePolicy(Protocol):
     def on_incomparable_keys(self, error: Exception) -> None:
         """Report that two of the keys do not compare with each other."""
 
-    def gate(self, pod: PendingPod) -> Status | None:
+    def run_pre_enqueue(self, pod: PendingPod) -> Status | None:
         """Run PreEnqueue; None admits the pod."""
         ...
 
-    def interested(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
+    def registered_for(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
         """Return the plugins that registered the event, with the uids of the pods that it may help, None for any.
 
         Called for every event, so implementations should cache.
         """
         ...
 
-    def wakes(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
+    def is_worth_requeuing(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         """Return whether the event makes another attempt worthwhile for the plugin that holds the pod back."""
         ...
 
@@ -195,7 +195,7 @@ class SchedulingQueue:
 
         A gated pod is considered only if its gating plugin is interested.
         """
-        interested = self.rules.interested(event)
+        interested = self.rules.registered_for(event)
         if not interested and not event.is_wildcard:
             return
         concerned = tuple(self._unschedulable) if event.is_wildcard else self._unschedulable.held_by(interested)
@@ -212,7 +212,7 @@ class SchedulingQueue:
     def recheck_gates(self) -> None:
         """Run PreEnqueue again for all gated pods."""
         for queued in list(self._gated):
-            status = self.rules.gate(queued.pod)
+            status = self.rules.run_pre_enqueue(queued.pod)
             if status is None:
                 self._gated.pop(queued.pod.uid)
                 queued.gating_plugin = ""
@@ -251,9 +251,11 @@ class SchedulingQueue:
         if event.is_wildcard:
             meant = event.new is None or event.new == queued.pod.uid
             return QueueingStrategy.AFTER_BACKOFF if meant else QueueingStrategy.SKIP
-        if any(self.rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):
+        if any(self.rules.is_worth_requeuing(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):
             return QueueingStrategy.IMMEDIATELY
-        if any(self.rules.wakes(event, queued.pod, plugin) for plugin in sorted(queued.unschedulable_plugins)):
+        if any(
+            self.rules.is_worth_requeuing(event, queued.pod, plugin) for plugin in sorted(queued.unschedulable_plugins)
+        ):
             return QueueingStrategy.AFTER_BACKOFF
         return QueueingStrategy.SKIP
 
@@ -325,7 +327,7 @@ class SchedulingQueue:
 
     def _gate(self, queued: QueuedPod, reason: str) -> bool:
         """Run PreEnqueue; a rejected pod becomes gated. Return whether it was admitted."""
-        status = self.rules.gate(queued.pod)
+        status = self.rules.run_pre_enqueue(queued.pod)
         if status is None:
             queued.gating_plugin = ""
             return True

@@ -41,68 +41,68 @@ _AWAITED = ("pre_bind", "bind", "post_bind")
 _READS = ("node", "pods", None)
 
 
-def hooks_of(plugin: type[Plugin]) -> dict[str, Mapping[str, object]]:
+def marked_hooks(plugin: type[Plugin]) -> dict[str, Mapping[str, object]]:
     """Return the methods marked `@hookimpl`, with the options given to the marker."""
-    marked = {name: options_of(plugin, name) for name in dir(plugin)}
+    marked = {name: hook_options(plugin, name) for name in dir(plugin)}
     return {name: options for name, options in marked.items() if options is not None}
 
 
-def options_of(plugin: type[Plugin], hook: str) -> Mapping[str, object] | None:
+def hook_options(plugin: type[Plugin], hook: str) -> Mapping[str, object] | None:
     """Return the options given to `@hookimpl` for a method; None if it is not marked, or not there."""
     options: Mapping[str, object] | None = getattr(getattr(plugin, hook, None), "kframework_impl", None)
     return options
 
 
-def points_of(plugin: type[Plugin]) -> frozenset[str]:
+def extension_points(plugin: type[Plugin]) -> frozenset[str]:
     """Return the extension points that a plugin extends or wraps."""
-    return frozenset(point for point, hooks in POINTS.items() if extends(plugin, hooks))
+    return frozenset(point for point, hooks in POINTS.items() if has_hook(plugin, hooks))
 
 
-def extends(plugin: type[Plugin], hooks: Iterable[str]) -> bool:
+def has_hook(plugin: type[Plugin], hooks: Iterable[str]) -> bool:
     """Return whether a plugin has one of these hooks."""
-    return any(options_of(plugin, hook) is not None for hook in hooks)
+    return any(hook_options(plugin, hook) is not None for hook in hooks)
 
 
-def storing_before(hook: str, plugin: type[Plugin]) -> list[str]:
+def hooks_storing_before(hook: str, plugin: type[Plugin]) -> list[str]:
     """List the plugin's hooks that may store what this hook reads: those that run before it, once per pod."""
     order = list(_ARGUMENTS)
-    return [each for each in _STORING if options_of(plugin, each) is not None and each in order[: order.index(hook)]]
+    return [each for each in _STORING if hook_options(plugin, each) is not None and each in order[: order.index(hook)]]
 
 
-def check_class(plugin: type[Plugin], distribution: str | None = None) -> None:
+def check_plugin_class(plugin: type[Plugin], distribution: str | None = None) -> None:
     """Reject a class with a method that would not be called as its author expects; checked once per class.
 
     Raises PluginError, which names the method and the hook that was probably meant.
     """
-    if plugin in _OK:
+    if plugin in _CHECKED:
         return
-    for hook, problem in _problems(plugin):
+    for hook, problem in _find_problems(plugin):
         place = source_location(plugin, hook or "", problem)
         problem += f" ({place})" if place else ""
         raise PluginError(problem, plugin=plugin.name, hook=hook, distribution=distribution)
-    _OK.add(plugin)
+    _CHECKED.add(plugin)
 
 
 #: The plugin classes that passed the check.
-_OK: WeakSet[type[Plugin]] = WeakSet()
+_CHECKED: WeakSet[type[Plugin]] = WeakSet()
 
 
-def _problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
+def _find_problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
     """Yield the problems of a class, each with the hook it concerns, if any."""
-    marked = hooks_of(plugin)
+    marked = marked_hooks(plugin)
     for name, options in marked.items():
         if name not in _ARGUMENTS:
-            meant = nearest_name(name, _ARGUMENTS) or _of_these_arguments(name, _arguments(getattr(plugin, name)))
+            meant = nearest_name(name, _ARGUMENTS) or _hook_with_arguments(name, _argument_names(getattr(plugin, name)))
             hint = f" (did you mean {meant!r}?)" if meant else ""
             yield None, f"method {name} is marked @hookimpl, and there is no hook of this name{hint}"
         else:
-            for problem in _problems_of_hook(plugin, name, options):
+            for problem in _hook_problems(plugin, name, options):
                 yield name, problem
     for name in sorted(set(dir(plugin)) - set(dir(Plugin)) - set(marked)):
-        problem = _problem_of_method(plugin, name)
+        problem = _method_problem(plugin, name)
         if problem:
             yield None, problem
-    if not points_of(plugin):
+    if not extension_points(plugin):
         has = f"there is none for {', '.join(sorted(marked))}" if marked else "no method is marked @hookimpl"
         yield None, f"extends no extension point: {has}"
     if plugin.reads not in _READS:
@@ -115,7 +115,7 @@ def _problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
 # -- methods that are marked -------------------------------------------------------------------------------------------
 
 
-def _problems_of_hook(plugin: type[Plugin], hook: str, options: Mapping[str, object]) -> Iterator[str]:
+def _hook_problems(plugin: type[Plugin], hook: str, options: Mapping[str, object]) -> Iterator[str]:
     function = getattr(plugin, hook)
     if options.get("tryfirst") or options.get("trylast"):
         yield "tryfirst and trylast are refused: order comes from the configuration"
@@ -127,16 +127,16 @@ def _problems_of_hook(plugin: type[Plugin], hook: str, options: Mapping[str, obj
         yield "this point cannot be wrapped"
     if options.get("wrapper") and not inspect.isgeneratorfunction(function):
         yield "is marked as a wrapper, and does not yield"
-    wanted, got = _ARGUMENTS[hook], _arguments(function)
+    wanted, got = _ARGUMENTS[hook], _argument_names(function)
     if wanted != got:
         yield f"takes ({', '.join(got)}) where the contract says ({', '.join(wanted)})"
     if inspect.iscoroutinefunction(function) and hook not in _AWAITED:
         yield "must be a plain function: the cluster stands still while it runs"
-    if hook == "filter_nodes" and "filter_status" not in hooks_of(plugin):
+    if hook == "filter_nodes" and "filter_status" not in marked_hooks(plugin):
         yield "needs filter_status beside it, to put its bits into words"
 
 
-def _arguments(function: Callable[..., object]) -> tuple[str, ...]:
+def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
     try:
         return tuple(name for name in inspect.signature(function).parameters if name != "self")
     except (TypeError, ValueError):  # C functions may have no signature
@@ -145,7 +145,7 @@ def _arguments(function: Callable[..., object]) -> tuple[str, ...]:
 
 #: The arguments of every hook.
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
-    name: _arguments(cast("Callable[..., object]", member))
+    name: _argument_names(cast("Callable[..., object]", member))
     for protocol in SPECIFICATIONS
     for name, member in vars(protocol).items()
     if hasattr(member, "kframework_spec")
@@ -155,7 +155,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 # -- methods that are not ----------------------------------------------------------------------------------------------
 
 
-def _problem_of_method(plugin: type[Plugin], name: str) -> str:
+def _method_problem(plugin: type[Plugin], name: str) -> str:
     """Return which hook a public method was probably meant to be; "" if it looks like a method of the plugin's own.
 
     A method of a base that is no Plugin is ignored, unless it has a hook's name and its arguments too.
@@ -163,7 +163,7 @@ def _problem_of_method(plugin: type[Plugin], name: str) -> str:
     method = getattr(plugin, name, None)
     if name.startswith("_") or not inspect.isroutine(method):
         return ""
-    arguments = _arguments(method)
+    arguments = _argument_names(method)
     home = next(each for each in plugin.__mro__ if name in vars(each))
     if not issubclass(home, Plugin) and _ARGUMENTS.get(name) != arguments:
         return ""
@@ -171,13 +171,13 @@ def _problem_of_method(plugin: type[Plugin], name: str) -> str:
     if name in _ARGUMENTS:
         return f"{shown} has the name of a hook and is not marked @hookimpl: mark it, or call it _{name} if it is none"
     slips = (hook for hook, wanted in _ARGUMENTS.items() if len(wanted) == len(arguments) and _is_one_edit(name, hook))
-    meant = _of_these_arguments(name, arguments) or next(slips, None)
+    meant = _hook_with_arguments(name, arguments) or next(slips, None)
     if meant is None:
         return ""
     return f"{shown} looks like a hook and is none (did you mean {meant!r}?); call it _{name} if it is meant to be none"
 
 
-def _of_these_arguments(name: str, arguments: tuple[str, ...]) -> str | None:
+def _hook_with_arguments(name: str, arguments: tuple[str, ...]) -> str | None:
     """Return the hook that takes these arguments, the one of the nearest name.
 
     Only hooks that take a `state` are distinctive enough: any method may take a `pod`.

@@ -27,7 +27,7 @@ _SKIP = Code.SKIP
 MAX_PERMIT_WAIT = 15 * 60.0
 
 
-def _itself(status: Status) -> Status:
+def _identity(status: Status) -> Status:
     return status
 
 
@@ -38,7 +38,7 @@ def run_pre_enqueue(profile: Profile, pod: PendingPod) -> Status | None:
     """Return the first rejection to queue the pod, stamped with its plugin; None if there is none."""
     if not profile.has_wrapper("pre_enqueue"):
         return _first_status(profile.pre_enqueue, pod)
-    return profile.wrapped("pre_enqueue", lambda: _first_status(profile.pre_enqueue, pod), _itself, pod)
+    return profile.run_wrapped("pre_enqueue", lambda: _first_status(profile.pre_enqueue, pod), _identity, pod)
 
 
 def _first_status(steps: Iterable[StatusStep], pod: PendingPod) -> Status | None:
@@ -49,8 +49,8 @@ def _first_status(steps: Iterable[StatusStep], pod: PendingPod) -> Status | None
     return None
 
 
-def _first(calls: Iterable[Callable[..., Status | None] | None], *arguments: object) -> Status | None:
-    """Return the first Status that is no consent."""
+def _first_failure(calls: Iterable[Callable[..., Status | None] | None], *arguments: object) -> Status | None:
+    """Return the first Status that is not a success."""
     for call in calls:
         status = None if call is None else call(*arguments)
         if status is not None:
@@ -104,7 +104,7 @@ def run_pre_filter(
             narrowed_by.append(step.name)
             nodes = frozenset(answer) if nodes is None else nodes & answer
             if not nodes:
-                none_left = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (unsatisfied(narrowed_by),))
+                none_left = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (format_unsatisfied(narrowed_by),))
                 return PreFilterResult(none_left, nodes, tuple(narrowed_by), frozenset(skipped), step.name)
         elif answer.code == _SKIP:
             skipped.add(step.name)
@@ -115,13 +115,15 @@ def run_pre_filter(
     return PreFilterResult(rejection, nodes, tuple(narrowed_by), frozenset(skipped))
 
 
-def ask_pre_filter(profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
+def run_pre_filter_point(profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
     """Run all PreFilter plugins on a pod without cached answers."""
-    asked = (state, pod, nodes)
-    return profile.wrapped("pre_filter", lambda: run_pre_filter(profile.pre_filter, *asked), PreFilterResult, *asked)
+    arguments = (state, pod, nodes)
+    return profile.run_wrapped(
+        "pre_filter", lambda: run_pre_filter(profile.pre_filter, *arguments), PreFilterResult, *arguments
+    )
 
 
-def unsatisfied(plugins: Iterable[str]) -> str:
+def format_unsatisfied(plugins: Iterable[str]) -> str:
     """Return which plugins' node sets are disjoint, in kube-scheduler's words."""
     names = sorted(plugins)
     if len(names) == 1:
@@ -132,10 +134,10 @@ def unsatisfied(plugins: Iterable[str]) -> str:
 # -- Filter --------------------------------------------------------------------------------------------------------
 
 
-def first_rejection(steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+def filter_node(steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
     """Return the first rejection of the node by a Filter plugin, None if all accept it."""
     for step in steps:
-        status = step.ask(state, pod, node)
+        status = step.run(state, pod, node)
         if status is not None:
             return status
     return None
@@ -145,14 +147,14 @@ def run_add_pod(
     steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
 ) -> Status | None:
     """Run AddPod of the plugins for a pod added to a node; return the first error."""
-    return _first((step.add_pod for step in steps), state, pod, other, node)
+    return _first_failure((step.add_pod for step in steps), state, pod, other, node)
 
 
 def run_remove_pod(
     steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
 ) -> Status | None:
     """Run RemovePod of the plugins for a pod removed from a node; return the first error."""
-    return _first((step.remove_pod for step in steps), state, pod, other, node)
+    return _first_failure((step.remove_pod for step in steps), state, pod, other, node)
 
 
 # -- PostFilter ----------------------------------------------------------------------------------------------------
@@ -176,46 +178,46 @@ class PostFilterRound:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self._steps = iter(profile.post_filter)
-        self._kept: PluginResult | None = None
+        self._last_result: PluginResult | None = None
         self._reasons: list[str] = []
         self._rejector = ""
 
     def run(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> PostFilterAnswer:
         """Run the plugins that have not run yet."""
 
-        def ask() -> PostFilterAnswer:
+        def run_steps() -> PostFilterAnswer:
             for step in self._steps:
-                answer = ask_post_filter(self._profile, step, state, pod, diagnosis)
+                answer = run_post_filter_plugin(self._profile, step, state, pod, diagnosis)
                 if answer.status.code in (Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
                     return answer
                 if not answer.status.is_rejected:
                     return PostFilterAnswer(answer.status)
                 self.reject_result(answer.status, answer.result)
-            return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(self._reasons), self._rejector), self._kept)
+            return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(self._reasons), self._rejector), self._last_result)
 
-        return self._profile.wrapped("post_filter", ask, PostFilterAnswer, state, pod, diagnosis)
+        return self._profile.run_wrapped("post_filter", run_steps, PostFilterAnswer, state, pod, diagnosis)
 
     def reject_result(self, status: Status, result: PluginResult | None = None) -> None:
         """Record that a plugin's result does not help."""
         self._rejector = self._rejector or status.plugin
         self._reasons += status.reasons
-        self._kept = result or self._kept
+        self._last_result = result or self._last_result
 
 
-def ask_post_filter(
+def run_post_filter_plugin(
     profile: Profile, step: Step, state: CycleState, pod: PendingPod, diagnosis: Diagnosis
 ) -> PostFilterAnswer:
     """Run one PostFilter plugin; None means that it has no proposal."""
     try:
         answer = step.call(state, pod, diagnosis)
     except FAULTS as error:
-        return PostFilterAnswer(profile.faulty(step.name, "post_filter", error))
+        return PostFilterAnswer(profile.fault_status(step.name, "post_filter", error))
     if isinstance(answer, Preempt | Nominate | ClearNomination):
         return PostFilterAnswer(answer.status.with_plugin(step.name), answer)
     if answer is None or isinstance(answer, Status):
         return PostFilterAnswer((answer or Status(Code.UNSCHEDULABLE)).with_plugin(step.name))
-    problem = f"answered {safe_repr(answer)}, which the contract does not know"
-    return PostFilterAnswer(profile.faulty(step.name, "post_filter", problem))
+    problem = f"answered {safe_repr(answer)}, which the contract does not allow"
+    return PostFilterAnswer(profile.fault_status(step.name, "post_filter", problem))
 
 
 # -- PreScore ------------------------------------------------------------------------------------------------------
@@ -235,34 +237,36 @@ def run_pre_score(
     return frozenset(skipped)
 
 
-def ask_pre_score(
+def run_pre_score_point(
     profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows
 ) -> frozenset[str] | Status:
     """Run all PreScore plugins on a pod and these rows without cached answers."""
-    asked = (state, pod, nodes, rows)
-    return profile.wrapped("pre_score", lambda: run_pre_score(profile.pre_score, *asked), _itself, *asked)
+    arguments = (state, pod, nodes, rows)
+    return profile.run_wrapped("pre_score", lambda: run_pre_score(profile.pre_score, *arguments), _identity, *arguments)
 
 
 # -- Reserve, Permit -----------------------------------------------------------------------------------------------
 
 
 def run_reserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-    """Run Reserve in order; return the first Status that is no success."""
+    """Run Reserve in order; return the first Status that is not a success."""
     calls = [step.call for step in profile.reserve]
-    return profile.wrapped("reserve", lambda: _first(calls, state, pod, node_name), _itself, state, pod, node_name)
+    return profile.run_wrapped(
+        "reserve", lambda: _first_failure(calls, state, pod, node_name), _identity, state, pod, node_name
+    )
 
 
 def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> None:
     """Run Unreserve of every plugin in reverse order; a fault is logged and the others still run."""
 
-    def undo() -> None:
+    def unreserve() -> None:
         for step in profile.unreserve:
             try:
                 step.call(state, pod, node_name)
             except FAULTS as error:
-                profile.faulty(step.name, "unreserve", error)
+                profile.fault_status(step.name, "unreserve", error)
 
-    profile.wrapped("unreserve", undo, lambda status: None, state, pod, node_name)
+    profile.run_wrapped("unreserve", unreserve, lambda status: None, state, pod, node_name)
 
 
 class PermitAnswer(msgspec.Struct, frozen=True):
@@ -280,7 +284,7 @@ def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: 
     if not profile.points.get("permit"):
         return _PERMITTED
 
-    def ask() -> PermitAnswer:
+    def run_steps() -> PermitAnswer:
         waits: list[tuple[str, float]] = []
         for step in profile.permit:
             try:
@@ -293,9 +297,11 @@ def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: 
                     return PermitAnswer(profile.faulty(step.name, "permit", problem))
                 waits.append((step.name, min(float(answer.timeout), MAX_PERMIT_WAIT)))
                 continue
-            status = Hook(step.name, "permit", profile.faulty).checked(answer, f'Permit plugin "{step.name}"')
+            status = Hook(step.name, "permit", profile.fault_status).check_answer(
+                answer, f'Permit plugin "{step.name}"'
+            )
             if status is not None:
                 return PermitAnswer(status)
         return PermitAnswer(None, tuple(waits))
 
-    return profile.wrapped("permit", ask, PermitAnswer, state, pod, node_name)
+    return profile.run_wrapped("permit", run_steps, PermitAnswer, state, pod, node_name)

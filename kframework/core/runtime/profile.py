@@ -1,4 +1,4 @@
-"""A profile, compiled: tuples of bound methods per extension point, made once and looped over ever after."""
+"""A profile, compiled once into tuples of bound methods per extension point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 
 from kframework.clock import rfc3339
 from kframework.config.models import camel
-from kframework.core.runtime.hooks import WRAPPABLE, extends, options_of, source_location, storing_before
+from kframework.core.runtime.hooks import WRAPPABLE, has_hook, hook_options, hooks_storing_before, source_location
 from kframework.core.runtime.steps import (
     FilterStep,
     Hook,
@@ -24,7 +24,7 @@ from kframework.core.runtime.steps import (
     ScoreStep,
     StatusStep,
     Step,
-    method_of,
+    find_hook,
     pre_filter_step,
     status_step,
 )
@@ -45,8 +45,8 @@ _S = TypeVar("_S", bound=AnyStep)
 
 _log = logging.getLogger(__name__)
 
-_HOLDING = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
-_PLACEMENT = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes")
+_REJECTING_POINTS = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
+_PLACEMENT_HOOKS = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes")
 
 
 class Signature(msgspec.Struct, eq=False, weakref=True):
@@ -81,70 +81,82 @@ class Profile:
         self.name = name
         self.plugins = plugins
         self.sources: PluginSources = sources or {}
-        #: The timed steps by those of the profile that this one is the timed form of; empty if it is none.
-        self._twins: Mapping[AnyStep, AnyStep] = {}
-        #: The profile that this one is the timed form of, else itself.
+        #: The timed steps by the steps of the profile that this one is the timed copy of; empty if it is no such copy.
+        self._timed_steps: Mapping[AnyStep, AnyStep] = {}
+        #: The profile that this one is the timed copy of, else itself.
         self.original: Profile = self
         #: Called with every exception of a hook as it happens, for a debugger.
         self.on_fault: Callable[[BaseException], None] = lambda error: None
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.distributions: Mapping[str, str | None] = distributions or {}
         self.points: dict[str, tuple[str, ...]] = {point: tuple(names) for point, names in points.items()}
-        wrappers = {hook: self._wrappers_of(hook) for hook in sorted(WRAPPABLE)}
+        wrappers = {hook: self._find_wrappers(hook) for hook in sorted(WRAPPABLE)}
         self._wrappers: dict[str, tuple[Step, ...]] = {hook: steps for hook, steps in wrappers.items() if steps}
 
         self.queue_sort: Callable[[QueuedPod], Hashable] = cast(
-            "Callable[[QueuedPod], Hashable]", self._steps("queue_sort")[0].call
+            "Callable[[QueuedPod], Hashable]", self._compile_steps("queue_sort")[0].call
         )
-        # All that is no consent keeps a pod out of the queue.
-        self.pre_enqueue: tuple[StatusStep, ...] = self._status_steps("pre_enqueue", "PreEnqueue", frozenset(Code))
+        # Any answer but success keeps a pod out of the queue.
+        self.pre_enqueue: tuple[StatusStep, ...] = self._compile_status_steps(
+            "pre_enqueue", "PreEnqueue", frozenset(Code)
+        )
         self.pre_filter: tuple[PreFilterStep, ...] = tuple(
-            pre_filter_step(step, Hook(step.name, "pre_filter", self.faulty)) for step in self._steps("pre_filter")
+            pre_filter_step(step, Hook(step.name, "pre_filter", self.fault_status))
+            for step in self._compile_steps("pre_filter")
         )
         self.filters: tuple[FilterStep, ...] = tuple(
-            FilterStep(self.plugins[n], order, self.faulty) for order, n in enumerate(self.points["filter"])
+            FilterStep(self.plugins[n], order, self.fault_status) for order, n in enumerate(self.points["filter"])
         )
-        self.post_filter: tuple[Step, ...] = self._steps("post_filter")
-        self.pre_score: tuple[StatusStep, ...] = self._status_steps("pre_score", "PreScore", (Code.SKIP,))
+        self.post_filter: tuple[Step, ...] = self._compile_steps("post_filter")
+        self.pre_score: tuple[StatusStep, ...] = self._compile_status_steps("pre_score", "PreScore", (Code.SKIP,))
         self.scores: tuple[ScoreStep, ...] = tuple(
-            ScoreStep(self.plugins[n], weights.get(n) or 1, self.faulty) for n in self.points["score"]
+            ScoreStep(self.plugins[n], weights.get(n) or 1, self.fault_status) for n in self.points["score"]
         )
-        self.reserve: tuple[StatusStep, ...] = self._status_steps("reserve", "Reserve")
-        self.unreserve: tuple[Step, ...] = tuple(reversed(self._steps("reserve", "unreserve")))
-        self.permit: tuple[Step, ...] = self._steps("permit")
-        self.pre_bind: tuple[Step, ...] = self._steps("pre_bind")
-        self.pre_flight: dict[str, Step] = {step.name: step for step in self._steps("pre_bind", "pre_bind_pre_flight")}
-        self.bind: tuple[Step, ...] = self._steps("bind")
-        self.post_bind: tuple[Step, ...] = self._steps("post_bind")
+        self.reserve: tuple[StatusStep, ...] = self._compile_status_steps("reserve", "Reserve")
+        self.unreserve: tuple[Step, ...] = tuple(reversed(self._compile_steps("reserve", "unreserve")))
+        self.permit: tuple[Step, ...] = self._compile_steps("permit")
+        self.pre_bind: tuple[Step, ...] = self._compile_steps("pre_bind")
+        self.pre_flight: dict[str, Step] = {
+            step.name: step for step in self._compile_steps("pre_bind", "pre_bind_pre_flight")
+        }
+        self.bind: tuple[Step, ...] = self._compile_steps("bind")
+        self.post_bind: tuple[Step, ...] = self._compile_steps("post_bind")
 
         if self.sources:
-            self.pre_enqueue = guarded(self.pre_enqueue, plugins, self.sources, gate)
-            self.pre_filter = guarded(self.pre_filter, plugins, self.sources, admit)
-            self.pre_score = guarded(self.pre_score, plugins, self.sources, score)
+            self.pre_enqueue = guard_steps(self.pre_enqueue, plugins, self.sources, gate_while_stale)
+            self.pre_filter = guard_steps(self.pre_filter, plugins, self.sources, filter_while_stale)
+            self.pre_score = guard_steps(self.pre_score, plugins, self.sources, score_while_stale)
 
-        # Only these can hold a pod back, so only their events can wake it.
-        holding = {name for point in _HOLDING for name in self.points.get(point, ())}.union(self.sources)
+        # Only these plugins can reject a pod, so only their events can requeue it.
+        rejecting = {name for point in _REJECTING_POINTS for name in self.points.get(point, ())}.union(self.sources)
         self.events: dict[str, tuple[ClusterEvent, ...]] = {
-            name: (*self._events(self.plugins[name]), *map(_event_of, self.sources.get(name, ())))
-            for name in sorted(holding)
+            name: (*self._registered_events(self.plugins[name]), *map(_source_event, self.sources.get(name, ())))
+            for name in sorted(rejecting)
         } | dict(other_events or {})
         self.placement: tuple[Plugin, ...] = tuple(
-            plugin for name, plugin in self.plugins.items() if extends(type(plugin), _PLACEMENT)
+            plugin for name, plugin in self.plugins.items() if has_hook(type(plugin), _PLACEMENT_HOOKS)
         )
         self.index: dict[str, int] = {plugin.name: index for index, plugin in enumerate(self.placement)}
-        self._signers = tuple(_signer(plugin) for plugin in self.placement)
-        #: The places of signers whose answers may differ between pods of one kind.
-        self._signers_of_each = tuple(
-            place
-            for place, plugin in enumerate(self.placement)
-            if plugin.sign_reads is None and self._signers[place] is not _never
+        self._signers = tuple(_sign_function(plugin) for plugin in self.placement)
+        #: The indices of signers whose answers may differ between pods of one template.
+        self._uncached_signers = tuple(
+            index
+            for index, plugin in enumerate(self.placement)
+            if plugin.sign_reads is None and self._signers[index] is not _sign_nothing
         )
-        later = (self.reserve, self.unreserve, self.permit, self.pre_bind, self.pre_flight.values(), self.post_bind)
-        #: The plugins that run for a pod once it has a node.
-        self._later = frozenset(step.name for steps in later for step in steps)
-        #: This profile without plugins that skip some pods, by their names.
-        self._narrowed: dict[frozenset[str], Profile] = {}
-        self._silent: frozenset[str] = frozenset()
+        from_reserve = (
+            self.reserve,
+            self.unreserve,
+            self.permit,
+            self.pre_bind,
+            self.pre_flight.values(),
+            self.post_bind,
+        )
+        #: The plugins that run for a pod from Reserve on.
+        self._plugins_from_reserve = frozenset(step.name for steps in from_reserve for step in steps)
+        #: Copies of this profile without plugins that skip some pods, by the names of these plugins.
+        self._copies_without: dict[frozenset[str], Profile] = {}
+        self._skipping: frozenset[str] = frozenset()
         self._signatures: WeakValueDictionary[tuple[Hashable | None, ...], Signature] = WeakValueDictionary()
 
     # -- signatures ------------------------------------------------------------------------------------------------
@@ -161,25 +173,25 @@ class Profile:
         """
         kind = pod.kind
         if epoch is None or kind.signed_at != epoch or kind.signed_by is not self:
-            signature = self._interned([self._signed_by(place, pod) for place in range(len(self._signers))])
+            signature = self._intern([self._sign_with(index, pod) for index in range(len(self._signers))])
             if epoch is not None:
                 kind.signature, kind.signed_by, kind.signed_at = signature, self, epoch
             return signature
         signature = cast("Signature", kind.signature)
-        if not self._signers_of_each:
+        if not self._uncached_signers:
             return signature
         values = list(signature.values)
-        for place in self._signers_of_each:
-            values[place] = self._signed_by(place, pod)
-        return self._interned(values)
+        for index in self._uncached_signers:
+            values[index] = self._sign_with(index, pod)
+        return self._intern(values)
 
-    def _signed_by(self, place: int, pod: PendingPod) -> Hashable | None:
+    def _sign_with(self, index: int, pod: PendingPod) -> Hashable | None:
         try:
-            return self._signers[place](pod)
+            return self._signers[index](pod)
         except FAULTS as error:
-            raise self.fault(self.placement[place].name, "sign", error) from error
+            raise self.fault_error(self.placement[index].name, "sign", error) from error
 
-    def _interned(self, values: Sequence[Hashable | None]) -> Signature:
+    def _intern(self, values: Sequence[Hashable | None]) -> Signature:
         """Return the one signature of these values."""
         key = tuple(values)
         try:
@@ -189,48 +201,48 @@ class Profile:
                 try:
                     hash(value)
                 except FAULTS as error:
-                    raise self.fault(plugin.name, "sign", error) from None
+                    raise self.fault_error(plugin.name, "sign", error) from None
             raise
         if signature is None:
             signature = self._signatures[key] = Signature(key)
         return signature
 
-    def without(self, silent: frozenset[str]) -> Profile:
+    def without_plugins(self, skipping: frozenset[str]) -> Profile:
         """Return the profile without these plugins from Reserve on, because they skip some pods.
 
         Before Reserve their answers are computed once for all pods of a signature.
         """
-        silent &= self._later
-        if not silent:
+        skipping &= self._plugins_from_reserve
+        if not skipping:
             return self
-        if silent not in self._narrowed:
-            self._narrowed[silent] = self._without(silent)
-        return self._narrowed[silent]
+        if skipping not in self._copies_without:
+            self._copies_without[skipping] = self._copy_without(skipping)
+        return self._copies_without[skipping]
 
-    def _without(self, silent: frozenset[str]) -> Profile:
+    def _copy_without(self, skipping: frozenset[str]) -> Profile:
         """Return a copy that does not call these plugins from Reserve on."""
-        narrowed = copy.copy(self)
-        vars(narrowed).pop("timed", None)
-        narrowed._silent = silent
-        narrowed.reserve = tuple(step for step in self.reserve if step.name not in silent)
-        narrowed.unreserve = tuple(step for step in self.unreserve if step.name not in silent)
-        narrowed.permit = tuple(step for step in self.permit if step.name not in silent)
-        narrowed.pre_bind = tuple(step for step in self.pre_bind if step.name not in silent)
-        narrowed.pre_flight = {name: step for name, step in self.pre_flight.items() if name not in silent}
-        narrowed.post_bind = tuple(step for step in self.post_bind if step.name not in silent)
-        return narrowed
+        profile = copy.copy(self)
+        vars(profile).pop("timed", None)
+        profile._skipping = skipping
+        profile.reserve = tuple(step for step in self.reserve if step.name not in skipping)
+        profile.unreserve = tuple(step for step in self.unreserve if step.name not in skipping)
+        profile.permit = tuple(step for step in self.permit if step.name not in skipping)
+        profile.pre_bind = tuple(step for step in self.pre_bind if step.name not in skipping)
+        profile.pre_flight = {name: step for name, step in self.pre_flight.items() if name not in skipping}
+        profile.post_bind = tuple(step for step in self.post_bind if step.name not in skipping)
+        return profile
 
-    def remembers(self, plugin: str) -> bool:
+    def is_cacheable(self, plugin: str) -> bool:
         """Return whether answers of this plugin may be cached: it has a `sign` hook."""
-        return plugin in self.index and self._signers[self.index[plugin]] is not _never
+        return plugin in self.index and self._signers[self.index[plugin]] is not _sign_nothing
 
     # -- timing ----------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def timed(self) -> Profile:
         """The same profile with the hooks of the scheduling cycle timed, in the trace of the current attempt."""
-        if self._silent:
-            return self.original.timed._without(self._silent)
+        if self._skipping:
+            return self.original.timed._copy_without(self._skipping)
         points: Mapping[str, Sequence[AnyStep]] = {
             "pre_filter": self.pre_filter,
             "filter": self.filters,
@@ -241,38 +253,41 @@ class Profile:
             "permit": self.permit,
             "unreserve": self.unreserve,
         }
-        twin = copy.copy(self)
-        twin._twins = {step: step.timed(hook) for hook, steps in points.items() for step in steps}
-        twin.pre_filter, twin.filters = twin.own(self.pre_filter), twin.own(self.filters)
-        twin.post_filter, twin.pre_score = twin.own(self.post_filter), twin.own(self.pre_score)
-        twin.scores, twin.reserve = twin.own(self.scores), twin.own(self.reserve)
-        twin.permit, twin.unreserve = twin.own(self.permit), twin.own(self.unreserve)
-        return twin
+        timed = copy.copy(self)
+        timed._timed_steps = {step: step.with_timing(hook) for hook, steps in points.items() for step in steps}
+        timed.pre_filter, timed.filters = timed.matching_steps(self.pre_filter), timed.matching_steps(self.filters)
+        timed.post_filter, timed.pre_score = (
+            timed.matching_steps(self.post_filter),
+            timed.matching_steps(self.pre_score),
+        )
+        timed.scores, timed.reserve = timed.matching_steps(self.scores), timed.matching_steps(self.reserve)
+        timed.permit, timed.unreserve = timed.matching_steps(self.permit), timed.matching_steps(self.unreserve)
+        return timed
 
-    def own(self, steps: tuple[_S, ...]) -> tuple[_S, ...]:
-        """Return this profile's own of these steps of the profile that it is the same as."""
-        twins = self._twins
-        return tuple([cast("_S", twins.get(step, step)) for step in steps]) if twins else steps
+    def matching_steps(self, steps: tuple[_S, ...]) -> tuple[_S, ...]:
+        """Return the steps of this profile for steps of its original: the timed ones if this is a timed copy."""
+        timed = self._timed_steps
+        return tuple([cast("_S", timed.get(step, step)) for step in steps]) if timed else steps
 
     # -- faults ----------------------------------------------------------------------------------------------------
 
-    def fault(self, plugin: str, hook: str, error: BaseException | str) -> PluginError:
-        """Return the PluginError for something a hook did wrong; to quit the debugger in it is no fault, and raised."""
+    def fault_error(self, plugin: str, hook: str, error: BaseException | str) -> PluginError:
+        """Return the PluginError for a fault of a hook; the exception of a debugger that the user quits is raised."""
         if isinstance(error, BdbQuit):
             raise error
         text = error if isinstance(error, str) else format_error(error)
         if isinstance(error, StateKeyError):
-            text += self._writers(error.module, plugin, hook)
+            text += self._describe_writers(error.module, plugin, hook)
         return PluginError(text, plugin=plugin, hook=hook, distribution=self.distributions.get(plugin))
 
-    def faulty(self, plugin: str, hook: str, error: BaseException | str) -> Status:
+    def fault_status(self, plugin: str, hook: str, error: BaseException | str) -> Status:
         """Convert an exception or an invalid answer of a hook into a Status that names the plugin.
 
-        The log has the traceback and the place in the code, which readers of pods need not see.
+        The log has the traceback and the location in the code, which readers of pods need not see.
         """
-        problem = self.fault(plugin, hook, error)
-        place = source_location(type(self.plugins[plugin]), hook, error) if plugin in self.plugins else ""
-        fields = {"place": place} if place and place not in str(problem) else None
+        problem = self.fault_error(plugin, hook, error)
+        location = source_location(type(self.plugins[plugin]), hook, error) if plugin in self.plugins else ""
+        fields = {"place": location} if location and location not in str(problem) else None
         if isinstance(error, BaseException):
             _log.error("%s", problem, exc_info=error, extra=fields)
             self.original.on_fault(error)
@@ -280,18 +295,18 @@ class Profile:
             _log.error("%s", problem, extra=fields)
         return Status(Code.ERROR, (str(problem),), plugin)
 
-    def _writers(self, module: str, reader: str, hook: str) -> str:
-        """Return which hooks may store a missing key: those of the plugins in the module that made it."""
+    def _describe_writers(self, module: str, reader: str, hook: str) -> str:
+        """Return which hooks may store a missing key: those of the plugins in the module that created it."""
         names = [name for name, plugin in self.plugins.items() if type(plugin).__module__ == module]
-        written = ""
+        text = ""
         for name in [reader] if reader in names else names:
-            hooks = storing_before(hook, type(self.plugins[name]))
-            off = [camel(each) for each in hooks if name not in self.points.get(each, ())]
+            hooks = hooks_storing_before(hook, type(self.plugins[name]))
+            disabled = [camel(each) for each in hooks if name not in self.points.get(each, ())]
             if hooks:
-                written += f"; plugin {name!r} can store it in {' or '.join(hooks)}"
-            if off:
-                written += f", but is not enabled at {' and '.join(off)}"
-        return written
+                text += f"; plugin {name!r} can store it in {' or '.join(hooks)}"
+            if disabled:
+                text += f", but is not enabled at {' and '.join(disabled)}"
+        return text
 
     # -- wrappers --------------------------------------------------------------------------------------------------
 
@@ -299,21 +314,21 @@ class Profile:
         """Return whether some plugin wraps the point."""
         return point in self._wrappers
 
-    def wrapped(self, point: str, run: Callable[[], R], failed: Callable[[Status], R], *args: object) -> R:
+    def run_wrapped(self, point: str, run: Callable[[], R], on_error: Callable[[Status], R], *args: object) -> R:
         """Run a whole point inside the plugins' wrappers, the first plugin's outermost.
 
-        They are called with the arguments of the hook. If one of them fails, or does not yield exactly once, `failed`
-        makes the answer from the error.
+        They are called with the arguments of the hook. If one of them fails, or does not yield exactly once, `on_error`
+        turns the error into the answer.
         """
         wrappers = self._wrappers.get(point)
         if wrappers is None:
             return run()
         try:
-            return self._inside(wrappers, point, run, args)
+            return self._run_inside(wrappers, point, run, args)
         except PluginError as error:
-            return failed(self.faulty(error.plugin, point, error.__cause__ or error.message))
+            return on_error(self.fault_status(error.plugin, point, error.__cause__ or error.message))
 
-    def _inside(self, wrappers: Sequence[Step], point: str, run: Callable[[], R], args: tuple[object, ...]) -> R:
+    def _run_inside(self, wrappers: Sequence[Step], point: str, run: Callable[[], R], args: tuple[object, ...]) -> R:
         if not wrappers:
             return run()
         outer, *inner = wrappers
@@ -321,58 +336,64 @@ class Profile:
             wrapper = cast("Generator[None, R, R]", outer.call(*args))
             next(wrapper)
         except StopIteration:
-            raise self.fault(outer.name, point, "is a wrapper that does not yield") from None
+            raise self.fault_error(outer.name, point, "is a wrapper that does not yield") from None
         except FAULTS as error:
-            raise self.fault(outer.name, point, error) from error
-        answer = self._inside(inner, point, run, args)
+            raise self.fault_error(outer.name, point, error) from error
+        answer = self._run_inside(inner, point, run, args)
         try:
             wrapper.send(answer)
         except StopIteration as stop:
             return cast("R", stop.value)
         except FAULTS as error:
-            raise self.fault(outer.name, point, error) from error
-        raise self.fault(outer.name, point, "is a wrapper that yields more than once")
+            raise self.fault_error(outer.name, point, error) from error
+        raise self.fault_error(outer.name, point, "is a wrapper that yields more than once")
 
     # -- compiling -------------------------------------------------------------------------------------------------
 
-    def _steps(self, point: str, hook: str | None = None) -> tuple[Step, ...]:
-        """Compile the steps of a point as they are."""
-        found = [
-            (self.plugins[name], method_of(self.plugins[name], hook or point)) for name in self.points.get(point, ())
+    def _compile_steps(self, point: str, hook: str | None = None) -> tuple[Step, ...]:
+        """Compile the steps of a point without checks of their answers."""
+        hooks = [
+            (self.plugins[name], find_hook(self.plugins[name], hook or point)) for name in self.points.get(point, ())
         ]
-        return tuple(Step(plugin, call) for plugin, call in found if call is not None)
+        return tuple(Step(plugin, call) for plugin, call in hooks if call is not None)
 
-    def _status_steps(self, point: str, title: str, allowed: Container[Code] = REJECTIONS) -> tuple[StatusStep, ...]:
+    def _compile_status_steps(
+        self, point: str, title: str, allowed: Container[Code] = REJECTIONS
+    ) -> tuple[StatusStep, ...]:
         """Compile the steps of a point whose hooks return a Status."""
-        hook = functools.partial(Hook, name=point, fault=self.faulty)
-        return tuple(status_step(step, hook(step.name), title, allowed) for step in self._steps(point))
+        hook = functools.partial(Hook, name=point, fault=self.fault_status)
+        return tuple(status_step(step, hook(step.name), title, allowed) for step in self._compile_steps(point))
 
-    def _events(self, plugin: Plugin) -> tuple[ClusterEvent, ...]:
-        """Return the events that wake a pod rejected by the plugin, with kube-scheduler's taint registration."""
-        register = method_of(plugin, "events_to_register")
+    def _registered_events(self, plugin: Plugin) -> tuple[ClusterEvent, ...]:
+        """Return the events that requeue a pod rejected by the plugin, with kube-scheduler's taint registration."""
+        register = find_hook(plugin, "events_to_register")
         if register is None:
             return DEFAULT_EVENTS
         try:
             events = tuple(cast("Sequence[ClusterEvent]", register()))
         except FAULTS as error:
-            raise self.fault(plugin.name, "events_to_register", error) from error
+            raise self.fault_error(plugin.name, "events_to_register", error) from error
         if not all(isinstance(event, ClusterEvent) for event in events):
-            raise self.fault(plugin.name, "events_to_register", f"must list ClusterEvents, not {safe_repr(events)}")
+            raise self.fault_error(
+                plugin.name, "events_to_register", f"must list ClusterEvents, not {safe_repr(events)}"
+            )
         node = [event.action for event in events if event.resource == EventResource.NODE]
-        if any(a & ActionType.ADD for a in node) and not any(a & ActionType.UPDATE_NODE_TAINT for a in node):
+        if any(each & ActionType.ADD for each in node) and not any(
+            each & ActionType.UPDATE_NODE_TAINT for each in node
+        ):
             # A taint change can make any node usable, whatever the plugin itself reads (kube-scheduler 1.36).
             events += (ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT),)
         return events
 
-    def _wrappers_of(self, hook: str) -> tuple[Step, ...]:
+    def _find_wrappers(self, hook: str) -> tuple[Step, ...]:
         """List the wrappers of a hook by the plugins that are enabled at its point, in order."""
         names = self.points.get("reserve" if hook == "unreserve" else hook, ())
         plugins = (self.plugins[name] for name in names)
-        wrapping = (plugin for plugin in plugins if (options_of(type(plugin), hook) or {}).get("wrapper"))
+        wrapping = (plugin for plugin in plugins if (hook_options(type(plugin), hook) or {}).get("wrapper"))
         return tuple(Step(plugin, getattr(plugin, hook)) for plugin in wrapping)
 
 
-def _event_of(source: Source[object]) -> ClusterEvent:
+def _source_event(source: Source[object]) -> ClusterEvent:
     """Return the event of a source's changes, which only its own plugin registers."""
 
     def hint(pod: PendingPod, old: None, change: SourceChange[object] | None) -> QueueingHint:
@@ -381,14 +402,14 @@ def _event_of(source: Source[object]) -> ClusterEvent:
     return ClusterEvent(source.key, ActionType.UPDATE, hint)
 
 
-def _signer(plugin: Plugin) -> Callable[[PendingPod], Hashable | None]:
-    sign = method_of(plugin, "sign")
+def _sign_function(plugin: Plugin) -> Callable[[PendingPod], Hashable | None]:
+    sign = find_hook(plugin, "sign")
     if sign is not None:
         return cast("Callable[[PendingPod], Hashable | None]", sign)
-    return attrgetter("whole") if plugin.reads is not None else _never
+    return attrgetter("whole") if plugin.reads is not None else _sign_nothing
 
 
-def _never(pod: PendingPod) -> None:
+def _sign_nothing(pod: PendingPod) -> None:
     return None
 
 
@@ -396,59 +417,59 @@ def _never(pod: PendingPod) -> None:
 PluginSources = Mapping[str, Sequence[Source[object]]]
 
 A = TypeVar("A")
-_Ask = Callable[..., A | None]
+_Hook = Callable[..., A | None]
 
 
-def guarded(
-    steps: Sequence[Step[_Ask[A]]],
+def guard_steps(
+    steps: Sequence[Step[_Hook[A]]],
     plugins: Mapping[str, Plugin],
     sources: PluginSources,
-    guard: Callable[[Sequence[Source[object]], _Ask[A]], _Ask[A]],
-) -> tuple[Step[_Ask[A]], ...]:
+    guard: Callable[[Sequence[Source[object]], _Hook[A]], _Hook[A]],
+) -> tuple[Step[_Hook[A]], ...]:
     """Wrap the steps of plugins that have sources with `guard`, adding steps for those without one."""
-    own = {step.name: step.call for step in steps}
-    mine = {name: Step(plugins[name], guard(sources[name], own.get(name, lambda *asked: None))) for name in sources}
-    return (*(mine.pop(step.name, step) for step in steps), *mine.values())
+    calls = {step.name: step.call for step in steps}
+    guarded = {name: Step(plugins[name], guard(sources[name], calls.get(name, lambda *args: None))) for name in sources}
+    return (*(guarded.pop(step.name, step) for step in steps), *guarded.values())
 
 
-def gate(sources: Sequence[Source[object]], ask: _Ask[Status]) -> _Ask[Status]:
+def gate_while_stale(sources: Sequence[Source[object]], call: _Hook[Status]) -> _Hook[Status]:
     """Gate all pods in PreEnqueue while a source with `gate` is stale."""
 
-    def asked(*arguments: object) -> Status | None:
-        return ask(*arguments) or _lacking(sources, "gate")
+    def guarded(*arguments: object) -> Status | None:
+        return call(*arguments) or _first_stale(sources, "gate")
 
-    return asked
+    return guarded
 
 
-def admit(sources: Sequence[Source[object]], ask: _Ask[Status | NodeNames]) -> _Ask[Status | NodeNames]:
+def filter_while_stale(sources: Sequence[Source[object]], call: _Hook[Status | NodeNames]) -> _Hook[Status | NodeNames]:
     """Skip the plugin in PreFilter or reject pods while a source is stale, depending on its setting."""
 
-    def asked(*arguments: object) -> PreFilterAnswer:
-        if _lacking(sources, "ignore") is not None:
+    def guarded(*arguments: object) -> PreFilterAnswer:
+        if _first_stale(sources, "ignore") is not None:
             return Skip
-        answer = ask(*arguments)
+        answer = call(*arguments)
         if isinstance(answer, Status):
             return answer
-        return _lacking(sources, "reject") or _lacking(sources, "gate") or answer
+        return _first_stale(sources, "reject") or _first_stale(sources, "gate") or answer
 
-    return asked
-
-
-def score(sources: Sequence[Source[object]], ask: _Ask[Status]) -> _Ask[Status]:
-    """Skip the plugin's scores while a source lacks that may."""
-
-    def asked(*arguments: object) -> Status | None:
-        return ask(*arguments) if _lacking(sources, "ignore") is None else Skip
-
-    return asked
+    return guarded
 
 
-def _lacking(sources: Sequence[Source[object]], when_stale: WhenStale) -> Status | None:
+def score_while_stale(sources: Sequence[Source[object]], call: _Hook[Status]) -> _Hook[Status]:
+    """Skip the plugin's scores while a source with `ignore` is stale."""
+
+    def guarded(*arguments: object) -> Status | None:
+        return call(*arguments) if _first_stale(sources, "ignore") is None else Skip
+
+    return guarded
+
+
+def _first_stale(sources: Sequence[Source[object]], when_stale: WhenStale) -> Status | None:
     """Return the Status for the first stale source with this setting, None if there is none."""
     for source in sources:
         if source.settings.when_stale == when_stale and not source.fresh:
             since = "yet" if source.updated_at is None else f"since {rfc3339(source.updated_at)}"
-            reason = f"source {source.name!r} of {source.plugin} has told nothing {since}"
+            reason = f"source {source.name!r} of plugin {source.plugin!r} has no data {since}"
             reason += f": {source.error}" if source.error else ""
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,), source.plugin)
     return None

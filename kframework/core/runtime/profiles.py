@@ -19,7 +19,7 @@ from kframework.config.models import POINTS, camel
 from kframework.core.queue.pool import PluginKey
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.registry import GROUP, Registry, stale_install
+from kframework.core.runtime.registry import GROUP, Registry, stale_install_remedy
 from kframework.errors import FAULTS, ConfigError, PluginError, format_error, nearest_name, safe_repr
 from kframework.framework.events import (
     DEFAULT_EVENTS,
@@ -51,21 +51,21 @@ _VERBS = get_args(Verb)
 class Profiles(dict[str, Profile]):
     """The profiles by scheduler name, in the order of the configuration.
 
-    `notices` are lines for the user about oddities in the configured plugins.
+    `warnings` are lines for the user about oddities in the configured plugins.
     """
 
-    def __init__(self, profiles: Mapping[str, Profile], notices: tuple[str, ...] = ()) -> None:
+    def __init__(self, profiles: Mapping[str, Profile], warnings: tuple[str, ...] = ()) -> None:
         super().__init__(profiles)
-        self._first = next(iter(self.values()))
+        self._first_profile = next(iter(self.values()))
         #: The registrations of an event with their hints (None for none), by the event's resource and action: computed
         #: when such an event first happens.
-        self._registered: dict[tuple[str, ActionType], _Registered] = {}
-        self.notices = notices
+        self._registered: dict[tuple[str, ActionType], _Registrations] = {}
+        self.warnings = warnings
 
     def sort_key(self, queued: QueuedPod) -> Hashable:
         """Return the pod's key in the active queue; a pod for which `queue_sort` fails comes after all others."""
         try:
-            key: Any = self._first.queue_sort(queued)
+            key: Any = self._first_profile.queue_sort(queued)
             lt(key, key)  # TypeError for None, and for all else that has no order
         except FAULTS as error:
             self.on_incomparable_keys(error)
@@ -73,63 +73,65 @@ class Profiles(dict[str, Profile]):
         return (0, key)
 
     def on_incomparable_keys(self, error: BaseException) -> None:
-        """Report that `queue_sort` failed, or answered keys that do not compare with each other."""
-        self._first.faulty(self._first.points["queue_sort"][0], "queue_sort", error)
+        """Report that `queue_sort` failed or returned keys that cannot be compared with each other."""
+        self._first_profile.fault_status(self._first_profile.points["queue_sort"][0], "queue_sort", error)
 
-    def gate(self, pod: PendingPod) -> Status | None:
+    def run_pre_enqueue(self, pod: PendingPod) -> Status | None:
         """Run the PreEnqueue plugins of the pod's profile."""
         return run_pre_enqueue(self[pod.scheduler_name], pod)
 
-    def interested(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
+    def registered_for(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
         """Return the plugins of all profiles that registered the event, and the pods, by uid, that it may help."""
         registered = self._registrations(event)
-        if not registered.some_name_pods:
-            return registered.anyone
-        return {holder: self._concerned(holder, each, event) for holder, each in registered.by_holder.items()}
+        if not registered.has_affected_pods:
+            return registered.any_pod
+        return {plugin: self._affected_pods(plugin, each, event) for plugin, each in registered.by_plugin.items()}
 
-    def _concerned(
-        self, holder: PluginKey, registrations: Iterable[ClusterEvent], event: ObservedEvent
+    def _affected_pods(
+        self, plugin: PluginKey, registrations: Iterable[ClusterEvent], event: ObservedEvent
     ) -> Collection[str] | None:
         """Return the uids of the pods that the registrations name; None for any, also if one of them fails."""
-        named = set[str]()
+        affected = set[str]()
         for each in registrations:
             try:
                 uids = None if each.affects is None else each.affects(event.old, event.new)
             except FAULTS as error:
-                self[holder[0]].faulty(holder[1], "concerns", error)
+                self[plugin[0]].fault_status(plugin[1], "affects", error)
                 return None
             if uids is None:
                 return None
-            named.update(uids)
-        return named
+            affected.update(uids)
+        return affected
 
-    def _registrations(self, event: ObservedEvent) -> _Registered:
+    def _registrations(self, event: ObservedEvent) -> _Registrations:
         kind = (event.resource, event.action)
-        found = self._registered.get(kind)
-        if found is None:
-            found = self._registered[kind] = _Registered(
+        registrations = self._registered.get(kind)
+        if registrations is None:
+            registrations = self._registered[kind] = _Registrations(
                 {
                     (profile.name, plugin): matching
                     for profile in self.values()
-                    for plugin, registrations in profile.events.items()
-                    if (matching := tuple(each for each in registrations if each.matches(event)))
+                    for plugin, events in profile.events.items()
+                    if (matching := tuple(each for each in events if each.matches(event)))
                 }
             )
-        return found
+        return registrations
 
-    def wakes(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
+    def is_worth_requeuing(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         """Run the hints that this plugin of the pod's profile registered for the event; one Queue is enough.
 
         A missing or failing hint counts as Queue: a useless attempt is better than a pod that sleeps.
         """
         profile = self[pod.scheduler_name]
-        registered = self._registrations(event).by_holder.get((profile.name, plugin), ())
-        wakes = any(each.hint is None or _says_queue(profile, plugin, each.hint, event, pod) for each in registered)
+        registered = self._registrations(event).by_plugin.get((profile.name, plugin), ())
+        is_worthwhile = any(
+            each.hint is None or _run_hint(profile, plugin, each.hint, event, pod) for each in registered
+        )
         if _log.isEnabledFor(V5):
-            answer = "Queue" if wakes else "QueueSkip"
+            answer = "Queue" if is_worthwhile else "QueueSkip"
             fields = {"pod": pod.key, "event": event.label, "plugin": plugin, "hint": answer}
-            _log.log(V5, "Asked a plugin that holds the pod back about an event", extra=fields)
-        return wakes
+            _log.log(V5, "Called the queueing hint of a plugin that rejected the pod", extra=fields)
+        return is_worthwhile
 
     def sources(self) -> Iterator[Source[object]]:
         """Yield the sources that plugins of all profiles have declared."""
@@ -143,23 +145,23 @@ class Profiles(dict[str, Profile]):
                 yield profile, plugin
 
 
-class _Registered:
+class _Registrations:
     """The registrations that match one kind of event."""
 
-    def __init__(self, by_holder: Mapping[PluginKey, tuple[ClusterEvent, ...]]) -> None:
-        self.by_holder = by_holder
-        self.anyone: Mapping[PluginKey, None] = dict.fromkeys(by_holder)
-        self.some_name_pods: bool = any(each.affects for events in by_holder.values() for each in events)
+    def __init__(self, by_plugin: Mapping[PluginKey, tuple[ClusterEvent, ...]]) -> None:
+        self.by_plugin = by_plugin
+        self.any_pod: Mapping[PluginKey, None] = dict.fromkeys(by_plugin)
+        self.has_affected_pods: bool = any(each.affects for events in by_plugin.values() for each in events)
 
 
-def _says_queue(profile: Profile, plugin: str, hint: Hint, event: ObservedEvent, pod: PendingPod) -> bool:
+def _run_hint(profile: Profile, plugin: str, hint: Hint, event: ObservedEvent, pod: PendingPod) -> bool:
     try:
         answer = hint(pod, event.old, event.new)
     except FAULTS as error:
-        profile.faulty(plugin, "queueing hint", error)
+        profile.fault_status(plugin, "queueing hint", error)
         return True
     if not isinstance(answer, QueueingHint):
-        profile.faulty(plugin, "queueing hint", f"answered {safe_repr(answer)}, which is no QueueingHint")
+        profile.faulty(plugin, "queueing hint", f"answered {safe_repr(answer)}, which is not a QueueingHint")
         return True
     return answer is QueueingHint.QUEUE
 
@@ -169,45 +171,45 @@ def compile_profiles(
 ) -> Profiles:
     """Import the configured plugins, create one instance per profile, and compile the profiles.
 
-    `handle(profile, plugin)` returns each instance's handle. Raises ConfigError with its place: for an unknown name,
+    `handle(profile, plugin)` returns each instance's handle. Raises ConfigError with its location: for an unknown name,
     two distributions that claim one, or a plugin that cannot be imported, created or used.
     """
-    expansions = _expansions(configuration, registry)
+    expansions = _expand(configuration, registry)
     # The Args of the enabled plugins, and of kube-scheduler's plugins that have args in the configuration.
     enabled = (name for profile in configuration.profiles for name in profile.plugins.enabled_names())
-    written = (name for profile in configuration.profiles for name in profile.args if name in IN_TREE_PLUGINS)
-    models = {name: registry.load(name).Args for name in {*enabled, *written} if name in registry}
+    with_args = (name for profile in configuration.profiles for name in profile.args if name in IN_TREE_PLUGINS)
+    models = {name: registry.load(name).Args for name in {*enabled, *with_args} if name in registry}
     decoded = decode_args(configuration, models)
     profiles = {
-        profile.scheduler_name: _compile(configuration, profile, args, points, registry, handle)
+        profile.scheduler_name: _compile_profile(configuration, profile, args, points, registry, handle)
         for profile, args, points in zip(configuration.profiles, decoded, expansions, strict=True)
     }
-    return Profiles(profiles, tuple(notices(configuration, expansions, registry)))
+    return Profiles(profiles, tuple(find_warnings(configuration, expansions, registry)))
 
 
 def load_plugins(configuration: Configuration, registry: Registry) -> None:
     """Import the configured plugins so that the kinds they declare are known; raises ConfigError."""
-    _expansions(configuration, registry)
+    _expand(configuration, registry)
 
 
-def _expansions(configuration: Configuration, registry: Registry) -> Sequence[ExtensionPoints]:
+def _expand(configuration: Configuration, registry: Registry) -> Sequence[ExtensionPoints]:
     """Return which plugins each profile has at which points; they are imported to see which points they extend."""
-    return expand_all(configuration, functools.partial(_points, configuration, registry), list(registry))
+    return expand_all(configuration, functools.partial(_extension_points, configuration, registry), list(registry))
 
 
-def _points(configuration: Configuration, registry: Registry, name: str) -> frozenset[str]:
+def _extension_points(configuration: Configuration, registry: Registry, name: str) -> frozenset[str]:
     """Return the points that a plugin extends; raises KeyError for a name that is not registered."""
     if name not in registry:
-        if remedy := stale_install(GROUP, name):
-            raise _placed(configuration.profiles, PluginError(remedy, plugin=name))
+        if remedy := stale_install_remedy(GROUP, name):
+            raise _locate_error(configuration.profiles, PluginError(remedy, plugin=name))
         raise KeyError(name)
     try:
         return registry.points(name)
     except PluginError as error:
-        raise _placed(configuration.profiles, error) from error
+        raise _locate_error(configuration.profiles, error) from error
 
 
-def _compile(
+def _compile_profile(
     configuration: Configuration,
     profile: ProfileConfiguration,
     args: Mapping[str, PluginArgs],
@@ -221,7 +223,7 @@ def _compile(
         percentage = configuration.settings.percentage_of_nodes_to_score
     try:
         handles = {name: handle(profile.scheduler_name, name) for name in enabled if name in registry}
-        plugins = {name: _instance(name, args[name], registry, mine) for name, mine in handles.items()}
+        plugins = {name: _create_plugin(name, args[name], registry, each) for name, each in handles.items()}
         return Profile(
             profile.scheduler_name,
             plugins,
@@ -229,31 +231,31 @@ def _compile(
             points.weights,
             percentage_of_nodes_to_score=percentage,
             distributions={plugin: registry.distribution(plugin) for plugin in plugins},
-            # An extender registers no events, so any event may wake a pod that it rejected.
+            # An extender registers no events, so any event may requeue a pod that it rejected.
             other_events={EXTENDER: DEFAULT_EVENTS} if configuration.settings.extenders else {},
-            sources={name: tuple(mine.sources.values()) for name, mine in handles.items() if mine.sources},
+            sources={name: tuple(each.sources.values()) for name, each in handles.items() if each.sources},
         )
     except PluginError as error:
-        raise _placed([profile], error) from error
+        raise _locate_error([profile], error) from error
 
 
-def _instance(name: str, args: PluginArgs, registry: Registry, handle: Handle) -> Plugin:
+def _create_plugin(name: str, args: PluginArgs, registry: Registry, handle: Handle) -> Plugin:
     try:
         return registry.load(name)(args, handle)
     except FAULTS as error:
-        reason = f"cannot be made: {format_error(error)}"
+        reason = f"cannot be created: {format_error(error)}"
         raise PluginError(reason, plugin=name, distribution=registry.distribution(name)) from error
 
 
-def _placed(profiles: Sequence[ProfileConfiguration], error: PluginError) -> ConfigError:
-    """Return the error with the place in the file that names the plugin."""
+def _locate_error(profiles: Sequence[ProfileConfiguration], error: PluginError) -> ConfigError:
+    """Return the error with the location in the file that names the plugin."""
     keys = (*POINTS, "multi_point")
-    places = (plugin_references(profile, key, "enabled", error.plugin) for profile in profiles for key in keys)
-    place = next(chain(*places), profiles[0].place)
-    return place.error(Problem((), str(error)))
+    locations = (plugin_references(profile, key, "enabled", error.plugin) for profile in profiles for key in keys)
+    location = next(chain(*locations), profiles[0].place)
+    return location.error(Problem((), str(error)))
 
 
-# -- what plugins need to see of the cluster -----------------------------------------------------------------------
+# -- the kinds that plugins watch ----------------------------------------------------------------------------------
 
 
 def watched_kinds(profiles: Profiles) -> list[type[ApiObject]]:
@@ -262,21 +264,21 @@ def watched_kinds(profiles: Profiles) -> list[type[ApiObject]]:
     Raises ConfigError for a watch with an invalid kind or verb, and for registered events of a kind that is not
     watched.
     """
-    found: dict[type[ApiObject], None] = {Node: None, Pod: None}
+    kinds: dict[type[ApiObject], None] = {Node: None, Pod: None}
     for _, plugin in profiles.plugins():
         for watch in plugin.watches:
             _check_watch(plugin, watch)
-            found[watch.kind] = None
-    # A registration that matches no event would leave its pods asleep.
+            kinds[watch.kind] = None
+    # A registration that matches no event would never requeue its pods.
     sources = (source.key for source in profiles.sources())
-    resources = {*EventResource, *(event_resource(kind_of(kind)) for kind in found), *sources}
+    resources = {*EventResource, *(event_resource(kind_of(kind)) for kind in kinds), *sources}
     for profile in profiles.values():
         for name, registrations in profile.events.items():
-            for wanted in (registration.resource for registration in registrations):
-                if wanted not in resources:
-                    message = f"plugin {name!r} registers events on {wanted!r}, a kind that no plugin watches"
-                    raise ConfigError(message, nearest=nearest_name(wanted, resources))
-    return list(found)
+            for resource in (registration.resource for registration in registrations):
+                if resource not in resources:
+                    message = f"plugin {name!r} registers events on {resource!r}, a kind that no plugin watches"
+                    raise ConfigError(message, nearest=nearest_name(resource, resources))
+    return list(kinds)
 
 
 def _check_watch(plugin: Plugin, watch: Watch) -> None:
@@ -284,11 +286,11 @@ def _check_watch(plugin: Plugin, watch: Watch) -> None:
     try:
         kind_of(watch.kind)
     except KeyError:
-        remedy = "give it a struct of kframework.objects, or declare one with @kind"
-        raise ConfigError(f"plugin {plugin.name!r} watches {name}, which is no kind: {remedy}") from None
+        remedy = "use a struct of kframework.objects, or declare one with @kind"
+        raise ConfigError(f"plugin {plugin.name!r} watches {name}, which is not a kind: {remedy}") from None
     for verb in watch.verbs:
         if verb not in _VERBS:
-            known = f"there are {', '.join(_VERBS)} beside get, list and watch"
+            known = f"supported besides get, list and watch: {', '.join(_VERBS)}"
             message = f"plugin {plugin.name!r} watches {name} with the verb {verb!r}; {known}"
             raise ConfigError(message, nearest=nearest_name(verb, _VERBS))
 
@@ -297,39 +299,43 @@ def _check_watch(plugin: Plugin, watch: Watch) -> None:
 _PREPARED = {"filter": "pre_filter", "score": "pre_score"}
 
 
-def notices(configuration: Configuration, expansions: Collection[ExtensionPoints], registry: Registry) -> Iterator[str]:
+def find_warnings(
+    configuration: Configuration, expansions: Collection[ExtensionPoints], registry: Registry
+) -> Iterator[str]:
     """Yield oddities in the plugins of each profile."""
     enabled = dict.fromkeys(name for points in expansions for name in chain(*points.order.values()))
-    idle = [name for name in enabled if name not in registry]
-    if idle:
-        yield f"not built yet, so they do not run: {', '.join(idle)}"
+    missing = [name for name in enabled if name not in registry]
+    if missing:
+        yield f"not implemented yet, so they do not run: {', '.join(missing)}"
     known = {*registry, *IN_TREE_PLUGINS}
     for profile, points in zip(configuration.profiles, expansions, strict=True):
-        yield from _unprepared(profile, points, registry)
+        yield from _unprepared_warnings(profile, points, registry)
         running = set(chain(*points.order.values()))
         for entry in profile.plugins.multi_point.enabled:
-            for place in plugin_references(profile, "multi_point", "enabled", entry.name):
+            for location in plugin_references(profile, "multi_point", "enabled", entry.name):
                 if entry.name in registry and entry.name not in running:
                     extended = ", ".join(map(camel, sorted(registry.points(entry.name))))
-                    yield _said(place, f"plugin {entry.name!r} runs nowhere: it is disabled at {extended}")
+                    yield _format_warning(location, f"plugin {entry.name!r} runs nowhere: it is disabled at {extended}")
         for key, plugins in profile.plugins.sets().items():
             for name in dict.fromkeys(entry.name for entry in plugins.disabled if entry.name not in ("*", *known)):
-                for place in plugin_references(profile, key, "disabled", name):
-                    yield _said(place, f"there is no plugin {name!r} to disable", nearest_name(name, known))
+                for location in plugin_references(profile, key, "disabled", name):
+                    yield _format_warning(
+                        location, f"there is no plugin {name!r} to disable", nearest_name(name, known)
+                    )
 
 
-def _unprepared(profile: ProfileConfiguration, points: ExtensionPoints, registry: Registry) -> Iterator[str]:
-    """Yield a notice for plugins that run at a point without the point that prepares for it."""
+def _unprepared_warnings(profile: ProfileConfiguration, points: ExtensionPoints, registry: Registry) -> Iterator[str]:
+    """Yield a warning for plugins that run at a point without the point that prepares for it."""
     for point, before in _PREPARED.items():
         for name in points[point]:
             if name in registry and name not in points[before] and before in registry.points(name):
                 remedy = f"which prepares for it; enable it at {camel(before)} too, or under multiPoint"
                 message = f"plugin {name!r} runs at {camel(point)} without its {camel(before)}, {remedy}"
-                place = next(
+                location = next(
                     plugin_references(profile, point, "enabled", name), profile.place / "plugins" / camel(before)
                 )
-                yield _said(place, message)
+                yield _format_warning(location, message)
 
 
-def _said(place: Place, message: str, hint: str | None = None) -> str:
-    return str(place.error(Problem((), message, hint)))
+def _format_warning(location: Place, message: str, hint: str | None = None) -> str:
+    return str(location.error(Problem((), message, hint)))

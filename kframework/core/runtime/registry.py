@@ -18,7 +18,7 @@ import msgspec
 from kframework.config.args import ApiArgs
 from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import IN_TREE_PLUGINS
-from kframework.core.runtime.hooks import check_class, points_of
+from kframework.core.runtime.hooks import check_plugin_class, extension_points
 from kframework.errors import PluginError, format_error, nearest_name
 from kframework.framework.plugin import Plugin, PluginArgs
 
@@ -26,13 +26,13 @@ from kframework.framework.plugin import Plugin, PluginArgs
 GROUP = "kframework.plugins"
 
 
-class Named(Protocol):
+class NamedClass(Protocol):
     """A class with a name."""
 
     name: ClassVar[str]
 
 
-N = TypeVar("N", bound=Named)
+N = TypeVar("N", bound=NamedClass)
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -108,11 +108,11 @@ class Registry(Offers[Plugin]):
     """
 
     def __init__(self, offers: Iterable[Offer]) -> None:
-        super().__init__(offers, _problem)
+        super().__init__(offers, _find_problem)
 
     def _load(self, offer: Offer) -> type[Plugin]:
         plugin = super()._load(offer)
-        check_class(plugin, offer.source)
+        check_plugin_class(plugin, offer.source)
         return plugin
 
     @classmethod
@@ -127,7 +127,7 @@ class Registry(Offers[Plugin]):
 
     def points(self, name: str) -> frozenset[str]:
         """Import a plugin and return the extension points that it extends."""
-        return points_of(self.load(name))
+        return extension_points(self.load(name))
 
     def load_all(self) -> list[PluginError]:
         """Import every available plugin, so that all kinds they declare are known; return the errors."""
@@ -140,7 +140,7 @@ class Registry(Offers[Plugin]):
         return problems
 
 
-def built_in_args(configuration: Configuration) -> Mapping[str, type[ApiArgs]]:
+def load_in_tree_args(configuration: Configuration) -> Mapping[str, type[ApiArgs]]:
     """Import the configured plugins of kube-scheduler; return their Args models, by plugin."""
     registry = Registry.from_installed()
     named = {name for each in configuration.profiles for name in (*each.plugins.enabled_names(), *each.args)}
@@ -154,11 +154,11 @@ def installed_offers(group: str) -> tuple[Offer, ...]:
     return tuple(_offer(entry_point) for entry_point in entry_points(group=group))
 
 
-def override_installed(group: str, classes: Iterable[type[Named]]) -> list[Offer]:
+def override_installed(group: str, classes: Iterable[type[NamedClass]]) -> list[Offer]:
     """List these classes and the installed ones of a group, except those they replace by name."""
     mine = {each.name: each for each in classes}
     others = (offer for offer in installed_offers(group) if offer.name not in mine)
-    return [*others, *(_given(each) for each in mine.values())]
+    return [*others, *(_offer_class(each) for each in mine.values())]
 
 
 def _offer(entry_point: EntryPoint) -> Offer:
@@ -167,7 +167,7 @@ def _offer(entry_point: EntryPoint) -> Offer:
     return Offer(entry_point.name, entry_point.load, source, entry_point.value)
 
 
-def _given(offered: type[Named]) -> Offer:
+def _offer_class(offered: type[NamedClass]) -> Offer:
     return Offer(offered.name, lambda: offered, target=f"{offered.__module__}:{offered.__qualname__}")
 
 
@@ -185,7 +185,7 @@ def _remedy(offer: Offer, error: Exception) -> str:
     return ""
 
 
-def _problem(offer: Offer, loaded: object) -> str:
+def _find_problem(offer: Offer, loaded: object) -> str:
     if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
         return f"{offer.target or loaded!r} is no class derived from kframework.Plugin"
     if not loaded.name:
@@ -200,20 +200,20 @@ def _problem(offer: Offer, loaded: object) -> str:
 # -- editable installs ---------------------------------------------------------------------------------------------
 
 
-def stale_install(group: str, name: str) -> str:
+def stale_install_remedy(group: str, name: str) -> str:
     """Return how to get a plugin that an editable install's project added after the installation; else ""."""
     for distribution in distributions():
         direct = json.loads(distribution.read_text("direct_url.json") or "{}")
         if not direct.get("dir_info", {}).get("editable"):
             continue
         project = Path(url2pathname(urlsplit(direct["url"]).path), "pyproject.toml")
-        if name in _offered_by(project, group):
+        if name in _project_entry_points(project, group):
             remedy = f"{project} offers it, but {distribution.name} {distribution.version} was installed before that"
             return f"{remedy}: install it again, as with pip install --editable {project.parent}"
     return ""
 
 
-def _offered_by(project: Path, group: str) -> dict[str, Any]:
+def _project_entry_points(project: Path, group: str) -> dict[str, Any]:
     """Return the entry points of a group from a project file; empty if it cannot be read."""
     try:
         groups = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["entry-points"]

@@ -14,8 +14,8 @@ from typing import Generic, cast
 import numpy as np
 from typing_extensions import TypeVar
 
-from kframework.core.runtime.hooks import options_of
-from kframework.core.runtime.timing import timed_hook
+from kframework.core.runtime.hooks import hook_options
+from kframework.core.runtime.timing import time_hook
 from kframework.errors import FAULTS, safe_repr
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState
@@ -33,16 +33,16 @@ Normalize = Callable[[CycleState, PendingPod, Scores], Scores | int]
 AddRemove = Callable[[CycleState, PendingPod, PodInfo, NodeInfo], Status | None]
 
 #: Converts an exception or the problem of an answer into a Status that names the plugin and its hook.
-Fault = Callable[[str, str, BaseException | str], Status]
+FaultHandler = Callable[[str, str, BaseException | str], Status]
 
 #: The answer of one plugin's `pre_filter`: None, a Status, or the names of the nodes to filter.
 PreFilterAnswer = Status | NodeNames | None
 
 #: A hook with any signature.
-Anything = Callable[..., object]
+AnyHook = Callable[..., object]
 
 T = TypeVar("T")
-_C = TypeVar("_C", bound=Anything, default=Anything, covariant=True)
+_C = TypeVar("_C", bound=AnyHook, default=AnyHook, covariant=True)
 
 #: Looked up once: finding an enum member takes a tenth of a microsecond.
 _SUCCESS = Code.SUCCESS
@@ -51,21 +51,21 @@ _SUCCESS = Code.SUCCESS
 class Hook:
     """One hook of one plugin, as named in error messages."""
 
-    def __init__(self, plugin: str, name: str, fault: Fault) -> None:
+    def __init__(self, plugin: str, name: str, fault: FaultHandler) -> None:
         self.plugin = plugin
         self.name = name
-        self._fault = fault
+        self._fault_status = fault
 
-    def fault(self, error: BaseException | str) -> Status:
+    def fault_status(self, error: BaseException | str) -> Status:
         """Return the Status for an exception or an invalid answer."""
-        return self._fault(self.plugin, self.name, error)
+        return self._fault_status(self.plugin, self.name, error)
 
-    def checked(self, answer: object, running: str, allowed: Container[Code] = REJECTIONS) -> Status | None:
+    def check_answer(self, answer: object, running: str, allowed: Container[Code] = REJECTIONS) -> Status | None:
         """Return the checked answer: None = success, an allowed code unchanged, others as an error of `running`."""
         if answer is None:
             return None
         if not isinstance(answer, Status):
-            return self.fault(f"answered {safe_repr(answer)}, which is no Status")
+            return self.fault_status(f"answered {safe_repr(answer)}, which is not a Status")
         if answer.code == _SUCCESS:
             return None
         if answer.code in allowed:
@@ -73,22 +73,22 @@ class Hook:
         text = f"running {running}: {answer.message or answer.code.title}"
         return Status(Code.ERROR, (text,), self.plugin)
 
-    def answering(
-        self, call: Callable[..., object], check: Callable[[object], T], sound: Status | None = None
+    def safe_call(
+        self, call: Callable[..., object], check: Callable[[object], T], unchecked: Status | None = None
     ) -> Callable[..., T | Status | None]:
         """Return the hook as a function that returns None or the checked answer, and never raises.
 
-        `sound` is an answer that needs no check, in addition to None.
+        `unchecked` is an answer that needs no check, in addition to None.
         """
 
-        def ask(*arguments: object) -> T | Status | None:
+        def safe_call(*arguments: object) -> T | Status | None:
             try:
                 answer = call(*arguments)
             except FAULTS as error:
-                return self.fault(error)
-            return sound if answer is sound else None if answer is None else check(answer)
+                return self.fault_status(error)
+            return unchecked if answer is unchecked else None if answer is None else check(answer)
 
-        return ask
+        return safe_call
 
 
 class Step(Generic[_C]):
@@ -101,9 +101,9 @@ class Step(Generic[_C]):
         self.plugin: Plugin = plugin
         self.call: _C = call
 
-    def timed(self, hook: str) -> Step[_C]:
+    def with_timing(self, hook: str) -> Step[_C]:
         """Return the same step with its calls timed."""
-        return Step(self.plugin, timed_hook(hook, self.name, self.call))
+        return Step(self.plugin, time_hook(hook, self.name, self.call))
 
     def with_fixed_answer(self, answer: object) -> Step[_C]:
         """Return a step that returns this answer without calling the plugin."""
@@ -118,8 +118,10 @@ PreFilterStep = Step[Callable[..., PreFilterAnswer]]
 def status_step(step: Step, hook: Hook, title: str, allowed: Container[Code] = REJECTIONS) -> StatusStep:
     """Return a step that answers None, an allowed Status or an error."""
     running = f'{title} plugin "{hook.plugin}"'
-    sound = Skip if allowed == (Code.SKIP,) else None
-    return Step(step.plugin, hook.answering(step.call, lambda answer: hook.checked(answer, running, allowed), sound))
+    unchecked = Skip if allowed == (Code.SKIP,) else None
+    return Step(
+        step.plugin, hook.safe_call(step.call, lambda answer: hook.check_answer(answer, running, allowed), unchecked)
+    )
 
 
 def pre_filter_step(step: Step, hook: Hook) -> PreFilterStep:
@@ -130,9 +132,9 @@ def pre_filter_step(step: Step, hook: Hook) -> PreFilterStep:
     def check(answer: object) -> PreFilterAnswer:
         if isinstance(answer, (frozenset, set)):  # a union type built at each call costs 0.2 us
             return frozenset(answer)
-        return hook.checked(answer, running, allowed)
+        return hook.check_answer(answer, running, allowed)
 
-    return Step(step.plugin, hook.answering(step.call, check, Skip))
+    return Step(step.plugin, hook.safe_call(step.call, check, Skip))
 
 
 def as_column(answer: object, length: int) -> Scores:
@@ -144,16 +146,16 @@ def as_column(answer: object, length: int) -> Scores:
     column = np.asarray(answer)
     if column.shape != (length,) or not np.can_cast(column.dtype, np.int64):
         array = f"an array of {column.dtype} and shape {column.shape}"
-        what = array if isinstance(answer, np.ndarray) else safe_repr(answer)
-        raise TypeError(f"answered {what} about {length} rows; return an integer for each, in their order")
+        text = array if isinstance(answer, np.ndarray) else safe_repr(answer)
+        raise TypeError(f"answered {text} for {length} rows; return an integer for each, in their order")
     return column.astype(np.int64, copy=False)
 
 
 class FilterStep:
     """A Filter plugin: its position in the configured order and both forms of its hook.
 
-    `ask` always works, in the scalar form if the plugin has one (`scalar`), else through the columnar one, and never
-    raises; `call` is the same unchecked, for loops that cannot afford the extra call. `ask_rows` is None for a plugin
+    `run` always works, in the scalar form if the plugin has one (`scalar`), else through the columnar one, and never
+    raises; `call` is the same unchecked, for loops that cannot afford the extra call. `run_rows` is None for a plugin
     without the columnar form, and may raise. `add_pod` and `remove_pod` are None if `pre_filter` stores nothing that a
     what-if changes.
     """
@@ -163,46 +165,46 @@ class FilterStep:
         *("name", "order", "plugin", "remove_pod", "scalar"),
     )
 
-    def __init__(self, plugin: Plugin, order: int, fault: Fault) -> None:
+    def __init__(self, plugin: Plugin, order: int, fault: FaultHandler) -> None:
         name = plugin.name
         self.name: str = name
         self.plugin: Plugin = plugin
         self.order: int = order
-        self.fault = fault
-        self.ask_rows: FilterNodes | None = cast("FilterNodes | None", method_of(plugin, "filter_nodes"))
-        self._explain = cast("Callable[[PendingPod, int], object]", method_of(plugin, "filter_status"))
-        scalar = method_of(plugin, "filter")
+        self.fault_status = fault
+        self.run_rows: FilterNodes | None = cast("FilterNodes | None", find_hook(plugin, "filter_nodes"))
+        self._explain = cast("Callable[[PendingPod, int], object]", find_hook(plugin, "filter_status"))
+        scalar = find_hook(plugin, "filter")
         self.scalar: bool = scalar is not None
-        self.call: Callable[[CycleState, PendingPod, NodeInfo], object] = scalar or self.ask_one_row
-        self.ask: Filter = self._asking(self.call)
-        self.add_pod: AddRemove | None = self._extension("add_pod", "AddPod")
-        self.remove_pod: AddRemove | None = self._extension("remove_pod", "RemovePod")
+        self.call: Callable[[CycleState, PendingPod, NodeInfo], object] = scalar or self.run_row
+        self.run: Filter = self._safe_call(self.call)
+        self.add_pod: AddRemove | None = self._find_extension("add_pod", "AddPod")
+        self.remove_pod: AddRemove | None = self._find_extension("remove_pod", "RemovePod")
 
-    def _asking(self, call: Callable[[CycleState, PendingPod, NodeInfo], object]) -> Filter:
-        def ask(state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+    def _safe_call(self, call: Callable[[CycleState, PendingPod, NodeInfo], object]) -> Filter:
+        def safe_call(state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
             try:
                 answer = call(state, pod, node)
             except FAULTS as error:
-                return self.fault(self.name, "filter", error)
-            return None if answer is None else self.checked(answer)
+                return self.fault_status(self.name, "filter", error)
+            return None if answer is None else self.check_answer(answer)
 
-        return ask
+        return safe_call
 
-    def checked(self, answer: object) -> Status | None:
+    def check_answer(self, answer: object) -> Status | None:
         """Return the answer of `call`, None for success; anything but a rejection is an error."""
-        return Hook(self.name, "filter", self.fault).checked(answer, f'"{self.name}" filter plugin')
+        return Hook(self.name, "filter", self.fault_status).check_answer(answer, f'"{self.name}" filter plugin')
 
-    def _extension(self, hook: str, title: str) -> AddRemove | None:
-        call = method_of(self.plugin, hook)
+    def _find_extension(self, hook: str, title: str) -> AddRemove | None:
+        call = find_hook(self.plugin, hook)
         if call is None:
             return None
-        words, running = Hook(self.name, hook, self.fault), f'{title} on PreFilter plugin "{self.name}"'
-        return words.answering(call, lambda answer: words.checked(answer, running, ()))
+        checked, running = Hook(self.name, hook, self.fault_status), f'{title} on PreFilter plugin "{self.name}"'
+        return checked.safe_call(call, lambda answer: checked.check_answer(answer, running, ()))
 
-    def ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
+    def run_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
         """Run the columnar form on one node; it may raise."""
-        assert self.ask_rows is not None
-        bits = int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
+        assert self.run_rows is not None
+        bits = int(as_column(self.run_rows(state, pod, node.table, np.array([node.row])), 1)[0])
         return self._explain(pod, bits) if bits else None
 
     def explain(self, pod: PendingPod, bits: int) -> Status:
@@ -210,24 +212,24 @@ class FilterStep:
         try:
             status = self._explain(pod, bits)
         except FAULTS as error:
-            return self.fault(self.name, "filter_status", error)
+            return self.fault_status(self.name, "filter_status", error)
         if isinstance(status, Status) and status.is_rejected:
             return status.with_plugin(self.name)
-        return self.fault(self.name, "filter_status", f"answered {safe_repr(status)}, which is no rejection")
+        return self.fault_status(self.name, "filter_status", f"answered {safe_repr(status)}, which is not a rejection")
 
-    def timed(self, hook: str) -> FilterStep:
+    def with_timing(self, hook: str) -> FilterStep:
         """Return the same step with its calls timed."""
-        twin = copy.copy(self)
-        twin.call = timed_hook(hook, self.name, self.call)
-        twin.ask = self._asking(twin.call)
-        twin.ask_rows = None if self.ask_rows is None else timed_hook(hook, self.name, self.ask_rows)
-        return twin
+        timed = copy.copy(self)
+        timed.call = time_hook(hook, self.name, self.call)
+        timed.run = self._safe_call(timed.call)
+        timed.run_rows = None if self.run_rows is None else time_hook(hook, self.name, self.run_rows)
+        return timed
 
 
 class ScoreStep:
     """A Score plugin with its weight.
 
-    `ask` returns an integer or an error Status, and never raises; `call` and `ask_rows` are unchecked and may raise.
+    `run` returns an integer or an error Status, and never raises; `call` and `run_rows` are unchecked and may raise.
     `normalize` is None if raw scores are final and so must lie within `lowest` and `highest`.
     """
 
@@ -236,77 +238,79 @@ class ScoreStep:
         *("name", "normalize", "plugin", "scalar", "weight"),
     )
 
-    def __init__(self, plugin: Plugin, weight: int, fault: Fault) -> None:
+    def __init__(self, plugin: Plugin, weight: int, fault: FaultHandler) -> None:
         self.name: str = plugin.name
         self.plugin: Plugin = plugin
         self.weight: int = weight
-        self.fault = fault
-        self.ask_rows: ScoreNodes | None = cast("ScoreNodes | None", method_of(plugin, "score_nodes"))
-        self.normalize: Normalize | None = cast("Normalize | None", method_of(plugin, "normalize_score"))
+        self.fault_status = fault
+        self.run_rows: ScoreNodes | None = cast("ScoreNodes | None", find_hook(plugin, "score_nodes"))
+        self.normalize: Normalize | None = cast("Normalize | None", find_hook(plugin, "normalize_score"))
         self.lowest: float = 0 if self.normalize is None else -math.inf
         self.highest: float = MAX_SCORE if self.normalize is None else math.inf
-        scalar = method_of(plugin, "score")
+        scalar = find_hook(plugin, "score")
         self.scalar: bool = scalar is not None
-        self.call: Callable[[CycleState, PendingPod, NodeInfo], object] = scalar or self.ask_one_row
-        self.ask: Score = self._asking(self.call)
+        self.call: Callable[[CycleState, PendingPod, NodeInfo], object] = scalar or self.run_row
+        self.run: Score = self._safe_call(self.call)
 
-    def _asking(self, call: Callable[..., object]) -> Score:
+    def _safe_call(self, call: Callable[..., object]) -> Score:
         lowest, highest = self.lowest, self.highest
 
-        def ask(state: CycleState, pod: PendingPod, node: NodeInfo) -> int | Status:
+        def safe_call(state: CycleState, pod: PendingPod, node: NodeInfo) -> int | Status:
             try:
                 score = call(state, pod, node)
             except FAULTS as error:
-                return self.fault(self.name, "score", error)
-            return score if type(score) is int and lowest <= score <= highest else self.bad(score)
+                return self.fault_status(self.name, "score", error)
+            return score if type(score) is int and lowest <= score <= highest else self.invalid_score(score)
 
-        return ask
+        return safe_call
 
-    def ask_one_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+    def run_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         """Run the columnar form on one node; it may raise."""
-        assert self.ask_rows is not None
-        return int(as_column(self.ask_rows(state, pod, node.table, np.array([node.row])), 1)[0])
+        assert self.run_rows is not None
+        return int(as_column(self.run_rows(state, pod, node.table, np.array([node.row])), 1)[0])
 
-    def bad(self, score: object) -> Status:
-        """Return the error for a score that is no integer or out of range, the latter in kube-scheduler's words."""
+    def invalid_score(self, score: object) -> Status:
+        """Return the error for a score that is not an integer or out of range, the latter in kube-scheduler's words."""
         if type(score) is not int:
             remedy = "return one, from 0 to 100"
-            return self.fault(self.name, "score", f"answered {safe_repr(score)}, which is no integer; {remedy}")
+            return self.fault_status(
+                self.name, "score", f"answered {safe_repr(score)}, which is not an integer; {remedy}"
+            )
         remedy = "keep it within 0 and 100, or scale the scores of all nodes in normalize_score"
-        self.fault(self.name, "score", f"came to {score} in the end; {remedy}")
-        wrong = f"returns an invalid score {score}, it should in the range of [0, 100] after normalizing"
-        text = f'applying score defaultWeights on Score plugins: plugin "{self.name}" {wrong}'
+        self.fault_status(self.name, "score", f"the final score is {score}; {remedy}")
+        problem = f"returns an invalid score {score}, it should in the range of [0, 100] after normalizing"
+        text = f'applying score defaultWeights on Score plugins: plugin "{self.name}" {problem}'
         return Status(Code.ERROR, (text,), self.name)
 
-    def normalized(self, state: CycleState, pod: PendingPod, raw: Scores) -> Scores | int | Status:
+    def normalize_scores(self, state: CycleState, pod: PendingPod, raw: Scores) -> Scores | int | Status:
         """Normalise the candidates' scores: returns one score each, one for all, or the error."""
         assert self.normalize is not None
         try:
             answer = self.normalize(state, pod, raw)
             scores = answer if type(answer) is int else as_column(answer, len(raw))
             if isinstance(scores, int):
-                return scores if 0 <= scores <= MAX_SCORE else self.bad(scores)
+                return scores if 0 <= scores <= MAX_SCORE else self.invalid_score(scores)
             # Read as unsigned, negative scores are the largest.
             if np.maximum.reduce(scores.view(np.uint64)) <= MAX_SCORE:
                 return scores
         except FAULTS as error:
-            return self.fault(self.name, "normalize_score", error)
+            return self.fault_status(self.name, "normalize_score", error)
         low = int(scores.min())
-        return self.bad(low if low < 0 else int(scores.max()))
+        return self.invalid_score(low if low < 0 else int(scores.max()))
 
-    def timed(self, hook: str) -> ScoreStep:
+    def with_timing(self, hook: str) -> ScoreStep:
         """Return the same step with its calls timed."""
-        twin = copy.copy(self)
-        twin.call = timed_hook(hook, self.name, self.call)
-        twin.ask = self._asking(twin.call)
-        twin.ask_rows = None if self.ask_rows is None else timed_hook(hook, self.name, self.ask_rows)
-        twin.normalize = None if self.normalize is None else timed_hook("normalize_score", self.name, self.normalize)
-        return twin
+        timed = copy.copy(self)
+        timed.call = time_hook(hook, self.name, self.call)
+        timed.run = self._safe_call(timed.call)
+        timed.run_rows = None if self.run_rows is None else time_hook(hook, self.name, self.run_rows)
+        timed.normalize = None if self.normalize is None else time_hook("normalize_score", self.name, self.normalize)
+        return timed
 
 
-def method_of(plugin: Plugin, hook: str) -> Callable[..., object] | None:
+def find_hook(plugin: Plugin, hook: str) -> Callable[..., object] | None:
     """Return a hook of a plugin; None if it has none, or only wraps the point."""
-    options = options_of(type(plugin), hook)
+    options = hook_options(type(plugin), hook)
     if options is None or options.get("wrapper"):
         return None
     return cast("Callable[..., object]", getattr(plugin, hook))

@@ -134,7 +134,7 @@ class AttemptTrace(msgspec.Struct, eq=False):
 current_attempt: Final[ContextVar[AttemptTrace | None]] = ContextVar("kframework attempt", default=None)
 
 
-def timed_hook(hook: str, plugin: str, call: _C) -> _C:
+def time_hook(hook: str, plugin: str, call: _C) -> _C:
     """Return a hook whose calls are timed in the trace of the current attempt."""
 
     def timed(*arguments: object) -> object:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.answer_cache import ask_filter_rows
 from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable, filter_assuming_nominated_pods
-from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, first_rejection, run_pre_enqueue
+from kframework.core.runtime.points import PreFilterResult, filter_node, run_pre_enqueue, run_pre_filter_point
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep
 from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks
@@ -123,7 +123,7 @@ class Trial:
         self.profile = profile
         self.pod = pod
         self.state: CycleState = CycleState()
-        self._result: PreFilterResult = ask_pre_filter(profile, self.state, pod, self.nodes)
+        self._result: PreFilterResult = run_pre_filter_point(profile, self.state, pod, self.nodes)
         self.filters: tuple[FilterStep, ...] = tuple(
             step for step in profile.filters if step.name not in self._result.skipped
         )
@@ -143,7 +143,7 @@ class Trial:
             return [self.rejection]
         if node is None or (self._result.nodes is not None and node_name not in self._result.nodes):
             return [self._left_out]
-        said = (step.ask(self.state, self.pod, node) for step in self.filters)
+        said = (step.run(self.state, self.pod, node) for step in self.filters)
         found = [status for status in said if status is not None]
         if found:
             return found
@@ -165,15 +165,15 @@ class Trial:
             rows = rows[[self.nodes[row].name in among for row in rows.tolist()]]
         rejections, table = np.full(len(rows), PASS, dtype=np.int64), StatusTable(ATTEMPT)
         for step in self.filters:
-            if step.ask_rows is not None:
+            if step.run_rows is not None:
                 ask_filter_rows(step, self.state, self.pod, self.nodes, rows, rejections, table)
         return [self.nodes[row].name for row in rows[rejections == PASS].tolist()]
 
     def fits(self, node_name: str) -> bool:
         """Return whether the pod fits on a `passing` node; runs the plugins without a columnar form first."""
         node = self.nodes.named(node_name)
-        scalar = [step for step in self.filters if step.ask_rows is None]
-        if node is None or first_rejection(scalar, self.state, self.pod, node) is not None:
+        scalar = [step for step in self.filters if step.run_rows is None]
+        if node is None or filter_node(scalar, self.state, self.pod, node) is not None:
             return False
         return not self.rejections(node_name)
 

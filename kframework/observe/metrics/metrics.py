@@ -70,7 +70,7 @@ class Metrics:
     def attach(self, engine: PodEngine) -> tuple[Series, ...]:
         """Begin to count in an engine that has not started yet; return all series of `/metrics`."""
         self.devices.attach(engine.profiles)
-        engine.queue.rules = _TimedRules(engine.queue.rules, self.hints, self.attempts)
+        engine.queue.rules = _TimedPolicy(engine.queue.rules, self.hints, self.attempts)
         engine.handlers = _TimedHandlers(engine, self.handling)
         return (*self.series, self.handling, self.hints, *engine_readings(engine))
 
@@ -183,34 +183,34 @@ class _TimedHandlers(EventHandlers):
             self._times[label].observe(took)
 
 
-class _TimedRules(QueuePolicy):
-    """The queue's rules, with those that call plugins timed."""
+class _TimedPolicy(QueuePolicy):
+    """A queue policy that times the calls of plugins."""
 
-    def __init__(self, rules: QueuePolicy, hints: Histograms[tuple[str, str, bool]], attempts: Attempts) -> None:
-        self._rules = rules
+    def __init__(self, policy: QueuePolicy, hints: Histograms[tuple[str, str, bool]], attempts: Attempts) -> None:
+        self._policy = policy
         self._hints = hints
         self._gated = attempts.gated
 
-    def gate(self, pod: PendingPod) -> Status | None:
+    def run_pre_enqueue(self, pod: PendingPod) -> Status | None:
         began = perf_counter_ns()
-        status = self._rules.gate(pod)
+        status = self._policy.run_pre_enqueue(pod)
         self._gated(perf_counter_ns() - began, Code.SUCCESS if status is None else status.code, pod.scheduler_name)
         return status
 
-    def wakes(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
+    def is_worth_requeuing(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         began = perf_counter_ns()
-        wakes = self._rules.wakes(event, pod, plugin)
+        wakes = self._policy.is_worth_requeuing(event, pod, plugin)
         self._hints[plugin, event.label, wakes].observe(perf_counter_ns() - began)
         return wakes
 
     def sort_key(self, queued: QueuedPod) -> Hashable:
-        return self._rules.sort_key(queued)
+        return self._policy.sort_key(queued)
 
     def on_incomparable_keys(self, error: Exception) -> None:
-        self._rules.on_incomparable_keys(error)
+        self._policy.on_incomparable_keys(error)
 
-    def interested(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
-        return self._rules.interested(event)
+    def registered_for(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
+        return self._policy.registered_for(event)
 
 
 _ADDED, _UPDATED, _DELETED = (

@@ -26,7 +26,7 @@ from kframework.core.cycle.search import Search
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.registry import Registry, built_in_args
+from kframework.core.runtime.registry import Registry, load_in_tree_args
 from kframework.observe.recording.engines import EngineKind
 from kframework.observe.recording.file import PartStart
 from kframework.observe.recording.reader import Recorded
@@ -63,7 +63,7 @@ def recorded_by(recorder: Recorder) -> MakeEngine[PodEngine]:
     """Return a factory of a configuration's engine, with a recorder for its inputs."""
 
     def again(configuration: Configuration) -> str:
-        return effective_yaml(configuration, built_in_args(configuration))
+        return effective_yaml(configuration, load_in_tree_args(configuration))
 
     return recorder.recording(RecordingPodEngine.of, again)
 

@@ -19,7 +19,7 @@ from kframework.client.transport import Response
 from kframework.config.configuration import Configuration
 from kframework.config.models import without_password
 from kframework.config.show import effective, effective_options
-from kframework.core.runtime.registry import built_in_args
+from kframework.core.runtime.registry import load_in_tree_args
 from kframework.errors import ConfigError
 from kframework.process.delegation import Delegation, delegating
 from kframework.process.http.connections import Connections, listening
@@ -118,7 +118,7 @@ def configz_route(configuration: Configuration) -> web.RouteDef:
     """Return the route `/configz`: the effective configuration in JSON, private keys left out."""
     from aiohttp import web
 
-    scheduler = effective(configuration, built_in_args(configuration))
+    scheduler = effective(configuration, load_in_tree_args(configuration))
     documents = {"componentconfig": scheduler, "kframework": effective_options(configuration)}
     shown = _without_keys({name: document for name, document in documents.items() if document is not None})
 

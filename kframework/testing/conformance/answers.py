@@ -64,9 +64,9 @@ class Answers:
 
     def _compare_filters(self, recorded: Recorded) -> Iterator[Fact]:
         running = [step for step in self._profile.filters if self._said(step).code == "Success"]
-        columnar = [step for step in running if step.ask_rows is not None]
+        columnar = [step for step in running if step.run_rows is not None]
         one_by_one = {
-            node.name: {step.name: _filter_verdict(step, step.ask(self._state, self._pod, node)) for step in running}
+            node.name: {step.name: _filter_verdict(step, step.run(self._state, self._pod, node)) for step in running}
             for node in self._nodes
         }
         at_once: dict[str, dict[str, Verdict]] = {node.name: {} for node in self._nodes}
@@ -83,16 +83,16 @@ class Answers:
 
     def _verdicts(self, step: FilterStep) -> list[Verdict]:
         """Return the columnar form's statuses of all nodes, in their order."""
-        assert step.ask_rows is not None
+        assert step.run_rows is not None
         rows = self._nodes.order
         try:
-            bits = as_column(step.ask_rows(self._state, self._pod, self._nodes, rows), len(rows)).tolist()
+            bits = as_column(step.run_rows(self._state, self._pod, self._nodes, rows), len(rows)).tolist()
             statuses = [step.explain(self._pod, b) if b else None for b in bits]
         except Exception as error:
             # The scalar form decides what is an error, on some node at least: the engine calls it in such a case.
-            statuses = [step.ask(self._state, self._pod, node) for node in self._nodes]
+            statuses = [step.run(self._state, self._pod, node) for node in self._nodes]
             if not any(status is not None and status.code == Code.ERROR for status in statuses):
-                statuses = [self._profile.faulty(step.name, "filter_nodes", error)] * len(rows)
+                statuses = [self._profile.fault_status(step.name, "filter_nodes", error)] * len(rows)
         return [_filter_verdict(step, status) for status in statuses]
 
     def _compare_scores(self, recorded: Recorded) -> Iterator[Fact]:
@@ -113,30 +113,30 @@ class Answers:
         for name in dict.fromkeys((*expected, *got)):
             yield from _compare_scored(name, expected.get(name), got.get(name))
         for step in self._profile.scores:
-            if step.name in expected and step.name not in silent and step.ask_rows is not None:
+            if step.name in expected and step.name not in silent and step.run_rows is not None:
                 yield from beside(expected[step.name].raw, self._columnar(step, rows), "score_nodes", step.name)
 
     def _scored(self, step: ScoreStep, rows: Scores) -> Scored | Verdict:
         raw: list[int] = []
         for row in rows.tolist():
-            score = step.ask(self._state, self._pod, self._nodes[row])
+            score = step.run(self._state, self._pod, self._nodes[row])
             if isinstance(score, Status):
                 return Verdict.of(score)
             raw.append(score)
         normalized: object = raw
         if step.normalize is not None:
-            normalized = step.normalized(self._state, self._pod, np.array(raw, dtype=np.int64))
+            normalized = step.normalize_scores(self._state, self._pod, np.array(raw, dtype=np.int64))
             if isinstance(normalized, Status):
                 return Verdict.of(normalized)
         column = as_column(normalized, len(raw)).tolist()
         return Scored(weight=step.weight, raw=self._by_name(rows, raw), normalized=self._by_name(rows, column))
 
     def _columnar(self, step: ScoreStep, rows: Scores) -> Mapping[str, int]:
-        assert step.ask_rows is not None
+        assert step.run_rows is not None
         try:
-            column = as_column(step.ask_rows(self._state, self._pod, self._nodes, rows), len(rows))
+            column = as_column(step.run_rows(self._state, self._pod, self._nodes, rows), len(rows))
         except Exception as error:
-            self._profile.faulty(step.name, "score_nodes", error)
+            self._profile.fault_status(step.name, "score_nodes", error)
             return {}
         return self._by_name(rows, column.tolist())
 

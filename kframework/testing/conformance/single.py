@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.cycle.results import FitError
-from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, ask_post_filter
+from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, run_post_filter_plugin
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.steps import Step
 from kframework.errors import ConfigError
@@ -124,7 +124,7 @@ def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]
 
 
 def _alone(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAnswer:
-    return ask_post_filter(cycle.profile, step, cycle.search.state, cycle.search.pod, diagnosis)
+    return run_post_filter_plugin(cycle.profile, step, cycle.search.state, cycle.search.pod, diagnosis)
 
 
 def _compare_claims(recorded: PostFilter, status: Status) -> Iterator[Fact]:

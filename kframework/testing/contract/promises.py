@@ -18,7 +18,7 @@ from kframework.core.cycle.plan import PlanCache
 from kframework.core.cycle.results import ScheduleError
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
-from kframework.core.runtime.hooks import hooks_of
+from kframework.core.runtime.hooks import marked_hooks
 from kframework.errors import format_error
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
@@ -220,7 +220,7 @@ class Promise(msgspec.Struct, frozen=True):
 
     def is_made_by(self, plugin: type[Plugin]) -> bool:
         """Return whether a plugin has a hook that this is about."""
-        return not self.hooks.isdisjoint(hooks_of(plugin))
+        return not self.hooks.isdisjoint(marked_hooks(plugin))
 
 
 def _remembered(subject: Subject) -> Reached:

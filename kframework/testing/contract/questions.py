@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.runtime.hooks import hooks_of, source_location
+from kframework.core.runtime.hooks import marked_hooks, source_location
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.steps import FilterStep, ScoreStep, method_of
+from kframework.core.runtime.steps import FilterStep, ScoreStep, find_hook
 from kframework.errors import format_error
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState
@@ -143,7 +143,7 @@ class Questions:
 
     def has(self, hook: str) -> bool:
         """Return whether the plugin has a hook."""
-        return method_of(self.plugin, hook) is not None
+        return find_hook(self.plugin, hook) is not None
 
     def ask(self, hook: str, pod: PendingPod, call: Callable[..., T], *arguments: object) -> T:
         """Call something on behalf of a hook; what it raises is a violation."""
@@ -157,11 +157,11 @@ class Questions:
 
     def said(self, hook: str, pod: PendingPod, *arguments: object) -> object:
         """Call a hook of the plugin itself, without checks, or its columnar form for one row."""
-        call = method_of(self.plugin, hook)
+        call = find_hook(self.plugin, hook)
         if call is None:
             step = self.filter if hook == "filter" else self.score
             assert step is not None
-            call = step.ask_one_row
+            call = step.run_row
         return self.ask(hook, pod, call, *arguments)
 
     def answers(self, pod: PendingPod) -> Answers:
@@ -242,13 +242,13 @@ class Questions:
         if not answers.statuses and not answers.scores:
             return
         state = self.prepared(pod, self.nodes, rows_of(answers.scores))
-        if self.filter is not None and self.filter.ask_rows is not None and answers.statuses:
+        if self.filter is not None and self.filter.run_rows is not None and answers.statuses:
             for way, rows in self._ways(list(answers.statuses)):
-                bits = self.ask("filter_nodes", pod, self.filter.ask_rows, state, pod, self.nodes, rows)
+                bits = self.ask("filter_nodes", pod, self.filter.run_rows, state, pod, self.nodes, rows)
                 yield "filter_nodes", way, self.column("filter_nodes", pod, rows, bits)
-        if self.score is not None and self.score.ask_rows is not None and answers.scores:
+        if self.score is not None and self.score.run_rows is not None and answers.scores:
             for way, rows in self._ways(list(answers.scores)):
-                scores = self.ask("score_nodes", pod, self.score.ask_rows, state, pod, self.nodes, rows)
+                scores = self.ask("score_nodes", pod, self.score.run_rows, state, pod, self.nodes, rows)
                 yield "score_nodes", way, self.column("score_nodes", pod, rows, scores)
 
     def column(self, hook: str, pod: PendingPod, rows: Rows, answer: object) -> Iterator[tuple[int, int]]:
@@ -404,5 +404,5 @@ class ContractViolation(AssertionError):
 
 def _hook(plugin: type[Plugin], text: str) -> str:
     """Return the first word that is a hook of the plugin, or ""."""
-    hooks = hooks_of(plugin)
+    hooks = marked_hooks(plugin)
     return next((word for word in re.findall(r"\w+", text) if word in hooks), "")

@@ -104,14 +104,14 @@ class Rig:
     def on_incomparable_keys(self, error: Exception) -> None:
         self.unsorted.append(error)
 
-    def gate(self, pod: PendingPod) -> Status | None:
+    def run_pre_enqueue(self, pod: PendingPod) -> Status | None:
         plugin = self.gates.get(pod.name)
         return Status(Code.UNSCHEDULABLE, ("held back",), plugin) if plugin else None
 
-    def interested(self, event: ObservedEvent) -> dict[PluginKey, None]:
+    def registered_for(self, event: ObservedEvent) -> dict[PluginKey, None]:
         return {("default-scheduler", plugin): None for plugin in REGISTERED if registered(event, plugin)}
 
-    def wakes(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
+    def is_worth_requeuing(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         """Answer as hints do that tell the update of this pod from that of another."""
         about_another = isinstance(event.new, PendingPod) and event.new.uid != pod.uid
         return registered(event, plugin) and not about_another

@@ -16,7 +16,8 @@ from kframework.core.runtime.points import (
     PermitAnswer,
     PostFilterRound,
     PreFilterResult,
-    first_rejection,
+    filter_node,
+    format_unsatisfied,
     run_add_pod,
     run_permit,
     run_pre_enqueue,
@@ -24,7 +25,6 @@ from kframework.core.runtime.points import (
     run_remove_pod,
     run_reserve,
     run_unreserve,
-    unsatisfied,
 )
 from kframework.core.runtime.profile import Profile
 from kframework.framework.answers import Diagnosis
@@ -58,12 +58,12 @@ Ask = Callable[[Profile, Stage], object]
 ASKED: dict[str, Ask] = {
     "pre_enqueue": lambda p, s: run_pre_enqueue(p, s.pod),
     "pre_filter": lambda p, s: p.pre_filter[0].call(s.state, s.pod, s.nodes),
-    "filter": lambda p, s: first_rejection(p.filters, s.state, s.pod, s.node),
+    "filter": lambda p, s: filter_node(p.filters, s.state, s.pod, s.node),
     "add_pod": lambda p, s: run_add_pod(p.filters, s.state, s.pod, s.pod, s.node),
     "remove_pod": lambda p, s: run_remove_pod(p.filters, s.state, s.pod, s.pod, s.node),
     "post_filter": lambda p, s: PostFilterRound(p).run(s.state, s.pod, diagnosis(s)).status,
     "pre_score": lambda p, s: p.pre_score[0].call(s.state, s.pod, s.nodes, s.nodes.order),
-    "score": lambda p, s: p.scores[0].ask(s.state, s.pod, s.node),
+    "score": lambda p, s: p.scores[0].run(s.state, s.pod, s.node),
     "reserve": lambda p, s: run_reserve(p, s.state, s.pod, "a"),
     "permit": lambda p, s: run_permit(p, s.state, s.pod, "a").status,
 }
@@ -173,8 +173,8 @@ def test_what_pre_filter_comes_to(answers: list[object], pre_filter_result: PreF
 
 
 def test_what_is_said_of_nodes_that_were_left_out() -> None:
-    assert unsatisfied(["B"]) == "node(s) didn't satisfy plugin B"
-    assert unsatisfied(["B", "A"]) == "node(s) didn't satisfy plugin(s) [A B] simultaneously"
+    assert format_unsatisfied(["B"]) == "node(s) didn't satisfy plugin B"
+    assert format_unsatisfied(["B", "A"]) == "node(s) didn't satisfy plugin(s) [A B] simultaneously"
     assert PreFilterResult().excluded is None
     narrowed = PreFilterResult(None, frozenset("a"), ("B", "A"))
     assert narrowed.excluded == unresolvable("node(s) didn't satisfy plugin(s) [A B]")

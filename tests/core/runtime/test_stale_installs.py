@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.core.runtime.registry import GROUP, stale_install
+from kframework.core.runtime.registry import GROUP, stale_install_remedy
 
 PROJECT = f"""[project.entry-points."{GROUP}"]
 Mine = "mine:Mine"
@@ -32,11 +32,11 @@ def test_what_the_project_offers_is_to_be_installed_again(tmp_path: Path, monkey
     (project / "pyproject.toml").write_text(PROJECT)
     installed(tmp_path, editable(project))
     monkeypatch.syspath_prepend(tmp_path)
-    assert stale_install(GROUP, "Mine") == (
+    assert stale_install_remedy(GROUP, "Mine") == (
         f"{project}/pyproject.toml offers it, but mine 1.0 was installed before that: install it again, as with"
         f" pip install --editable {project}"
     )
-    assert stale_install(GROUP, "Other") == stale_install("other.group", "Mine") == ""
+    assert stale_install_remedy(GROUP, "Other") == stale_install_remedy("other.group", "Mine") == ""
 
 
 @pytest.mark.parametrize("text", [None, "not TOML", "", '[project]\nentry-points = "none"', "\xff"])
@@ -47,11 +47,11 @@ def test_a_project_that_cannot_be_read_offers_nothing(
         (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
     installed(tmp_path, editable(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
-    assert stale_install(GROUP, "Mine") == ""
+    assert stale_install_remedy(GROUP, "Mine") == ""
 
 
 def test_what_is_no_editable_install_is_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     installed(tmp_path, {"url": tmp_path.as_uri(), "dir_info": {}})
     monkeypatch.syspath_prepend(tmp_path)
-    assert stale_install(GROUP, "Mine") == ""
+    assert stale_install_remedy(GROUP, "Mine") == ""

@@ -9,7 +9,7 @@ import pytest
 
 from kframework import Code, CycleState, Handle, PendingPod, Plugin, Skip, Status, error, unschedulable
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.steps import Hook, Step, as_column, method_of, status_step
+from kframework.core.runtime.steps import Hook, Step, as_column, find_hook, status_step
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin, profile
@@ -41,7 +41,7 @@ def fault(plugin: str, hook: str, problem: BaseException | str) -> Status:
     ],
 )
 def test_what_a_status_comes_to(answer: object, checked: Status | None) -> None:
-    assert Hook("A", "filter", fault).checked(answer, "it") == checked
+    assert Hook("A", "filter", fault).check_answer(answer, "it") == checked
 
 
 def test_an_answer_that_is_sound_as_it_is_is_not_touched() -> None:
@@ -60,7 +60,7 @@ def test_a_step_that_says_what_it_said_asks_nobody() -> None:
 @pytest.mark.parametrize(("filters", "status"), [({"filter": None}, None), ({"filter": ValueError("x")}, Code.ERROR)])
 def test_one_row_is_asked_in_the_scalar_form(filters: dict[str, Any], status: Code | None) -> None:
     compiled = profile(plugin("A", **filters))
-    answer = compiled.filters[0].ask(*asked(compiled))
+    answer = compiled.filters[0].run(*asked(compiled))
     assert (None if answer is None else answer.code) == status
 
 
@@ -68,7 +68,7 @@ def test_one_row_is_asked_in_the_columnar_form_where_there_is_no_other() -> None
     words: dict[str, Any] = {"filter_status": lambda pod, bits: unschedulable(f"bits {bits}")}
     compiled = profile(plugin("A", filter_nodes=lambda state, pod, nodes, rows: np.full(len(rows), 3), **words))
     (step,) = compiled.filters
-    assert step.ask(*asked(compiled)) == Status(Code.UNSCHEDULABLE, ("bits 3",), "A")
+    assert step.run(*asked(compiled)) == Status(Code.UNSCHEDULABLE, ("bits 3",), "A")
     assert step.explain(asked(compiled)[1], 5) == Status(Code.UNSCHEDULABLE, ("bits 5",), "A")
 
 
@@ -82,7 +82,7 @@ def test_one_row_is_asked_in_the_columnar_form_where_there_is_no_other() -> None
 )
 def test_a_score_is_an_integer_in_range_or_an_error(score: object, message: str) -> None:
     compiled = profile(plugin("A", score=score))
-    answer = compiled.scores[0].ask(*asked(compiled))
+    answer = compiled.scores[0].run(*asked(compiled))
     assert isinstance(answer, Status) and answer.plugin == "A" and message in answer.message
 
 
@@ -94,7 +94,7 @@ def test_normalised_scores_lie_in_range(answer: Any, normalized: Any) -> None:
     given = answer if isinstance(answer, int) else np.array(answer)
     compiled = profile(plugin("A", score=1, normalize_score=lambda state, pod, scores: given))
     state, pod, _ = asked(compiled)
-    got = compiled.scores[0].normalized(state, pod, np.array([1, 2]))
+    got = compiled.scores[0].normalize_scores(state, pod, np.array([1, 2]))
     if isinstance(normalized, str):
         assert isinstance(got, Status) and normalized in got.message
     else:
@@ -114,4 +114,4 @@ def test_columns_are_integers_one_a_row() -> None:
 
 def test_a_plugin_has_the_hooks_that_it_implements() -> None:
     one = made(plugin("A", filter=None))
-    assert method_of(one, "filter") is not None and method_of(one, "score") is None
+    assert find_hook(one, "filter") is not None and find_hook(one, "score") is None

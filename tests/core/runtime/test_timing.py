@@ -150,7 +150,7 @@ def test_normalising_is_a_time_of_its_own(ticks: Ticks) -> None:
 def test_what_one_plugin_asks_of_another_is_its_own_time(ticks: Ticks) -> None:
     def post_filter(state: CycleState, pod: PendingPod, diagnosis: object) -> None:
         (step,) = stage.engine.profiles["default-scheduler"].filters
-        step.ask(state, pod, stage.engine.cluster.nodes[0])
+        step.run(state, pod, stage.engine.cluster.nodes[0])
 
     refusing = plugin("A", filter=ticks.passing(100, unschedulable("no")))
     stage = Stage(refusing, plugin("B", post_filter=post_filter), objects=[make_node("a"), make_pod()], verifying=False)
@@ -199,10 +199,10 @@ def trace() -> Iterator[AttemptTrace]:
 def test_only_the_timed_form_of_a_profile_is_timed(trace: AttemptTrace) -> None:
     compiled = profile(plugin("A", filter=None, score=1, permit=ValueError("x")))
     (permit,), (filtering,), (scoring,) = compiled.permit, compiled.filters, compiled.scores
-    hooks = permit.call, filtering.ask, scoring.ask
+    hooks = permit.call, filtering.run, scoring.run
     (timed,) = compiled.timed.permit
-    assert hooks == (permit.call, filtering.ask, scoring.ask)
-    assert not {timed.call, compiled.timed.filters[0].ask, compiled.timed.scores[0].ask} & set(hooks)
+    assert hooks == (permit.call, filtering.run, scoring.run)
+    assert not {timed.call, compiled.timed.filters[0].run, compiled.timed.scores[0].run} & set(hooks)
     with pytest.raises(ValueError, match="x"):
         permit.call(None, None, None)
     before = trace.plugins

@@ -14,7 +14,7 @@ from kframework.core.engine import Engine
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.registry import Registry, built_in_args
+from kframework.core.runtime.registry import Registry, load_in_tree_args
 from kframework.observe.recording.file import RecordingFile
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
@@ -68,7 +68,7 @@ def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
     recorded_by(recorder)(configuration, Ticking(), host, Extenders(), profiles)
     recorder.close()
     (header,) = read(file)
-    assert header["configuration"] == effective_yaml(configuration, built_in_args(configuration))
+    assert header["configuration"] == effective_yaml(configuration, load_in_tree_args(configuration))
     assert parse(header["configuration"]).options == configuration.options
 
 

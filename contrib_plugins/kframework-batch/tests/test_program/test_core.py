@@ -16,7 +16,7 @@ from kframework_batch.testing import Stage, make_gang, make_node, make_task
 
 from kframework.config.configuration import Configuration
 from kframework.config.show import effective
-from kframework.core.runtime.registry import built_in_args
+from kframework.core.runtime.registry import load_in_tree_args
 from kframework.objects import Affinity, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 
 ALL = (
@@ -54,7 +54,7 @@ def test_by_default_everything_is_asked() -> None:
     assert names(made, "filter") == ALL
     assert weights(made) == DEFAULTS
     assert names(made, "reserve") == names(made, "pre_bind") == ["VolumeBinding", "DynamicResources"]
-    effective(made, built_in_args(made))
+    effective(made, load_in_tree_args(made))
 
 
 @pytest.mark.parametrize(

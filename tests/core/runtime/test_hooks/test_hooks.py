@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from kframework import Plugin, PluginError, hookimpl, hookwrapper
-from kframework.core.runtime.hooks import check_class, hooks_of, points_of, storing_before
+from kframework.core.runtime.hooks import check_plugin_class, extension_points, hooks_storing_before, marked_hooks
 from tests.extension_points.scripted import plugin
 
 
@@ -79,7 +79,7 @@ class OnlyHelpers(Plugin):
 )
 def test_what_would_be_passed_over_in_silence(wrong: type[Plugin], message: str) -> None:
     with pytest.raises(PluginError) as caught:
-        check_class(wrong, "acme 1.0")
+        check_plugin_class(wrong, "acme 1.0")
     assert str(caught.value).startswith("plugin 'A' (from acme 1.0): ")
     assert message in str(caught.value)
 
@@ -127,7 +127,7 @@ class Overriding(Filtering):
 )
 def test_what_is_lost_between_classes(wrong: type[Plugin], message: str) -> None:
     with pytest.raises(PluginError, match="plugin 'A': ") as caught:
-        check_class(wrong)
+        check_plugin_class(wrong)
     assert message in str(caught.value)
 
 
@@ -163,14 +163,14 @@ class Whole(Library, Filtering):  # type: ignore[misc]  # its `bind` is no hook,
 
 
 def test_methods_of_the_plugins_own_are_left_alone() -> None:
-    check_class(Whole)
+    check_plugin_class(Whole)
 
 
 def test_a_class_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = plugin("A", filter=None)
-    check_class(sound)
+    check_plugin_class(sound)
     monkeypatch.setattr(sound, "filtr", taking(*NODE), raising=False)
-    check_class(sound)
+    check_plugin_class(sound)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_class_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_which_hooks_may_store_what_another_reads(hook: str, hooks: list[str]) -> None:
     storing = plugin("A", pre_bind=None, reserve=None, pre_score=None, pre_filter=None, filter=None)
-    assert storing_before(hook, storing) == hooks
+    assert hooks_storing_before(hook, storing) == hooks
 
 
 def named(hook: str, method: Any, **options: object) -> type[Plugin]:
@@ -251,14 +251,14 @@ def around_permit(self: Plugin, state: object, pod: object, node_name: object) -
 )
 def test_what_is_refused(wrong: type[Plugin], message: str) -> None:
     with pytest.raises(PluginError) as caught:
-        check_class(wrong, "acme 1.0")
+        check_plugin_class(wrong, "acme 1.0")
     assert str(caught.value).startswith("plugin 'A' (from acme 1.0)")
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("hook", ["pre_bind", "bind", "post_bind"])
 def test_hooks_that_may_be_awaited(hook: str) -> None:
-    check_class(named(hook, permit))
+    check_plugin_class(named(hook, permit))
 
 
 class Wrapping(Plugin):
@@ -283,7 +283,7 @@ class Wrapping(Plugin):
     ],
 )
 def test_the_points_that_a_plugin_extends(extending: type[Plugin], points: set[str]) -> None:
-    assert points_of(extending) == points
+    assert extension_points(extending) == points
 
 
 def test_only_marked_methods_are_hooks() -> None:
@@ -293,5 +293,5 @@ def test_only_marked_methods_are_hooks() -> None:
         def filter(self, state: object, pod: object, node: object) -> None:
             """Not marked."""
 
-    assert hooks_of(Half) == {}
-    assert hooks_of(Wrapping)["permit"]["wrapper"] is True
+    assert marked_hooks(Half) == {}
+    assert marked_hooks(Wrapping)["permit"]["wrapper"] is True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework import Source, Status
-from kframework.core.runtime.profile import admit, gate, guarded, score
+from kframework.core.runtime.profile import filter_while_stale, gate_while_stale, guard_steps, score_while_stale
 from kframework.core.runtime.steps import PreFilterStep, Step
 from kframework.framework.source import SourceSettings, WhenStale
 from kframework.values.status import Code, Skip
@@ -28,19 +28,19 @@ LACKS = "source 'data' of Mine has told nothing yet"
 @pytest.mark.parametrize(
     ("guard", "when_stale", "own", "said"),
     [
-        (gate, "gate", None, LACKS),
-        (gate, "gate", NO, "no"),
-        (gate, "reject", None, None),
-        (gate, "ignore", None, None),
-        (admit, "reject", None, LACKS),
-        (admit, "gate", None, LACKS),
-        (admit, "reject", frozenset("a"), LACKS),
-        (admit, "reject", NO, "no"),
-        (admit, "reject", Skip, Skip),
-        (admit, "ignore", None, Skip),
-        (admit, "ignore", NO, Skip),
-        (score, "ignore", None, Skip),
-        (score, "reject", None, None),
+        (gate_while_stale, "gate", None, LACKS),
+        (gate_while_stale, "gate", NO, "no"),
+        (gate_while_stale, "reject", None, None),
+        (gate_while_stale, "ignore", None, None),
+        (filter_while_stale, "reject", None, LACKS),
+        (filter_while_stale, "gate", None, LACKS),
+        (filter_while_stale, "reject", frozenset("a"), LACKS),
+        (filter_while_stale, "reject", NO, "no"),
+        (filter_while_stale, "reject", Skip, Skip),
+        (filter_while_stale, "ignore", None, Skip),
+        (filter_while_stale, "ignore", NO, Skip),
+        (score_while_stale, "ignore", None, Skip),
+        (score_while_stale, "reject", None, None),
     ],
 )
 def test_what_is_said_while_a_source_lacks(guard, when_stale, own, said) -> None:  # type: ignore[no-untyped-def]  # three kinds of guards
@@ -50,7 +50,7 @@ def test_what_is_said_while_a_source_lacks(guard, when_stale, own, said) -> None
         assert (asked.plugin, asked.is_rejected) == ("Mine", True)
 
 
-@pytest.mark.parametrize("guard", [gate, admit, score])
+@pytest.mark.parametrize("guard", [gate_while_stale, filter_while_stale, score_while_stale])
 @pytest.mark.parametrize("own", [None, NO, Skip])
 @pytest.mark.parametrize("when_stale", ["gate", "reject", "ignore"])
 def test_nothing_is_said_while_all_are_fresh(guard, own, when_stale) -> None:  # type: ignore[no-untyped-def]  # three kinds of guards
@@ -60,8 +60,8 @@ def test_nothing_is_said_while_all_are_fresh(guard, own, when_stale) -> None:  #
 def test_plugins_keep_their_places_and_those_without_a_step_get_one_behind() -> None:
     names = {name: plugin(name, filter=None)(None, None) for name in ("First", "Mine", "Bare", "Last")}  # type: ignore[arg-type]  # neither is used
     steps: tuple[PreFilterStep, ...] = tuple(Step(names[name], lambda: None) for name in ("First", "Mine", "Last"))
-    found: tuple[PreFilterStep, ...] = guarded(
-        steps, names, {"Bare": [source("reject")], "Mine": [source("reject")]}, admit
+    found: tuple[PreFilterStep, ...] = guard_steps(
+        steps, names, {"Bare": [source("reject")], "Mine": [source("reject")]}, filter_while_stale
     )
     assert [step.name for step in found] == ["First", "Mine", "Last", "Bare"]
     assert [step.call() is None for step in found] == [True, False, True, False]

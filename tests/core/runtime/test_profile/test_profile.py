@@ -54,9 +54,9 @@ FAULT: Any = None
 
 def test_forms_of_a_question() -> None:
     scalar = FilterStep(plugin("A", filter=None)(plugin("A").Args(), cast("Handle", None)), 0, FAULT)
-    assert scalar.scalar and scalar.ask_rows is None and scalar.add_pod is None
+    assert scalar.scalar and scalar.run_rows is None and scalar.add_pod is None
     columnar = ScoreStep(plugin("A", score_nodes=3)(plugin("A").Args(), cast("Handle", None)), 2, FAULT)
-    assert not columnar.scalar and columnar.ask_rows is not None and columnar.normalize is None
+    assert not columnar.scalar and columnar.run_rows is not None and columnar.normalize is None
 
 
 def test_what_wakes_a_pod() -> None:
@@ -135,14 +135,15 @@ def test_who_has_nothing_to_say_is_asked_nowhere() -> None:
 def test_faults_name_plugin_hook_and_distribution() -> None:
     compiled = profile(plugin("A", filter=None))
     assert (
-        str(compiled.fault("A", "filter", ValueError("x"))) == "plugin 'A' (from acme 1.0), hook filter: ValueError: x"
+        str(compiled.fault_error("A", "filter", ValueError("x")))
+        == "plugin 'A' (from acme 1.0), hook filter: ValueError: x"
     )
-    assert str(compiled.fault("Sort", "queue_sort", "text")) == "plugin 'Sort', hook queue_sort: text"
+    assert str(compiled.fault_error("Sort", "queue_sort", "text")) == "plugin 'Sort', hook queue_sort: text"
 
 
 def test_to_quit_the_debugger_in_a_hook_is_no_fault() -> None:
     with pytest.raises(BdbQuit):
-        profile(plugin("A", filter=None)).faulty("A", "filter", BdbQuit())
+        profile(plugin("A", filter=None)).fault_status("A", "filter", BdbQuit())
 
 
 KEY = StateKey[int]("A.count")
@@ -165,12 +166,12 @@ def test_a_missing_key_names_itself_and_who_stores_it(hooks: Sequence[str], hook
     storing = plugin("A", **cast("Any", dict.fromkeys(hooks)))
     storing.__module__ = __name__
     compiled = profile(storing, plugin("B", pre_filter=None), without={"pre_score"})
-    fault = compiled.fault("A", hook, StateKeyError(KEY))
+    fault = compiled.fault_error("A", hook, StateKeyError(KEY))
     assert fault.message == f"StateKeyError: nothing is stored under 'A.count', a key of {__name__}{missing}"
 
 
 def test_a_key_of_another_plugin_names_that_one() -> None:
     storing = plugin("A", pre_filter=None)
     storing.__module__ = __name__
-    fault = profile(storing, plugin("B", filter=None)).fault("B", "filter", StateKeyError(KEY))
+    fault = profile(storing, plugin("B", filter=None)).fault_error("B", "filter", StateKeyError(KEY))
     assert fault.message.endswith(f"a key of {__name__}; plugin 'A' can store it in pre_filter")

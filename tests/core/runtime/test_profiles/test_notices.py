@@ -27,7 +27,7 @@ def noticed(plugins: str, *classes: type[Plugin]) -> Sequence[str]:
     """Return what is said of these lines of `plugins`, each at its line: the first is line 5."""
     configuration = parse(HEAD + "".join(f"    {line}\n" for line in plugins.splitlines()), "k.yaml")
     profiles = profiles_factory(configuration, Registry.with_plugins(RANKS, CHECKS, *classes), Host())
-    return PodEngine(ClusterState(), SystemClock(), Host(), profiles, verifying=False).profiles.notices
+    return PodEngine(ClusterState(), SystemClock(), Host(), profiles, verifying=False).profiles.warnings
 
 
 @pytest.mark.parametrize(

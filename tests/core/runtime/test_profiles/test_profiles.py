@@ -198,20 +198,20 @@ def pending(scheduler: str, **fields: int) -> PendingPod:
 
 
 def test_a_pod_is_fenced_by_its_own_profile(two: Profiles) -> None:
-    status = two.gate(pending("one"))
+    status = two.run_pre_enqueue(pending("one"))
     assert status is not None and (status.plugin, status.message) == ("Gate", "closed")
-    assert two.gate(pending("two")) is None
+    assert two.run_pre_enqueue(pending("two")) is None
 
 
 def test_events_wake_the_pods_of_the_profile_that_registered_them(two: Profiles) -> None:
     added = ObservedEvent("Node", ActionType.ADD)
     removed = ObservedEvent("Node", ActionType.DELETE)
     everything = ObservedEvent("*", ActionType.ALL)
-    assert ("one", "Gate") in two.interested(added) and ("one", "Gate") not in two.interested(removed)
-    assert not two.interested(everything)
-    assert two.wakes(added, pending("one"), "Gate")
-    assert not two.wakes(removed, pending("one"), "Gate")
-    assert not two.wakes(added, pending("two"), "Gate")
+    assert ("one", "Gate") in two.registered_for(added) and ("one", "Gate") not in two.registered_for(removed)
+    assert not two.registered_for(everything)
+    assert two.is_worth_requeuing(added, pending("one"), "Gate")
+    assert not two.is_worth_requeuing(removed, pending("one"), "Gate")
+    assert not two.is_worth_requeuing(added, pending("two"), "Gate")
 
 
 def only_node_b(pod: PendingPod, old: object, new: object) -> QueueingHint:
@@ -240,9 +240,13 @@ def test_a_hint_has_its_say(
     events = [ClusterEvent("Node", ActionType.ADD, hint) for hint in hints]
     profiles = compiled(enabling("Gate"), plugin("Gate", pre_enqueue=unschedulable("closed"), events=events))
     added = ObservedEvent("Node", ActionType.ADD, None, "a")
-    assert profiles.wakes(added, pending("default-scheduler"), "Gate") is wakes
-    assert profiles.wakes(ObservedEvent("Node", ActionType.ADD, None, "b"), pending("default-scheduler"), "Gate")
-    assert not profiles.wakes(ObservedEvent("Node", ActionType.DELETE, "a"), pending("default-scheduler"), "Gate")
+    assert profiles.is_worth_requeuing(added, pending("default-scheduler"), "Gate") is wakes
+    assert profiles.is_worth_requeuing(
+        ObservedEvent("Node", ActionType.ADD, None, "b"), pending("default-scheduler"), "Gate"
+    )
+    assert not profiles.is_worth_requeuing(
+        ObservedEvent("Node", ActionType.DELETE, "a"), pending("default-scheduler"), "Gate"
+    )
     assert logged in caplog.text and bool(logged) == bool(caplog.records)
 
 
@@ -263,7 +267,7 @@ def test_any_event_may_set_free_what_an_extender_holds_back(extenders: str, woke
     profiles = compile_profiles(parse(f"{alone()}\n{extenders}\n", "k.yaml"), Registry.from_installed(), a_handle)
     (name,) = profiles
     interested = {
-        (resource, action): (name, "Extender") in profiles.interested(ObservedEvent(resource, action))
+        (resource, action): (name, "Extender") in profiles.registered_for(ObservedEvent(resource, action))
         for resource, action in (
             (EventResource.NODE, ActionType.ADD),
             (EventResource.ASSIGNED_POD, ActionType.DELETE),
@@ -273,4 +277,4 @@ def test_any_event_may_set_free_what_an_extender_holds_back(extenders: str, woke
     }
     assert list(interested.values()) == [woken, woken, woken, False]
     pod = PendingPod(make_pod(), TemplateInterner())
-    assert profiles.wakes(ObservedEvent(EventResource.NODE, ActionType.ADD), pod, "Extender") == woken
+    assert profiles.is_worth_requeuing(ObservedEvent(EventResource.NODE, ActionType.ADD), pod, "Extender") == woken

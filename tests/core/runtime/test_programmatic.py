@@ -12,7 +12,7 @@ from kframework.config.load import default_configuration, parse
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.given import configuration_for
+from kframework.core.runtime.programmatic import configuration_with_plugins
 from kframework.core.runtime.registry import Registry
 from kframework.state.cluster import ClusterState
 from tests.extension_points.scripted import alone, plugin
@@ -25,14 +25,14 @@ REPLACING = plugin("NodeAffinity", filter=None, score=0)
 
 def points(*plugins: type[Plugin]) -> dict[str, tuple[str, ...]]:
     """Compile the default profile with these plugins; return the names at each point."""
-    profiles = profiles_factory(configuration_for(None, plugins), Registry.with_plugins(*plugins), Host())
+    profiles = profiles_factory(configuration_with_plugins(None, plugins), Registry.with_plugins(*plugins), Host())
     return (
         PodEngine(ClusterState(), SystemClock(), Host(), profiles, verifying=False).profiles["default-scheduler"].points
     )
 
 
 def test_without_plugins_it_is_the_default_configuration() -> None:
-    assert configuration_for(None, ()) == default_configuration()
+    assert configuration_with_plugins(None, ()) == default_configuration()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_one_of_a_default_plugins_name_stands_in_its_place() -> None:
     assert points(REPLACING)["filter"].index("NodeAffinity") == points()["filter"].index("NodeAffinity")
     (weight,) = {
         entry.weight
-        for entry in configuration_for(None, [REPLACING]).profiles[0].plugins.multi_point.enabled
+        for entry in configuration_with_plugins(None, [REPLACING]).profiles[0].plugins.multi_point.enabled
         if entry.name == "NodeAffinity"
     }
     assert weight == 2
@@ -72,7 +72,7 @@ def test_a_configuration_enables_what_it_names_and_of_others_a_warning_says_how(
         },
         "configuration": parse(alone(ORDINARY)),
     }
-    configuration = configuration_for(sources[form], [ORDINARY, BINDING])  # type: ignore[arg-type]  # one of each
+    configuration = configuration_with_plugins(sources[form], [ORDINARY, BINDING])  # type: ignore[arg-type]  # one of each
     assert "Mine" in configuration.profiles[0].plugins.enabled_names()
     (warning,) = configuration.warnings
     assert warning.startswith("no profile enables plugin 'Binds', so it does not run; to enable it, name it under ")

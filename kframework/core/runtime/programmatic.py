@@ -10,14 +10,14 @@ from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import DEFAULT_PLUGINS
 from kframework.config.load import load_configuration
 from kframework.config.models import API_VERSION, KIND
-from kframework.core.runtime.hooks import points_of
+from kframework.core.runtime.hooks import extension_points
 from kframework.framework.plugin import Plugin
 
 #: A configuration: a file, its content as a mapping, or the decoded object.
 ConfigurationSource = str | Path | Mapping[str, object] | Configuration
 
 
-def configuration_for(source: ConfigurationSource | None, plugins: Sequence[type[Plugin]]) -> Configuration:
+def configuration_with_plugins(source: ConfigurationSource | None, plugins: Sequence[type[Plugin]]) -> Configuration:
     """Return the configuration, by default the default profile with these plugins enabled at all their points.
 
     An explicit configuration enables only the plugins it names: for the others a warning explains how.
@@ -26,10 +26,10 @@ def configuration_for(source: ConfigurationSource | None, plugins: Sequence[type
         # They bind before the defaults; there can be only one QueueSort plugin.
         default = DEFAULT_PLUGINS.enabled_names()
         added = [plugin for plugin in plugins if plugin.name not in default]
-        written: dict[str, object] = {"multiPoint": _enabled(added)}
-        if binding := [plugin for plugin in added if "bind" in points_of(plugin)]:
-            written["bind"] = _enabled(binding)
-        if any("queue_sort" in points_of(plugin) for plugin in added):
+        written: dict[str, object] = {"multiPoint": _enable(added)}
+        if binding := [plugin for plugin in added if "bind" in extension_points(plugin)]:
+            written["bind"] = _enable(binding)
+        if any("queue_sort" in extension_points(plugin) for plugin in added):
             written["queueSort"] = {"disabled": [{"name": "PrioritySort"}]}
         return load_configuration({"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": written}]})
     configuration = source if isinstance(source, Configuration) else load_configuration(source)
@@ -42,5 +42,5 @@ def configuration_for(source: ConfigurationSource | None, plugins: Sequence[type
     return replace(configuration, warnings=tuple(warnings))
 
 
-def _enabled(plugins: Sequence[type[Plugin]]) -> object:
+def _enable(plugins: Sequence[type[Plugin]]) -> object:
     return {"enabled": [{"name": plugin.name} for plugin in plugins]}
