@@ -310,7 +310,7 @@ def _wakers(waiting: Waiting, layout: Layout) -> Iterator[str]:
 def _on_message(data: SourceStatus) -> str:
     error = f": {data.error}" if data.error else ""
     if data.age is None:
-        return f"has told nothing yet{error}"
+        return f"has no data yet{error}"
     values = f"{data.values} {data.by}{'' if data.values == 1 else 's'}"
     if data.fresh:
         return f"told of {values} {_span(data.age)} ago{f'; since then{error}' if error else ''}"

@@ -70,7 +70,7 @@ hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
 
 def not_implemented() -> NoReturn:
     """Raise NotImplementedError; the body of every hook, as a docstring alone would make it abstract for mypy."""
-    raise NotImplementedError("a hook that a plugin does not mark is not asked")
+    raise NotImplementedError("a hook without @hookimpl is not called")
 
 
 @runtime_checkable

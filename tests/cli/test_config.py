@@ -163,9 +163,9 @@ class Misspelt(Plugin):
 def test_what_would_load_silently_wrong_is_refused_by_all_alike(run: Command, install: Install, file: Path) -> None:
     install("misspelt_module", {"Misspelt": "Misspelt"}, MISSPELT_PLUGIN)
     file.write_text(HEADER + "profiles:\n- plugins:\n    score: {enabled: [{name: Misspelt}]}\n")
-    method = "method filtr(state, pod, node) looks like a hook and is none (did you mean 'filter'?)"
+    method = "method filtr(state, pod, node) looks like a hook but is not one (did you mean 'filter'?)"
     fault = f"plugin 'Misspelt' (from misspelt_module 1.0): {method}"
-    at_its_line = f"error: {file}:5: profiles[0].plugins.score.enabled[0].name: {fault}; call it _filtr"
+    at_its_line = f"error: {file}:5: profiles[0].plugins.score.enabled[0].name: {fault}; rename it to _filtr"
     node = file.with_name("node.yaml")
     node.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: a}\n")
     for command in (

@@ -42,7 +42,7 @@ FROM_3 = [
     "Updating pod condition and nominated node name",
 ]
 FROM_4 = ["What the plugins said"]
-FROM_5 = ["Asked a plugin that holds the pod back about an event", "Pod moved to an internal scheduling queue"]
+FROM_5 = ["Called the queueing hint of a plugin that rejected the pod", "Pod moved to an internal scheduling queue"]
 FROM_10 = ["Calculated node's final score for pod", "Plugin scored node for pod"]
 #: Whether an attempt is slow depends on the machine.
 SLOW = "Scheduling took long"

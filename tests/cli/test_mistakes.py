@@ -43,7 +43,7 @@ FOUND = r"plugin 'Mine' \(from mine 1.0\)"
             {"Mine": "Mien"},
             GOOD,
             ENABLED,
-            AT_NAME + FOUND + r": cannot be imported: .*'Mien'; its entry point says mine:Mien: correct it,"
+            AT_NAME + FOUND + r": cannot be imported: .*'Mien'; its entry point names mine:Mien: correct it,"
             r" or give .*mine.py such a class \(did you mean 'Mine'\?\)",
             id="no such class",
         ),
@@ -51,7 +51,7 @@ FOUND = r"plugin 'Mine' \(from mine 1.0\)"
             {"Mine": "Mine"},
             None,
             ENABLED,
-            AT_NAME + FOUND + ": cannot be imported: ModuleNotFoundError: No module named 'mine'; its entry point says"
+            AT_NAME + FOUND + ": cannot be imported: ModuleNotFoundError: No module named 'mine'; its entry point names"
             " mine:Mine: correct it, or install the distribution again if its folder was moved or deleted",
             id="no such module, or a stale editable install",
         ),
@@ -88,7 +88,7 @@ FOUND = r"plugin 'Mine' \(from mine 1.0\)"
             {"Mine": "Mine"},
             GOOD.replace("    def filter", "    async def filter"),
             ENABLED,
-            AT_NAME + FOUND + r", hook filter: must be a plain function: the cluster stands still while it runs" + HERE,
+            AT_NAME + FOUND + r", hook filter: must be a plain function: the scheduling cycle does not await it" + HERE,
             id="an async hook where none is allowed",
         ),
         pytest.param(
@@ -123,7 +123,7 @@ def test_two_distributions_with_one_name_are_both_named(run: Command, install: I
     file.write_text(ENABLED)
     _, _, err = run("config", "check", file)
     claims = "mine 1.0 (mine:Mine) and other 1.0 (other:Mine); uninstall one"
-    assert err.endswith(f"name: plugin 'Mine': two distributions claim the name: {claims}\n")
+    assert err.endswith(f"name: plugin 'Mine': several distributions offer the name: {claims}\n")
     assert err.startswith(f"error: {file}:5: ") and err.count("\n") == 1
 
 
@@ -158,7 +158,7 @@ def test_args_of_a_misspelt_plugin_are_a_warning(run: Command, install: Install,
     [
         (
             "score(self, state, pod, node):\n        pass\n",
-            'score: answered None, which is no integer; return one, from 0 to 100 place="{file}:11"',
+            'score: answered None, which is not an integer; return one, from 0 to 100 place="{file}:11"',
         ),
         (
             (
@@ -166,14 +166,14 @@ def test_args_of_a_misspelt_plugin_are_a_warning(run: Command, install: Install,
                 "    @hookimpl\n    def normalize_score(self, state, pod, scores):\n        pass\n"
             ),
             (
-                "normalize_score: TypeError: answered None about 2 rows; return an integer for each, in their order"
+                "normalize_score: TypeError: answered None for 2 rows; return an integer for each, in their order"
                 ' place="{file}:15"'
             ),
         ),
         (
             "score(self, state, pod, node):\n        return 1000\n",
             (
-                "score: came to 1000 in the end; keep it within 0 and 100, or scale the scores of all nodes in "
+                "score: the final score is 1000; keep it within 0 and 100, or scale the scores of all nodes in "
                 'normalize_score place="{file}:11"'
             ),
         ),

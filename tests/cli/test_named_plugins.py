@@ -105,8 +105,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
                 " @hookimpl ({folder}/my-plugins.py:18)"
             ),
         ),
-        ("my-plugins.py:Nameless", "the class has no name: say name = 'Nameless' in it"),
-        ("my-plugins.py:function", "'my-plugins.py:function' is no class derived from kframework.Plugin"),
+        ("my-plugins.py:Nameless", "the class has no name: set name = 'Nameless'"),
+        ("my-plugins.py:function", "'my-plugins.py:function' is not a subclass of kframework.Plugin"),
     ],
 )
 def test_a_class_is_imported_or_one_line_says_why_not(run: Command, folder: Path, given: str, line: str) -> None:

@@ -66,7 +66,7 @@ def test_the_table(run: Command) -> None:
     ]
     assert err.splitlines() == [
         (
-            "warning: plugin 'Loud': two distributions claim the name: quiet_plugins 1.0 (quiet_plugins:Loud) and "
+            "warning: plugin 'Loud': several distributions offer the name: quiet_plugins 1.0 (quiet_plugins:Loud) and "
             "rude_plugins 1.0 (rude_plugins:Loud); uninstall one"
         ),
         (

@@ -62,7 +62,7 @@ def test_the_first_that_does_not_skip_decides() -> None:
         (Status(Code.WAIT), "SchedulerError", 'running Bind plugin "B": Wait'),
         (ValueError("broken"), "SchedulerError", "plugin 'B', hook bind: ValueError: broken"),
         (REFUSED, "SchedulerError", "plugin 'B', hook bind: ClusterError: the pod is taken"),
-        (False, "SchedulerError", "plugin 'B', hook bind: answered False, which is no Status"),
+        (False, "SchedulerError", "plugin 'B', hook bind: answered False, which is not a Status"),
     ],
 )
 def test_a_binding_that_fails_undoes_everything(answer: object, reason: str, message: str) -> None:

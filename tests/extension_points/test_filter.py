@@ -67,7 +67,7 @@ NODE_ADD = ClusterEvent("Node", ActionType.ADD)
             True,
             "backoff",
             "SchedulerError",
-            "plugin 'A', hook filter: answered True, which is no Status",
+            "plugin 'A', hook filter: answered True, which is not a Status",
             set(),
             set(),
         ),

@@ -78,7 +78,14 @@ def test_consent(answer: object) -> None:
             set(),
             set(),
         ),
-        ("no", "backoff", "SchedulerError", "plugin 'B', hook permit: answered 'no', which is no Status", set(), set()),
+        (
+            "no",
+            "backoff",
+            "SchedulerError",
+            "plugin 'B', hook permit: answered 'no', which is not a Status",
+            set(),
+            set(),
+        ),
     ],
 )
 @pytest.mark.parametrize("earlier", [None, Wait(10)])

@@ -57,7 +57,7 @@ def nominated(result: Result) -> str:
         ),
         (
             ["broken"],
-            f"{NOT_FIT} plugin 'P0', hook post_filter: answered 'broken', which the contract does not know",
+            f"{NOT_FIT} plugin 'P0', hook post_filter: answered 'broken', which the contract does not allow",
         ),
     ],
 )

@@ -64,7 +64,7 @@ def test_work_that_succeeds(answer: object) -> None:
         (ValueError("broken"), "SchedulerError", "plugin 'B', hook pre_bind: ValueError: broken"),
         (taking(0.2, unschedulable("no volume")), "Unschedulable", "no volume"),
         (taking(0.2, ValueError("broken")), "SchedulerError", "plugin 'B', hook pre_bind: ValueError: broken"),
-        (3, "SchedulerError", "plugin 'B', hook pre_bind: answered 3, which is no Status"),
+        (3, "SchedulerError", "plugin 'B', hook pre_bind: answered 3, which is not a Status"),
     ],
 )
 def test_work_that_fails_undoes_the_reservation(answer: object, reason: str, message: str) -> None:

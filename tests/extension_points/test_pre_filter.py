@@ -51,7 +51,7 @@ def test_skip_skips_the_filter_of_the_plugin_alone() -> None:
             "broken",
             "backoff",
             "SchedulerError",
-            "plugin 'A', hook pre_filter: answered 'broken', which is no Status",
+            "plugin 'A', hook pre_filter: answered 'broken', which is not a Status",
             set(),
         ),
     ],

@@ -54,7 +54,7 @@ def test_plugins_reserve_in_order_and_undo_nothing_when_all_goes_well() -> None:
             set(),
             set(),
         ),
-        (7, "backoff", "SchedulerError", "plugin 'B', hook reserve: answered 7, which is no Status", set(), set()),
+        (7, "backoff", "SchedulerError", "plugin 'B', hook reserve: answered 7, which is not a Status", set(), set()),
     ],
 )
 def test_a_failure_undoes_the_reservation(

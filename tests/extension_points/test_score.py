@@ -125,7 +125,7 @@ def test_pre_score_that_skips_leaves_the_plugin_out(reads: str | None) -> None:
     assert result.decisions[0].score == 2
 
 
-NO_INTEGER = "which is no integer; return one, from 0 to 100"
+NO_INTEGER = "which is not an integer; return one, from 0 to 100"
 INVALID = (
     'applying score defaultWeights on Score plugins: plugin "P" returns an invalid score {}, '
     "it should in the range of [0, 100] after normalizing"
@@ -145,7 +145,7 @@ NORMALIZED = {"score": by_node(a=0, b=5)}
         ),
         (
             {"pre_score": 3, "score": by_node(a=1, b=2)},
-            "plugin 'P', hook pre_score: answered 3, which is no Status",
+            "plugin 'P', hook pre_score: answered 3, which is not a Status",
         ),
         ({"score": by_node(a=101, b=0)}, INVALID.format(101)),
         ({"score": by_node(a=0, b=-1)}, INVALID.format(-1)),

@@ -136,7 +136,7 @@ def normalised_with_all(patch: pytest.MonkeyPatch) -> None:
             return answer[: len(raw)] if isinstance(answer, np.ndarray) else answer
 
         with patch.context() as within:
-            within.setattr(ScoreStep, "normalized", mixed)
+            within.setattr(ScoreStep, "normalize_scores", mixed)
             return totals(scoring, skipped)
 
     patch.setattr(Scoring, "totals", with_all)

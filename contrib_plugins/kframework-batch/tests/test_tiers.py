@@ -132,7 +132,7 @@ async def waiting(self: object, session: Session, job: JobInfo) -> bool:
     return True
 
 
-ORDERED = "hook job_ready: tryfirst and trylast are refused: order comes from the configuration"
+ORDERED = "hook job_ready: tryfirst and trylast are not supported: the configuration defines the order"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ ORDERED = "hook job_ready: tryfirst and trylast are refused: order comes from th
         ),
         (
             broken("waiting", "job_ready", waiting),
-            "hook job_ready: must be a plain function: the cluster stands still while it runs",
+            "hook job_ready: must be a plain function: the scheduling cycle does not await it",
         ),
         (
             broken("wordless", "predicate_nodes", lambda self, session, task, rows: rows),

@@ -1,4 +1,4 @@
-"""The hooks of a plugin class: their extension points, and the mistakes that must not be loaded silently."""
+"""The hooks of a plugin class: their extension points, and checks for mistakes such as misspelt hooks."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def check_plugin_class(plugin: type[Plugin], distribution: str | None = None) ->
     if plugin in _CHECKED:
         return
     for hook, problem in _find_problems(plugin):
-        place = source_location(plugin, hook or "", problem)
-        problem += f" ({place})" if place else ""
+        location = source_location(plugin, hook or "", problem)
+        problem += f" ({location})" if location else ""
         raise PluginError(problem, plugin=plugin.name, hook=hook, distribution=distribution)
     _CHECKED.add(plugin)
 
@@ -92,9 +92,11 @@ def _find_problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
     marked = marked_hooks(plugin)
     for name, options in marked.items():
         if name not in _ARGUMENTS:
-            meant = nearest_name(name, _ARGUMENTS) or _hook_with_arguments(name, _argument_names(getattr(plugin, name)))
-            hint = f" (did you mean {meant!r}?)" if meant else ""
-            yield None, f"method {name} is marked @hookimpl, and there is no hook of this name{hint}"
+            similar = nearest_name(name, _ARGUMENTS) or _hook_with_arguments(
+                name, _argument_names(getattr(plugin, name))
+            )
+            hint = f" (did you mean {similar!r}?)" if similar else ""
+            yield None, f"method {name} is marked @hookimpl, but no hook has this name{hint}"
         else:
             for problem in _hook_problems(plugin, name, options):
                 yield name, problem
@@ -103,37 +105,37 @@ def _find_problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
         if problem:
             yield None, problem
     if not extension_points(plugin):
-        has = f"there is none for {', '.join(sorted(marked))}" if marked else "no method is marked @hookimpl"
-        yield None, f"extends no extension point: {has}"
+        reason = f"none exists for {', '.join(sorted(marked))}" if marked else "no method is marked @hookimpl"
+        yield None, f"extends no extension point: {reason}"
     if plugin.reads not in _READS:
-        yield None, f"reads = {plugin.reads!r} is none of {', '.join(map(repr, _READS))}"
+        yield None, f"reads = {plugin.reads!r} is not one of {', '.join(map(repr, _READS))}"
     kinds = plugin.sign_reads
     if kinds is not None and not (isinstance(kinds, tuple) and all(isinstance(kind, type) for kind in kinds)):
-        yield None, f"sign_reads = {kinds!r} is no tuple of kinds of objects; write () for none, (Service,) for one"
+        yield None, f"sign_reads = {kinds!r} is not a tuple of kinds; use () for none, (Service,) for one"
 
 
-# -- methods that are marked -------------------------------------------------------------------------------------------
+# -- marked methods ----------------------------------------------------------------------------------------------------
 
 
 def _hook_problems(plugin: type[Plugin], hook: str, options: Mapping[str, object]) -> Iterator[str]:
     function = getattr(plugin, hook)
     if options.get("tryfirst") or options.get("trylast"):
-        yield "tryfirst and trylast are refused: order comes from the configuration"
+        yield "tryfirst and trylast are not supported: the configuration defines the order"
     if options.get("specname"):
-        yield "specname is refused: a hook goes by the name of its method"
+        yield "specname is not supported: the method must have the hook's name"
     if options.get("hookwrapper"):
-        yield "write the wrapper in the new style: @hookwrapper"
+        yield "old-style wrappers are not supported: use @hookwrapper"
     if options.get("wrapper") and hook not in WRAPPABLE:
         yield "this point cannot be wrapped"
     if options.get("wrapper") and not inspect.isgeneratorfunction(function):
-        yield "is marked as a wrapper, and does not yield"
-    wanted, got = _ARGUMENTS[hook], _argument_names(function)
-    if wanted != got:
-        yield f"takes ({', '.join(got)}) where the contract says ({', '.join(wanted)})"
+        yield "is marked as a wrapper but does not yield"
+    expected, actual = _ARGUMENTS[hook], _argument_names(function)
+    if expected != actual:
+        yield f"takes ({', '.join(actual)}) where the contract says ({', '.join(expected)})"
     if inspect.iscoroutinefunction(function) and hook not in _AWAITED:
-        yield "must be a plain function: the cluster stands still while it runs"
+        yield "must be a plain function: the scheduling cycle does not await it"
     if hook == "filter_nodes" and "filter_status" not in marked_hooks(plugin):
-        yield "needs filter_status beside it, to put its bits into words"
+        yield "needs filter_status, which converts its bits to a Status"
 
 
 def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
@@ -152,7 +154,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# -- methods that are not ----------------------------------------------------------------------------------------------
+# -- other methods -----------------------------------------------------------------------------------------------------
 
 
 def _method_problem(plugin: type[Plugin], name: str) -> str:
@@ -164,17 +166,20 @@ def _method_problem(plugin: type[Plugin], name: str) -> str:
     if name.startswith("_") or not inspect.isroutine(method):
         return ""
     arguments = _argument_names(method)
-    home = next(each for each in plugin.__mro__ if name in vars(each))
-    if not issubclass(home, Plugin) and _ARGUMENTS.get(name) != arguments:
+    owner = next(each for each in plugin.__mro__ if name in vars(each))
+    if not issubclass(owner, Plugin) and _ARGUMENTS.get(name) != arguments:
         return ""
-    shown = f"method {name}({', '.join(arguments)})"
+    method_text = f"method {name}({', '.join(arguments)})"
+    remedy = f"rename it to _{name} if it is not a hook"
     if name in _ARGUMENTS:
-        return f"{shown} has the name of a hook and is not marked @hookimpl: mark it, or call it _{name} if it is none"
-    slips = (hook for hook, wanted in _ARGUMENTS.items() if len(wanted) == len(arguments) and _is_one_edit(name, hook))
-    meant = _hook_with_arguments(name, arguments) or next(slips, None)
-    if meant is None:
+        return f"{method_text} has the name of a hook but is not marked @hookimpl: mark it, or {remedy}"
+    similar = (
+        hook for hook, expected in _ARGUMENTS.items() if len(expected) == len(arguments) and _is_one_edit(name, hook)
+    )
+    hook = _hook_with_arguments(name, arguments) or next(similar, None)
+    if hook is None:
         return ""
-    return f"{shown} looks like a hook and is none (did you mean {meant!r}?); call it _{name} if it is meant to be none"
+    return f"{method_text} looks like a hook but is not one (did you mean {hook!r}?); {remedy}"
 
 
 def _hook_with_arguments(name: str, arguments: tuple[str, ...]) -> str | None:
@@ -182,15 +187,15 @@ def _hook_with_arguments(name: str, arguments: tuple[str, ...]) -> str | None:
 
     Only hooks that take a `state` are distinctive enough: any method may take a `pod`.
     """
-    alike = [hook for hook, wanted in _ARGUMENTS.items() if wanted == arguments and "state" in wanted]
-    return max(alike, key=lambda hook: SequenceMatcher(None, name, hook).ratio(), default=None)
+    hooks = [hook for hook, expected in _ARGUMENTS.items() if expected == arguments and "state" in expected]
+    return max(hooks, key=lambda hook: SequenceMatcher(None, name, hook).ratio(), default=None)
 
 
 def _is_one_edit(one: str, other: str) -> bool:
     """Return whether names differ in capitals, underscores and one letter that is missing, more, wrong or swapped."""
     short, long = sorted((each.replace("_", "").lower() for each in (one, other)), key=len)
-    begin = next((at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]), len(short))
-    short, long = short[begin:], long[begin:]
+    start = next((at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]), len(short))
+    short, long = short[start:], long[start:]
     swapped = long[:2] == short[1::-1] and short[2:] == long[2:]
     return swapped or long[1:] in (short, short[1:])
 

@@ -161,7 +161,7 @@ def _run_hint(profile: Profile, plugin: str, hint: Hint, event: ObservedEvent, p
         profile.fault_status(plugin, "queueing hint", error)
         return True
     if not isinstance(answer, QueueingHint):
-        profile.faulty(plugin, "queueing hint", f"answered {safe_repr(answer)}, which is not a QueueingHint")
+        profile.fault_status(plugin, "queueing hint", f"answered {safe_repr(answer)}, which is not a QueueingHint")
         return True
     return answer is QueueingHint.QUEUE
 
@@ -306,7 +306,7 @@ def find_warnings(
     enabled = dict.fromkeys(name for points in expansions for name in chain(*points.order.values()))
     missing = [name for name in enabled if name not in registry]
     if missing:
-        yield f"not implemented yet, so they do not run: {', '.join(missing)}"
+        yield f"not built yet, so they do not run: {', '.join(missing)}"
     known = {*registry, *IN_TREE_PLUGINS}
     for profile, points in zip(configuration.profiles, expansions, strict=True):
         yield from _unprepared_warnings(profile, points, registry)

@@ -26,12 +26,12 @@ def configuration_with_plugins(source: ConfigurationSource | None, plugins: Sequ
         # They bind before the defaults; there can be only one QueueSort plugin.
         default = DEFAULT_PLUGINS.enabled_names()
         added = [plugin for plugin in plugins if plugin.name not in default]
-        written: dict[str, object] = {"multiPoint": _enable(added)}
+        plugin_sets: dict[str, object] = {"multiPoint": _enable(added)}
         if binding := [plugin for plugin in added if "bind" in extension_points(plugin)]:
-            written["bind"] = _enable(binding)
+            plugin_sets["bind"] = _enable(binding)
         if any("queue_sort" in extension_points(plugin) for plugin in added):
-            written["queueSort"] = {"disabled": [{"name": "PrioritySort"}]}
-        return load_configuration({"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": written}]})
+            plugin_sets["queueSort"] = {"disabled": [{"name": "PrioritySort"}]}
+        return load_configuration({"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": plugin_sets}]})
     configuration = source if isinstance(source, Configuration) else load_configuration(source)
     enabled = {name for profile in configuration.profiles for name in profile.plugins.enabled_names()}
     warnings = list(configuration.warnings)

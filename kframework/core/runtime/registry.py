@@ -81,7 +81,7 @@ class Offers(Generic[N]):
                 raise PluginError(f"no installed distribution offers it{hint}", plugin=name)
             if len(offers) > 1:
                 claims = " and ".join(sorted(f"{offer.distribution} ({offer.target})" for offer in offers))
-                raise PluginError(f"two distributions claim the name: {claims}; uninstall one", plugin=name)
+                raise PluginError(f"several distributions offer the name: {claims}; uninstall one", plugin=name)
             self._loaded[name] = self._load(offers[0])
         return self._loaded[name]
 
@@ -143,8 +143,8 @@ class Registry(Offers[Plugin]):
 def load_in_tree_args(configuration: Configuration) -> Mapping[str, type[ApiArgs]]:
     """Import the configured plugins of kube-scheduler; return their Args models, by plugin."""
     registry = Registry.from_installed()
-    named = {name for each in configuration.profiles for name in (*each.plugins.enabled_names(), *each.args)}
-    models = {name: registry.load(name).Args for name in named & IN_TREE_PLUGINS if name in registry}
+    names = {name for each in configuration.profiles for name in (*each.plugins.enabled_names(), *each.args)}
+    models = {name: registry.load(name).Args for name in names & IN_TREE_PLUGINS if name in registry}
     return {name: model for name, model in models.items() if issubclass(model, ApiArgs)}
 
 
@@ -156,9 +156,9 @@ def installed_offers(group: str) -> tuple[Offer, ...]:
 
 def override_installed(group: str, classes: Iterable[type[NamedClass]]) -> list[Offer]:
     """List these classes and the installed ones of a group, except those they replace by name."""
-    mine = {each.name: each for each in classes}
-    others = (offer for offer in installed_offers(group) if offer.name not in mine)
-    return [*others, *(_offer_class(each) for each in mine.values())]
+    by_name = {each.name: each for each in classes}
+    others = (offer for offer in installed_offers(group) if offer.name not in by_name)
+    return [*others, *(_offer_class(each) for each in by_name.values())]
 
 
 def _offer(entry_point: EntryPoint) -> Offer:
@@ -167,31 +167,31 @@ def _offer(entry_point: EntryPoint) -> Offer:
     return Offer(entry_point.name, entry_point.load, source, entry_point.value)
 
 
-def _offer_class(offered: type[NamedClass]) -> Offer:
-    return Offer(offered.name, lambda: offered, target=f"{offered.__module__}:{offered.__qualname__}")
+def _offer_class(cls: type[NamedClass]) -> Offer:
+    return Offer(cls.name, lambda: cls, target=f"{cls.__module__}:{cls.__qualname__}")
 
 
 def _remedy(offer: Offer, error: Exception) -> str:
     """Return a hint if an entry point names a missing target; "" for errors of the module itself."""
     module, _, attribute = offer.target.partition(":")
-    wrong = f"; its entry point says {offer.target}: correct it"
+    remedy = f"; its entry point names {offer.target}: correct it"
     if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
-        return f"{wrong}, or install the distribution again if its folder was moved or deleted"
+        return f"{remedy}, or install the distribution again if its folder was moved or deleted"
     loaded = sys.modules.get(module)
     if isinstance(error, AttributeError) and loaded is not None and error.obj is loaded:
         close = nearest_name(attribute, [name for name, each in vars(loaded).items() if isinstance(each, type)])
         hint = f" (did you mean {close!r}?)" if close else ""
-        return f"{wrong}, or give {loaded.__file__} such a class{hint}"
+        return f"{remedy}, or give {loaded.__file__} such a class{hint}"
     return ""
 
 
 def _find_problem(offer: Offer, loaded: object) -> str:
     if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
-        return f"{offer.target or loaded!r} is no class derived from kframework.Plugin"
+        return f"{offer.target or loaded!r} is not a subclass of kframework.Plugin"
     if not loaded.name:
-        return f"the class has no name: say name = {loaded.__name__!r} in it"
+        return f"the class has no name: set name = {loaded.__name__!r}"
     if loaded.name != offer.name:
-        return f"its entry point is named {offer.name!r} but the class says name = {loaded.name!r}"
+        return f"its entry point is named {offer.name!r} but the class has name = {loaded.name!r}"
     if not (isinstance(loaded.Args, type) and issubclass(loaded.Args, PluginArgs)):
         return "its Args do not derive from kframework.PluginArgs"
     return ""
@@ -203,10 +203,10 @@ def _find_problem(offer: Offer, loaded: object) -> str:
 def stale_install_remedy(group: str, name: str) -> str:
     """Return how to get a plugin that an editable install's project added after the installation; else ""."""
     for distribution in distributions():
-        direct = json.loads(distribution.read_text("direct_url.json") or "{}")
-        if not direct.get("dir_info", {}).get("editable"):
+        url_info = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if not url_info.get("dir_info", {}).get("editable"):
             continue
-        project = Path(url2pathname(urlsplit(direct["url"]).path), "pyproject.toml")
+        project = Path(url2pathname(urlsplit(url_info["url"]).path), "pyproject.toml")
         if name in _project_entry_points(project, group):
             remedy = f"{project} offers it, but {distribution.name} {distribution.version} was installed before that"
             return f"{remedy}: install it again, as with pip install --editable {project.parent}"
@@ -217,7 +217,7 @@ def _project_entry_points(project: Path, group: str) -> dict[str, Any]:
     """Return the entry points of a group from a project file; empty if it cannot be read."""
     try:
         groups = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["entry-points"]
-        offered: dict[str, Any] = dict(groups[group])
+        entry_points: dict[str, Any] = dict(groups[group])
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return offered
+    return entry_points

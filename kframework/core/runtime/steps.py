@@ -161,8 +161,8 @@ class FilterStep:
     """
 
     __slots__ = (
-        *("_explain", "add_pod", "ask", "ask_rows", "call", "fault"),
-        *("name", "order", "plugin", "remove_pod", "scalar"),
+        *("_explain", "add_pod", "call", "fault_status"),
+        *("name", "order", "plugin", "remove_pod", "run", "run_rows", "scalar"),
     )
 
     def __init__(self, plugin: Plugin, order: int, fault: FaultHandler) -> None:
@@ -234,8 +234,8 @@ class ScoreStep:
     """
 
     __slots__ = (
-        *("ask", "ask_rows", "call", "fault", "highest", "lowest"),
-        *("name", "normalize", "plugin", "scalar", "weight"),
+        *("call", "fault_status", "highest", "lowest"),
+        *("name", "normalize", "plugin", "run", "run_rows", "scalar", "weight"),
     )
 
     def __init__(self, plugin: Plugin, weight: int, fault: FaultHandler) -> None:

@@ -41,17 +41,17 @@ class OddArgs(Plugin):
         (
             "A",
             [offer("A", A, "acme 1.0", "acme:A"), offer("A", A, "beta 2.0", "beta:A")],
-            "two distributions claim the name: acme 1.0 (acme:A) and beta 2.0 (beta:A); uninstall one",
+            "several distributions offer the name: acme 1.0 (acme:A) and beta 2.0 (beta:A); uninstall one",
         ),
         (
             "A",
             [offer("A", ImportError("no module named 'torch'"))],
             "(from acme 1.0): cannot be imported: ImportError: no module named 'torch'",
         ),
-        ("A", [offer("A", object())], "(from acme 1.0): 'acme:A' is no class derived from kframework.Plugin"),
-        ("A", [offer("A", dict)], "(from acme 1.0): 'acme:A' is no class derived from kframework.Plugin"),
-        ("B", [offer("B", A)], "(from acme 1.0): its entry point is named 'B' but the class says name = 'A'"),
-        ("B", [offer("B", Nameless)], "(from acme 1.0): the class has no name: say name = 'Nameless' in it"),
+        ("A", [offer("A", object())], "(from acme 1.0): 'acme:A' is not a subclass of kframework.Plugin"),
+        ("A", [offer("A", dict)], "(from acme 1.0): 'acme:A' is not a subclass of kframework.Plugin"),
+        ("B", [offer("B", A)], "(from acme 1.0): its entry point is named 'B' but the class has name = 'A'"),
+        ("B", [offer("B", Nameless)], "(from acme 1.0): the class has no name: set name = 'Nameless'"),
         ("OddArgs", [offer("OddArgs", OddArgs)], "(from acme 1.0): its Args do not derive from kframework.PluginArgs"),
     ],
 )

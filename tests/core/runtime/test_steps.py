@@ -37,7 +37,7 @@ def fault(plugin: str, hook: str, problem: BaseException | str) -> Status:
         (unschedulable("x"), Status(Code.UNSCHEDULABLE, ("x",), "A")),
         (error("x"), Status(Code.ERROR, ("running it: x",), "A")),
         (Status(Code.WAIT), Status(Code.ERROR, ("running it: Wait",), "A")),
-        ("yes", Status(Code.ERROR, ("A/filter: answered 'yes', which is no Status",), "A")),
+        ("yes", Status(Code.ERROR, ("A/filter: answered 'yes', which is not a Status",), "A")),
     ],
 )
 def test_what_a_status_comes_to(answer: object, checked: Status | None) -> None:
@@ -76,7 +76,7 @@ def test_one_row_is_asked_in_the_columnar_form_where_there_is_no_other() -> None
     ("score", "message"),
     [
         (101, "returns an invalid score 101"),
-        (1.5, "answered 1.5, which is no integer"),
+        (1.5, "answered 1.5, which is not an integer"),
         (ValueError("x"), "ValueError: x"),
     ],
 )
@@ -104,11 +104,11 @@ def test_normalised_scores_lie_in_range(answer: Any, normalized: Any) -> None:
 def test_columns_are_integers_one_a_row() -> None:
     assert as_column(7, 3).tolist() == [7, 7, 7]
     assert as_column(np.array([1, 2], dtype=np.int32), 2).dtype == np.int64
-    with pytest.raises(TypeError, match=r"answered \[1, 2\] about 3 rows; return an integer for each, in their order"):
+    with pytest.raises(TypeError, match=r"answered \[1, 2\] for 3 rows; return an integer for each, in their order"):
         as_column([1, 2], 3)
-    with pytest.raises(TypeError, match=r"answered None about 1 rows"):
+    with pytest.raises(TypeError, match=r"answered None for 1 rows"):
         as_column(None, 1)
-    with pytest.raises(TypeError, match=r"answered an array of float64 and shape \(2,\) about 2 rows"):
+    with pytest.raises(TypeError, match=r"answered an array of float64 and shape \(2,\) for 2 rows"):
         as_column(np.array([0.5, 1]), 2)
 
 

@@ -72,7 +72,7 @@ def test_a_watch_on_what_is_no_kind_is_refused_when_the_scheduler_is_made(kind: 
     with pytest.raises(ConfigError) as refused:
         run(watching("A", Watch(kind)))
     assert str(refused.value) == (
-        f"plugin 'A' watches {named}, which is no kind: give it a struct of kframework.objects, "
+        f"plugin 'A' watches {named}, which is not a kind: use a struct of kframework.objects, "
         "or declare one with @kind"
     )
 
@@ -81,7 +81,7 @@ def test_a_watch_on_what_is_no_kind_is_refused_when_the_scheduler_is_made(kind: 
 def test_a_watch_with_what_is_no_verb_is_refused(verb: Any, hint: str) -> None:
     with pytest.raises(ConfigError) as refused:
         run(watching("A", Watch(Team, verbs=(verb,))))
-    known = "there are create, patch, patch_status, delete beside get, list and watch"
+    known = "supported besides get, list and watch: create, patch, patch_status, delete"
     assert str(refused.value) == f"plugin 'A' watches Team with the verb {verb!r}; {known}{hint}"
 
 

@@ -67,7 +67,7 @@ def test_an_explanation_has_them_and_names_the_source_that_wakes() -> None:
 @pytest.mark.parametrize(
     ("messages", "seconds", "said"),
     [
-        (0, 0, "  Load: source load has told nothing yet: it took too long\n"),
+        (0, 0, "  Load: source load has no data yet: it took too long\n"),
         (1, 12, "  Load: source load told of 1 node 12s ago\n"),
         (1, 75, "  Load: source load is stale: it last told of 1 node 1m15s ago\n"),
     ],

@@ -20,7 +20,7 @@ from kframework.testing import Result, Scenario, create, make_node, make_pod
 from kframework.testing.alone import profiles_of
 from tests.support.outside import busy_plugin
 
-STALE = "source 'load' of Load has told nothing since 2026-01-01T00:00:00Z"
+STALE = "source 'load' of plugin 'Load' has no data since 2026-01-01T00:00:00Z"
 
 
 def scenario(*plugins: type[Plugin], nodes: str = "a") -> Scenario:
@@ -149,7 +149,7 @@ def test_only_the_named_nodes_are_asked_about_again() -> None:
 
 #: By what is declared: where the pod goes and waits while the source has never told anything, and what is said of it.
 ABSENT: dict[WhenStale, tuple[str, str]] = {
-    "reject": ("unschedulable", "source 'load' of Load has told nothing yet"),
+    "reject": ("unschedulable", "source 'load' of plugin 'Load' has no data yet"),
     "gate": ("gated", ""),
     "ignore": ("bound", ""),
 }
@@ -213,7 +213,7 @@ def test_the_message_names_the_last_failure(reads: Any) -> None:
     world.at(3, load.fail("no route")).at(30, create(make_pod("late")))
     world.at(40, load.fail("no such host")).at(80, create(make_pod("last")))
     result = world.run(until=100)
-    absent = "source 'load' of Load has told nothing yet: ConnectionError: "
+    absent = "source 'load' of plugin 'Load' has no data yet: ConnectionError: "
     assert f"{absent}no route." in result.message_of("late")
     assert f"{absent}no such host." in result.message_of("last")
 
@@ -280,5 +280,5 @@ def test_a_name_that_is_taken_is_refused() -> None:
             super().__init__(args, handle)
             handle.source("load", float, self.load.fetch)
 
-    with pytest.raises(Exception, match="source 'load': the name is taken"):
+    with pytest.raises(Exception, match="source 'load': the name is in use"):
         scenario(Twice).run()

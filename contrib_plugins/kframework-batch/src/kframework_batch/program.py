@@ -68,7 +68,7 @@ def _problem(base: type[Action] | type[BatchPlugin], offer: Offer, loaded: objec
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
         return f"{offer.target or loaded!r} is no class derived from kframework_batch's {base.__name__}"
     if loaded.name != offer.name:
-        return f"its entry point is named {offer.name!r} but the class says name = {loaded.name!r}"
+        return f"its entry point is named {offer.name!r} but the class has name = {loaded.name!r}"
     if not (isinstance(loaded.Arguments, type) and issubclass(loaded.Arguments, BatchArguments)):
         return "its Arguments do not derive from kframework_batch's BatchArguments"
     return ""

@@ -179,7 +179,7 @@ def _check(enabled: EnabledPlugin) -> None:
 
 def _rejections(plugin: BatchPlugin, hook: str, options: Mapping[str, object]) -> Iterator[str]:
     if options.get("tryfirst") or options.get("trylast"):
-        yield "tryfirst and trylast are refused: order comes from the configuration"
+        yield "tryfirst and trylast are not supported: the configuration defines the order"
     if options.get("wrapper") or options.get("hookwrapper"):
         yield "hooks of sessions cannot be wrapped"
     if options.get("specname") or hook not in _SPECIFIED:
@@ -189,7 +189,7 @@ def _rejections(plugin: BatchPlugin, hook: str, options: Mapping[str, object]) -
     if wanted != got:
         yield f"takes ({', '.join(got)}) where the contract says ({', '.join(wanted)})"
     if inspect.iscoroutinefunction(function):
-        yield "must be a plain function: the cluster stands still while it runs"
+        yield "must be a plain function: the scheduling cycle does not await it"
     if hook == "predicate_nodes" and _options(plugin, "predicate_status") is None:
         yield "needs predicate_status beside it, to put its codes into words"
 

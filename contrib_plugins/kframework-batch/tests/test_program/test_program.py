@@ -292,7 +292,7 @@ def test_a_plugin_that_breaks_the_contract_is_named() -> None:
 
 def test_a_name_that_two_offer_is_refused() -> None:
     twice = [*offers(Pack), Offer("pack", lambda: Pack, "beta 2.0", "beta:Pack")]
-    with pytest.raises(PluginError, match="two distributions claim the name"):
+    with pytest.raises(PluginError, match="several distributions offer the name"):
         compiled("[{plugins: [{name: pack}]}]", registry=BatchRegistry(offers(Wait), twice))
 
 

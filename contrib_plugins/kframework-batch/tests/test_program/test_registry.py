@@ -109,7 +109,7 @@ def test_a_name_that_nobody_offers() -> None:
         (
             "gang",
             [offer("gang", Gang, "beta 2.0", "beta:B"), offer("gang", Gang)],
-            "two distributions claim the name: acme 1.0 (acme:A) and beta 2.0 (beta:B); uninstall one",
+            "several distributions offer the name: acme 1.0 (acme:A) and beta 2.0 (beta:B); uninstall one",
         ),
         (
             "gang",
@@ -118,8 +118,8 @@ def test_a_name_that_nobody_offers() -> None:
         ),
         ("gang", [offer("gang", object())], "'acme:A' is no class derived from kframework_batch's BatchPlugin"),
         ("gang", [offer("gang", Rest)], "'acme:A' is no class derived from kframework_batch's BatchPlugin"),
-        ("pair", [offer("pair", Gang)], "its entry point is named 'pair' but the class says name = 'gang'"),
-        ("pair", [offer("pair", Nameless)], "its entry point is named 'pair' but the class says name = ''"),
+        ("pair", [offer("pair", Gang)], "its entry point is named 'pair' but the class has name = 'gang'"),
+        ("pair", [offer("pair", Nameless)], "its entry point is named 'pair' but the class has name = ''"),
         ("odd", [offer("odd", OddArguments)], "its Arguments do not derive from kframework_batch's BatchArguments"),
     ],
 )

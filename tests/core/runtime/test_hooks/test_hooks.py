@@ -46,34 +46,37 @@ class OnlyHelpers(Plugin):
     ("wrong", "message"),
     [
         (OnlyHelpers, "extends no extension point: no method is marked @hookimpl"),
-        (plugin("A", sign=None), "extends no extension point: there is none for events_to_register, sign"),
+        (plugin("A", sign=None), "extends no extension point: none exists for events_to_register, sign"),
         (
             own("score", taking(*NODE)),
-            "method score(state, pod, node) has the name of a hook and is not marked @hookimpl: mark it, or call it",
+            "method score(state, pod, node) has the name of a hook but is not marked @hookimpl: mark it, or rename it",
         ),
-        (own("score", lambda self: None), "method score() has the name of a hook and is not marked @hookimpl"),
-        (own("sign", staticmethod(lambda pod: None)), "method sign(pod) has the name of a hook and is not marked"),
+        (own("score", lambda self: None), "method score() has the name of a hook but is not marked @hookimpl"),
+        (own("sign", staticmethod(lambda pod: None)), "method sign(pod) has the name of a hook but is not marked"),
         (
             own("filtr", hookimpl(taking(*NODE))),
-            "method filtr is marked @hookimpl, and there is no hook of this name (did you mean 'filter'?)",
+            "method filtr is marked @hookimpl, but no hook has this name (did you mean 'filter'?)",
         ),
         (
             own("veto", hookimpl(taking(*NODE))),
-            "method veto is marked @hookimpl, and there is no hook of this name",
+            "method veto is marked @hookimpl, but no hook has this name",
         ),
-        (own("weigh", hookimpl(taking("pod"))), "method weigh is marked @hookimpl, and there is no hook of this name"),
+        (own("weigh", hookimpl(taking("pod"))), "method weigh is marked @hookimpl, but no hook has this name"),
         (
             own("filtr", taking(*NODE)),
-            "method filtr(state, pod, node) looks like a hook and is none (did you mean 'filter'?); call it _filtr if",
+            "method filtr(state, pod, node) looks like a hook but is not one (did you mean 'filter'?); rename",
         ),
         (own("fliter", taking("s", "p", "n")), "(did you mean 'filter'?)"),
         (own("scores", taking("s", "p", "n")), "(did you mean 'score'?)"),
         (own("preEnqueue", taking("pod")), "(did you mean 'pre_enqueue'?)"),
         (own("sing", taking("pod")), "(did you mean 'sign'?)"),
-        (own("rank", taking(*NODE)), "method rank(state, pod, node) looks like a hook and is none (did you mean "),
+        (
+            own("rank", taking(*NODE)),
+            "method rank(state, pod, node) looks like a hook but is not one (did you mean ",
+        ),
         (
             own("before_bind", lambda self, state, pod, node_name: None),
-            "method before_bind(state, pod, node_name) looks like a hook and is none (did you mean 'pre_bind'?)",
+            "method before_bind(state, pod, node_name) looks like a hook but is not one (did you mean 'pre_bind'?)",
         ),
     ],
 )
@@ -116,12 +119,12 @@ class Overriding(Filtering):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (type("A", (Mixin, Filtering), {}), "method score(state, pod, node) has the name of a hook and is not marked"),
-        (Overriding, "method filter(state, pod, node) has the name of a hook and is not marked"),
-        (type("A", (Filtering,), {"reads": "nodes"}), "reads = 'nodes' is none of 'node', 'pods', None"),
+        (type("A", (Mixin, Filtering), {}), "method score(state, pod, node) has the name of a hook but is not marked"),
+        (Overriding, "method filter(state, pod, node) has the name of a hook but is not marked"),
+        (type("A", (Filtering,), {"reads": "nodes"}), "reads = 'nodes' is not one of 'node', 'pods', None"),
         (
             type("A", (Filtering,), {"sign_reads": "node"}),
-            "sign_reads = 'node' is no tuple of kinds of objects; write () for none, (Service,) for one",
+            "sign_reads = 'node' is not a tuple of kinds; use () for none, (Service,) for one",
         ),
     ],
 )
@@ -215,17 +218,17 @@ def around_permit(self: Plugin, state: object, pod: object, node_name: object) -
     [
         (
             named("filter", lambda self, state, pod, node: None, tryfirst=True),
-            "hook filter: tryfirst and trylast are refused: order comes from the configuration",
+            "hook filter: tryfirst and trylast are not supported: the configuration defines the order",
         ),
         (
             named("filter", lambda self, state, pod, node: None, trylast=True),
-            "hook filter: tryfirst and trylast are refused: order comes from the configuration",
+            "hook filter: tryfirst and trylast are not supported: the configuration defines the order",
         ),
         (named("filter", around, wrapper=True), "hook filter: this point cannot be wrapped"),
         (named("bind", around_bind, wrapper=True), "hook bind: this point cannot be wrapped"),
         (
             named("permit", around_permit, hookwrapper=True),
-            "hook permit: write the wrapper in the new style: @hookwrapper",
+            "hook permit: old-style wrappers are not supported: use @hookwrapper",
         ),
         (
             named("filter", lambda self, pod, state, node: None),
@@ -237,15 +240,15 @@ def around_permit(self: Plugin, state: object, pod: object, node_name: object) -
         ),
         (named("filter", lambda self, state, pod, info: None), "info"),
         (named("filter", lambda self, *args: None), "hook filter: takes (args) where the contract says"),
-        (named("permit", permit), "hook permit: must be a plain function: the cluster stands still while it runs"),
-        (plugin("A", filter_nodes=0), "hook filter_nodes: needs filter_status beside it, to put its bits into words"),
+        (named("permit", permit), "hook permit: must be a plain function: the scheduling cycle does not await it"),
+        (plugin("A", filter_nodes=0), "hook filter_nodes: needs filter_status, which converts its bits to a Status"),
         (
             named("permit", taking("state", "pod", "node_name"), wrapper=True),
-            "hook permit: is marked as a wrapper, and does not yield",
+            "hook permit: is marked as a wrapper but does not yield",
         ),
         (
             named("permit", taking("state", "pod", "node_name"), specname="reserve"),
-            "hook permit: specname is refused: a hook goes by the name of its method",
+            "hook permit: specname is not supported: the method must have the hook's name",
         ),
     ],
 )

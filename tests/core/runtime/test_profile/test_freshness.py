@@ -22,7 +22,7 @@ def source(when_stale: WhenStale, *, fresh: bool = False) -> Source[object]:
     return made
 
 
-LACKS = "source 'data' of Mine has told nothing yet"
+LACKS = "source 'data' of plugin 'Mine' has no data yet"
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class Unmakable(Plugin):
         (
             enabling("Unmakable"),
             [type("Scoring", (Unmakable, plugin("Unmakable", score=0)), {})],
-            f"{FIRST}plugin 'Unmakable' (from acme 1.0): cannot be made: OSError: no licence",
+            f"{FIRST}plugin 'Unmakable' (from acme 1.0): cannot be created: OSError: no licence",
         ),
         (
             enabling("Plain", args="{colour: red}"),
@@ -108,7 +108,7 @@ def test_two_distributions_that_claim_one_name_are_both_named() -> None:
         compile_profiles(parse(enabling("Clash"), "k.yaml"), Registry([*installed, *claims]), a_handle)
     assert str(caught.value) == (
         "k.yaml:7: profiles[0].plugins.multiPoint.enabled[0].name: plugin 'Clash': "
-        "two distributions claim the name: acme 1.0 (acme:Clash) and beta 2.0 (beta:Clash); uninstall one"
+        "several distributions offer the name: acme 1.0 (acme:Clash) and beta 2.0 (beta:Clash); uninstall one"
     )
 
 
@@ -230,7 +230,7 @@ def raising(pod: PendingPod, old: object, new: object) -> QueueingHint:
         ([only_node_b], False, ""),
         ([only_node_b, None], True, ""),
         ([lambda pod, old, new: QueueingHint.QUEUE], True, ""),
-        ([lambda pod, old, new: True], True, "answered True, which is no QueueingHint"),
+        ([lambda pod, old, new: True], True, "answered True, which is not a QueueingHint"),
         ([raising], True, "LookupError: no such thing"),
     ],
 )
