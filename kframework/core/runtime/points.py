@@ -290,11 +290,11 @@ def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: 
             try:
                 answer = step.call(state, pod, node_name)
             except FAULTS as error:
-                return PermitAnswer(profile.faulty(step.name, "permit", error))
+                return PermitAnswer(profile.fault_status(step.name, "permit", error))
             if isinstance(answer, Wait):
                 if not isinstance(answer.timeout, int | float) or not answer.timeout > 0:
                     problem = f"answered {safe_repr(answer)}, but a wait takes more than 0 seconds"
-                    return PermitAnswer(profile.faulty(step.name, "permit", problem))
+                    return PermitAnswer(profile.fault_status(step.name, "permit", problem))
                 waits.append((step.name, min(float(answer.timeout), MAX_PERMIT_WAIT)))
                 continue
             status = Hook(step.name, "permit", profile.fault_status).check_answer(
