@@ -18,7 +18,7 @@ from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.explain.account import explaining
+from kframework.explain.explainer import explain_steps
 from kframework.explain.explanation import Explanation
 from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstraint
 from kframework.observe.history import History
@@ -95,7 +95,7 @@ def engine(pod: Pod, observed: Observed) -> PodEngine:
 def slices(made: PodEngine, history: History, uid: str) -> tuple[Explanation, list[float]]:
     """Explain a pod; return how long each slice took, in seconds."""
     pod = made.handlers.pending.get(uid) or made.cluster.pods[uid]
-    work = explaining(made, history, pod)
+    work = explain_steps(made, history, pod)
     spans: list[float] = []
     while True:
         began = thread_time()

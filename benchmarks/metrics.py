@@ -15,9 +15,9 @@ from kframework.client.transport import Request, Response
 from kframework.core.cycle.records import Binding, Decision
 from kframework.observe.metrics.attempts import TIMED_SHARE, Attempts
 from kframework.observe.metrics.endpoints import _sliced
+from kframework.observe.metrics.engine_metrics import engine_series, pod_resources
 from kframework.observe.metrics.metrics import Metrics
-from kframework.observe.metrics.readings import engine_readings, pod_resources
-from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
+from kframework.observe.metrics.requests import MeteredTransport, RequestMetrics
 from kframework.observe.metrics.series import Series
 from kframework.scheduler.garbage import collect
 from kframework.simulation.simulation import Simulation
@@ -94,7 +94,7 @@ class _AtOnce:
 def _per_request() -> float:
     """Return what is added to a request."""
     plain, request = _AtOnce(), Request(method="POST", path="/", body=b"{}")
-    metered = MeteredTransport(plain, RequestCounts(), "localhost:6443")  # type: ignore[arg-type]  # it has all that is used
+    metered = MeteredTransport(plain, RequestMetrics(), "localhost:6443")  # type: ignore[arg-type]  # it has all that is used
 
     def sent(send: Callable[[Request], object]) -> Callable[[], None]:
         def call() -> None:
@@ -146,7 +146,7 @@ def main() -> None:
     collect()
     print()
     rows = [
-        ("/metrics", *_asked((*attempts.series, *engine_readings(made)))),
+        ("/metrics", *_asked((*attempts.series, *engine_series(made)))),
         (f"/metrics/resources of {RESIDENT:,} pods", *_asked(pod_resources(made))),
     ]
     show(("milliseconds", "in all", "at a time", "bytes"), rows)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kframework.explain.explanation import Explanation
     from kframework.framework.plugin import Plugin
-    from kframework.observe.web.shown import EngineExplanation
+    from kframework.observe.web.view import EngineExplanation
 
 #: The default address of `kframework run`.
 _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
@@ -108,8 +108,8 @@ def command(
 
 
 def _print(explanation: Explanation | EngineExplanation, output: WideForm | None) -> None:
-    from kframework.explain.text import text_of
-    from kframework.observe.web.shown import EngineExplanation
+    from kframework.explain.text import format_explanation
+    from kframework.observe.web.view import EngineExplanation
 
     wide = output is WideForm.WIDE
     if isinstance(explanation, EngineExplanation):
@@ -120,7 +120,7 @@ def _print(explanation: Explanation | EngineExplanation, output: WideForm | None
     elif output is WideForm.JSON:
         print_json(explanation)
     else:
-        typer.echo(text_of(explanation, wide=wide), nl=False)
+        typer.echo(format_explanation(explanation, wide=wide), nl=False)
 
 
 def _key(pod: str, namespace: str | None) -> tuple[str, str]:
@@ -165,11 +165,11 @@ def _of_recording(
     from pathlib import Path
 
     from kframework.observe.recording.engines import kind_of_recording
-    from kframework.observe.recording.reader import Recorded
+    from kframework.observe.recording.reader import RecordingReader
     from kframework.simulation.recording import Recording
 
     asked = Recording(file, plugins=plugins)
-    recorded = Recorded(Path(file))
+    recorded = RecordingReader(Path(file))
     if not recorded.header.engine:
         return asked.explain(f"{namespace}/{name}", attempt=attempt).explanation
     if attempt is not None:
@@ -189,7 +189,7 @@ def _of_scheduler(
     import msgspec
 
     from kframework.errors import ExplainError
-    from kframework.explain.explanation import read
+    from kframework.explain.explanation import decode_explanation
 
     if not url.startswith(("http://", "https://")):
         example = f"begins with http:// or https://, like {_DEFAULT_SCHEDULER}"
@@ -206,7 +206,7 @@ def _of_scheduler(
         remedy = "name the right one with --scheduler URL, or cluster files with -f"
         raise ExplainError(f"no scheduler answers at {url}: {reason}; {remedy}") from error
     try:
-        return read(answer)
+        return decode_explanation(answer)
     except msgspec.DecodeError as error:
         raise ExplainError(f"what answers at {url} is no scheduler of this version: {error}") from error
 

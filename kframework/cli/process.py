@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.config.configuration import Configuration
     from kframework.objects import Event
-    from kframework.observe.metrics.requests import RequestCounts
+    from kframework.observe.metrics.requests import RequestMetrics
     from kframework.process.delegation import Delegation
     from kframework.process.http.endpoints import Listener
     from kframework.process.servers import Server
@@ -197,7 +197,7 @@ def server_of(
     filenames: Sequence[str],
     configuration: Configuration,
     clock: Clock,
-    requests: RequestCounts,
+    requests: RequestMetrics,
     rights_command: str,
     controllers: str = "*",
 ) -> Server:

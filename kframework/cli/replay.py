@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kframework.core.runtime.registry import Registry
     from kframework.framework.plugin import Plugin
     from kframework.observe.recording.diff import DecisionDiff, ReplayResult
-    from kframework.observe.recording.reader import Recorded
+    from kframework.observe.recording.reader import RecordingReader
 
 _HEADERS = ("RECORDED", "NOW", "DIFFERENCE", "MESSAGE")
 _WIDE_HEADERS = (
@@ -68,10 +68,10 @@ def command(
     decided again on the state as it was, and what was recorded is what then happens; the differences are printed.
     """
     from kframework.core.runtime.registry import Registry
-    from kframework.observe.recording.reader import Recorded
+    from kframework.observe.recording.reader import RecordingReader
 
     refuse_overwriting([file] if config is None else [file, config], report=report)
-    recorded = Recorded(Path(file))
+    recorded = RecordingReader(Path(file))
     if recorded.header.engine:
         for option, value in {"report": report, "plugin": plugin}.items():
             if value:
@@ -88,7 +88,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _say_maker(recorded: Recorded) -> None:
+def _say_maker(recorded: RecordingReader) -> None:
     from kframework._version import __version__
     from kframework.observe.recording.engines import offered_by
 
@@ -102,7 +102,7 @@ def _say_maker(recorded: Recorded) -> None:
         say("notice", f"part {recorded.header.part} of a recording: it begins with what was known of the time before")
 
 
-def _replay(recorded: Recorded, config: str | None, plugins: Sequence[type[Plugin]]) -> ReplayResult:
+def _replay(recorded: RecordingReader, config: str | None, plugins: Sequence[type[Plugin]]) -> ReplayResult:
     """Replay strictly, or attempt by attempt with another configuration or if the beginning is missing."""
     from kframework.core.runtime.registry import Registry
     from kframework.observe.recording.engines import kind_of_recording
@@ -122,7 +122,7 @@ def _replay(recorded: Recorded, config: str | None, plugins: Sequence[type[Plugi
 
 
 def _report(file: Path, registry: Registry, page: str) -> None:
-    from kframework.explain.account import PodEngineView
+    from kframework.explain.explainer import PodEngineView
     from kframework.observe.history import History
     from kframework.observe.recording.replay import follow
     from kframework.observe.report import report

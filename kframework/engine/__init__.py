@@ -141,9 +141,9 @@ if TYPE_CHECKING:  # isort: off
     # Families of metrics of its own.
     from kframework.observe.metrics.families import Family as Family
     from kframework.observe.metrics.series import (
-        Counts as Counts,
-        Histograms as Histograms,
-        Readings as Readings,
+        CounterSeries as CounterSeries,
+        HistogramSeries as HistogramSeries,
+        ScrapedSeries as ScrapedSeries,
         Series as Series,
         as_labels as as_labels,
     )
@@ -179,7 +179,7 @@ if TYPE_CHECKING:  # isort: off
         SectionColumn as SectionColumn,
         Tone as Tone,
     )
-    from kframework.observe.web.shown import (
+    from kframework.observe.web.view import (
         BINDING as BINDING,
         EngineView as EngineView,
         PodView as PodView,
@@ -196,14 +196,14 @@ if TYPE_CHECKING:  # isort: off
         format_table as format_table,
         indent as indent,
     )
-    from kframework.observe.web.shown import EngineExplanation as EngineExplanation
+    from kframework.observe.web.view import EngineExplanation as EngineExplanation
     from kframework.explain.routes import (
-        STANDS_BY as STANDS_BY,
+        STANDBY_NOTE as STANDBY_NOTE,
         explain_route as explain_route,
     )
-    from kframework.scheduler.slices import (
+    from kframework.scheduler.cooperative import (
         wait_until_idle as wait_until_idle,
-        finished as finished,
+        run_to_end as run_to_end,
         run_cooperatively as run_cooperatively,
     )
 else:

@@ -10,7 +10,7 @@ import msgspec
 from kframework.core.cycle.records import Binding, Decision
 from kframework.core.sources import SourceStatus
 from kframework.explain.remedies.remedies import Remedy
-from kframework.observe.web.shown import EngineExplanation
+from kframework.observe.web.view import EngineExplanation
 
 
 class State(StrEnum):
@@ -28,8 +28,7 @@ class State(StrEnum):
     BOUND = "bound"
     #: It is being deleted, and will not be scheduled.
     TERMINATING = "terminating"
-    #: It was deleted while it was examined.
-    GONE = "gone"
+    DELETED = "deleted"
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -49,7 +48,7 @@ class Rejection(msgspec.Struct, frozen=True):
     preemptible: bool = False
 
 
-class Details(msgspec.Struct, frozen=True):
+class RejectionDetails(msgspec.Struct, frozen=True):
     """The details of a plugin's rejection of one node, line by line; continuation lines are indented."""
 
     plugin: str
@@ -74,7 +73,7 @@ class NodeScore(msgspec.Struct, frozen=True):
     """
 
     node: str
-    place: int
+    rank: int
     total: int
     scores: tuple[Score, ...]
 
@@ -104,7 +103,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Mapping[str, int] = {}
     rejections: tuple[Rejection, ...] = msgspec.field(default=(), name="objections")
     reasons_left_out: int = 0
-    details: tuple[Details, ...] = ()
+    details: tuple[RejectionDetails, ...] = ()
     top: tuple[NodeScore, ...] = ()
     ties: int = 0
     margin: int = 0
@@ -161,12 +160,12 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The explanation of one pod: the last decision (`then`), the plugins' answers `now`, and what would help.
+    """The explanation of one pod: the last decision, the plugins' current answers, and what would help.
 
     `at` is the time of the explanation, in seconds since 1970. `requests` are those of the pod, as in a manifest,
-    `claims` its names of device claims. `node` is where it is or is about to be, `nominated` its nominated node. `then`
-    and `binding` are the records of its last attempt, if still stored; `condition` is the pod's own condition, while it
-    is pending. `outside` describes the sources of the profile's plugins.
+    `claims` its names of device claims. `node` is where it is or is about to be, `nominated` its nominated node.
+    `last_decision` and `binding` are the records of its last attempt, if still stored; `condition` is the pod's own
+    condition, while it is pending. `sources` describes the sources of the profile's plugins.
     """
 
     pod: str
@@ -180,25 +179,25 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""
     nominated: str = ""
     attempts: int = 0
-    then: Decision | None = None
+    last_decision: Decision | None = None
     binding: Binding | None = None
     condition: str = ""
-    now: Assessment
+    assessment: Assessment
     preemption: Preemption | None = None
     waiting: Waiting | None = None
-    help: tuple[Remedy, ...] = ()
-    outside: tuple[SourceStatus, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    sources: tuple[SourceStatus, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-class _Kind(msgspec.Struct):
+class _EngineField(msgspec.Struct):
     """The field of an answer that names its engine."""
 
     engine: str = ""
 
 
-def read(answer: bytes) -> Explanation | EngineExplanation:
+def decode_explanation(answer: bytes) -> Explanation | EngineExplanation:
     """Decode an explanation of either kind from JSON; msgspec.DecodeError if it is none."""
-    if msgspec.json.decode(answer, type=_Kind).engine:
+    if msgspec.json.decode(answer, type=_EngineField).engine:
         return msgspec.json.decode(answer, type=EngineExplanation)
     return msgspec.json.decode(answer, type=Explanation)

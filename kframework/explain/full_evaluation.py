@@ -28,7 +28,7 @@ from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import PluginError
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
-from kframework.scheduler.slices import time_sliced
+from kframework.scheduler.cooperative import time_sliced
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -40,12 +40,12 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 #: The number of rows evaluated in one piece: without a columnar form, and with one.
-_FEW, _MANY = 16, 2_000
+_SCALAR_CHUNK, _COLUMNAR_CHUNK = 16, 2_000
 
 #: The logger of plugin faults.
-_faults = logging.getLogger("kframework.core.runtime.profile")
+_fault_log = logging.getLogger("kframework.core.runtime.profile")
 
-_NONE = np.zeros(0, dtype=np.int64)
+_NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 def evaluate(engine: PodEngine, pod: PendingPod) -> Generator[None, None, FullEvaluation]:
@@ -67,11 +67,11 @@ class ScoreColumn(msgspec.Struct, frozen=True):
 class FullEvaluation:
     """The answers of the plugins of the pod's profile, complete once its `work` is done.
 
-    `rows` are the evaluated nodes, in node order, and `names` their names: rows are reused after deletions. `said`
-    holds each Filter plugin's own rejection by row, PASS if none, regardless of others; `first` the first of them in
-    configured order, as an attempt counts them. `feasible` are the rows that all of them accept, in node order;
-    `scores` and `totals` are aligned to them. Like an attempt, it scores two feasible nodes or more; unlike one, it
-    evaluates all.
+    `rows` are the evaluated nodes, in node order, and `names` their names: rows are reused after deletions.
+    `rejections` holds each Filter plugin's own rejection by row, PASS if none, regardless of others; `first_rejection`
+    the first of them in configured order, as an attempt counts them. `feasible` are the rows that all of them accept,
+    in node order; `scores` and `totals` are aligned to them. Like an attempt, it scores two feasible nodes or more;
+    unlike one, it evaluates all.
     """
 
     def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
@@ -80,7 +80,7 @@ class FullEvaluation:
         self.nodes: NodeTable = engine.cluster.nodes
         self.profile: Profile = engine.profiles[pod.scheduler_name]
         self.pod = pod
-        self._random = self._generators()
+        self._random = self._random_generators()
         self._generation = self.nodes.generation
         self._reset()
 
@@ -89,44 +89,44 @@ class FullEvaluation:
         self.state: CycleState = CycleState()
         self.rows: NDArray[np.int64] = self.nodes.order
         #: Those of them that PreFilter leaves.
-        self.within: NDArray[np.int64] = _NONE
+        self.candidate_rows: NDArray[np.int64] = _NO_ROWS
         self.names: list[str] = []
         #: The Filter plugins that do not skip this pod, in order.
         self.filters: tuple[FilterStep, ...] = ()
-        self.said: dict[str, Scores] = {}
-        self.first: Scores = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+        self.rejections: dict[str, Scores] = {}
+        self.first_rejection: Scores = np.full(self.nodes.capacity, PASS, dtype=np.int64)
         #: The first rejections to the nodes in configured order, each with the number of nodes.
-        self.counted: list[tuple[Status, int]] = []
-        self.feasible: NDArray[np.int64] = _NONE
+        self.status_counts: list[tuple[Status, int]] = []
+        self.feasible: NDArray[np.int64] = _NO_ROWS
         self.scores: list[ScoreColumn] = []
-        self.totals: Scores = _NONE
+        self.totals: Scores = _NO_ROWS
         #: The error of a plugin in scoring; then there are no totals.
         self.fault: Status | None = None
         #: The pods nominated to a row that this one must leave room for.
         self.nominated: dict[int, Sequence[PodInfo]] = {}
         self._table = StatusTable(ATTEMPT)
-        self._words: dict[int, Status] = {}
+        self._statuses: dict[int, Status] = {}
 
     @contextmanager
     def isolated(self) -> Iterator[None]:
         """Open a slice of work: the pod is on no node, and draws and requests of plugins are undone at the end."""
-        drawn = [(random, random.getstate()) for random in self._random]
+        random_states = [(random, random.getstate()) for random in self._random]
         with self.engine.isolated(), self.cluster.statement() as what_if:
-            placed = self.cluster.pods.get(self.pod.uid)
-            if placed is not None and placed.row >= 0:
-                what_if.remove(placed)
+            pod = self.cluster.pods.get(self.pod.uid)
+            if pod is not None and pod.row >= 0:
+                what_if.remove(pod)
             # Attempts log the faults of plugins, and the evaluation reports them.
-            before, _faults.disabled = _faults.disabled, True
+            before, _fault_log.disabled = _fault_log.disabled, True
             try:
                 yield
             finally:
-                _faults.disabled = before
+                _fault_log.disabled = before
                 while self.cluster.statements[-1] is not what_if:
                     self.cluster.statements[-1].rollback()  # a plugin left it open
-                for random, state in drawn:
+                for random, state in random_states:
                     random.setstate(state)
 
-    def _generators(self) -> list[Random]:
+    def _random_generators(self) -> list[Random]:
         """List the generators that plugins may draw from: of the gates, and of the plugins that do not sign the pod."""
         profile = self.profile
         try:
@@ -139,13 +139,13 @@ class FullEvaluation:
 
     def work(self) -> Iterator[None]:
         """Evaluate; yields where it may pause, and starts over if nodes are added or deleted meanwhile."""
-        finished = False
-        while not finished:
-            self._generation, finished = self.nodes.generation, True
-            for _ in self._ask():
+        is_complete = False
+        while not is_complete:
+            self._generation, is_complete = self.nodes.generation, True
+            for _ in self._evaluate():
                 yield
                 if self.is_stale:
-                    finished = False
+                    is_complete = False
                     break
 
     @property
@@ -153,35 +153,37 @@ class FullEvaluation:
         """Whether nodes were added or deleted since it began: rows may have other nodes."""
         return self.nodes.generation != self._generation
 
-    def _ask(self) -> Iterator[None]:
+    def _evaluate(self) -> Iterator[None]:
         self._reset()
         self.pre_filter_result = run_pre_filter_point(self.profile, self.state, self.pod, self.nodes)
         yield
-        for piece in _pieces(self.rows, _MANY):
-            self.names += [self.nodes.by_row[row].name for row in piece.tolist()]
+        for chunk in _chunks(self.rows, _COLUMNAR_CHUNK):
+            self.names += [self.nodes.by_row[row].name for row in chunk.tolist()]
             yield
-        among = self.pre_filter_result.nodes
-        rows = self.within = self.rows if among is None else self.rows[[name in among for name in self.names]]
+        allowed = self.pre_filter_result.nodes
+        rows = self.candidate_rows = (
+            self.rows if allowed is None else self.rows[[name in allowed for name in self.names]]
+        )
         if self.pre_filter_result.status is not None:
             return
         self.filters = tuple(step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped)
         for step in self.filters:
-            column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
-            for piece in _pieces(rows, _FEW if step.run_rows is None else _MANY):
-                rejections = np.full(len(piece), PASS, dtype=np.int64)
-                ask_filter_rows(step, self.state, self.pod, self.nodes, piece, rejections, self._table)
-                column[piece] = rejections
+            column = self.rejections[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+            for chunk in _chunks(rows, _SCALAR_CHUNK if step.run_rows is None else _COLUMNAR_CHUNK):
+                rejections = np.full(len(chunk), PASS, dtype=np.int64)
+                ask_filter_rows(step, self.state, self.pod, self.nodes, chunk, rejections, self._table)
+                column[chunk] = rejections
                 yield
-        yield from self._ask_beside_nominated_pods(rows)
-        for column in self.said.values():
-            np.minimum(self.first, column, out=self.first)
+        yield from self._filter_assuming_nominated_pods(rows)
+        for column in self.rejections.values():
+            np.minimum(self.first_rejection, column, out=self.first_rejection)
         yield
-        yield from self._count()
-        self.feasible = rows[self.first[rows] == PASS]
+        yield from self._count_statuses()
+        self.feasible = rows[self.first_rejection[rows] == PASS]
         if len(self.feasible) > 1:
-            yield from self._ask_scores()
+            yield from self._score_nodes()
 
-    def _ask_beside_nominated_pods(self, rows: NDArray[np.int64]) -> Iterator[None]:
+    def _filter_assuming_nominated_pods(self, rows: NDArray[np.int64]) -> Iterator[None]:
         """Filter again where pods are nominated, assuming them on their nodes; such rejections come first."""
         nominator = self.cluster.nominator
         for name in list(nominator.node_names):
@@ -193,14 +195,14 @@ class FullEvaluation:
             self.nominated[row], node = nominated, self.nodes[row]
             with with_nominated_pods(self, self.state, node, nominated) as state:
                 if isinstance(state, Status):
-                    self.first[row] = self._table.rejection(FIRST, state)
+                    self.first_rejection[row] = self._table.rejection(FIRST, state)
                 else:
                     for step in self.filters:
                         if (status := step.run(state, self.pod, node)) is not None:
-                            self.said[step.name][row] = self._table.rejection(step.order, status)
+                            self.rejections[step.name][row] = self._table.rejection(step.order, status)
             yield
 
-    def _ask_scores(self) -> Iterator[None]:
+    def _score_nodes(self) -> Iterator[None]:
         skipped = run_pre_score_point(self.profile, self.state, self.pod, self.nodes, self.feasible)
         yield
         if isinstance(skipped, Status):
@@ -209,16 +211,16 @@ class FullEvaluation:
         totals = np.zeros(len(self.feasible), dtype=np.int64)
         for step in self.profile.scores:
             if step.name not in skipped:
-                yield from self._ask_score(step)
+                yield from self._score_plugin(step)
                 if self.fault is not None:
                     return
                 totals += self.scores[-1].normalized * step.weight
         self.totals = totals
 
-    def _ask_score(self, step: ScoreStep) -> Iterator[None]:
+    def _score_plugin(self, step: ScoreStep) -> Iterator[None]:
         raw: list[Scores] = []
-        for piece in _pieces(self.feasible, _FEW if step.run_rows is None else _MANY):
-            scores, faults = ask_score_rows(step, self.state, self.pod, self.nodes, piece)
+        for chunk in _chunks(self.feasible, _SCALAR_CHUNK if step.run_rows is None else _COLUMNAR_CHUNK):
+            scores, faults = ask_score_rows(step, self.state, self.pod, self.nodes, chunk)
             if faults:
                 self.fault = next(iter(faults.values()))
                 return
@@ -233,9 +235,9 @@ class FullEvaluation:
 
     def status(self, rejection: int) -> Status:
         """Return the Status of a rejection."""
-        status = self._words.get(rejection)
+        status = self._statuses.get(rejection)
         if status is None:
-            status = self._words[rejection] = in_words(rejection, (self._table,), self.profile.filters, self.pod)
+            status = self._statuses[rejection] = in_words(rejection, (self._table,), self.profile.filters, self.pod)
         return status
 
     @property
@@ -244,20 +246,20 @@ class FullEvaluation:
         if self.pre_filter_result.status is not None:
             return dict.fromkeys(self.pre_filter_result.status.reasons, len(self.rows))
         reasons = Counter[str]()
-        for status, count in self.counted:
+        for status, count in self.status_counts:
             for reason in status.reasons:
                 reasons[reason] += count
         return dict(reasons)
 
-    def _count(self) -> Iterator[None]:
-        first = self.first[self.rows]
+    def _count_statuses(self) -> Iterator[None]:
+        first = self.first_rejection[self.rows]
         rejections, counts = np.unique(first[first != PASS], return_counts=True)
         for rejection, count in zip(rejections.tolist(), counts.tolist(), strict=True):
-            self.counted.append((self.status(rejection), count))
+            self.status_counts.append((self.status(rejection), count))
             yield
         excluded = self.pre_filter_result.excluded
         if excluded is not None:
-            self.counted.append((excluded, len(self.rows) - len(self.within)))
+            self.status_counts.append((excluded, len(self.rows) - len(self.candidate_rows)))
 
     @property
     def message(self) -> str:
@@ -269,9 +271,11 @@ class FullEvaluation:
     def diagnosis(self) -> Diagnosis:
         """The rejections of the nodes, as PostFilter plugins receive them."""
         result = self.pre_filter_result
-        nobody = result.excluded or result.status or unresolvable()
-        rejectors = sorted({status.plugin for status, _ in self.counted} | set(result.narrowed_by))
-        return Diagnosis(self.nodes, self.first, lambda o: nobody if o == PASS else self.status(o), rejectors)
+        no_rejection = result.excluded or result.status or unresolvable()
+        rejectors = sorted({status.plugin for status, _ in self.status_counts} | set(result.narrowed_by))
+        return Diagnosis(
+            self.nodes, self.first_rejection, lambda o: no_rejection if o == PASS else self.status(o), rejectors
+        )
 
 
 class OptionalHooks:
@@ -284,22 +288,22 @@ class OptionalHooks:
         self._profile = profile
         self._faulty: set[str] = set()
 
-    def of(self, plugin: str, hook: str) -> Callable[..., object] | None:
+    def get(self, plugin: str, hook: str) -> Callable[..., object] | None:
         """Return this hook of a plugin; None if it has none."""
         method = getattr(self._profile.plugins.get(plugin), hook, None)
         return cast("Callable[..., object]", method) if hasattr(method, "kframework_impl") else None
 
-    def safely(self, plugin: str, hook: str, ask: Callable[[], T], otherwise: T) -> T:
-        """Return what `ask` returns, or `otherwise` if this plugin fails or has failed."""
+    def call_safely(self, plugin: str, hook: str, call: Callable[[], T], default: T) -> T:
+        """Return what `call` returns, or `default` if this plugin fails or has failed."""
         if plugin in self._faulty:
-            return otherwise
+            return default
         try:
-            return ask()
+            return call()
         except Exception as error:
             self._faulty.add(plugin)
             _log.error("%s", self._profile.fault_error(plugin, hook, error), exc_info=error)
-            return otherwise
+            return default
 
 
-def _pieces(rows: NDArray[np.int64], length: int) -> Iterator[NDArray[np.int64]]:
+def _chunks(rows: NDArray[np.int64], length: int) -> Iterator[NDArray[np.int64]]:
     return (rows[begin : begin + length] for begin in range(0, len(rows), length))

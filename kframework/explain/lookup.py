@@ -11,22 +11,22 @@ from kframework.objects import NodeSelector, ObjectMeta, Pod, PodSpec, PodStatus
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 
 #: The number of pods examined before other tasks run.
-_PODS_PER_TURN = 5_000
+_PODS_PER_SLICE = 5_000
 
 
 def find_pod(engine: PodEngine, namespace: str, name: str) -> Generator[None, None, PodInfo | None]:
     """Find a pod that this engine schedules or has scheduled, pausing now and then; None if unknown."""
-    found: PodInfo | None = None
+    pod_info: PodInfo | None = None
     for pods in (engine.cluster.pods, engine.handlers.pending):
         for number, pod in enumerate(list(pods.values()), 1):
             if pod.name == name and pod.namespace == namespace:
-                found = pod
+                pod_info = pod
                 break
-            if number % _PODS_PER_TURN == 0:
+            if number % _PODS_PER_SLICE == 0:
                 yield
-    if found is None or (found.spec.scheduler_name or "default-scheduler") not in engine.profiles:
+    if pod_info is None or (pod_info.spec.scheduler_name or "default-scheduler") not in engine.profiles:
         return None
-    return found
+    return pod_info
 
 
 def not_found_message(namespace: str, name: str, pod: Pod | None, profiles: Iterable[str]) -> str:
@@ -38,8 +38,8 @@ def not_found_message(namespace: str, name: str, pod: Pod | None, profiles: Iter
     if wanted not in profiles:
         return f"pod {key} is for the scheduler {wanted!r}; this one schedules for {', '.join(profiles)}"
     if pod.status.phase in ("Succeeded", "Failed"):
-        return f"pod {key} has finished ({pod.status.phase}): nobody schedules it any more"
-    return f"the scheduler has not heard of pod {key} yet"
+        return f"pod {key} has finished ({pod.status.phase}) and is no longer scheduled"
+    return f"the scheduler does not know pod {key} yet"
 
 
 def unassign(pod: PodInfo, whole: Pod | None, interned: TemplateInterner) -> PendingPod:
@@ -54,14 +54,14 @@ def unassign(pod: PodInfo, whole: Pod | None, interned: TemplateInterner) -> Pen
             if (source := volume.persistent_volume_claim) is not None:
                 volume = replace(volume, persistent_volume_claim=replace(source, claim_name=next(claims)))
             volumes.append(volume)
-        kept = _pinned(replace(pod.spec, volumes=tuple(volumes)), pod.node_name)
-        whole = Pod(metadata=metadata, spec=kept, status=PodStatus(resource_claim_statuses=pod.claim_statuses))
+        spec = _pin_to_node(replace(pod.spec, volumes=tuple(volumes)), pod.node_name)
+        whole = Pod(metadata=metadata, spec=spec, status=PodStatus(resource_claim_statuses=pod.claim_statuses))
     spec = replace(whole.spec, node_name="")
     status = replace(whole.status, nominated_node_name="")
     return PendingPod(replace(whole, spec=spec, status=status), interned)
 
 
-def _pinned(spec: PodSpec, node_name: str) -> PodSpec:
+def _pin_to_node(spec: PodSpec, node_name: str) -> PodSpec:
     """Pin the pod of a DaemonSet to its node again, as the template shared by such pods omits it."""
     node_affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity is not None else None

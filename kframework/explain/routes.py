@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kframework.errors import ClusterError, ExplainError
-from kframework.explain.account import explaining
+from kframework.explain.explainer import explain_steps
 from kframework.explain.explanation import Explanation
 from kframework.explain.lookup import find_pod, not_found_message
 from kframework.objects import Pod
 from kframework.observe.history import History
+from kframework.scheduler.cooperative import run_cooperatively
 from kframework.scheduler.scheduler import Scheduler
-from kframework.scheduler.slices import run_cooperatively
 from kframework.state.pods import PendingPod
 
 if TYPE_CHECKING:
     from aiohttp import web
 
 #: The addition to an explanation while another replica leads.
-STANDS_BY = "this scheduler stands by while another one leads"
+STANDBY_NOTE = "this scheduler is on standby while another replica leads"
 
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
@@ -32,7 +32,7 @@ def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]
     """Return the route that explains one pod in JSON; 404 with an `error` if that is impossible."""
     cluster = scheduler.engine.cluster
 
-    async def explained(namespace: str, name: str) -> Explanation:
+    async def explain(namespace: str, name: str) -> Explanation:
         pod = await run_cooperatively(cluster, find_pod(scheduler.engine, namespace, name))
         whole = None
         if not isinstance(pod, PendingPod):
@@ -40,32 +40,32 @@ def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]
                 whole = await scheduler.api.get(Pod, name, namespace)
         if pod is None:
             raise ExplainError(not_found_message(namespace, name, whole, scheduler.profiles))
-        explanation = await run_cooperatively(cluster, explaining(scheduler.engine, history, pod, whole))
+        explanation = await run_cooperatively(cluster, explain_steps(scheduler.engine, history, pod, whole))
         if scheduler.standing_by:
-            return msgspec.structs.replace(explanation, notes=(*explanation.notes, STANDS_BY))
+            return msgspec.structs.replace(explanation, notes=(*explanation.notes, STANDBY_NOTE))
         return explanation
 
-    return [explain_route(explained)]
+    return [explain_route(explain)]
 
 
-def explain_route(explained: Callable[[str, str], Awaitable[object]]) -> web.RouteDef:
-    """Return the route that explains a namespaced object, one request at a time; Unexplainable is a 404."""
+def explain_route(explain: Callable[[str, str], Awaitable[object]]) -> web.RouteDef:
+    """Return the route that explains a namespaced object, one request at a time; ExplainError is a 404."""
     from aiohttp import web
 
     one_at_a_time = asyncio.Lock()
 
-    async def answer(request: web.Request) -> web.Response:
-        before, _, name = (request.query.get("pod") or request.query.get("job", "")).rpartition("/")
-        namespace = before.rpartition("/")[2]  # a job's key may begin with an API group
+    async def handle(request: web.Request) -> web.Response:
+        prefix, _, name = (request.query.get("pod") or request.query.get("job", "")).rpartition("/")
+        namespace = prefix.rpartition("/")[2]  # a job's key may begin with an API group
         if not namespace or not name:
-            return _json({"error": "say which pod: /explain?pod=NAMESPACE/NAME"}, status=400)
+            return _json({"error": "name a pod: /explain?pod=NAMESPACE/NAME"}, status=400)
         try:
             async with one_at_a_time:
-                return _json(await explained(namespace, name))
-        except ExplainError as refusal:
-            return _json({"error": str(refusal)}, status=404)
+                return _json(await explain(namespace, name))
+        except ExplainError as error:
+            return _json({"error": str(error)}, status=404)
 
-    return web.get("/explain", answer)
+    return web.get("/explain", handle)
 
 
 def _json(data: object, *, status: int = 200) -> web.Response:

@@ -78,9 +78,9 @@ def indent(lines: Iterable[str], levels: int = 1) -> Iterator[str]:
 
 
 #: The number of reasons, example nodes, best nodes, nodes with nominated pods, victims, remedies and wakers shown.
-_REASONS, _EXAMPLES, _TOP, _KEPT, _VICTIMS, _REMEDIES, _WAKERS = 5, 2, 3, 2, 3, 5, 3
+_REASONS, _EXAMPLES, _TOP, _NOMINATED, _VICTIMS, _REMEDIES, _WAKERS = 5, 2, 3, 2, 3, 5, 3
 
-#: The verbs for actions.
+#: The participles of actions.
 _ACTIONS = {
     "add": "added",
     "delete": "deleted",
@@ -95,25 +95,25 @@ _ACTIONS = {
     "update_pod_scale_down": "scaled down",
     "update_pod_toleration": "tolerations added",
     "update_pod_scheduling_gates_eliminated": "gates removed",
-    "update_pod_generated_resource_claim": "resource claim made",
+    "update_pod_generated_resource_claim": "resource claim created",
 }
 
 
-def text_of(explanation: Explanation, *, wide: bool = False) -> str:
+def format_explanation(explanation: Explanation, *, wide: bool = False) -> str:
     """Format an explanation as text; `wide` leaves nothing out."""
     layout = Layout(wide)
-    helping = [remedy.text for remedy in layout.first(explanation.help, _REMEDIES)]
+    remedies = [remedy.text for remedy in layout.first(explanation.remedies, _REMEDIES)]
     return format_sections(
-        format_fields(_head(explanation, layout)),
-        _placement(explanation, layout),
-        ("WHAT WOULD HELP, each by itself:", *format_list(helping)) if helping else (),
-        _preemption(explanation.preemption, layout) if explanation.preemption is not None else (),
-        _end(explanation, layout),
+        format_fields(_header_fields(explanation, layout)),
+        _format_assessment(explanation, layout),
+        ("WHAT WOULD HELP, each by itself:", *format_list(remedies)) if remedies else (),
+        _format_preemption(explanation.preemption, layout) if explanation.preemption is not None else (),
+        _format_end(explanation, layout),
     )
 
 
-def _head(explanation: Explanation, layout: Layout) -> dict[str, str]:
-    tries = explanation.attempts
+def _header_fields(explanation: Explanation, layout: Layout) -> dict[str, str]:
+    tries, last = explanation.attempts, explanation.last_decision
     attempts = "never tried" if not tries else "tried once" if tries == 1 else f"tried {tries} times"
     return {
         "Pod": explanation.pod,
@@ -124,58 +124,57 @@ def _head(explanation: Explanation, layout: Layout) -> dict[str, str]:
         "Status": f"{explanation.state}, {attempts}",
         "Node": explanation.node or NONE,
         "Nominated": explanation.nominated,
-        "Last attempt": _then(explanation),
-        "Condition": explanation.condition if explanation.then is None else "",
-        "Message": explanation.then.message if layout.wide and explanation.then is not None else "",
+        "Last attempt": "" if last is None else _format_last_attempt(explanation, last),
+        "Condition": explanation.condition if last is None else "",
+        "Message": last.message if layout.wide and last is not None else "",
     }
 
 
-def _then(explanation: Explanation) -> str:
-    then = explanation.then
-    if then is None:
-        return ""
-    when = f"{_span(explanation.at - then.popped_at)} ago"
-    if then.node:
+def _format_last_attempt(explanation: Explanation, last: Decision) -> str:
+    when = f"{_format_span(explanation.at - last.popped_at)} ago"
+    if last.node:
         ended = explanation.binding.message if explanation.binding is not None else ""
-        return f"{when}: {_choice(then)}{f'; {ended}' if ended else ''}"
-    if then.reasons and then.reasons == explanation.now.reasons and then.nodes == explanation.now.nodes:
+        return f"{when}: {_format_choice(last)}{f'; {ended}' if ended else ''}"
+    assessment = explanation.assessment
+    if last.reasons and last.reasons == assessment.reasons and last.nodes == assessment.nodes:
         return f"{when}, with the same result as now"
-    return f"{when}: {then.message}"
+    return f"{when}: {last.message}"
 
 
-def _choice(then: Decision) -> str:
-    if not then.top:
-        return f"{then.node}, the only node that fitted of {_nodes(then.evaluated)} looked at"
-    drawn = f", drawn from {then.ties} that shared it" if then.ties > 1 else ""
-    others = [f"{node} had {score}" for node, score in then.top if node != then.node]
+def _format_choice(decision: Decision) -> str:
+    if not decision.top:
+        return f"{decision.node}, the only feasible node of {decision.evaluated} evaluated"
+    drawn = f", chosen at random from {decision.ties} with this score" if decision.ties > 1 else ""
+    others = [f"{node} had {score}" for node, score in decision.top if node != decision.node]
     ahead = f" ({', '.join(others)})" if others and not drawn else ""
-    fitted = f"{then.feasible} of {_nodes(then.evaluated)} looked at fitted"
-    return f"{then.node} with score {then.score}{drawn}{ahead}; {fitted}"
+    feasible = f"{decision.feasible} of {decision.evaluated} evaluated nodes fit"
+    return f"{decision.node} with score {decision.score}{drawn}{ahead}; {feasible}"
 
 
-def _placement(explanation: Explanation, layout: Layout) -> Iterator[str]:
-    now = explanation.now
-    gated = " once it is let in" if explanation.state.value == "gated" else ""
-    again = " if it were scheduled again" if explanation.node else gated
-    if now.fault:
-        yield f"FAULT: {now.fault}"
-    if not now.nodes:
+def _format_assessment(explanation: Explanation, layout: Layout) -> Iterator[str]:
+    assessment = explanation.assessment
+    gated = " once it is no longer gated" if explanation.state.value == "gated" else ""
+    again = " if it is scheduled again" if explanation.node else gated
+    if assessment.fault:
+        yield f"FAULT: {assessment.fault}"
+    if not assessment.nodes:
         yield "There are no nodes."
-    elif not now.feasible:
-        yield f"WHY NOT: {_nodes(now.nodes, 'none')} would do{again}. ALONE: nothing else stands against the pod there."
-        yield from _rejections(now, layout)
+    elif not assessment.feasible:
+        yield f"WHY NOT: 0 of {_nodes(assessment.nodes)} fit{again}. ONLY: nodes rejected for this reason alone."
+        yield from _format_rejections(assessment, layout)
     else:
-        rest = f", {now.nodes - now.feasible} would not" if now.feasible < now.nodes else ""
-        yield f"WHERE: {now.feasible} of {_nodes(now.nodes)} would do{again}{rest}."
-        yield from _best(now, explanation.node, layout)
-        if layout.wide and now.rejections:
-            yield from _rejections(now, layout)
-    for kept in layout.first(now.kept_room, _KEPT):
-        yield f"  On {kept.node} room is kept for {BRIEF.names(kept.pods, _VICTIMS)}."
+        others = assessment.nodes - assessment.feasible
+        rest = f", {others} do{'es' if others == 1 else ''} not" if others else ""
+        yield f"WHERE: {assessment.feasible} of {_nodes(assessment.nodes)} fit{again}{rest}."
+        yield from _format_scores(assessment, explanation.node, layout)
+        if layout.wide and assessment.rejections:
+            yield from _format_rejections(assessment, layout)
+    for room in layout.first(assessment.kept_room, _NOMINATED):
+        yield f"  Room on {room.node} is kept for {BRIEF.names(room.pods, _VICTIMS)}."
 
 
-def _rejections(now: Assessment, layout: Layout) -> Iterator[str]:
-    shown = layout.first(now.rejections, _REASONS)
+def _format_rejections(assessment: Assessment, layout: Layout) -> Iterator[str]:
+    rejections = layout.first(assessment.rejections, _REASONS)
     rows = [
         (
             str(each.nodes),
@@ -184,116 +183,116 @@ def _rejections(now: Assessment, layout: Layout) -> Iterator[str]:
             each.reason,
             layout.names(each.examples, _EXAMPLES, each.nodes),
         )
-        for each in shown
+        for each in rejections
     ]
-    yield from format_table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows)
-    more = len(now.rejections) - len(shown) + now.reasons_left_out
+    yield from format_table(("NODES", "ONLY", "PLUGIN", "REASON", "FOR EXAMPLE"), rows)
+    more = len(assessment.rejections) - len(rejections) + assessment.reasons_left_out
     if more:
         yield f"  ... and {more} more reasons{'' if layout.wide else '; -o wide shows more'}"
     explained = set[str]()
-    for details in now.details:
+    for details in assessment.details:
         if layout.wide or details.plugin not in explained:
             explained.add(details.plugin)
-            yield f"  On {details.node} {details.plugin} finds:"
+            yield f"  {details.plugin} on {details.node}:"
             yield from indent(details.lines, 2)
 
 
-def _best(now: Assessment, node: str, layout: Layout) -> Iterator[str]:
-    if not now.top:
+def _format_scores(assessment: Assessment, node: str, layout: Layout) -> Iterator[str]:
+    if not assessment.top:
         return
-    best = now.top[0]
-    if now.feasible == 1:
-        yield f"  It is {best.node}; where there is no choice, nothing is scored."
+    best = assessment.top[0]
+    if assessment.feasible == 1:
+        yield f"  It is {best.node}; a single feasible node is not scored."
         return
-    if now.ties > 1:
-        yield f"  {now.ties} nodes share the best score of {best.total}: one of them would be drawn."
-    elif len(now.top) > 1:
-        yield f"  {best.node} is ahead of {now.top[1].node} by {now.margin}, most by what {now.decided_by} says."
-    own = next((each for each in now.top if each.node == node), None)
+    if assessment.ties > 1:
+        yield f"  {assessment.ties} nodes share the best score of {best.total}; one of them is chosen at random."
+    elif len(assessment.top) > 1:
+        second = assessment.top[1].node
+        yield f"  {best.node} leads {second} by {assessment.margin}, mostly because of {assessment.decided_by}."
+    own = next((each for each in assessment.top if each.node == node), None)
     if own is not None:
-        place = {1: "first", 2: "second", 3: "third"}.get(own.place, f"{own.place}th")
-        yield f"  {node}, where the pod is, comes {place} with {own.total}."
-    if now.feasible > now.enough:
-        yield f"  An attempt looks at the first {now.enough} that would do; here all of them are compared."
-    yield from indent(_score_table(now.top, node, layout))
+        rank = {1: "first", 2: "second", 3: "third"}.get(own.rank, f"{own.rank}th")
+        yield f"  {node}, the pod's own node, ranks {rank} with {own.total}."
+    if assessment.feasible > assessment.enough:
+        yield f"  An attempt stops at {assessment.enough} feasible nodes; here all of them are compared."
+    yield from indent(_score_table(assessment.top, node, layout))
 
 
 def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterator[str]:
     """Format the best nodes side by side; unless it is wide, without plugins that score all of them equally."""
-    shown = [each for number, each in enumerate(top) if layout.wide or number < _TOP or each.node == node]
+    nodes = [each for number, each in enumerate(top) if layout.wide or number < _TOP or each.node == node]
     rows: list[tuple[str, ...]] = []
-    alike: list[str] = []
-    for scores in zip(*(each.scores for each in shown), strict=True):
-        if not layout.wide and len({score.weighted for score in scores}) == 1 and len(shown) > 1:
-            alike.append(f"{scores[0].plugin} {scores[0].weighted}")
+    equal: list[str] = []
+    for scores in zip(*(each.scores for each in nodes), strict=True):
+        if not layout.wide and len({score.weighted for score in scores}) == 1 and len(nodes) > 1:
+            equal.append(f"{scores[0].plugin} {scores[0].weighted}")
         else:
             cells = (f"{s.weighted} ({s.raw} -> {s.normalized})" if layout.wide else str(s.weighted) for s in scores)
             rows.append((scores[0].plugin, str(scores[0].weight), *cells))
     if rows:
-        rows.append(("TOTAL", "", *(str(each.total) for each in shown)))
-        yield from table(("PLUGIN", "WEIGHT", *(each.node for each in shown)), rows)
+        rows.append(("TOTAL", "", *(str(each.total) for each in nodes)))
+        yield from table(("PLUGIN", "WEIGHT", *(each.node for each in nodes)), rows)
     else:
-        yield f"These are {', '.join(each.node for each in shown)}, for example."
-    if alike:
-        yield f"The same for all of them: {', '.join(alike)}."
+        yield f"For example: {', '.join(each.node for each in nodes)}."
+    if equal:
+        yield f"Equal on all of them: {', '.join(equal)}."
 
 
-def _preemption(preemption: Preemption, layout: Layout) -> Iterator[str]:
+def _format_preemption(preemption: Preemption, layout: Layout) -> Iterator[str]:
     victims = layout.names(preemption.victims, _VICTIMS)
     if preemption.in_progress:
-        have = "has" if len(preemption.victims) == 1 else "have"
-        yield f"PREEMPTION is under way: {victims} must go from {preemption.node}, and {have} not ended yet."
+        yield f"PREEMPTION is in progress: waiting for {victims} to leave {preemption.node}."
     elif preemption.node:
-        broken = preemption.broken_budgets
-        budgets = f", breaking {broken} disruption budgets" if broken else ""
-        yield f"PREEMPTION would help: on {preemption.node}, if {victims} went{budgets}."
+        violated = preemption.broken_budgets
+        budgets = f", violating {violated} budget{'' if violated == 1 else 's'}" if violated else ""
+        yield f"PREEMPTION would help: evicting {victims} makes room on {preemption.node}{budgets}."
     else:
         yield f"PREEMPTION would not help: {preemption.why}{':' if preemption.reasons else '.'}"
         reasons = sorted(preemption.reasons.items(), key=lambda item: -item[1])
         yield from (f"  {_nodes(count)}: {reason}" for reason, count in layout.first(reasons, _VICTIMS))
 
 
-def _end(explanation: Explanation, layout: Layout) -> Iterator[str]:
+def _format_end(explanation: Explanation, layout: Layout) -> Iterator[str]:
     if explanation.waiting is not None:
-        yield from _waiting(explanation.waiting, explanation, layout)
-    if explanation.outside:
-        yield "OUTSIDE DATA that plugins go by:"
-        yield from (f"  {each.plugin}: source {each.source} {_on_message(each)}" for each in explanation.outside)
+        yield from _format_waiting(explanation.waiting, explanation, layout)
+    if explanation.sources:
+        yield "OUTSIDE DATA that plugins use:"
+        yield from (f"  {each.plugin}: source {each.source} {_format_source(each)}" for each in explanation.sources)
     yield from (f"Note: {note}." for note in explanation.notes)
 
 
-def _waiting(waiting: Waiting, explanation: Explanation, layout: Layout) -> Iterator[str]:
+def _format_waiting(waiting: Waiting, explanation: Explanation, layout: Layout) -> Iterator[str]:
     held = ", ".join(waiting.held_by)
     match explanation.state.value:
         case "active":
             others = waiting.active - 1
             yield f"WAITS FOR its turn{f', with {others} other active pods' if others else ''}."
         case "backoff":
-            ends = _moment(waiting.until, explanation.at)
-            yield f"WAITS FOR the end of its backoff, {ends}, or for a moment with nothing else to do."
+            ends = _format_moment(waiting.until, explanation.at)
+            yield f"WAITS FOR the end of its backoff, {ends}, or until no pod is active."
         case "waiting on permit":
-            ends = _moment(waiting.until, explanation.at)
-            yield f"WAITS FOR {held} to permit it, for {_seconds(waiting, explanation)}; they give up {ends}."
+            ends = _format_moment(waiting.until, explanation.at)
+            yield f"WAITS FOR {held} to permit it, for {_format_wait(waiting, explanation)}; it is rejected {ends}."
         case "binding":
             hooks = ", ".join(f"{plugin}.{waiting.hook}" for plugin in waiting.held_by)
-            yield f"WAITS in {hooks} for {_seconds(waiting, explanation)}."
+            yield f"WAITS in {hooks} for {_format_wait(waiting, explanation)}."
         case "gated":
-            yield f"WAITS FOR {held}: {waiting.why}. It is looked at again when one of these happens:"
-            yield from _wakers(waiting, layout)
+            yield f"WAITS FOR {held}: {waiting.why}. It is checked again on these events:"
+            yield from _format_wakers(waiting, layout)
         case _:
-            yield "WAITS FOR one of these, if it may help:"
-            yield from _wakers(waiting, layout)
-            yield f"  It is tried all the same {_moment(waiting.retried_at, explanation.at)}."
+            yield "WAITS FOR one of these events, if it may help:"
+            yield from _format_wakers(waiting, layout)
+            yield f"  Without one it is retried {_format_moment(waiting.retried_at, explanation.at)}."
 
 
-def _seconds(waiting: Waiting, explanation: Explanation) -> str:
+def _format_wait(waiting: Waiting, explanation: Explanation) -> str:
     since = explanation.at if waiting.queued_at is None else waiting.queued_at
-    return f"{explanation.at - since:.0f} s, since {_moment(since, explanation.at).removeprefix('at ')}"
+    return f"{explanation.at - since:.0f} s, since {_format_moment(since, explanation.at).removeprefix('at ')}"
 
 
-def _wakers(waiting: Waiting, layout: Layout) -> Iterator[str]:
-    shown = layout.first(waiting.wakers, _WAKERS)
-    for waker in shown:
+def _format_wakers(waiting: Waiting, layout: Layout) -> Iterator[str]:
+    wakers = layout.first(waiting.wakers, _WAKERS)
+    for waker in wakers:
         resources: dict[tuple[str, ...], list[str]] = {}
         for resource, actions in waker.events.items():
             resources.setdefault(tuple(actions), []).append(resource)
@@ -301,36 +300,35 @@ def _wakers(waiting: Waiting, layout: Layout) -> Iterator[str]:
             f"{', '.join(names)} {', '.join(_ACTIONS.get(action, action) for action in actions)}"
             for actions, names in resources.items()
         )
-        yield f"  {waker.plugin}: {events or 'nothing that it has named'}"
-    others = [waker.plugin for waker in waiting.wakers[len(shown) :]]
+        yield f"  {waker.plugin}: {events or 'no event'}"
+    others = [waker.plugin for waker in waiting.wakers[len(wakers) :]]
     if others:
-        yield f"  ... and what {', '.join(others)} would look at; -o wide shows it"
+        yield f"  ... and events for {', '.join(others)}; -o wide shows them"
 
 
-def _on_message(data: SourceStatus) -> str:
+def _format_source(data: SourceStatus) -> str:
     error = f": {data.error}" if data.error else ""
     if data.age is None:
         return f"has no data yet{error}"
     values = f"{data.values} {data.by}{'' if data.values == 1 else 's'}"
     if data.fresh:
-        return f"told of {values} {_span(data.age)} ago{f'; since then{error}' if error else ''}"
-    return f"is stale: it last told of {values} {_span(data.age)} ago{error}"
+        return f"has {values}, updated {_format_span(data.age)} ago{f'; since then{error}' if error else ''}"
+    return f"is stale: it has {values}, last updated {_format_span(data.age)} ago{error}"
 
 
-def _nodes(count: int, word: str = "") -> str:
-    number = f"{word} of {count}" if word else str(count)
-    return f"{number} node{'' if count == 1 else 's'}"
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
 
 
-def _span(seconds: float) -> str:
+def _format_span(seconds: float) -> str:
     from kframework.config.duration import Duration
 
     return str(Duration(max(round(seconds), 0)))
 
 
-def _moment(moment: float | None, now: float) -> str:
+def _format_moment(moment: float | None, now: float) -> str:
     from kframework.clock import rfc3339
 
     if moment is None:
         return "at some time"
-    return f"at {rfc3339(moment)}, in {_span(moment - now)}" if moment > now else f"at {rfc3339(moment)}"
+    return f"at {rfc3339(moment)}, in {_format_span(moment - now)}" if moment > now else f"at {rfc3339(moment)}"

@@ -10,8 +10,8 @@ from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import Queues, queues
 from kframework.observe.web.profiles import profile_parts
 from kframework.observe.web.sections import Section
-from kframework.observe.web.shown import EngineView, report_page
 from kframework.observe.web.summary import attempts, summary
+from kframework.observe.web.view import EngineView, report_page
 from kframework.scheduler.scheduler import E
 
 #: The maximum numbers of each in a report, so that the file opens at once; explanations are per sort.

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Generic
 
 from kframework.core.cycle.records import Observer
 from kframework.core.pod_engine import PodEngine
-from kframework.explain.account import PodEngineView
+from kframework.explain.explainer import PodEngineView
 from kframework.explain.routes import explain_routes
 from kframework.observe.history import History
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
-from kframework.observe.metrics.series import Readings, Series
+from kframework.observe.metrics.series import ScrapedSeries, Series
 from kframework.observe.web.routes import web_routes
-from kframework.observe.web.shown import EngineView
+from kframework.observe.web.view import EngineView
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 
 if TYPE_CHECKING:
@@ -81,4 +81,4 @@ class PodObservers(Observers[PodEngine]):
 def dropped_events(scheduler: Scheduler[E]) -> Series:
     """Return the series of the events that a scheduler has dropped."""
     dropped = scheduler.outbox.dropped
-    return Readings(families.DROPPED_EVENTS, lambda: {(reason,): count for reason, count in dropped.items()})
+    return ScrapedSeries(families.DROPPED_EVENTS, lambda: {(reason,): count for reason, count in dropped.items()})

@@ -21,7 +21,7 @@ from kframework.client.transport import FencedTransport, WriteFence
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
-from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
+from kframework.observe.metrics.requests import MeteredTransport, RequestMetrics
 from kframework.process.lease import new_identity
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ class RealServer(Server):
         connection: ConnectionSettings,
         configuration: Configuration,
         clock: Clock,
-        requests: RequestCounts | None = None,
+        requests: RequestMetrics | None = None,
         rights_command: str = RIGHTS_COMMAND,
     ) -> None:
         self._connection = connection
         self._client = configuration.settings.client_connection
         self._clock = clock
-        self._requests = requests or RequestCounts()
+        self._requests = requests or RequestMetrics()
         self.fence: WriteFence = WriteFence()
         self.rights: MissingRights = MissingRights(clock, rights_command)
 

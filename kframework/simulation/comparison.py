@@ -14,7 +14,7 @@ from kframework.simulation.inputs import ClusterSource, configured, read_cluster
 from kframework.simulation.simulation import Simulation, simulate
 
 
-class Compared(msgspec.Struct, frozen=True):
+class ComparisonRow(msgspec.Struct, frozen=True):
     """The result of one configuration; `moved` pods are elsewhere than under the first one, or wait."""
 
     configuration: str
@@ -42,9 +42,9 @@ class Comparison(Mapping[str, Simulation]):
         return len(self._simulations)
 
     @property
-    def table(self) -> Table[Compared]:
+    def table(self) -> Table[ComparisonRow]:
         """The results of all configurations."""
-        return Table(map(self._compared, self._simulations), Compared.__struct_fields__)
+        return Table(map(self._compared, self._simulations), ComparisonRow.__struct_fields__)
 
     def moved(self, name: str) -> dict[str, tuple[str | None, str | None]]:
         """Return the pods that are elsewhere under a configuration than under the first one: both nodes."""
@@ -55,13 +55,13 @@ class Comparison(Mapping[str, Simulation]):
             if each.node != first.get(each.pod)
         }
 
-    def _compared(self, name: str) -> Compared:
+    def _compared(self, name: str) -> ComparisonRow:
         simulation = self._simulations[name]
         outcomes, decisions = simulation.outcomes, simulation.decisions
         bound = sum(each.node is not None for each in outcomes)
         preempted = sum(len(each.victims) for each in decisions)
         moved = len(self.moved(name))
-        return Compared(name, bound, len(outcomes) - bound, len(decisions), preempted, moved, simulation.seconds)
+        return ComparisonRow(name, bound, len(outcomes) - bound, len(decisions), preempted, moved, simulation.seconds)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return the result of each as a dictionary."""

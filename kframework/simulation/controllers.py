@@ -56,7 +56,7 @@ class Controller(Protocol):
 
 
 #: Creates a controller for a cluster.
-MakeController = Callable[[MemoryCluster, Clock], Controller]
+ControllerFactory = Callable[[MemoryCluster, Clock], Controller]
 
 
 def volume_controller(cluster: MemoryCluster, clock: Clock) -> VolumeController:
@@ -70,7 +70,7 @@ def claim_controller(cluster: MemoryCluster, clock: Clock) -> ClaimController:
 
 
 #: The controllers of every cluster: kubelets, volumes and claims to devices.
-STANDARD_CONTROLLERS: tuple[MakeController, ...] = (Kubelet, volume_controller, claim_controller)
+STANDARD_CONTROLLERS: tuple[ControllerFactory, ...] = (Kubelet, volume_controller, claim_controller)
 
 
 def create_workload_controllers(names: Sequence[str], cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:

@@ -21,7 +21,7 @@ API_VERSION, KIND = "kframework.dev/v1", "Devices"
 NODE, INDEX = "{node}", "{index}"
 
 #: The maximum number of devices of a pool here: more than any node has, and few enough to be created in a moment.
-MOST_DEVICES = 10_000
+MAX_DEVICES = 10_000
 
 # The API's limits (resource.k8s.io/v1 in Kubernetes 1.36).
 _MOST_ATTRIBUTES = 32
@@ -212,8 +212,8 @@ def _pattern_problems(pattern: Pattern) -> Iterator[Problem]:
         yield Problem(("devices",), "is empty: describe at least one device")
     for index, group in enumerate(pattern.devices):
         yield from _below(("devices", index), _group_problems(group))
-    if (there := sum(group.devices for group in pattern.devices)) > MOST_DEVICES:
-        yield Problem(("devices",), f"a pool has {there} devices, and may have {MOST_DEVICES}: make more pools")
+    if (there := sum(group.devices for group in pattern.devices)) > MAX_DEVICES:
+        yield Problem(("devices",), f"a pool has {there} devices, and may have {MAX_DEVICES}: make more pools")
 
 
 def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
@@ -264,8 +264,8 @@ def _label_problems(path: FieldPath, name: str) -> Iterator[Problem]:
 
 
 def _count_problems(count: int) -> Iterator[Problem]:
-    if not 0 < count <= MOST_DEVICES:
-        yield Problem(("count",), f"{count} devices: write 1 to {MOST_DEVICES}")
+    if not 0 < count <= MAX_DEVICES:
+        yield Problem(("count",), f"{count} devices: write 1 to {MAX_DEVICES}")
 
 
 def _property_problems(attributes: Attributes, capacity: Capacities, shared: bool) -> Iterator[Problem]:

@@ -88,9 +88,9 @@ class PodExplanation:
         return found
 
     def __str__(self) -> str:
-        from kframework.explain.text import text_of  # most simulations explain nothing
+        from kframework.explain.text import format_explanation  # most simulations explain nothing
 
-        return text_of(self.explanation)
+        return format_explanation(self.explanation)
 
     __repr__ = __str__
 

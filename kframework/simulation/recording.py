@@ -11,16 +11,16 @@ import msgspec
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ExplainError
-from kframework.explain.account import explain
+from kframework.explain.explainer import explain
 from kframework.explain.lookup import find_pod
 from kframework.framework.plugin import Plugin
 from kframework.observe.history import History
 from kframework.observe.recording.diff import ReplayResult
 from kframework.observe.recording.engines import E, EngineKind
-from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.replay import Replay, follow, replay
-from kframework.observe.web.shown import EngineExplanation
-from kframework.scheduler.slices import finished
+from kframework.observe.web.view import EngineExplanation
+from kframework.scheduler.cooperative import run_to_end
 from kframework.simulation.display import PodExplanation, Table
 from kframework.simulation.records import bindings_table, decisions_table
 
@@ -50,7 +50,7 @@ class Recording:
 
     def accounts(self, kind: EngineKind[E]) -> list[msgspec.Struct]:
         """Return every account of an engine of this kind, except its Decisions, in order."""
-        recorded, kinds = Recorded(self.file), {record.__name__: record for record in kind.accounts.values()}
+        recorded, kinds = RecordingReader(self.file), {record.__name__: record for record in kind.accounts.values()}
         return [recorded.read(line.body, kinds[line.what]) for line in recorded if line.what in kinds]
 
     @property
@@ -58,13 +58,13 @@ class Recording:
         return next((line.at for line in Recorded(self.file)), 0.0)
 
     def _records(self, kind: type[R]) -> list[R]:
-        recorded = Recorded(self.file)
+        recorded = RecordingReader(self.file)
         return [recorded.read(line.body, kind) for line in recorded if line.what == kind.__name__]
 
     def explain(self, pod: str, *, attempt: int | None = None) -> PodExplanation:
         """Explain a pod, `name` or `namespace/name`, as it was right before an attempt, or in the end.
 
-        One that is gone by the end is explained as it was before its last attempt. Raises Unexplainable where nothing
+        One that is gone by the end is explained as it was before its last attempt. Raises ExplainError where nothing
         is known of it.
         """
         history = History()
@@ -74,7 +74,7 @@ class Recording:
             raise ExplainError(f"{self.file}: there is no attempt {attempt} in this recording")
         namespace, _, name = pod.rpartition("/")
         key = f"{namespace or 'default'}/{name}"
-        found = finished(find_pod(replay.engine, namespace or "default", name))
+        found = run_to_end(find_pod(replay.engine, namespace or "default", name))
         if found is not None:
             return PodExplanation(explain(replay.engine, history, found))
         last = next((each.attempt for each in history.recent(history.kept) if each.pod == key), None)
@@ -86,7 +86,7 @@ class Recording:
     def explain_by(self, kind: EngineKind[E], namespace: str, name: str) -> EngineExplanation:
         """Explain the object with this name at the end of the recording, by an engine of this kind, which recorded it.
 
-        Raises Unexplainable if it is unknown.
+        Raises ExplainError if it is unknown.
         """
         replay = self.replay_to(kind)
         accounts = list(replay)
@@ -100,7 +100,7 @@ class Recording:
 
     def replay_to(self, kind: EngineKind[E], *, observers: Iterable[Observer] = ()) -> Replay[E]:
         """Return a strict replay to an engine of this kind, at the beginning of the recording."""
-        return Replay(Recorded(self.file), kind, observers=observers)
+        return Replay(RecordingReader(self.file), kind, observers=observers)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return every attempt as a dictionary."""

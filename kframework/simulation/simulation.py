@@ -40,7 +40,7 @@ from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.simulation.controllers import (
     STANDARD_CONTROLLERS,
     Controller,
-    MakeController,
+    ControllerFactory,
     create_workload_controllers,
 )
 from kframework.simulation.display import PodExplanation, Table, node_picture
@@ -89,7 +89,7 @@ class Simulation(Generic[E]):
         registry: Registry | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
         timed_share: float = 0.0,
-        controllers: Iterable[MakeController] = STANDARD_CONTROLLERS,
+        controllers: Iterable[ControllerFactory] = STANDARD_CONTROLLERS,
         workload_controllers: Sequence[str] = ("*",),
         time: Time = VIRTUAL,
         max_records: int | None = None,
@@ -229,23 +229,23 @@ class Simulation(Generic[E]):
     def explain(self: Simulation[PodEngine], pod: str) -> PodExplanation:
         """Explain why a pod waits or is where it is, and what would help; `name` or `namespace/name`.
 
-        Raises Unexplainable for a pod that the scheduler does not know.
+        Raises ExplainError for a pod that the scheduler does not know.
         """
-        from kframework.explain.account import explain  # most simulations explain nothing
+        from kframework.explain.explainer import explain  # most simulations explain nothing
         from kframework.explain.lookup import find_pod, not_found_message
-        from kframework.scheduler.slices import finished
+        from kframework.scheduler.cooperative import run_to_end
 
         namespace, _, name = pod.rpartition("/")
         namespace = namespace or "default"
         whole = self.cluster.find(Pod, name, namespace)
-        found = finished(find_pod(self.scheduler.engine, namespace, name))
+        found = run_to_end(find_pod(self.scheduler.engine, namespace, name))
         if found is None:
             raise ExplainError(not_found_message(namespace, name, whole, self.scheduler.profiles))
         return PodExplanation(explain(self.scheduler.engine, self._records.history, found, whole))
 
     def report(self: Simulation[PodEngine], title: str = "Simulation") -> str:
         """Create the page with the results and their reasons: self-contained HTML."""
-        from kframework.explain.account import PodEngineView
+        from kframework.explain.explainer import PodEngineView
         from kframework.observe.report import report
 
         return report(PodEngineView(self.scheduler.engine, self._records.history), title=title, start=self.started_at)

@@ -28,7 +28,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler.read_only import with_read_only_objects
-from kframework.simulation.controllers import MakeController, claim_controller, volume_controller
+from kframework.simulation.controllers import ControllerFactory, claim_controller, volume_controller
 from kframework.simulation.running import IDLE_LIMIT, Action, Script, TimedAction
 from kframework.simulation.simulation import Simulation
 from kframework.state.pods import QueuedPod
@@ -134,7 +134,7 @@ class Scenario:
         return await anyio.to_thread.run_sync(self.run, until)
 
     def _simulation(self) -> Simulation:
-        volumes: tuple[MakeController, ...] = (volume_controller,) if self._volume_controller else ()
+        volumes: tuple[ControllerFactory, ...] = (volume_controller,) if self._volume_controller else ()
         simulation = Simulation(
             self._objects,
             parse(self._config, "config"),

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from kframework.explain.explanation import Explanation
-from kframework.observe.web.shown import EngineExplanation
+from kframework.observe.web.view import EngineExplanation
 from kframework.process.http.endpoints import Listener, serve
 from kframework.testing import make_node, make_pod
 from tests.cli.conftest import Command, Install
@@ -75,12 +75,12 @@ def test_the_namespace_is_default(run: Command, cluster: Path) -> None:
 
 def test_it_is_explained_in_json(run: Command, cluster: Path) -> None:
     found = json.loads(run("explain", "shop/web", "-f", cluster, "-o", "json").out)
-    assert (found["pod"], found["state"], found["now"]["reasons"]) == (
+    assert (found["pod"], found["state"], found["assessment"]["reasons"]) == (
         "shop/web",
         "unschedulable",
         {"Insufficient cpu": 1},
     )
-    assert msgspec.convert(found, Explanation).then is not None
+    assert msgspec.convert(found, Explanation).last_decision is not None
 
 
 def test_the_wide_text_leaves_nothing_out(run: Command, cluster: Path) -> None:
@@ -272,17 +272,19 @@ def recording(run: Command, cluster: Path, tmp_path: Path) -> Path:
 def test_a_recorded_pod_is_explained_as_it_was_in_the_end(run: Command, recording: Path) -> None:
     found = explained(run("explain", "shop/web", "--recording", recording, "-o", "json").out)
     assert found.state == "unschedulable"
-    assert found.then is not None and found.then.reasons == found.now.reasons == {"Insufficient cpu": 1}
+    assert found.last_decision is not None and found.last_decision.reasons == found.assessment.reasons == {
+        "Insufficient cpu": 1
+    }
 
 
 def test_one_that_has_ended_is_explained_as_it_was_last(run: Command, recording: Path) -> None:
     found = explained(run("explain", "short", "--recording", recording, "-o", "json").out)
-    assert (found.node, found.then, found.now.feasible) == ("", None, 1)
+    assert (found.node, found.last_decision, found.assessment.feasible) == ("", None, 1)
 
 
 def test_a_pod_is_explained_as_it_was_before_an_attempt(run: Command, recording: Path) -> None:
     found = explained(run("explain", "first", "--recording", recording, "--attempt", 2, "-o", "json").out)
-    assert (found.node, found.then, found.now.feasible) == ("", None, 0)
+    assert (found.node, found.last_decision, found.assessment.feasible) == ("", None, 0)
 
 
 @pytest.mark.parametrize(

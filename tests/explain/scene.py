@@ -11,13 +11,13 @@ from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.explain.account import explain
+from kframework.explain.explainer import explain
 from kframework.explain.explanation import Assessment, Explanation
 from kframework.explain.lookup import find_pod
 from kframework.objects import ApiObject, Pod
 from kframework.observe.history import History
+from kframework.scheduler.cooperative import run_to_end
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.slices import finished
 from kframework.state.inbox import Synced, Upserted
 from kframework.testing import make_pod
 
@@ -58,7 +58,7 @@ class Scene(Host):
         return self
 
     def explain(self, name: str, whole: Pod | None = None) -> Explanation:
-        pod = finished(find_pod(self.engine, "default", name))
+        pod = run_to_end(find_pod(self.engine, "default", name))
         assert pod is not None, f"pod {name} is not known"
         return explain(self.engine, self.history, pod, whole)
 
@@ -66,4 +66,4 @@ class Scene(Host):
         """Explain a pod that has just arrived."""
         self.engine.offer(Upserted(make_pod(name, cpu=cpu)))
         self.engine.apply_messages()
-        return self.explain(name).now
+        return self.explain(name).assessment

@@ -7,12 +7,12 @@ import pytest
 
 from kframework.explain.explanation import (
     Assessment,
-    Details,
     Explanation,
     NodeScore,
     NominatedRoom,
     Preemption,
     Rejection,
+    RejectionDetails,
     Score,
     State,
     Waiting,
@@ -25,7 +25,18 @@ DOCUMENT = (ROOT / "docs/reference/explanation.md").read_text()
 
 @pytest.mark.parametrize(
     "struct",
-    [Explanation, Assessment, Rejection, Details, NodeScore, Score, NominatedRoom, Preemption, Waiting, WakeEvents],
+    [
+        Explanation,
+        Assessment,
+        Rejection,
+        RejectionDetails,
+        NodeScore,
+        Score,
+        NominatedRoom,
+        Preemption,
+        Waiting,
+        WakeEvents,
+    ],
 )
 def test_every_field_is_documented(struct: type[msgspec.Struct]) -> None:
     assert [name for name in struct.__struct_encode_fields__ if f"`{name}`" not in DOCUMENT] == []

@@ -28,8 +28,8 @@ from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.points import PreFilterResult
 from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks, evaluate
 from kframework.framework.plugin import Reads
-from kframework.scheduler import slices
-from kframework.scheduler.slices import finished
+from kframework.scheduler import cooperative
+from kframework.scheduler.cooperative import run_to_end
 from kframework.state.inbox import Upserted
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node, make_pod
@@ -47,7 +47,7 @@ def nodes(number: int) -> list[Upserted]:
 
 def asked(stage: Stage, name: str = "pod", **fields: object) -> FullEvaluation:
     pod = PendingPod(make_pod(name, **fields), stage.engine.cluster.interned)  # type: ignore[arg-type]  # fields of a pod
-    return finished(evaluate(stage.engine, pod))
+    return run_to_end(evaluate(stage.engine, pod))
 
 
 def against_n0(plugin: str, status: Status, reading: Reads = None) -> type[Plugin]:
@@ -76,12 +76,12 @@ def test_every_plugin_is_heard_on_every_node() -> None:
     evaluation = asked(staged(against_n0("A", NO, "node"), against_n0("B", NEVER)))
     row = evaluation.nodes.row("n0")
     assert row is not None
-    said = {plugin: evaluation.status(int(column[row])).reasons for plugin, column in evaluation.said.items()}
+    said = {plugin: evaluation.status(int(column[row])).reasons for plugin, column in evaluation.rejections.items()}
     assert said == {"A": ("no",), "B": ("never",)}
-    assert evaluation.status(int(evaluation.first[row])) == NO.with_plugin("A")
+    assert evaluation.status(int(evaluation.first_rejection[row])) == NO.with_plugin("A")
     assert evaluation.names == ["n0", "n1", "n2"]
     assert len(evaluation.feasible) == 2
-    assert evaluation.counted == [(NO.with_plugin("A"), 1)]
+    assert evaluation.status_counts == [(NO.with_plugin("A"), 1)]
 
 
 def test_scores_are_told_apart() -> None:
@@ -127,7 +127,7 @@ def test_what_a_plugin_does_wrong_is_not_logged_by_those_who_only_look_on(caplog
 
     stage = staged(Fails)
     evaluation = asked(stage)
-    assert "cannot read" in evaluation.counted[0][0].message
+    assert "cannot read" in evaluation.status_counts[0][0].message
     assert not caplog.records
     stage.engine.offer(Upserted(make_pod()))
     stage.steps()
@@ -191,7 +191,7 @@ def test_one_feasible_node_is_not_scored() -> None:
 
 
 def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE", 0.0)
+    monkeypatch.setattr(cooperative, "SLICE", 0.0)
     stage = staged(against_n0("A", NO), number=40)
     work = evaluate(stage.engine, PendingPod(make_pod(), stage.engine.cluster.interned))
     for number in range(3):
@@ -199,7 +199,7 @@ def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> Non
             next(work)
         stage.engine.offer(Upserted(make_node(f"new{number}")))
         stage.engine.apply_messages()
-    evaluation = finished(work)
+    evaluation = run_to_end(work)
     assert len(evaluation.names) == len(evaluation.rows) == 43
     assert len(evaluation.feasible) == 42
 
@@ -267,7 +267,7 @@ def test_room_is_left_for_pods_nominated_to_a_node() -> None:
     row = evaluation.nodes.row("n2")
     assert row is not None
     assert list(evaluation.nominated) == [row]
-    assert evaluation.said["One"][row] != PASS and len(evaluation.feasible) == 2
+    assert evaluation.rejections["One"][row] != PASS and len(evaluation.feasible) == 2
 
 
 def test_a_nominated_pod_that_is_not_taken_in_comes_before_what_plugins_say() -> None:
@@ -290,7 +290,7 @@ def test_a_nominated_pod_that_is_not_taken_in_comes_before_what_plugins_say() ->
     rival = PendingPod(make_pod("rival", priority=5), stage.engine.cluster.interned)
     stage.engine.cluster.nominator.put(rival, "n2")
     evaluation = asked(stage)
-    first = [evaluation.status(int(evaluation.first[row])) for row in evaluation.rows]
+    first = [evaluation.status(int(evaluation.first_rejection[row])) for row in evaluation.rows]
     assert first[:2] == [NO.with_plugin("Refuses")] * 2
     assert first[2].code == Code.ERROR and "no place in the books" in first[2].message
 
@@ -335,7 +335,7 @@ def test_nominated_pods_arrive_on_their_own_node_only() -> None:
 
 @pytest.mark.parametrize("slices_before", range(1, 5))
 def test_nominated_pods_may_arrive_meanwhile(monkeypatch: pytest.MonkeyPatch, slices_before: int) -> None:
-    monkeypatch.setattr(slices, "SLICE", -1.0)
+    monkeypatch.setattr(cooperative, "SLICE", -1.0)
     stage = staged(against_n0("A", NO, "node"))
     cluster = stage.engine.cluster
     rivals = [PendingPod(make_pod(f"rival-{number}", priority=5), cluster.interned) for number in range(2)]
@@ -346,7 +346,7 @@ def test_nominated_pods_may_arrive_meanwhile(monkeypatch: pytest.MonkeyPatch, sl
         next(work)
     cluster.assume(rivals[1], "n1")
     cluster.nominator.remove(rivals[1].uid)
-    assert len(finished(work).feasible) == 2
+    assert len(run_to_end(work).feasible) == 2
 
 
 def hooks() -> OptionalHooks:
@@ -354,9 +354,9 @@ def hooks() -> OptionalHooks:
 
 
 def test_optional_hook_is_found_where_a_plugin_has_it() -> None:
-    assert hooks().of("NodeResourcesFit", "suggest") is not None
-    assert hooks().of("NodeResourcesFit", "explain") is None
-    assert hooks().of("Nobody", "explain") is None
+    assert hooks().get("NodeResourcesFit", "suggest") is not None
+    assert hooks().get("NodeResourcesFit", "explain") is None
+    assert hooks().get("Nobody", "explain") is None
 
 
 def test_plugin_that_fails_in_an_optional_hook_is_logged_once_and_not_called(
@@ -367,8 +367,8 @@ def test_plugin_that_fails_in_an_optional_hook_is_logged_once_and_not_called(
     def fail() -> str:
         raise RuntimeError("out of order")
 
-    assert optional.safely("NodeResourcesFit", "explain", fail, "nothing") == "nothing"
-    assert optional.safely("NodeResourcesFit", "explain", lambda: "something", "nothing") == "nothing"
-    assert optional.safely("NodePorts", "explain", lambda: "something", "nothing") == "something"
+    assert optional.call_safely("NodeResourcesFit", "explain", fail, "nothing") == "nothing"
+    assert optional.call_safely("NodeResourcesFit", "explain", lambda: "something", "nothing") == "nothing"
+    assert optional.call_safely("NodePorts", "explain", lambda: "something", "nothing") == "something"
     (message,) = caplog.messages
     assert "NodeResourcesFit" in message and "explain" in message and "out of order" in message

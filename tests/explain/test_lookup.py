@@ -7,7 +7,7 @@ import pytest
 
 from kframework.explain.lookup import find_pod, not_found_message, unassign
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Pod, Volume
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -18,7 +18,7 @@ def test_a_pod_of_this_scheduler_is_found(namespace: str, name: str) -> None:
     pods = make_pod("pending"), make_pod("pending", namespace="other"), make_pod("placed", node_name="n1")
     scene = Scene(make_node("n1"), *pods)
     scene.engine.apply_messages()
-    found = finished(find_pod(scene.engine, namespace, name))
+    found = run_to_end(find_pod(scene.engine, namespace, name))
     assert found is not None and found.key == f"{namespace}/{name}"
 
 
@@ -27,7 +27,7 @@ def test_no_other_is(name: str) -> None:
     foreign = make_pod("foreign-placed", node_name="n1", scheduler_name="another")
     scene = Scene(make_node("n1"), make_pod("pod"), foreign, make_pod("foreign", scheduler_name="another"))
     scene.engine.apply_messages()
-    assert finished(find_pod(scene.engine, "default", name)) is None
+    assert run_to_end(find_pod(scene.engine, "default", name)) is None
 
 
 def test_whoever_looks_through_many_gives_way() -> None:
@@ -49,9 +49,9 @@ def ended(phase: str) -> Pod:
             make_pod("pod", scheduler_name="another"),
             "pod default/pod is for the scheduler 'another'; this one schedules for one, two",
         ),
-        (ended("Succeeded"), "pod default/pod has finished (Succeeded): nobody schedules it any more"),
-        (ended("Failed"), "pod default/pod has finished (Failed): nobody schedules it any more"),
-        (make_pod("pod"), "the scheduler has not heard of pod default/pod yet"),
+        (ended("Succeeded"), "pod default/pod has finished (Succeeded) and is no longer scheduled"),
+        (ended("Failed"), "pod default/pod has finished (Failed) and is no longer scheduled"),
+        (make_pod("pod"), "the scheduler does not know pod default/pod yet"),
     ],
 )
 def test_it_is_said_why_a_pod_is_not_known(pod: Pod | None, line: str) -> None:

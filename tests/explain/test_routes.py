@@ -19,14 +19,14 @@ from kframework.core.runtime.profiles import load_plugins
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.explain import routes
-from kframework.explain.account import explaining
+from kframework.explain.explainer import explain_steps
 from kframework.explain.explanation import Explanation
 from kframework.explain.routes import explain_routes
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Pod
 from kframework.observe.history import History
 from kframework.process.http.endpoints import Listener, serve
-from kframework.scheduler import slices
+from kframework.scheduler import cooperative
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
@@ -82,9 +82,9 @@ async def test_a_pending_pod_is_explained_without_a_word_with_the_api(monkeypatc
     async with running(*OBJECTS) as run:
         monkeypatch.setattr(run.scheduler.api, "get", None)
         found = await run.explained("default/second")
-    assert found.now.reasons == {"Insufficient cpu": 1}
-    assert found.then is not None and found.then.reasons == found.now.reasons
-    assert found.help
+    assert found.assessment.reasons == {"Insufficient cpu": 1}
+    assert found.last_decision is not None and found.last_decision.reasons == found.assessment.reasons
+    assert found.remedies
 
 
 async def test_a_pod_on_a_node_is_asked_about_with_all_that_the_api_knows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ async def test_a_pod_on_a_node_is_asked_about_with_all_that_the_api_knows(monkey
 
         monkeypatch.setattr(run.scheduler.api, "get", noted)
         found = await run.explained("default/first")
-    assert (found.node, found.now.feasible) == ("n1", 1)
+    assert (found.node, found.assessment.feasible) == ("n1", 1)
     assert asked == ["Pod default/first"]
 
 
@@ -115,7 +115,7 @@ async def test_one_that_stands_by_says_so() -> None:
     async with running(*OBJECTS) as run:
         run.scheduler.stand_by()
         found = await run.explained("default/second")
-    assert found.notes == ("this scheduler stands by while another one leads",)
+    assert found.notes == ("this scheduler is on standby while another replica leads",)
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ async def test_one_that_stands_by_says_so() -> None:
             404,
             "pod default/foreign is for the scheduler 'another'; this one schedules for default-scheduler",
         ),
-        ("?pod=second", 400, "say which pod: /explain?pod=NAMESPACE/NAME"),
-        ("", 400, "say which pod: /explain?pod=NAMESPACE/NAME"),
+        ("?pod=second", 400, "name a pod: /explain?pod=NAMESPACE/NAME"),
+        ("", 400, "name a pod: /explain?pod=NAMESPACE/NAME"),
     ],
 )
 async def test_where_there_is_nothing_to_explain_it_is_said(query: str, status: int, error: str) -> None:
@@ -137,7 +137,7 @@ async def test_where_there_is_nothing_to_explain_it_is_said(query: str, status: 
 
 
 async def test_others_have_their_turn_between_two_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE", 0.0)
+    monkeypatch.setattr(cooperative, "SLICE", 0.0)
     async with running(*OBJECTS) as run:
         asked = asyncio.create_task(run.explained("default/second"))
         turns = 0
@@ -150,18 +150,18 @@ async def test_others_have_their_turn_between_two_slices(monkeypatch: pytest.Mon
 
 
 async def test_explanations_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE", 0.0)
+    monkeypatch.setattr(cooperative, "SLICE", 0.0)
     in_progress: list[int] = []
 
     def noted(
         engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None
     ) -> Generator[None, None, Explanation]:
         in_progress.append(1)
-        found = yield from explaining(engine, history, pod, whole)
+        found = yield from explain_steps(engine, history, pod, whole)
         in_progress.append(-1)
         return found
 
-    monkeypatch.setattr(routes, "explaining", noted)
+    monkeypatch.setattr(routes, "explain_steps", noted)
     async with running(*OBJECTS) as run:
         await asyncio.gather(*(run.explained("default/second") for _ in range(3)))
     assert in_progress == [1, -1] * 3

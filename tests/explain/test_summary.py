@@ -10,11 +10,11 @@ import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Rows, Status, hookimpl, unresolvable
 from kframework.explain import summary
-from kframework.explain.explanation import Details, NodeScore, NominatedRoom, Rejection
+from kframework.explain.explanation import NodeScore, NominatedRoom, Rejection, RejectionDetails
 from kframework.explain.full_evaluation import evaluate
 from kframework.framework.suggestions import ChangeEstimates
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 from tests.support.helping import engine_of, pending
@@ -34,7 +34,7 @@ def test_what_every_plugin_says_is_counted() -> None:
         )
         .settle()
         .explain("pod")
-        .now
+        .assessment
     )
     assert (now.nodes, now.feasible) == (4, 0)
     assert now.reasons == {TAINT: 3, CPU: 1}
@@ -47,14 +47,14 @@ def test_what_every_plugin_says_is_counted() -> None:
 
 def test_of_two_reasons_on_one_node_none_is_alone() -> None:
     pod = make_pod("pod", cpu=2, memory="2Gi")
-    now = Scene(make_node("n1", cpu=1, memory="1Gi"), make_node("n2", cpu=1), pod).settle().explain("pod").now
+    now = Scene(make_node("n1", cpu=1, memory="1Gi"), make_node("n2", cpu=1), pod).settle().explain("pod").assessment
     found = {(each.reason, each.nodes, each.first, each.alone) for each in now.rejections}
     assert found == {(CPU, 2, 2, 1), ("Insufficient memory", 1, 1, 0)}
 
 
 def test_a_few_nodes_are_named_those_first_where_nothing_else_objects() -> None:
     nodes = [make_node(f"n{n}", cpu="500m", taints=["a=b:NoSchedule"] if n < 8 else ()) for n in range(16)]
-    now = Scene(*nodes, make_pod("pod", cpu=1)).settle().explain("pod").now
+    now = Scene(*nodes, make_pod("pod", cpu=1)).settle().explain("pod").assessment
     cpu = next(each for each in now.rejections if each.reason == CPU)
     assert (cpu.nodes, cpu.first, cpu.alone) == (16, 8, 8)
     assert cpu.examples == ("n8", "n9", "n10", "n11", "n12")
@@ -62,7 +62,7 @@ def test_a_few_nodes_are_named_those_first_where_nothing_else_objects() -> None:
 
 def test_room_that_other_pods_would_leave_can_be_preempted() -> None:
     low = make_pod("low", cpu=1, node_name="n1", priority=0)
-    now = Scene(make_node("n1", cpu=1), low, make_pod("pod", cpu=1, priority=0)).settle().explain("pod").now
+    now = Scene(make_node("n1", cpu=1), low, make_pod("pod", cpu=1, priority=0)).settle().explain("pod").assessment
     assert [each.preemptible for each in now.rejections] == [True]
 
 
@@ -74,14 +74,14 @@ def pinned(name: str) -> dict[str, object]:
 def test_nodes_that_pre_filter_leaves_out_are_counted() -> None:
     affinity = msgspec.convert({"nodeAffinity": pinned("n1")}, Affinity)
     nodes = [make_node(f"n{n}", cpu="500m") for n in range(4)]
-    now = Scene(*nodes, make_pod("pod", cpu=1, affinity=affinity)).settle().explain("pod").now
+    now = Scene(*nodes, make_pod("pod", cpu=1, affinity=affinity)).settle().explain("pod").assessment
     absent = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
     assert now.reasons == {absent: 3, CPU: 1}
     assert now.rejections[0] == Rejection("NodeAffinity", absent, 3, 3, 3, ("n0", "n2", "n3"), False)
 
 
 def test_a_rejection_of_the_pod_as_a_whole_stands_against_all_nodes() -> None:
-    now = Scene(make_node("n1"), make_node("n2"), make_pod("pod", volumes=[MISSING])).settle().explain("pod").now
+    now = Scene(make_node("n1"), make_node("n2"), make_pod("pod", volumes=[MISSING])).settle().explain("pod").assessment
     assert now.message == '0/2 nodes are available: persistentvolumeclaim "missing" not found.'
     found = [(each.plugin, each.nodes, each.first, each.alone, each.examples) for each in now.rejections]
     assert found == [("VolumeRestrictions", 2, 2, 2, ("n1", "n2"))]
@@ -90,7 +90,7 @@ def test_a_rejection_of_the_pod_as_a_whole_stands_against_all_nodes() -> None:
 def test_the_best_nodes_are_compared() -> None:
     now = Scene(make_node("n1", cpu=2), make_node("n2", cpu=4), make_node("n3", cpu=2)).pending(cpu=1)
     best, second, third = now.top
-    assert (best.node, best.place, second.place, third.place) == ("n2", 1, 2, 2)
+    assert (best.node, best.rank, second.rank, third.rank) == ("n2", 1, 2, 2)
     assert now.margin == best.total - second.total
     assert (now.ties, now.enough) == (1, 3)
     assert all(sum(score.weighted for score in node.scores) == node.total for node in now.top)
@@ -102,15 +102,15 @@ def test_the_best_nodes_are_compared() -> None:
 def test_equals_share_a_place() -> None:
     now = Scene(*(make_node(f"n{n}") for n in range(7))).pending()
     assert (now.ties, now.margin, now.decided_by) == (7, 0, "")
-    assert [each.place for each in now.top] == [1] * len(now.top)
+    assert [each.rank for each in now.top] == [1] * len(now.top)
 
 
 def test_the_pods_own_node_is_shown_wherever_it_comes() -> None:
     nodes = [make_node(f"n{n}", cpu=8) for n in range(8)]
     taken = make_pod("taken", cpu=7, node_name="n7")
-    now = Scene(*nodes, taken, make_pod("pod", cpu="500m", node_name="n7")).settle().explain("pod").now
+    now = Scene(*nodes, taken, make_pod("pod", cpu="500m", node_name="n7")).settle().explain("pod").assessment
     assert len(now.top) == 6
-    assert (now.top[-1].node, now.top[-1].place) == ("n7", 8)
+    assert (now.top[-1].node, now.top[-1].rank) == ("n7", 8)
 
 
 def test_one_feasible_node_is_not_scored() -> None:
@@ -135,12 +135,12 @@ def test_a_sample_is_smaller_than_a_large_cluster() -> None:
 def test_an_attempt_looks_only_among_the_nodes_that_pre_filter_leaves() -> None:
     affinity = msgspec.convert({"nodeAffinity": pinned("n1")}, Affinity)
     scene = Scene(*(make_node(f"n{n}") for n in range(200)), make_pod("pod", affinity=affinity))
-    now = scene.settle().explain("pod").now
+    now = scene.settle().explain("pod").assessment
     assert (now.feasible, now.enough) == (1, 1)
 
 
 def test_of_countless_reasons_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "REASONS", 1)
+    monkeypatch.setattr(summary, "MAX_REASONS", 1)
     nodes = [make_node("n1", cpu=1), make_node("n2", taints=["a=b:NoSchedule"]), make_node("n3", cpu=1)]
     now = Scene(*nodes).pending(cpu=2)
     assert [each.reason for each in now.rejections] == [CPU]
@@ -163,7 +163,7 @@ def test_a_nominated_pod_counts_on_its_own_node_only() -> None:
         make_pod("pod", affinity=msgspec.convert(apart, Affinity)),
     )
     scene.engine.apply_messages()
-    now = scene.explain("pod").now
+    now = scene.explain("pod").assessment
     assert now.feasible == 2
     assert [each.examples for each in now.rejections] == [("n1",)]
 
@@ -193,10 +193,10 @@ def _at(nodes: NodeTable, rows: Rows) -> list[NodeInfo]:
     return [nodes[row] for row in np.arange(nodes.capacity)[rows].tolist()]
 
 
-def told(*names: str, plugin: type[Plugin] = Sized) -> tuple[Details, ...]:
+def told(*names: str, plugin: type[Plugin] = Sized) -> tuple[RejectionDetails, ...]:
     engine = engine_of([make_node(name) for name in names], plugin)
-    evaluation = finished(evaluate(engine, pending(engine, make_pod())))
-    return finished(summary.summarise(evaluation, "")).details
+    evaluation = run_to_end(evaluate(engine, pending(engine, make_pod())))
+    return run_to_end(summary.summarise(evaluation, "")).details
 
 
 def test_the_nearest_nodes_are_told_of_for_each_reason() -> None:

@@ -17,8 +17,8 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import Event, Node, Pod
 from kframework.objects.requests import allocatable, on_node_requests
+from kframework.scheduler.cooperative import run_to_end
 from kframework.scheduler.scheduler import Scheduler
-from kframework.scheduler.slices import finished
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Message, Nominated
 from kframework.state.pods import QueuedPod
@@ -186,7 +186,7 @@ def unwoken(engine: PodEngine) -> Iterator[str]:
     """
     for queued in list(engine.queue):
         if not queued.rejectors & {plugin.name for plugin in (Hesitant, Reluctant)}:
-            evaluation = finished(evaluate(engine, queued.pod))
+            evaluation = run_to_end(evaluate(engine, queued.pod))
             if len(evaluation.feasible):
                 names = [evaluation.nodes[row].name for row in evaluation.feasible.tolist()]
                 yield f"{queued.pod.key} waits for {sorted(queued.rejectors)} though it fits on {names}"

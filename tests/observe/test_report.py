@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.explain import account
-from kframework.explain.account import PodEngineView
+from kframework.explain import explainer
+from kframework.explain.explainer import PodEngineView
 from kframework.objects import ApiObject
 from kframework.observe import report
 from kframework.simulation.simulation import Simulation
@@ -49,8 +49,8 @@ def test_pods_that_wait_are_explained() -> None:
     found = written(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99), make_pod("gated", gates=["quota"]))
     assert found["explanations"]["pod"].keys() == {"default/huge", "default/gated"}
     huge = found["explanations"]["pod"]["default/huge"]
-    assert (huge["state"], huge["now"]["reasons"]) == ("unschedulable", {"Insufficient cpu": 1})
-    assert [remedy["text"] for remedy in huge["help"]] != []
+    assert (huge["state"], huge["assessment"]["reasons"]) == ("unschedulable", {"Insufficient cpu": 1})
+    assert [remedy["text"] for remedy in huge["remedies"]] != []
 
 
 def test_an_empty_simulation_is_reported_too() -> None:
@@ -80,8 +80,8 @@ def test_every_message_is_explained_before_another_pod_with_the_same(monkeypatch
 
 
 def test_many_nodes_are_asked_about_for_fewer_pods(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account, "_ASKED", 3)
-    monkeypatch.setattr(account, "_EXPLAINED", 1)
+    monkeypatch.setattr(explainer, "_MAX_EVALUATIONS", 3)
+    monkeypatch.setattr(explainer, "_MIN_EXPLANATIONS", 1)
     scene = Scene(make_node("n"), make_node("m"), *(make_pod(name, cpu=99) for name in "abcd")).settle()
     assert (
         len(data_of(report.report(PodEngineView(scene.engine, scene.history), title="t"))["explanations"]["pod"]) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.explain.remedies.suggestions import of_pod
+from kframework.explain.remedies.suggestions import changes_pod
 from kframework.framework.suggestions import (
     Proposal,
     Suggestion,
@@ -28,7 +28,7 @@ NAMED = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
 
 
 def of_cluster(proposals: list[Proposal]) -> list[Proposal]:
-    return [each for each in proposals if not of_pod(each)]
+    return [each for each in proposals if not changes_pod(each)]
 
 
 def affine(*terms: list[dict[str, object]]) -> Pod:
@@ -86,7 +86,7 @@ def test_the_requirements_of_a_term_are_asked_one_by_one() -> None:
     pod = affine([expression("disk", "In", "ssd"), expression("gen", "Gt", "2"), expression("x", "Exists")])
 
     def dropped(**labels: str) -> list[str]:
-        (drop,) = filter(of_pod, suggested("NodeAffinity", pod, make_node("a", labels=labels)))
+        (drop,) = filter(changes_pod, suggested("NodeAffinity", pod, make_node("a", labels=labels)))
         return [change.text.split()[1] for change in drop]
 
     assert dropped(disk="hdd", gen="2", x="") == ["disk", "gen"]

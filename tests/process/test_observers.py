@@ -13,7 +13,7 @@ from kframework.core.cycle.records import Binding, Decision
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.web.sections import Section
-from kframework.observe.web.shown import EngineView
+from kframework.observe.web.view import EngineView
 from kframework.process.http.endpoints import Listener, serve
 from kframework.process.observers import Observers, PodObservers, dropped_events
 from kframework.scheduler.scheduler import Scheduler

@@ -31,7 +31,7 @@ from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
-from kframework.observe.metrics.requests import RequestCounts
+from kframework.observe.metrics.requests import RequestMetrics
 from kframework.process.http.endpoints import Listener
 from kframework.process.observers import PodObservers
 from kframework.process.process import Process
@@ -120,7 +120,7 @@ def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None
 
 
 def test_requests_of_a_scheduler_are_counted_as_those_to_its_server() -> None:
-    places, counts = list[Path](), RequestCounts()
+    places, counts = list[Path](), RequestMetrics()
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()

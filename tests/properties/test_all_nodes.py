@@ -12,7 +12,7 @@ import pytest
 from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.rejections import PASS
 from kframework.explain.full_evaluation import FullEvaluation, evaluate
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Status
 from tests.properties.test_default_profile import CLUSTERS, Tries
@@ -22,7 +22,7 @@ class Surveys(Tries):
     """Pods that are surveyed while the cluster changes."""
 
     def look(self, pod: PendingPod) -> None:
-        evaluation = finished(evaluate(self.engine, pod))
+        evaluation = run_to_end(evaluate(self.engine, pod))
         survey = self._survey(pod)
         survey.look()
         self._same_words(evaluation, survey)
@@ -47,7 +47,7 @@ class Surveys(Tries):
             if within is not None and evaluation.nodes[row].name not in within:
                 assert words == evaluation.pre_filter_result.excluded == survey.excluded
             else:
-                first = int(evaluation.first[row])
+                first = int(evaluation.first_rejection[row])
                 assert words == (None if first == PASS else evaluation.status(first))
 
     def _same_totals(self, evaluation: FullEvaluation, survey: AllNodesSearch) -> None:
@@ -63,7 +63,7 @@ class Surveys(Tries):
             self.seen["remembered"] += 1
             top.catch_up(survey.profile, survey.plan.state, survey.pod)
             order = evaluation.nodes.order
-            assert (top.rejections.values == PASS).tolist() == (evaluation.first[order] == PASS).tolist()
+            assert (top.rejections.values == PASS).tolist() == (evaluation.first_rejection[order] == PASS).tolist()
 
 
 @pytest.mark.parametrize("seed", [Random(23).randrange(1 << 32) for _ in range(max(CLUSTERS // 3, 1))])

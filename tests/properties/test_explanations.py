@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kframework.core.cycle.records import Decision, Result
-from kframework.explain.account import explain, explaining
+from kframework.explain.explainer import explain, explain_steps
 from kframework.explain.explanation import Explanation, State
 from kframework.objects import ApiObject, Pod
 from kframework.state.inbox import Deleted, Message, Upserted
@@ -64,7 +64,7 @@ def run(seed: int, *, explained: bool) -> list[Decision]:
                 compare(scene, decisions[0])
             pods = [*scene.engine.handlers.pending.values(), *scene.engine.cluster.pods.values()]
             for pod in chance.sample(pods, min(EXPLAINED, len(pods))):
-                for _ in explaining(scene.engine, scene.history, pod):
+                for _ in explain_steps(scene.engine, scene.history, pod):
                     assert not scene.engine.cluster.statements
         scene.time += 7.0
         for message in happening.next():
@@ -77,13 +77,13 @@ def compare(scene: Scene, decision: Decision) -> None:
     """Compare an explanation with the decision that was made right before it."""
     pod = scene.engine.cluster.pods.get(decision.uid) or scene.engine.handlers.pending[decision.uid]
     explanation = explain(scene.engine, scene.history, pod)
-    assert explanation.then == decision
+    assert explanation.last_decision == decision
     assert explanation.attempts == decision.tries
     if decision.result is Result.SCHEDULED:
         compare_choice(explanation, decision)
     else:
         assert decision.result is Result.UNSCHEDULABLE
-        now = explanation.now
+        now = explanation.assessment
         assert (now.nodes, now.feasible, now.reasons) == (decision.nodes, 0, decision.reasons)
         assert decision.message.startswith(now.message)
         assert sum(each.first for each in now.rejections) >= sum(decision.reasons.values())
@@ -93,12 +93,12 @@ def compare(scene: Scene, decision: Decision) -> None:
 
 
 def compare_choice(explanation: Explanation, decision: Decision) -> None:
-    now = explanation.now
+    now = explanation.assessment
     assert explanation.node == decision.node
     own = next(each for each in now.top if each.node == decision.node)
     if decision.top:
         assert (now.feasible, now.ties) == (decision.feasible, decision.ties)
-        assert (own.place, own.total) == (1, decision.score)
+        assert (own.rank, own.total) == (1, decision.score)
         assert sorted(total for _, total in decision.top) == sorted(each.total for each in now.top[:3])
 
 

@@ -67,7 +67,7 @@ class Evaluations(Tries):
             return
         for row in set(oracle.rows(0)) - evaluation.nominated.keys():
             for step in evaluation.filters:
-                said = int(evaluation.said[step.name][row])
+                said = int(evaluation.rejections[step.name][row])
                 status = step.run(oracle.state, evaluation.pod, evaluation.nodes[row])
                 assert (None if said == PASS else evaluation.status(said)) == status
 

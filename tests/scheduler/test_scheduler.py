@@ -24,10 +24,10 @@ from kframework.framework.plugin import Watch
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
 from kframework.observe.history import History
+from kframework.scheduler.cooperative import wait_until_idle
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import CONFIRM_TIMEOUT, ENDING, FINISHING, Scheduler
-from kframework.scheduler.slices import wait_until_idle
 from kframework.scheduler.timeouts import GRACE
 from kframework.simulation.simulation import Simulation
 from kframework.state.inbox import Message, Upserted

@@ -27,7 +27,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, PriorityClass
 from kframework.observe.metrics.series import written
 from kframework.observe.recording.writer import Recorder
-from kframework.simulation.controllers import MakeController
+from kframework.simulation.controllers import ControllerFactory
 from kframework.testing import make_node
 from tests.faults.batch_world import RATE, World, configuration, objects
 
@@ -112,7 +112,7 @@ def ran(
     file: Path,
     objects: Iterable[ApiObject],
     settings: Settings,
-    controllers: Iterable[MakeController] = (),
+    controllers: Iterable[ControllerFactory] = (),
     lie: Lie = truly,
 ) -> Run:
     """Schedule jobs, write down what was decided, and count latencies by what a lie makes of it."""

@@ -15,7 +15,7 @@ from kframework.explain.remedies.remedies import format_proposal, remedies
 from kframework.explain.remedies.suggestions import SuggestHooks, Trial
 from kframework.framework.suggestions import Proposal, Suggestion, delete_pod
 from kframework.objects import ApiObject, Pod
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Upserted
 from kframework.state.pods import PendingPod
@@ -56,7 +56,7 @@ def suggested(
     """Ask a plugin what would answer its rejection of a node, or of the pod as a whole (no name)."""
     engine = engine_of(objects)
     trial = Trial(engine.cluster, engine.profiles[pod.spec.scheduler_name], pending(engine, pod))
-    return SuggestHooks(trial.profile).of(trial, trial.nodes.named(node), Status(code, ("no",), plugin))
+    return SuggestHooks(trial.profile).suggest(trial, trial.nodes.named(node), Status(code, ("no",), plugin))
 
 
 def deletion(pod: Pod) -> Suggestion:
@@ -66,7 +66,7 @@ def deletion(pod: Pod) -> Suggestion:
 
 def sought(engine: PodEngine, pod: Pod) -> list[Proposal]:
     """Find what would help a pod."""
-    return finished(remedies(engine, pending(engine, pod)))
+    return run_to_end(remedies(engine, pending(engine, pod)))
 
 
 def lines(pod: Pod, *objects: ApiObject, plugins: Iterable[type[Plugin]] = ()) -> list[str]:

@@ -28,10 +28,10 @@ from kframework.state.statement import Statement
 from kframework.values.status import Code, Status, unresolvable
 
 #: The number of nodes with the same rejection that are checked for suggestions.
-_FEW = 8
+_SAMPLED_NODES = 8
 
 #: The number of nodes estimated at a time: for devices that takes 1.3 ms.
-_MANY = 200
+_ESTIMATE_CHUNK = 200
 
 
 class SuggestHooks:
@@ -40,54 +40,58 @@ class SuggestHooks:
     def __init__(self, profile: Profile) -> None:
         self._hooks = OptionalHooks(profile)
 
-    def of(self, asked: Trial | FullEvaluation, node: NodeInfo | None, status: Status) -> list[Proposal]:
+    def suggest(self, target: Trial | FullEvaluation, node: NodeInfo | None, status: Status) -> list[Proposal]:
         """List changes that may resolve this rejection of a pod on a node, or as a whole (None)."""
-        suggest = self._hooks.of(status.plugin, "suggest")
+        suggest = self._hooks.get(status.plugin, "suggest")
         if suggest is not None:
-            suggested = partial(suggest, asked.state, asked.pod, node, status)
-            return self._hooks.safely(status.plugin, "suggest", lambda: _proposals(suggested(), asked.pod, node), [])
+            call = partial(suggest, target.state, target.pod, node, status)
+            return self._hooks.call_safely(
+                status.plugin, "suggest", lambda: _check_proposals(call(), target.pod, node), []
+            )
         if node is None or status.code != Code.UNSCHEDULABLE:
             return []
         return [(deletion,) for deletion in delete_any(node.pods)]
 
-    def efforts(
-        self, asked: FullEvaluation, plugin: str, rows: NDArray[np.int64]
+    def estimate(
+        self, target: FullEvaluation, plugin: str, rows: NDArray[np.int64]
     ) -> Generator[None, None, NDArray[np.float64]]:
         """Estimate the number of cluster changes on each of these rows, all of which the plugin rejects.
 
         Yields where it may pause; the rest stays unknown if nodes are added or deleted meanwhile.
         """
-        efforts = np.full(len(rows), UNFIXABLE)
-        estimate = self._hooks.of(plugin, "suggest_nodes")
-        if estimate is not None:
-            for begin in range(0, len(rows), _MANY):
-                if begin:
+        estimates = np.full(len(rows), UNFIXABLE)
+        suggest_nodes = self._hooks.get(plugin, "suggest_nodes")
+        if suggest_nodes is not None:
+            for start in range(0, len(rows), _ESTIMATE_CHUNK):
+                if start:
                     yield
-                if asked.is_stale:
+                if target.is_stale:
                     break
-                piece = slice(begin, begin + _MANY)
-                estimated = partial(estimate, asked.state, asked.pod, asked.nodes, rows[piece])
-                column = partial(_column, estimated, len(rows[piece]))
-                efforts[piece] = self._hooks.safely(plugin, "suggest_nodes", column, efforts[piece])
-            return efforts
-        rejections = asked.said[plugin][rows]
+                chunk = slice(start, start + _ESTIMATE_CHUNK)
+                call = partial(suggest_nodes, target.state, target.pod, target.nodes, rows[chunk])
+                column = partial(_to_column, call, len(rows[chunk]))
+                estimates[chunk] = self._hooks.call_safely(plugin, "suggest_nodes", column, estimates[chunk])
+            return estimates
+        rejections = target.rejections[plugin][rows]
         for rejection in np.unique(rejections).tolist():
-            alike, status = rejections == rejection, asked.status(rejection)
-            if self._hooks.of(plugin, "suggest") is None:
-                helps = status.code == Code.UNSCHEDULABLE
+            same, status = rejections == rejection, target.status(rejection)
+            if self._hooks.get(plugin, "suggest") is None:
+                is_helpful = status.code == Code.UNSCHEDULABLE
             else:
-                said = (self.of(asked, asked.nodes[row], status) for row in rows[alike][:_FEW].tolist())
-                helps = any(not of_pod(each) for proposals in said for each in proposals)
-            efforts[alike] = 1 if helps else UNFIXABLE
-        return efforts
+                answers = (
+                    self.suggest(target, target.nodes[row], status) for row in rows[same][:_SAMPLED_NODES].tolist()
+                )
+                is_helpful = any(not changes_pod(each) for proposals in answers for each in proposals)
+            estimates[same] = 1 if is_helpful else UNFIXABLE
+        return estimates
 
 
-def of_pod(proposal: Proposal) -> bool:
+def changes_pod(proposal: Proposal) -> bool:
     """Return whether a proposal changes the pod itself or its claims, possibly among other changes."""
     return any(not change.target.node for change in proposal)
 
 
-def _proposals(suggestions: object, pod: PendingPod, node: NodeInfo | None) -> list[Proposal]:
+def _check_proposals(suggestions: object, pod: PendingPod, node: NodeInfo | None) -> list[Proposal]:
     """Check the answer of `suggest`, so that a fault in a patch is the plugin's; patches without effect are dropped."""
     objects: dict[Target, Pod | Node] = {PENDING_POD: pod.object}
     if node is not None:
@@ -106,12 +110,12 @@ def _proposals(suggestions: object, pod: PendingPod, node: NodeInfo | None) -> l
     return proposals
 
 
-def _column(ask: Callable[[], object], length: int) -> NDArray[np.float64]:
-    return np.broadcast_to(np.asarray(ask(), dtype=np.float64), (length,))
+def _to_column(call: Callable[[], object], length: int) -> NDArray[np.float64]:
+    return np.broadcast_to(np.asarray(call(), dtype=np.float64), (length,))
 
 
 #: The number of nodes filtered one by one in one piece of work.
-_PIECE = 128
+_FILTER_CHUNK = 128
 
 
 class Trial:
@@ -131,9 +135,9 @@ class Trial:
     @cached_property
     def rejection(self) -> Status | None:
         """The rejection of the pod before any node is filtered."""
-        rejected, among = run_pre_enqueue(self.profile, self.pod) or self._result.status, self._result.nodes
-        if rejected is None and among is not None and not any(name in self.nodes for name in among):
-            return self._left_out
+        rejected, allowed = run_pre_enqueue(self.profile, self.pod) or self._result.status, self._result.nodes
+        if rejected is None and allowed is not None and not any(name in self.nodes for name in allowed):
+            return self._excluded_status
         return rejected
 
     def rejections(self, node_name: str) -> list[Status]:
@@ -142,27 +146,27 @@ class Trial:
         if self.rejection is not None:
             return [self.rejection]
         if node is None or (self._result.nodes is not None and node_name not in self._result.nodes):
-            return [self._left_out]
-        said = (step.run(self.state, self.pod, node) for step in self.filters)
-        found = [status for status in said if status is not None]
-        if found:
-            return found
+            return [self._excluded_status]
+        answers = (step.run(self.state, self.pod, node) for step in self.filters)
+        rejections = [status for status in answers if status is not None]
+        if rejections:
+            return rejections
         # The node fits as it is; pods nominated to it may still conflict.
-        beside = filter_assuming_nominated_pods(self, self.filters, self.state, node)
-        return [] if beside is None else [beside]
+        conflict = filter_assuming_nominated_pods(self, self.filters, self.state, node)
+        return [] if conflict is None else [conflict]
 
     @property
-    def _left_out(self) -> Status:
+    def _excluded_status(self) -> Status:
         """The rejection of nodes excluded by PreFilter."""
         return (self._result.excluded or unresolvable()).with_plugin(next(iter(self._result.narrowed_by), ""))
 
-    def passing(self) -> list[str]:
+    def passing_nodes(self) -> list[str]:
         """Return the names of nodes that pass the plugins with a columnar form, without calling the others."""
         if self._result.status is not None:
             return []
-        among, rows = self._result.nodes, self.nodes.order
-        if among is not None:
-            rows = rows[[self.nodes[row].name in among for row in rows.tolist()]]
+        allowed, rows = self._result.nodes, self.nodes.order
+        if allowed is not None:
+            rows = rows[[self.nodes[row].name in allowed for row in rows.tolist()]]
         rejections, table = np.full(len(rows), PASS, dtype=np.int64), StatusTable(ATTEMPT)
         for step in self.filters:
             if step.run_rows is not None:
@@ -178,7 +182,7 @@ class Trial:
         return not self.rejections(node_name)
 
 
-class Trials:
+class WhatIf:
     """A runner of trial changes for one pod of one profile; the cluster is left unchanged."""
 
     def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
@@ -186,17 +190,17 @@ class Trials:
         self.profile = profile
         self._claim_store = cluster.objects(ResourceClaim)
         self._pod = pod
-        self._changed: dict[Proposal, PendingPod] = {(): pod}
+        self._pods: dict[Proposal, PendingPod] = {(): pod}
 
     @contextmanager
-    def made(self, changes: Sequence[Suggestion]) -> Iterator[Trial]:
+    def apply(self, changes: Sequence[Suggestion]) -> Iterator[Trial]:
         """Open a what-if with the changes made and PreFilter run; an impossible change is skipped."""
-        pod = self.changed(changes)
+        pod = self.preview(changes)
         with self.cluster.statement() as statement:
             for change in changes:
-                gone = self.cluster.pods.get(change.target.uid)
-                if gone is not None and gone.row >= 0:
-                    statement.remove(gone)
+                deleted = self.cluster.pods.get(change.target.uid)
+                if deleted is not None and deleted.row >= 0:
+                    statement.remove(deleted)
             for claim in self._claims(changes):
                 self._assume(statement, claim)
             # In a what-if a port is free once one of its users leaves; here the removal is final, and all users count.
@@ -210,20 +214,20 @@ class Trials:
                 statement.set_node(node)
             yield Trial(self.cluster, self.profile, pod)
 
-    def changed(self, changes: Iterable[Suggestion]) -> PendingPod:
+    def preview(self, changes: Iterable[Suggestion]) -> PendingPod:
         """Return the pod as these changes make it."""
         own = tuple(change for change in changes if change.target == PENDING_POD)
-        if own not in self._changed:
+        if own not in self._pods:
             pod = self._pod.object
             for change in own:
                 pod = change.patch(pod)
-            self._changed[own] = PendingPod(pod, self.cluster.interned)
-        return self._changed[own]
+            self._pods[own] = PendingPod(pod, self.cluster.interned)
+        return self._pods[own]
 
     def _claims(self, changes: Iterable[Suggestion]) -> Iterable[ResourceClaim]:
-        """Return the claims to devices that change: those of pods that go, and those that are changed themselves."""
-        gone = {change.target.uid for change in changes if change.target.pod}
-        claims = {key_of(claim): claim for claim in self._claim_store.index(DeviceHolders).freed(gone)}
+        """Return the claims to devices that change: those of deleted pods, and those that are changed themselves."""
+        deleted = {change.target.uid for change in changes if change.target.pod}
+        claims = {key_of(claim): claim for claim in self._claim_store.index(DeviceHolders).freed(deleted)}
         for change in changes:
             key = change.target.claim
             namespace, _, name = key.partition("/")
@@ -242,14 +246,14 @@ class Trials:
         else:
             statement.record(lambda: store.assume(before.metadata, before))
 
-    def anywhere(self, changes: Sequence[Suggestion]) -> Generator[None, None, bool]:
+    def fits_somewhere(self, changes: Sequence[Suggestion]) -> Generator[None, None, bool]:
         """Return whether the pod is schedulable on any node with the changes made; in pieces."""
-        with self.made(changes) as trial:
-            passing = trial.passing()
+        with self.apply(changes) as trial:
+            passing_nodes = trial.passing_nodes()
         yield
-        for begin in range(0, len(passing), _PIECE):
-            with self.made(changes) as trial:
-                if any(map(trial.fits, passing[begin : begin + _PIECE])):
+        for start in range(0, len(passing_nodes), _FILTER_CHUNK):
+            with self.apply(changes) as trial:
+                if any(map(trial.fits, passing_nodes[start : start + _FILTER_CHUNK])):
                     return True
             yield
         return False

@@ -10,7 +10,7 @@ from kframework.core.cycle.records import Binding, Decision, Observer, Result
 from kframework.core.runtime.hooks import POINTS
 from kframework.core.runtime.timing import PointTiming
 from kframework.observe.metrics import families
-from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, as_labels
+from kframework.observe.metrics.series import NANOSECONDS, CounterSeries, HistogramSeries, Series, as_labels
 from kframework.values.status import Code
 
 #: The share of attempts in which plugins are timed one by one; once a second at least. kube-scheduler times a tenth,
@@ -56,24 +56,26 @@ class Attempts(Observer):
     """
 
     def __init__(self) -> None:
-        self._results = Counts(families.SCHEDULE_ATTEMPTS, _of_an_end)
-        self._ends = Histograms(families.SCHEDULING_ATTEMPT_DURATION, _of_an_end, scale=NANOSECONDS)
-        self._searches = Histograms(families.SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS, always=[()])
-        self._tries = Histograms(families.POD_SCHEDULING_ATTEMPTS, as_labels, always=[()])
-        self._lives: Histograms[int] = Histograms(
+        self._results = CounterSeries(families.SCHEDULE_ATTEMPTS, _of_an_end)
+        self._ends = HistogramSeries(families.SCHEDULING_ATTEMPT_DURATION, _of_an_end, scale=NANOSECONDS)
+        self._searches = HistogramSeries(
+            families.SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS, always=[()]
+        )
+        self._tries = HistogramSeries(families.POD_SCHEDULING_ATTEMPTS, as_labels, always=[()])
+        self._lives: HistogramSeries[int] = HistogramSeries(
             families.POD_SCHEDULING_SLI_DURATION,
             lambda tries: (str(tries) if tries < _MANY else f"{_MANY}+",),
             scale=NANOSECONDS,
         )
-        self._flushed = Counts(families.POD_SCHEDULED_AFTER_FLUSH, as_labels, always=[()])
-        self._points = Histograms(families.FRAMEWORK_EXTENSION_POINT_DURATION, _of_a_point, scale=NANOSECONDS)
-        self._plugins = Histograms(families.PLUGIN_EXECUTION_DURATION, _of_a_plugin, scale=NANOSECONDS)
-        self._evaluations = Counts(families.PLUGIN_EVALUATION, _of_an_evaluation)
-        self._waits: Histograms[Code] = Histograms(
+        self._flushed = CounterSeries(families.POD_SCHEDULED_AFTER_FLUSH, as_labels, always=[()])
+        self._points = HistogramSeries(families.FRAMEWORK_EXTENSION_POINT_DURATION, _of_a_point, scale=NANOSECONDS)
+        self._plugins = HistogramSeries(families.PLUGIN_EXECUTION_DURATION, _of_a_plugin, scale=NANOSECONDS)
+        self._evaluations = CounterSeries(families.PLUGIN_EVALUATION, _of_an_evaluation)
+        self._waits: HistogramSeries[Code] = HistogramSeries(
             families.PERMIT_WAIT_DURATION, lambda code: (code.title,), scale=NANOSECONDS
         )
-        self._preemptions = Counts(families.PREEMPTION_ATTEMPTS, as_labels, always=[()])
-        self._victims = Histograms(families.PREEMPTION_VICTIMS, as_labels, always=[()])
+        self._preemptions = CounterSeries(families.PREEMPTION_ATTEMPTS, as_labels, always=[()])
+        self._victims = HistogramSeries(families.PREEMPTION_VICTIMS, as_labels, always=[()])
         #: All that is counted here: the attributes above.
         self.series: tuple[Series, ...] = tuple(vars(self).values())
         self._usual = _Usual(self._points)
@@ -84,13 +86,13 @@ class Attempts(Observer):
         self._binding: dict[int, Decision] = {}
 
     def on_decision(self, decision: Decision) -> None:
-        spent, behind = self._points_of(decision.profile, decision.timings, _BEHIND_THE_SEARCH)
+        spent, behind = self._observe_points(decision.profile, decision.timings, _BEHIND_THE_SEARCH)
         self._search.append(spent - behind)
         if len(self._search) >= _MANY_ATTEMPTS:
             for histograms in (self._searches, self._points, self._plugins, self._ends, self._tries, self._lives):
                 histograms.settle()
         if decision.plugins:
-            self._plugins_of(decision)
+            self._observe_plugins(decision)
             # A timed attempt represents all since the previous timed one.
             stands_for, self._timed = decision.attempt - self._timed, decision.attempt
             for hook, plugin, _, code in decision.plugins:
@@ -109,9 +111,9 @@ class Attempts(Observer):
         decision = self._binding.pop(binding.attempt, None)
         if decision is None:  # it began before this observer did
             return
-        spent, behind = self._points_of(binding.profile, binding.steps, _BEHIND_THE_BINDING)
+        spent, behind = self._observe_points(binding.profile, binding.steps, _BEHIND_THE_BINDING)
         if binding.plugins:
-            self._plugins_of(binding)
+            self._observe_plugins(binding)
         if binding.waited:
             noticed, code = next((spent, code) for point, spent, code in binding.steps if point == "wait_on_permit")
             waited = round(binding.waited * NANOSECONDS)
@@ -133,7 +135,9 @@ class Attempts(Observer):
         """Observe a run of PreEnqueue, which has no record."""
         self._points["pre_enqueue", code, profile].observe(spent)
 
-    def _points_of(self, profile: str, timings: tuple[PointTiming, ...], behind: frozenset[str]) -> tuple[int, int]:
+    def _observe_points(
+        self, profile: str, timings: tuple[PointTiming, ...], behind: frozenset[str]
+    ) -> tuple[int, int]:
         """Observe how long each point took; return how long all did, and how long those that come behind."""
         usual, together, apart = self._usual[profile], 0, 0
         for point, spent, code in timings:
@@ -144,7 +148,7 @@ class Attempts(Observer):
                 apart += spent
         return together, apart
 
-    def _plugins_of(self, record: Decision | Binding) -> None:
+    def _observe_plugins(self, record: Decision | Binding) -> None:
         for hook, plugin, spent, code in record.plugins:
             self._plugins[hook, plugin, code].waiting.append(spent)
 
@@ -156,7 +160,7 @@ class Attempts(Observer):
 class _Usual(dict[str, "_UsualPoints"]):
     """The extension points of each profile that ended well, as nearly all do: found without making a key."""
 
-    def __init__(self, points: Histograms[tuple[str, Code, str]]) -> None:
+    def __init__(self, points: HistogramSeries[tuple[str, Code, str]]) -> None:
         self._points = points
 
     def __missing__(self, profile: str) -> _UsualPoints:
@@ -165,7 +169,7 @@ class _Usual(dict[str, "_UsualPoints"]):
 
 
 class _UsualPoints(dict[str, _Observe]):
-    def __init__(self, points: Histograms[tuple[str, Code, str]], profile: str) -> None:
+    def __init__(self, points: HistogramSeries[tuple[str, Code, str]], profile: str) -> None:
         self._points = points
         self._profile = profile
 

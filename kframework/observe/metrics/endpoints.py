@@ -14,11 +14,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from kframework.observe.metrics import families
-from kframework.observe.metrics.metrics import HealthResults
-from kframework.observe.metrics.readings import pod_resources
-from kframework.observe.metrics.series import Readings, Series, written
+from kframework.observe.metrics.engine_metrics import pod_resources
+from kframework.observe.metrics.metrics import HealthMetrics
+from kframework.observe.metrics.series import ScrapedSeries, Series, written
+from kframework.scheduler.cooperative import wait_until_idle
 from kframework.scheduler.scheduler import E, Scheduler
-from kframework.scheduler.slices import wait_until_idle
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -29,13 +29,13 @@ _HEADERS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8", "X-Conte
 _SLICE = 0.001
 
 
-def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: HealthResults) -> list[web.RouteDef]:
+def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: HealthMetrics) -> list[web.RouteDef]:
     """Return the routes for the metrics of a scheduler and of its health checks."""
     election = scheduler.configuration.settings.leader_election
     own = tuple(series)
     if election.leader_elect:
         name = election.resource_name
-        leads = Readings(families.LEADER_ELECTION_MASTER_STATUS, lambda: {(name,): int(not scheduler.standing_by)})
+        leads = ScrapedSeries(families.LEADER_ELECTION_MASTER_STATUS, lambda: {(name,): int(not scheduler.standing_by)})
         own = (*own, leads)
     resources = pod_resources(scheduler.engine)
 

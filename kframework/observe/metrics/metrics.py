@@ -16,9 +16,16 @@ from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.objects import ApiObject, Pod, ResourceClaim
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import Attempts
-from kframework.observe.metrics.readings import engine_readings
-from kframework.observe.metrics.requests import RequestCounts
-from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Readings, Series, as_labels
+from kframework.observe.metrics.engine_metrics import engine_series
+from kframework.observe.metrics.requests import RequestMetrics
+from kframework.observe.metrics.series import (
+    NANOSECONDS,
+    CounterSeries,
+    HistogramSeries,
+    ScrapedSeries,
+    Series,
+    as_labels,
+)
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.binding_conditions import awaited
 from kframework.plugins.dynamic_resources.observer import CreationResult, DeviceObserver, WaitResult
@@ -37,18 +44,18 @@ class Metrics:
 
     def __init__(self) -> None:
         self.attempts: Attempts = Attempts()
-        self.devices: DeviceCounts = DeviceCounts()
+        self.devices: DeviceMetrics = DeviceMetrics()
         #: The durations of handling events, and of calling queueing hints.
-        self.handling: Histograms[str] = Histograms(
+        self.handling: HistogramSeries[str] = HistogramSeries(
             families.EVENT_HANDLING_DURATION, lambda label: (label,), scale=NANOSECONDS
         )
-        self.hints: Histograms[tuple[str, str, bool]] = Histograms(
+        self.hints: HistogramSeries[tuple[str, str, bool]] = HistogramSeries(
             families.QUEUEING_HINT_EXECUTION_DURATION,
             lambda key: (*key[:2], "Queue" if key[2] else "QueueSkip"),
             scale=NANOSECONDS,
         )
-        self.requests: RequestCounts = RequestCounts()
-        self.health: HealthResults = HealthResults()
+        self.requests: RequestMetrics = RequestMetrics()
+        self.health: HealthMetrics = HealthMetrics()
         #: Counted in the watchdog's thread; readers copy it at once.
         self.slow_hooks: dict[tuple[str, ...], int] = {}
 
@@ -59,7 +66,7 @@ class Metrics:
             *self.attempts.series,
             *self.devices.series,
             *self.requests.series,
-            Readings(families.SLOW_HOOKS, self.slow_hooks.copy),
+            ScrapedSeries(families.SLOW_HOOKS, self.slow_hooks.copy),
             build_info(),
         )
 
@@ -72,17 +79,17 @@ class Metrics:
         self.devices.attach(engine.profiles)
         engine.queue.rules = _TimedPolicy(engine.queue.rules, self.hints, self.attempts)
         engine.handlers = _TimedHandlers(engine, self.handling)
-        return (*self.series, self.handling, self.hints, *engine_readings(engine))
+        return (*self.series, self.handling, self.hints, *engine_series(engine))
 
 
-class HealthResults:
+class HealthMetrics:
     """Counts the results of health checks, and keeps the last of each, as `/metrics/slis` shows it."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, ...], int] = {}
-        self._counts = Counts(families.HEALTHCHECKS, as_labels)
+        self._counts = CounterSeries(families.HEALTHCHECKS, as_labels)
         #: All that is counted here.
-        self.series: tuple[Series, ...] = (Readings(families.HEALTHCHECK, lambda: self._last), self._counts)
+        self.series: tuple[Series, ...] = (ScrapedSeries(families.HEALTHCHECK, lambda: self._last), self._counts)
 
     def checked(self, endpoint: str, check: str, problem: str | None) -> None:
         """Count a check that was requested at an endpoint: `livez`, `readyz`, `healthz`."""
@@ -105,16 +112,18 @@ def build_info() -> Series:
         f"{platform.python_implementation().lower()}-{platform.python_version()}",
         f"{system}/{_GO_MACHINES.get(machine, machine)}",
     )
-    return Readings(families.BUILD_INFO, lambda: {labels: 1})
+    return ScrapedSeries(families.BUILD_INFO, lambda: {labels: 1})
 
 
-class DeviceCounts:
+class DeviceMetrics:
     """The counts of kube-scheduler's metrics about claims."""
 
     def __init__(self) -> None:
-        self.made: Counts[tuple[str]] = Counts(families.RESOURCECLAIM_CREATES, as_labels)
-        self.allocations: Counts[tuple[str, str, str]] = Counts(families.DRA_BINDINGCONDITIONS_ALLOCATIONS, as_labels)
-        self.waits: Histograms[tuple[str, str, str]] = Histograms(
+        self.made: CounterSeries[tuple[str]] = CounterSeries(families.RESOURCECLAIM_CREATES, as_labels)
+        self.allocations: CounterSeries[tuple[str, str, str]] = CounterSeries(
+            families.DRA_BINDINGCONDITIONS_ALLOCATIONS, as_labels
+        )
+        self.waits: HistogramSeries[tuple[str, str, str]] = HistogramSeries(
             families.DRA_BINDINGCONDITIONS_WAIT_DURATION, as_labels, scale=NANOSECONDS
         )
         #: All that is counted here.
@@ -130,7 +139,7 @@ class DeviceCounts:
 
 
 class _OfProfile(DeviceObserver):
-    def __init__(self, counts: DeviceCounts, profile: str) -> None:
+    def __init__(self, counts: DeviceMetrics, profile: str) -> None:
         self._counts = counts
         self._profile = profile
 
@@ -148,7 +157,7 @@ class _OfProfile(DeviceObserver):
 class _TimedHandlers(EventHandlers):
     """Event handlers that observe how long each took, under the labels of the events that came of it."""
 
-    def __init__(self, engine: PodEngine, times: Histograms[str]) -> None:
+    def __init__(self, engine: PodEngine, times: HistogramSeries[str]) -> None:
         super().__init__(engine.cluster, engine.queue, engine.profiles)
         self._times = times
         self._labels: list[str] = []
@@ -186,7 +195,7 @@ class _TimedHandlers(EventHandlers):
 class _TimedPolicy(QueuePolicy):
     """A queue policy that times the calls of plugins."""
 
-    def __init__(self, policy: QueuePolicy, hints: Histograms[tuple[str, str, bool]], attempts: Attempts) -> None:
+    def __init__(self, policy: QueuePolicy, hints: HistogramSeries[tuple[str, str, bool]], attempts: Attempts) -> None:
         self._policy = policy
         self._hints = hints
         self._gated = attempts.gated

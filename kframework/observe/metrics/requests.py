@@ -9,18 +9,18 @@ from time import perf_counter_ns
 from kframework.client.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.errors import ClusterError
 from kframework.observe.metrics import families
-from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, as_labels
+from kframework.observe.metrics.series import NANOSECONDS, CounterSeries, HistogramSeries, Series, as_labels
 
 
-class RequestCounts:
+class RequestMetrics:
     """Counts and measures requests to API servers; `host` is a server's name and port."""
 
     def __init__(self) -> None:
-        self._ends = Counts(families.REST_CLIENT_REQUESTS, _of_an_end)
-        self._times = Histograms(families.REST_CLIENT_REQUEST_DURATION, as_labels, scale=NANOSECONDS)
-        self._waits = Histograms(families.REST_CLIENT_RATE_LIMITER_DURATION, as_labels, scale=NANOSECONDS)
-        self._sent = Histograms(families.REST_CLIENT_REQUEST_SIZE, as_labels)
-        self._received = Histograms(families.REST_CLIENT_RESPONSE_SIZE, as_labels)
+        self._ends = CounterSeries(families.REST_CLIENT_REQUESTS, _of_an_end)
+        self._times = HistogramSeries(families.REST_CLIENT_REQUEST_DURATION, as_labels, scale=NANOSECONDS)
+        self._waits = HistogramSeries(families.REST_CLIENT_RATE_LIMITER_DURATION, as_labels, scale=NANOSECONDS)
+        self._sent = HistogramSeries(families.REST_CLIENT_REQUEST_SIZE, as_labels)
+        self._received = HistogramSeries(families.REST_CLIENT_RESPONSE_SIZE, as_labels)
         #: All that is counted here.
         self.series: tuple[Series, ...] = (self._ends, self._times, self._waits, self._sent, self._received)
 
@@ -53,7 +53,7 @@ class MeteredTransport(TransportLayer):
     A stream counts only until it has begun.
     """
 
-    def __init__(self, transport: Transport, counts: RequestCounts, host: str) -> None:
+    def __init__(self, transport: Transport, counts: RequestMetrics, host: str) -> None:
         super().__init__(transport)
         self._counts = counts
         self._host = host

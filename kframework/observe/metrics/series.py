@@ -40,7 +40,7 @@ class Series(Protocol):
         """Reset all series."""
 
 
-class Counts(dict[K, int], Series):
+class CounterSeries(dict[K, int], Series):
     """The series of a counter by key: `counts[key] += 1`.
 
     A series is shown once it has counted something, or always if its key is one of `always`.
@@ -63,7 +63,7 @@ class Counts(dict[K, int], Series):
         self.update(dict.fromkeys(self._always, 0))
 
 
-class Distribution:
+class Histogram:
     """One series of a histogram: the number of values in each bucket, and their sum.
 
     Values wait until there are enough, or until they are read, since sorting many into buckets costs as much as a few.
@@ -111,7 +111,7 @@ class Distribution:
         self._total = 0
 
 
-class Histograms(dict[K, Distribution], Series):
+class HistogramSeries(dict[K, Histogram], Series):
     """The series of a histogram by key: `histograms[key].observe(value)`; callers may keep `histograms[key]`.
 
     Values are whole numbers; `scale` of them make one of the family's unit. A series is shown once it has observed
@@ -127,13 +127,13 @@ class Histograms(dict[K, Distribution], Series):
         # The largest whole number that a bound lets in does in its place. Bounds are not exact: one of 33.75 µs may be
         # a little less.
         self._bounds = np.array([int(bound * scale + 1e-6) for bound in family.buckets], dtype=np.int64)
-        self._les = [f'le="{go_float(bound)}"' for bound in family.buckets] + ['le="+Inf"']
+        self._les = [f'le="{format_go_float(bound)}"' for bound in family.buckets] + ['le="+Inf"']
         self._always = frozenset(always)
         for key in self._always:
-            self[key] = Distribution(self._bounds)
+            self[key] = Histogram(self._bounds)
 
-    def __missing__(self, key: K) -> Distribution:
-        made = self[key] = Distribution(self._bounds)
+    def __missing__(self, key: K) -> Histogram:
+        made = self[key] = Histogram(self._bounds)
         return made
 
     def lines(self) -> Iterator[str]:
@@ -141,7 +141,7 @@ class Histograms(dict[K, Distribution], Series):
         for labels in sorted(by_labels):
             yield self._lines(labels, by_labels[labels])
 
-    def _lines(self, labels: _Labels, distribution: Distribution) -> str:
+    def _lines(self, labels: _Labels, distribution: Histogram) -> str:
         name, pairs = self.family.name, label_pairs(self.family.labels, labels)
         ahead, behind = (f"{pairs},", f"{{{pairs}}}") if pairs else ("", "")
         text, below = [], 0
@@ -162,7 +162,7 @@ class Histograms(dict[K, Distribution], Series):
             distribution.reset()
 
 
-class Readings(Series, Generic[L]):
+class ScrapedSeries(Series, Generic[L]):
     """The series of a family that are read when scraped, by the values of their labels."""
 
     def __init__(self, family: Family, read: Callable[[], Mapping[L, float]]) -> None:
@@ -211,7 +211,7 @@ def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def go_float(value: float) -> str:
+def format_go_float(value: float) -> str:
     """Write a number as Go does: a bound is part of its series' name."""
     exact = Decimal(repr(value)).normalize()
     exponent = exact.adjusted()

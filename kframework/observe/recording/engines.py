@@ -20,9 +20,9 @@ from kframework.core.host import Host
 from kframework.core.runtime.registry import installed_offers
 from kframework.errors import ConfigError, ExplainError, InputError
 from kframework.observe.recording.diff import ReplayResult
-from kframework.observe.recording.reader import Recorded
-from kframework.observe.recording.writer import Line, MakeRecorded, R, Recorder
-from kframework.observe.web.shown import EngineExplanation
+from kframework.observe.recording.reader import RecordingReader
+from kframework.observe.recording.writer import Line, R, Recorder, RecordingFactory
+from kframework.observe.web.view import EngineExplanation
 from kframework.state.inbox import EngineMessage
 
 #: The entry-point group in which distributions offer their engines.
@@ -49,21 +49,21 @@ class EngineKind(ABC, Generic[E]):
     def again(self, configuration: str, file: str, clock: Clock, host: Host) -> E:
         """Create an engine from the configuration in a recording's header, a file of this name; raises ConfigError."""
 
-    def tell(self, engine: E, recorded: Recorded, line: Line) -> None:
+    def tell(self, engine: E, recorded: RecordingReader, line: Line) -> None:
         """Offer the message of a line to the engine; InputError for an unknown one."""
         own = next((kind for kind in self.messages if kind.__name__ == line.what), None)
         engine.offer(recorded.message(line) if own is None else recorded.read(line.body, own))
 
     def recording(
-        self, recorder: Recorder, make: MakeRecorded[R], again: Callable[[Configuration], str]
-    ) -> MakeRecorded[R]:
+        self, recorder: Recorder, make: RecordingFactory[R], again: Callable[[Configuration], str]
+    ) -> RecordingFactory[R]:
         """Return a factory of the same engine, with a recorder for its inputs."""
         return recorder.recording(make, again, engine=self.name, offered_by=offered_by(self.name))
 
     def explain(self, engine: E, accounts: Sequence[msgspec.Struct], namespace: str, name: str) -> EngineExplanation:
         """Explain the object with this name, by the accounts of an engine so far, the newest first.
 
-        Raises Unexplainable.
+        Raises ExplainError.
         """
         raise ExplainError(f"the engine {self.name!r} explains nothing")
 
@@ -72,7 +72,7 @@ class EngineKind(ABC, Generic[E]):
     ) -> EngineExplanation:
         """Simulate cluster files, with the engine's own configuration file, and explain the object with this name.
 
-        Raises Unexplainable.
+        Raises ExplainError.
         """
         raise ExplainError(f"the engine {self.name!r} explains nothing")
 
@@ -84,7 +84,7 @@ class EngineKind(ABC, Generic[E]):
         raise ConfigError(f"the engine {self.name!r} decides as it did or not at all: leave out --config")
 
 
-def kind_of_recording(recorded: Recorded) -> EngineKind[Engine]:
+def kind_of_recording(recorded: RecordingReader) -> EngineKind[Engine]:
     """Return the kind of engine that a recording is of; InputError where it is not installed."""
     header = recorded.header
     kind = kind_named(header.engine)

@@ -29,7 +29,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry, load_in_tree_args
 from kframework.observe.recording.engines import EngineKind
 from kframework.observe.recording.file import PartStart
-from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.writer import Header, Line, Recorder, RecordingEngine
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import MakeEngine
@@ -125,7 +125,7 @@ class PodEngineKind(EngineKind[P]):
         profiles = profiles_factory(parsed, self._registry or Registry.from_installed(), host)
         return self._engine.of(parsed, clock, host, Extenders(), profiles)
 
-    def tell(self, engine: P, recorded: Recorded, line: Line) -> None:
+    def tell(self, engine: P, recorded: RecordingReader, line: Line) -> None:
         if line.what == "PermitAllowed":
             allowed = recorded.read(line.body, PermitAllowed)
             if (reserved := engine.cluster.waiting.get(allowed.uid)) is not None:
@@ -158,7 +158,7 @@ class FollowingEngine(PodEngine):
             self._attempt(queued)
             self._recorded = None
 
-    def take_up(self, decision: Decision) -> None:
+    def restore_pod(self, decision: Decision) -> None:
         """Restore the pod to its place after its last attempt of the previous part."""
         self.apply_messages()
         if decision.result is Result.SCHEDULED:

@@ -32,7 +32,7 @@ class _Named(msgspec.Struct, frozen=True, rename="camel"):
     kind: str
 
 
-class Recorded:
+class RecordingReader:
     """A recording that is being read; InputError if it is none, or needs a newer kframework.
 
     `cut_off`: it ends in the middle, because its writer died or is still at work. `number` is the line read last.

@@ -21,7 +21,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.diff import ATTEMPT, DecisionDiff, ReplayResult
 from kframework.observe.recording.engines import E, EngineKind, kind_of_recording
 from kframework.observe.recording.pod_engine import FollowingEngine, PodEngineKind
-from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.writer import FrozenClock, Line
 
 #: Fields of a Decision that are measured, not decided, or that a part which begins in the middle cannot know.
@@ -45,7 +45,7 @@ def replay(file: Path, registry: Registry | None = None) -> ReplayResult:
     `registry` has the plugins of the pod engine; other engines have their own. Raises InputError for what is no
     recording, or a later part of one, or of an engine that is not installed; ConfigError where its plugins are not.
     """
-    recorded = Recorded(file)
+    recorded = RecordingReader(file)
     if recorded.header.engine:
         return Replay(recorded, kind_of_recording(recorded)).replay_all()
     return Replay(recorded, PodEngineKind(PodEngine, registry)).replay_all()
@@ -56,7 +56,7 @@ def follow(file: Path, registry: Registry | None = None, observers: Iterable[Obs
 
     Raises InputError if it is no recording of the pod engine, ConfigError if its plugins are not installed.
     """
-    return Replay(Recorded(file), PodEngineKind(FollowingEngine, registry), Mode.FOLLOW, observers)
+    return Replay(RecordingReader(file), PodEngineKind(FollowingEngine, registry), Mode.FOLLOW, observers)
 
 
 class Replay(Host, Generic[E]):
@@ -68,7 +68,7 @@ class Replay(Host, Generic[E]):
 
     def __init__(
         self,
-        recorded: Recorded,
+        recorded: RecordingReader,
         kind: EngineKind[E],
         mode: Mode = Mode.STRICT,
         observers: Iterable[Observer] = (),
@@ -80,7 +80,7 @@ class Replay(Host, Generic[E]):
             raise recorded.error(f"is a recording of {_engine(header.engine)} and not of {_engine(kind.name)}")
         if mode is Mode.STRICT and header.part > 1:
             raise recorded.error("begins in the middle of a run, so nobody can decide by himself what comes next")
-        self.recorded: Recorded = recorded
+        self.recorded: RecordingReader = recorded
         #: The time at which the recording is.
         self.clock: FrozenClock = FrozenClock(SystemClock())
         self.clock.freeze(header.at)
@@ -191,7 +191,7 @@ class Replay(Host, Generic[E]):
                     self._made.clear()
                 else:  # a later part begins with the last decision on each pod
                     self.clock.freeze(line.at)
-                    engine.take_up(decision)
+                    engine.restore_pod(decision)
                 self._observe(decision)
             elif line.what == "Step":
                 self._steps += 1

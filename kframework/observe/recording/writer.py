@@ -40,7 +40,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound="RecordingEngine")
 
 #: Creates an engine that can be recorded, as `kframework.engine.MakeEngine` creates any.
-MakeRecorded = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], R]
+RecordingFactory = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], R]
 
 FORMAT = "kframework.dev/recording"
 
@@ -111,8 +111,13 @@ class Recorder(Observer, AccountObserver):
         self._file = RecordingFile(file, limit, annotations)
 
     def recording(
-        self, make: MakeRecorded[R], again: Callable[[Configuration], str], *, engine: str = "", offered_by: str = ""
-    ) -> MakeRecorded[R]:
+        self,
+        make: RecordingFactory[R],
+        again: Callable[[Configuration], str],
+        *,
+        engine: str = "",
+        offered_by: str = "",
+    ) -> RecordingFactory[R]:
         """Return a factory of the engine that records its inputs; it raises ConfigError with extenders.
 
         `again` returns a configuration to create the engine again; the rest is as in the Header.
@@ -203,7 +208,7 @@ class RecordingEngine:
     def step(self) -> bool:
         """Do the next piece of work; return whether there may be more at once."""
         step: Callable[[], bool] = super().step  # type: ignore[misc]  # as in `offer`
-        return self._while_time_stands("Step", step)
+        return self._with_frozen_clock("Step", step)
 
     def apply_messages(self) -> None:
         """Apply the messages and the due actions, but begin nothing."""
@@ -211,9 +216,9 @@ class RecordingEngine:
         if self._recorder is not None and self._recorder.clock.is_frozen:
             apply_messages()
         else:
-            self._while_time_stands("CatchUp", apply_messages)
+            self._with_frozen_clock("CatchUp", apply_messages)
 
-    def _while_time_stands(self, what: str, act: Callable[[], T]) -> T:
+    def _with_frozen_clock(self, what: str, act: Callable[[], T]) -> T:
         recorder = self._recorder
         assert recorder is not None
         recorder.clock.freeze()

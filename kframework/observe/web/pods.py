@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 import msgspec
 
 from kframework.core.queue.pool import PluginKey
-from kframework.observe.web.shown import EngineView, PodView
+from kframework.observe.web.view import EngineView, PodView
 from kframework.scheduler.scheduler import E
 from kframework.state.pods import PodInfo
 
@@ -19,7 +19,7 @@ SHOWN, FOUND = 200, 50
 _PIECE = 500
 
 
-class HeldBack(msgspec.Struct, frozen=True):
+class HeldCount(msgspec.Struct, frozen=True):
     """The number of pods of a profile that wait for a plugin."""
 
     profile: str
@@ -34,7 +34,7 @@ class Queues(msgspec.Struct, frozen=True):
     """
 
     counts: Mapping[str, int]
-    held: tuple[HeldBack, ...]
+    held: tuple[HeldCount, ...]
     total: int
     pods: tuple[PodView, ...]
 
@@ -58,7 +58,9 @@ def queues(shown: EngineView[E], *, place: str = "", held_by: PluginKey | None =
         chosen, total = itertools.chain.from_iterable(map(shown.waiting, counts)), sum(counts.values())
     return Queues(
         counts,
-        tuple(HeldBack(*holder, count) for holder, count in sorted(held.items(), key=lambda item: (-item[1], item[0]))),
+        tuple(
+            HeldCount(*holder, count) for holder, count in sorted(held.items(), key=lambda item: (-item[1], item[0]))
+        ),
         total,
         tuple(itertools.islice(chosen, most)),
     )

@@ -13,10 +13,10 @@ import msgspec
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import find_pods, queues
 from kframework.observe.web.profiles import profile_parts
-from kframework.observe.web.shown import EngineView, live_page
 from kframework.observe.web.summary import attempts, summary
+from kframework.observe.web.view import EngineView, live_page
+from kframework.scheduler.cooperative import run_cooperatively, wait_until_idle
 from kframework.scheduler.scheduler import E
-from kframework.scheduler.slices import run_cooperatively, wait_until_idle
 from kframework.state.cluster import ClusterState
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.observe.history import History
-from kframework.observe.web.shown import EngineView
+from kframework.observe.web.view import EngineView
 from kframework.scheduler.scheduler import E
 
 #: The numbers of attempts that are shown at once and that are counted over time, and of stretches of time.

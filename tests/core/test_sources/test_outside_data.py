@@ -9,8 +9,8 @@ import pytest
 from kframework.core.runtime.registry import Registry
 from kframework.core.sources import SourceStatus, source_status
 from kframework.explain.explanation import WakeEvents
-from kframework.explain.text import text_of
-from kframework.observe.metrics.readings import engine_readings
+from kframework.explain.text import format_explanation
+from kframework.observe.metrics.engine_metrics import engine_series
 from kframework.state.inbox import SourceChanged, SourceFailed
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -59,7 +59,7 @@ def test_absent_fresh_and_stale_data_are_shown() -> None:
 def test_an_explanation_has_them_and_names_the_source_that_wakes() -> None:
     world = scene()
     explanation = heard(world, told(world)).explain("web")
-    assert explanation.outside == (shown(world),)
+    assert explanation.sources == (shown(world),)
     assert explanation.waiting is not None
     assert explanation.waiting.wakers == (WakeEvents("Load", {"source load": ("update",)}),)
 
@@ -68,8 +68,8 @@ def test_an_explanation_has_them_and_names_the_source_that_wakes() -> None:
     ("messages", "seconds", "said"),
     [
         (0, 0, "  Load: source load has no data yet: it took too long\n"),
-        (1, 12, "  Load: source load told of 1 node 12s ago\n"),
-        (1, 75, "  Load: source load is stale: it last told of 1 node 1m15s ago\n"),
+        (1, 12, "  Load: source load has 1 node, updated 12s ago\n"),
+        (1, 75, "  Load: source load is stale: it has 1 node, last updated 1m15s ago\n"),
     ],
 )
 def test_the_text_says_how_old_they_are(messages: int, seconds: float, said: str) -> None:
@@ -77,14 +77,14 @@ def test_the_text_says_how_old_they_are(messages: int, seconds: float, said: str
     heard(world, told(world) if messages else SourceFailed(KEY, "it took too long"))
     world.time += seconds
     world.engine.apply_messages()
-    assert f"OUTSIDE DATA that plugins go by:\n{said}" in text_of(world.explain("web"))
+    assert f"OUTSIDE DATA that plugins use:\n{said}" in format_explanation(world.explain("web"))
 
 
 def test_the_metrics_count_them() -> None:
     world = scene()
 
     labels = '{plugin="Load",profile="default-scheduler",source="load"'
-    assert {name for name in samples(text(engine_readings(world.engine))) if "source" in name} == {
+    assert {name for name in samples(text(engine_series(world.engine))) if "source" in name} == {
         f"kframework_source_values{labels}}}",
         f"kframework_source_fresh{labels}}}",
         FETCHES % "success",
@@ -92,7 +92,7 @@ def test_the_metrics_count_them() -> None:
     }
     heard(world, told(world), SourceFailed(KEY, "no"), SourceFailed(KEY, "no"))
     world.time += 30
-    values = samples(text(engine_readings(world.engine)))
+    values = samples(text(engine_series(world.engine)))
     assert values[f"kframework_source_age_seconds{labels}}}"] == 30
     assert values[f"kframework_source_values{labels}}}"] == values[f"kframework_source_fresh{labels}}}"] == 1
     assert (values[FETCHES % "success"], values[FETCHES % "error"]) == (1, 2)

@@ -10,26 +10,26 @@ import pytest
 from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.explain.explanation import (
     Assessment,
-    Details,
     Explanation,
     NodeScore,
     NominatedRoom,
     Preemption,
     Rejection,
+    RejectionDetails,
     Score,
     State,
     Waiting,
     WakeEvents,
 )
 from kframework.explain.remedies.remedies import Remedy
-from kframework.explain.text import text_of
+from kframework.explain.text import format_explanation
 from kframework.values.status import Code
 
 CPU = Rejection("NodeResourcesFit", "Insufficient cpu", 4000, 3000, 2000, ("n1", "n2", "n3", "n4", "n5"), True)
 UNFIT = Assessment(
     nodes=5000, feasible=0, enough=500, message="0/5000", reasons={"Insufficient cpu": 3000}, rejections=(CPU,)
 )
-THEN = Decision(
+LAST_DECISION = Decision(
     attempt=9,
     tries=3,
     pod="shop/web",
@@ -43,7 +43,7 @@ THEN = Decision(
     message="0/5000 nodes are available: 3000 Insufficient cpu.",
 )
 CHOSEN = msgspec.structs.replace(
-    THEN,
+    LAST_DECISION,
     result=Result.SCHEDULED,
     node="n1",
     score=430,
@@ -55,21 +55,27 @@ CHOSEN = msgspec.structs.replace(
     message="",
 )
 ONLY = Explanation(
-    pod="shop/web", uid="u", profile="default-scheduler", at=1000.0, state=State.UNSCHEDULABLE, attempts=3, now=UNFIT
+    pod="shop/web",
+    uid="u",
+    profile="default-scheduler",
+    at=1000.0,
+    state=State.UNSCHEDULABLE,
+    attempts=3,
+    assessment=UNFIT,
 )
 
 
 def lines(**fields: Any) -> list[str]:
-    return text_of(msgspec.structs.replace(ONLY, **fields)).splitlines()
+    return format_explanation(msgspec.structs.replace(ONLY, **fields)).splitlines()
 
 
 def wide(**fields: Any) -> list[str]:
-    return text_of(msgspec.structs.replace(ONLY, **fields), wide=True).splitlines()
+    return format_explanation(msgspec.structs.replace(ONLY, **fields), wide=True).splitlines()
 
 
 def test_the_pod_comes_first() -> None:
     requests = {"cpu": "2", "memory": "1Gi"}
-    assert lines(requests=requests, priority=7, nominated="n4", then=THEN)[:8] == [
+    assert lines(requests=requests, priority=7, nominated="n4", last_decision=LAST_DECISION)[:8] == [
         "Pod:          shop/web",
         "Scheduler:    default-scheduler",
         "Requests:     cpu 2, memory 1Gi",
@@ -87,7 +93,7 @@ def test_attempts_are_counted(attempts: int, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "words"),
+    ("last_decision", "words"),
     [
         (
             {"reasons": {"Insufficient cpu": 1}},
@@ -97,20 +103,23 @@ def test_attempts_are_counted(attempts: int, words: str) -> None:
         ({"reasons": {}, "message": "plugin failed"}, "1m0s ago: plugin failed"),
     ],
 )
-def test_what_was_decided_is_told_where_it_is_otherwise_now(then: dict[str, Any], words: str) -> None:
-    assert f"Last attempt: {words}" in lines(then=msgspec.structs.replace(THEN, **then))
+def test_what_was_decided_is_told_where_it_is_otherwise_now(last_decision: dict[str, Any], words: str) -> None:
+    assert f"Last attempt: {words}" in lines(last_decision=msgspec.structs.replace(LAST_DECISION, **last_decision))
 
 
 @pytest.mark.parametrize(
-    ("then", "words"),
+    ("last_decision", "words"),
     [
-        ({}, "1m0s ago: n1 with score 430 (n2 had 420); 40 of 500 nodes looked at fitted"),
-        ({"ties": 2}, "1m0s ago: n1 with score 430, drawn from 2 that shared it; 40 of 500 nodes looked at fitted"),
-        ({"top": ()}, "1m0s ago: n1, the only node that fitted of 500 nodes looked at"),
+        ({}, "1m0s ago: n1 with score 430 (n2 had 420); 40 of 500 evaluated nodes fit"),
+        (
+            {"ties": 2},
+            "1m0s ago: n1 with score 430, chosen at random from 2 with this score; 40 of 500 evaluated nodes fit",
+        ),
+        ({"top": ()}, "1m0s ago: n1, the only feasible node of 500 evaluated"),
     ],
 )
-def test_a_choice_is_told(then: dict[str, Any], words: str) -> None:
-    assert f"Last attempt: {words}" in lines(node="n1", then=msgspec.structs.replace(CHOSEN, **then))
+def test_a_choice_is_told(last_decision: dict[str, Any], words: str) -> None:
+    assert f"Last attempt: {words}" in lines(node="n1", last_decision=msgspec.structs.replace(CHOSEN, **last_decision))
 
 
 def test_what_is_not_remembered_stands_in_the_condition() -> None:
@@ -124,7 +133,8 @@ def test_what_is_not_remembered_stands_in_the_condition() -> None:
 def test_what_a_plugin_says_stays_in_its_line() -> None:
     odd = msgspec.structs.replace(CPU, reason="no\nroom\x1b[31m at all")
     assert any(
-        r"no\nroom\x1b[31m at all" in line for line in lines(now=msgspec.structs.replace(UNFIT, rejections=(odd,)))
+        r"no\nroom\x1b[31m at all" in line
+        for line in lines(assessment=msgspec.structs.replace(UNFIT, rejections=(odd,)))
     )
 
 
@@ -140,14 +150,14 @@ def test_a_binding_that_failed_is_told() -> None:
         code=Code.ERROR,
         message="node is gone",
     )
-    assert lines(then=CHOSEN, binding=failed)[4].endswith("looked at fitted; node is gone")
+    assert lines(last_decision=CHOSEN, binding=failed)[4].endswith("evaluated nodes fit; node is gone")
 
 
 def test_what_stands_against_the_nodes_is_a_table() -> None:
     assert lines()[5:8] == [
-        "WHY NOT: none of 5000 nodes would do. ALONE: nothing else stands against the pod there.",
-        "  NODES  ALONE  PLUGIN            REASON            FOR EXAMPLE",
-        "  4000   2000   NodeResourcesFit  Insufficient cpu  n1, n2 and 3998 more",
+        "WHY NOT: 0 of 5000 nodes fit. ONLY: nodes rejected for this reason alone.",
+        "  NODES  ONLY  PLUGIN            REASON            FOR EXAMPLE",
+        "  4000   2000  NodeResourcesFit  Insufficient cpu  n1, n2 and 3998 more",
     ]
 
 
@@ -157,20 +167,20 @@ def test_the_wide_table_names_more_nodes() -> None:
 
 def test_of_many_reasons_the_first_are_shown() -> None:
     many = tuple(msgspec.structs.replace(CPU, reason=f"reason {n}") for n in range(30))
-    now = msgspec.structs.replace(UNFIT, rejections=many)
-    assert "  ... and 25 more reasons; -o wide shows more" in lines(now=now)
-    assert len(wide(now=now)) == len(lines(now=now)) + 24
-    countless = msgspec.structs.replace(now, reasons_left_out=7)
-    assert "  ... and 32 more reasons; -o wide shows more" in lines(now=countless)
-    assert "  ... and 7 more reasons" in wide(now=countless)
+    assessment = msgspec.structs.replace(UNFIT, rejections=many)
+    assert "  ... and 25 more reasons; -o wide shows more" in lines(assessment=assessment)
+    assert len(wide(assessment=assessment)) == len(lines(assessment=assessment)) + 24
+    countless = msgspec.structs.replace(assessment, reasons_left_out=7)
+    assert "  ... and 32 more reasons; -o wide shows more" in lines(assessment=countless)
+    assert "  ... and 7 more reasons" in wide(assessment=countless)
 
 
 def test_what_is_behind_a_reason_follows_of_one_node_or_of_all() -> None:
-    said = [Details("Devices", name, ("gpu wants 2", "  1 in use")) for name in ("n1", "n2")]
-    now = msgspec.structs.replace(UNFIT, details=(*said, Details("Other", "n2", ("\u202eso",))))
+    said = [RejectionDetails("Devices", name, ("gpu wants 2", "  1 in use")) for name in ("n1", "n2")]
+    assessment = msgspec.structs.replace(UNFIT, details=(*said, RejectionDetails("Other", "n2", ("\u202eso",))))
     behind = ["    gpu wants 2", "      1 in use"]
-    assert lines(now=now)[-5:] == ["  On n1 Devices finds:", *behind, "  On n2 Other finds:", "    \\u202eso"]
-    assert wide(now=now)[-8:-2] == ["  On n1 Devices finds:", *behind, "  On n2 Devices finds:", *behind]
+    assert lines(assessment=assessment)[-5:] == ["  Devices on n1:", *behind, "  Other on n2:", "    \\u202eso"]
+    assert wide(assessment=assessment)[-8:-2] == ["  Devices on n1:", *behind, "  Devices on n2:", *behind]
 
 
 def node(name: str, place: int, *weighted: int) -> NodeScore:
@@ -190,24 +200,24 @@ FIT = Assessment(
 
 
 def test_the_best_nodes_are_set_side_by_side() -> None:
-    assert lines(now=FIT, state=State.ACTIVE)[5:] == [
-        "WHERE: 4 of 5 nodes would do, 1 would not.",
-        "  n1 is ahead of n2 by 10, most by what P0 says.",
+    assert lines(assessment=FIT, state=State.ACTIVE)[5:] == [
+        "WHERE: 4 of 5 nodes fit, 1 does not.",
+        "  n1 leads n2 by 10, mostly because of P0.",
         "  PLUGIN  WEIGHT  n1   n2  n3",
         "  P0      2       90   80  70",
         "  TOTAL           100  90  80",
-        "  The same for all of them: P1 10.",
+        "  Equal on all of them: P1 10.",
     ]
 
 
 def test_the_wide_table_tells_raw_and_normalised_scores() -> None:
-    assert "  P0      2       90 (900 -> 45)  80 (800 -> 40)  70 (700 -> 35)  60 (600 -> 30)" in wide(now=FIT)
+    assert "  P0      2       90 (900 -> 45)  80 (800 -> 40)  70 (700 -> 35)  60 (600 -> 30)" in wide(assessment=FIT)
 
 
 def test_the_pods_own_node_is_among_them() -> None:
-    text = lines(now=FIT, node="n4", state=State.BOUND)
-    assert "WHERE: 4 of 5 nodes would do if it were scheduled again, 1 would not." in text
-    assert "  n4, where the pod is, comes 4th with 70." in text
+    text = lines(assessment=FIT, node="n4", state=State.BOUND)
+    assert "WHERE: 4 of 5 nodes fit if it is scheduled again, 1 does not." in text
+    assert "  n4, the pod's own node, ranks 4th with 70." in text
     assert "  PLUGIN  WEIGHT  n1   n2  n3  n4" in text
 
 
@@ -215,45 +225,45 @@ def test_equals_are_drawn_from() -> None:
     equal = msgspec.structs.replace(
         FIT, top=(node("n1", 1, 9), node("n2", 1, 9)), ties=2, margin=0, decided_by="", nodes=4
     )
-    assert lines(now=equal)[5:9] == [
-        "WHERE: 4 of 4 nodes would do.",
-        "  2 nodes share the best score of 9: one of them would be drawn.",
-        "  These are n1, n2, for example.",
-        "  The same for all of them: P0 9.",
+    assert lines(assessment=equal)[5:9] == [
+        "WHERE: 4 of 4 nodes fit.",
+        "  2 nodes share the best score of 9; one of them is chosen at random.",
+        "  For example: n1, n2.",
+        "  Equal on all of them: P0 9.",
     ]
 
 
 def test_an_attempt_looks_at_a_sample() -> None:
-    text = lines(now=msgspec.structs.replace(FIT, enough=3))
-    assert "  An attempt looks at the first 3 that would do; here all of them are compared." in text
+    text = lines(assessment=msgspec.structs.replace(FIT, enough=3))
+    assert "  An attempt stops at 3 feasible nodes; here all of them are compared." in text
 
 
 def test_the_only_node_is_not_scored() -> None:
     only = NodeScore("n1", 1, 0, ())
-    text = lines(now=Assessment(nodes=2, feasible=1, enough=2, ties=1, top=(only,)))
-    assert "  It is n1; where there is no choice, nothing is scored." in text
+    text = lines(assessment=Assessment(nodes=2, feasible=1, enough=2, ties=1, top=(only,)))
+    assert "  It is n1; a single feasible node is not scored." in text
 
 
 def test_a_gated_pod_would_have_to_be_let_in() -> None:
-    assert "WHERE: 4 of 5 nodes would do once it is let in, 1 would not." in lines(now=FIT, state=State.GATED)
+    assert "WHERE: 4 of 5 nodes fit once it is no longer gated, 1 does not." in lines(assessment=FIT, state=State.GATED)
 
 
 def test_a_cluster_without_nodes_is_told_in_a_line() -> None:
-    assert lines(now=Assessment(nodes=0, feasible=0, enough=0))[-1] == "There are no nodes."
+    assert lines(assessment=Assessment(nodes=0, feasible=0, enough=0))[-1] == "There are no nodes."
 
 
 def test_a_fault_is_told() -> None:
-    assert "FAULT: plugin 'A' failed" in lines(now=msgspec.structs.replace(UNFIT, fault="plugin 'A' failed"))
+    assert "FAULT: plugin 'A' failed" in lines(assessment=msgspec.structs.replace(UNFIT, fault="plugin 'A' failed"))
 
 
 def test_room_that_is_kept_is_told() -> None:
     kept = (NominatedRoom("n1", ("a/one", "a/two", "a/three", "a/four")),)
-    now = msgspec.structs.replace(UNFIT, kept_room=kept)
-    assert "  On n1 room is kept for a/one, a/two, a/three and 1 more." in lines(now=now)
+    assessment = msgspec.structs.replace(UNFIT, kept_room=kept)
+    assert "  Room on n1 is kept for a/one, a/two, a/three and 1 more." in lines(assessment=assessment)
 
 
 def test_what_would_help_is_listed() -> None:
-    text = lines(help=tuple(Remedy(f"do {n}", ()) for n in range(9)))
+    text = lines(remedies=tuple(Remedy(f"do {n}", ()) for n in range(9)))
     assert text[text.index("WHAT WOULD HELP, each by itself:") + 1 :] == [f"  - do {n}" for n in range(5)]
 
 
@@ -262,19 +272,19 @@ def test_what_would_help_is_listed() -> None:
     [
         (
             Preemption(node="n1", victims=("a/1", "a/2", "a/3", "a/4"), broken_budgets=2),
-            ["PREEMPTION would help: on n1, if a/1, a/2, a/3 and 1 more went, breaking 2 disruption budgets."],
+            ["PREEMPTION would help: evicting a/1, a/2, a/3 and 1 more makes room on n1, violating 2 budgets."],
         ),
         (
             Preemption(node="n1", victims=("a/1",)),
-            ["PREEMPTION would help: on n1, if a/1 went."],
+            ["PREEMPTION would help: evicting a/1 makes room on n1."],
         ),
         (
             Preemption(node="n1", victims=("a/1",), in_progress=True),
-            ["PREEMPTION is under way: a/1 must go from n1, and has not ended yet."],
+            ["PREEMPTION is in progress: waiting for a/1 to leave n1."],
         ),
         (
             Preemption(node="n1", victims=("a/1", "a/2"), in_progress=True),
-            ["PREEMPTION is under way: a/1, a/2 must go from n1, and have not ended yet."],
+            ["PREEMPTION is in progress: waiting for a/1, a/2 to leave n1."],
         ),
         (Preemption(why="never"), ["PREEMPTION would not help: never."]),
         (
@@ -300,12 +310,12 @@ WAKERS = (WakeEvents("Fit", {"Pod": ("delete", "update_pod_scale_down"), "Node":
         (
             State.BACKOFF,
             Waiting(until=1004.0),
-            [f"WAITS FOR the end of its backoff, {SOON}, or for a moment with nothing else to do."],
+            [f"WAITS FOR the end of its backoff, {SOON}, or until no pod is active."],
         ),
         (
             State.PERMIT,
             Waiting(held_by=("Gang", "Quota"), queued_at=960.0, until=1060.0, hook="permit"),
-            [f"WAITS FOR Gang, Quota to permit it, for {SINCE}; they give up at 1970-01-01T00:17:40Z, in 1m0s."],
+            [f"WAITS FOR Gang, Quota to permit it, for {SINCE}; it is rejected at 1970-01-01T00:17:40Z, in 1m0s."],
         ),
         (
             State.BINDING,
@@ -316,7 +326,7 @@ WAKERS = (WakeEvents("Fit", {"Pod": ("delete", "update_pod_scale_down"), "Node":
             State.GATED,
             Waiting(held_by=("Gates",), why="waiting for scheduling gates: [a]", wakers=WAKERS),
             [
-                "WAITS FOR Gates: waiting for scheduling gates: [a]. It is looked at again when one of these happens:",
+                "WAITS FOR Gates: waiting for scheduling gates: [a]. It is checked again on these events:",
                 "  Fit: Pod deleted, scaled down; Node added, labels changed",
             ],
         ),
@@ -324,10 +334,10 @@ WAKERS = (WakeEvents("Fit", {"Pod": ("delete", "update_pod_scale_down"), "Node":
             State.UNSCHEDULABLE,
             Waiting(wakers=(*WAKERS, WakeEvents("Odd", {})), retried_at=1300.0),
             [
-                "WAITS FOR one of these, if it may help:",
+                "WAITS FOR one of these events, if it may help:",
                 "  Fit: Pod deleted, scaled down; Node added, labels changed",
-                "  Odd: nothing that it has named",
-                "  It is tried all the same at 1970-01-01T00:21:40Z, in 5m0s.",
+                "  Odd: no event",
+                "  Without one it is retried at 1970-01-01T00:21:40Z, in 5m0s.",
             ],
         ),
     ],
@@ -344,7 +354,7 @@ def test_resources_of_which_the_same_is_looked_at_stand_together() -> None:
 
 def test_of_many_wakers_the_first_are_shown() -> None:
     waiting = Waiting(wakers=tuple(WakeEvents(f"P{n}", {"Node": ("add",)}) for n in range(5)), retried_at=1300.0)
-    assert "  ... and what P3, P4 would look at; -o wide shows it" in lines(waiting=waiting)
+    assert "  ... and events for P3, P4; -o wide shows them" in lines(waiting=waiting)
     assert "  P4: Node added" in wide(waiting=waiting)
 
 
@@ -359,11 +369,11 @@ def test_it_is_short_whatever_there_is_to_say() -> None:
         requests={"cpu": "2"},
         priority=7,
         nominated="n4",
-        then=THEN,
-        now=msgspec.structs.replace(UNFIT, rejections=many, kept_room=(NominatedRoom("n1", ("a/b",)),) * 5),
-        help=tuple(Remedy(f"do {n}", ()) for n in range(9)),
+        last_decision=LAST_DECISION,
+        assessment=msgspec.structs.replace(UNFIT, rejections=many, kept_room=(NominatedRoom("n1", ("a/b",)),) * 5),
+        remedies=tuple(Remedy(f"do {n}", ()) for n in range(9)),
         preemption=Preemption(why="no room", reasons={f"reason {n}": 1 for n in range(9)}),
         waiting=Waiting(wakers=(WAKERS[0],) * 9, retried_at=1300.0),
         notes=("one",),
     )
-    assert len(text_of(explanation).splitlines()) < 40
+    assert len(format_explanation(explanation).splitlines()) < 40

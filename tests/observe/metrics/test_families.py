@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kframework.observe.metrics.families import FAMILIES, Family, exponential
-from kframework.observe.metrics.series import go_float
+from kframework.observe.metrics.series import format_go_float
 
 #: What kube-scheduler says, numbers as text: the last digit of a bound is part of a series' name.
 KUBE_SCHEDULER: dict[str, dict[str, Any]] = yaml.load(
@@ -56,7 +56,7 @@ def test_a_metric_is_what_kube_scheduler_says(name: str) -> None:
 
 def facts(family: Family) -> dict[str, Any]:
     """Say of a family what the list says, in the same form."""
-    buckets = {"buckets": [go_float(bound) for bound in family.buckets]} if family.buckets else {}
+    buckets = {"buckets": [format_go_float(bound) for bound in family.buckets]} if family.buckets else {}
     stability = family.help.partition("]")[0].removeprefix("[")
     return {"type": family.type, "stability": stability, "labels": sorted(family.labels), **buckets}
 

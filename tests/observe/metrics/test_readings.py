@@ -11,7 +11,7 @@ from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.objects import ApiObject
-from kframework.observe.metrics.readings import engine_readings, pod_resources
+from kframework.observe.metrics.engine_metrics import engine_series, pod_resources
 from kframework.testing import make_container, make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
 from tests.observe.metrics.reading import samples, text
@@ -21,7 +21,7 @@ CLUSTER = (make_node("a"), make_pod("small"), make_pod("big", cpu=99), make_pod(
 
 
 def read_off(rig: Rig) -> dict[str, float]:
-    return samples(text(engine_readings(rig.scheduler.engine)))
+    return samples(text(engine_series(rig.scheduler.engine)))
 
 
 def test_the_queue_and_the_cache_are_read_off() -> None:

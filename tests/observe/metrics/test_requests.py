@@ -9,14 +9,14 @@ import pytest
 
 from kframework.client.transport import Request, Response, Stream
 from kframework.errors import ClusterError
-from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
+from kframework.observe.metrics.requests import MeteredTransport, RequestMetrics
 from tests.observe.metrics.reading import count_of, samples, sum_of, text, values
 
 API = "10.0.0.1:6443"
 
 
 def test_a_request_is_counted_timed_and_weighed() -> None:
-    counts = RequestCounts()
+    counts = RequestMetrics()
     counts.waited(API, "POST", 0.5)
     counts.ended(API, "POST", 201)
     counts.took(API, "POST", 3_000_000)
@@ -37,7 +37,7 @@ def test_a_request_is_counted_timed_and_weighed() -> None:
 
 
 def test_no_answer_is_an_error() -> None:
-    counts = RequestCounts()
+    counts = RequestMetrics()
     counts.ended(API, "GET", 0)
     assert list(samples(text(counts.series))) == [
         f'rest_client_requests_total{{code="<error>",host="{API}",method="GET"}}'
@@ -77,12 +77,12 @@ class Server:
             raise ClusterError("no connection", status=0)
 
 
-def metered(status: int = 200) -> tuple[MeteredTransport, RequestCounts]:
-    counts = RequestCounts()
+def metered(status: int = 200) -> tuple[MeteredTransport, RequestMetrics]:
+    counts = RequestMetrics()
     return MeteredTransport(Server(status), counts, API), counts
 
 
-def results(counts: RequestCounts) -> dict[tuple[str, ...], float]:
+def results(counts: RequestMetrics) -> dict[tuple[str, ...], float]:
     return values(counts.series, "rest_client_requests_total")
 
 
@@ -127,5 +127,5 @@ async def test_what_is_raised_while_a_stream_is_read_is_no_answer_of_the_server(
 
 async def test_it_closes_what_it_wraps() -> None:
     server = Server(200)
-    await MeteredTransport(server, RequestCounts(), API).close()
+    await MeteredTransport(server, RequestMetrics(), API).close()
     assert server.closed

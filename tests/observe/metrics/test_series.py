@@ -13,12 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kframework.observe.metrics.families import Family
 from kframework.observe.metrics.series import (
-    Counts,
-    Distribution,
-    Histograms,
-    Readings,
+    CounterSeries,
+    Histogram,
+    HistogramSeries,
+    ScrapedSeries,
     Series,
-    go_float,
+    format_go_float,
     written,
 )
 
@@ -47,7 +47,7 @@ def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 
 def test_a_counter_has_a_line_for_each_key() -> None:
-    counts = Counts(FRUIT, as_it_is)
+    counts = CounterSeries(FRUIT, as_it_is)
     counts["pear", "sweet"] += 2
     counts["apple", "sour"] += 1
     assert text(counts) == (
@@ -59,7 +59,7 @@ def test_a_counter_has_a_line_for_each_key() -> None:
 
 
 def test_what_has_counted_nothing_is_not_shown() -> None:
-    counts = Counts(FRUIT, as_it_is)
+    counts = CounterSeries(FRUIT, as_it_is)
     assert text(counts) == ""
     counts["pear", "sweet"] += 2
     counts.reset()
@@ -67,7 +67,7 @@ def test_what_has_counted_nothing_is_not_shown() -> None:
 
 
 def test_a_counter_without_labels_is_always_shown() -> None:
-    counts = Counts(ALL_FRUIT, as_it_is, always=[()])
+    counts = CounterSeries(ALL_FRUIT, as_it_is, always=[()])
     counts[()] += 3
     assert text(counts).endswith("counter\nall_fruit_total 3\n")
     counts.reset()
@@ -75,20 +75,20 @@ def test_a_counter_without_labels_is_always_shown() -> None:
 
 
 def test_keys_need_not_be_labels() -> None:
-    counts: Counts[int] = Counts(BASKETS, lambda number: (f"colour {number}",))
+    counts: CounterSeries[int] = CounterSeries(BASKETS, lambda number: (f"colour {number}",))
     counts[7] += 1
     assert samples(text(counts)) == {("baskets", (("colour", "colour 7"),)): 1}
 
 
 @given(st.text(), st.text())
 def test_any_text_may_be_a_label(kind: str, taste: str) -> None:
-    counts = Counts(FRUIT, as_it_is)
+    counts = CounterSeries(FRUIT, as_it_is)
     counts[kind, taste] += 1
     assert samples(text(counts)) == {("fruit_total", (("kind", kind), ("taste", taste))): 1}
 
 
-def meals(*milliseconds: int) -> Histograms[tuple[str, ...]]:
-    made = Histograms(MEALS, as_it_is, scale=1000)
+def meals(*milliseconds: int) -> HistogramSeries[tuple[str, ...]]:
+    made = HistogramSeries(MEALS, as_it_is, scale=1000)
     for each in milliseconds:
         made["home",].observe(each)
     return made
@@ -108,7 +108,7 @@ def test_a_histogram_shows_what_is_at_most_each_bound() -> None:
 
 
 def test_a_histogram_without_labels_is_always_shown() -> None:
-    courses = Histograms(ALL_MEALS, as_it_is, always=[()])
+    courses = HistogramSeries(ALL_MEALS, as_it_is, always=[()])
     courses[()].observe(2)
     assert text(courses).splitlines()[2:] == [
         'all_meals_bucket{le="1"} 0',
@@ -133,7 +133,7 @@ def test_a_series_that_somebody_keeps_goes_on_after_a_reset() -> None:
 def test_no_bound_loses_the_value_that_equals_it() -> None:
     """Bounds of 1.5 times the one before are not exact in binary."""
     family = Family("histogram", "x_seconds", "[ALPHA] X.", (), (0.00001 * 1.5**3, 0.1 + 0.2))
-    distribution = Histograms(family, as_it_is, scale=10**9)[()]
+    distribution = HistogramSeries(family, as_it_is, scale=10**9)[()]
     for value in (33_750, 33_751, 300_000_000, 300_000_001):
         distribution.observe(value)
     assert distribution.counts == [1, 2, 1]
@@ -142,7 +142,7 @@ def test_no_bound_loses_the_value_that_equals_it() -> None:
 @given(st.lists(st.integers(0, 3000)), st.lists(st.integers(0, 10**12)), st.sampled_from([1, 100]))
 def test_buckets_are_counted_right(values: list[int], appended: list[int], times: int) -> None:
     """Values that wait count with the others, however many they are."""
-    distribution = Distribution(np.array([1, 500, 1000]))
+    distribution = Histogram(np.array([1, 500, 1000]))
     for value in values * times:
         distribution.observe(value)
     distribution.waiting.extend(appended)
@@ -154,7 +154,7 @@ def test_buckets_are_counted_right(values: list[int], appended: list[int], times
 
 
 def test_few_values_wait() -> None:
-    distribution = Distribution(np.array([1, 2]))
+    distribution = Histogram(np.array([1, 2]))
     for value in range(10_000):
         distribution.observe(value)
     assert len(distribution.waiting) < 1000
@@ -169,7 +169,7 @@ def slowly(values: Iterable[int], bounds: tuple[int, ...]) -> list[int]:
 
 def test_a_gauge_is_read_off_when_somebody_asks_and_knows_no_reset() -> None:
     baskets = {("red",): 3}
-    readings = Readings(BASKETS, lambda: baskets)
+    readings = ScrapedSeries(BASKETS, lambda: baskets)
     assert samples(text(readings)) == {("baskets", (("colour", "red"),)): 3}
     baskets["blue",] = 1
     readings.reset()
@@ -178,7 +178,7 @@ def test_a_gauge_is_read_off_when_somebody_asks_and_knows_no_reset() -> None:
 
 def test_a_counter_that_is_read_off_counts_from_its_reset() -> None:
     eaten = {("pear", "sweet"): 3}
-    readings = Readings(FRUIT, lambda: eaten)
+    readings = ScrapedSeries(FRUIT, lambda: eaten)
     readings.reset()
     assert list(samples(text(readings)).values()) == [0]
     eaten["pear", "sweet"] += 2
@@ -202,9 +202,9 @@ def test_a_counter_that_is_read_off_counts_from_its_reset() -> None:
     ],
 )
 def test_numbers_are_written_as_go_writes_them(number: float, written: str) -> None:
-    assert go_float(number) == written
+    assert format_go_float(number) == written
 
 
 @given(st.floats(min_value=0, allow_nan=False, allow_infinity=False))
 def test_no_number_is_changed(number: float) -> None:
-    assert math.isclose(float(go_float(number)), number, rel_tol=0, abs_tol=0)
+    assert math.isclose(float(format_go_float(number)), number, rel_tol=0, abs_tol=0)

@@ -20,7 +20,7 @@ from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
 from tests.extension_points.scripted import alone
 
-__all__ = ["Recorded", "Ticking", "read"]
+__all__ = ["RecordedRun", "Ticking", "read"]
 
 
 class Ticking:
@@ -34,7 +34,7 @@ class Ticking:
         return self.moment
 
 
-class Recorded:
+class RecordedRun:
     """An engine in a recording."""
 
     def __init__(self, file: Path, *plugins: type[Plugin]) -> None:

@@ -11,7 +11,7 @@ from kframework.core.runtime.registry import Offer
 from kframework.errors import ConfigError, InputError
 from kframework.observe.recording import engines
 from kframework.observe.recording.engines import EngineKind, kind_of_recording, offered_by
-from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.replay import follow, replay
 from tests.faults.lines import Line, changed
 from tests.observe.recording import rig
@@ -20,7 +20,7 @@ from tests.observe.recording import rig
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Record nothing."""
-    recorded = rig.Recorded(tmp_path / "recording")
+    recorded = rig.RecordedRun(tmp_path / "recording")
     recorded.lines()
     return recorded.file
 
@@ -58,7 +58,7 @@ def test_recordings_without_a_name_are_the_pod_engines(file: Path, tmp_path: Pat
 
 
 def test_what_is_installed_is_found(file: Path) -> None:
-    recorded = Recorded(of_engine(file, "batch"))
+    recorded = RecordingReader(of_engine(file, "batch"))
     kind = kind_of_recording(recorded)
     assert isinstance(kind, EngineKind) and kind.name == "batch"
     assert offered_by("batch").startswith("kframework-batch ") and offered_by("tea") == ""

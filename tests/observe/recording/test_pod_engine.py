@@ -10,7 +10,7 @@ from kframework import CycleState, PendingPod, Plugin, Wait, hookimpl
 from kframework.observe.recording.file import RecordingFile
 from kframework.state.inbox import Deleted, Synced, Upserted
 from kframework.testing import make_node, make_pod
-from tests.observe.recording.rig import Recorded, read
+from tests.observe.recording.rig import RecordedRun, read
 
 NODE, POD = make_node("a"), make_pod("p")
 
@@ -37,7 +37,7 @@ class OtherWaiter(Waiter):
 
 
 def test_verdicts_from_outside_are_written_and_those_of_a_step_are_not(file: Path) -> None:
-    recorded = Recorded(file, Waiter, OtherWaiter)
+    recorded = RecordedRun(file, Waiter, OtherWaiter)
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Upserted(make_pod("q")), Synced()):
         engine.offer(message)
@@ -57,7 +57,7 @@ def test_verdicts_from_outside_are_written_and_those_of_a_step_are_not(file: Pat
 
 
 def test_a_new_part_begins_between_two_steps_and_while_standing_by(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded = Recorded(file)
+    recorded = RecordedRun(file)
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kframework.errors import InputError
-from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.writer import FORMAT, VERSION
 from tests.faults.lines import Line, changed, lines_of, nth
 from tests.faults.pod_run import Report, Shape, run
@@ -22,7 +22,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def tell_all(file: Path) -> int:
     """Read a recording, and what its lines tell of objects; return how many there are."""
-    recorded, count = Recorded(file), 0
+    recorded, count = RecordingReader(file), 0
     for line in recorded:
         count += 1
         if line.what not in ("Step", "CatchUp", "Decision", "Binding", "PermitAllowed", "PermitDecided"):
@@ -35,7 +35,7 @@ def test_every_line_is_read(recorded: Report) -> None:
 
 
 def test_the_header_says_what_was_recorded_and_by_whom(recorded: Report) -> None:
-    header = Recorded(recorded.recording).header
+    header = RecordingReader(recorded.recording).header
     assert header.part == 1 and header.at == 1767225600.0
     assert header.made_by.startswith("kframework ") and "Hesitant" in header.configuration
 
@@ -60,7 +60,7 @@ def test_where_the_writer_died_the_rest_is_left_out(recorded: Report, tmp_path: 
     data = recorded.recording.read_bytes()
     file = tmp_path / "short"
     file.write_bytes(data[: int(len(data) * kept)])
-    short = Recorded(file)
+    short = RecordingReader(file)
     assert 0 < sum(1 for _ in short) < len(lines_of(recorded.recording)) - 1
     assert short.cut_off
 
@@ -69,7 +69,7 @@ def test_a_line_that_is_not_finished_is_left_out(recorded: Report, tmp_path: Pat
     file = tmp_path / "unfinished"
     with gzip.open(recorded.recording) as lines, gzip.open(file, "wb") as written:
         written.write(lines.read()[:-2])
-    short = Recorded(file)
+    short = RecordingReader(file)
     assert sum(1 for _ in short) == len(lines_of(recorded.recording)) - 2
     assert short.cut_off
 

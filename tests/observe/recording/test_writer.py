@@ -24,7 +24,7 @@ from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.state.inbox import AnswersInvalidated, Deleted, StatusChanged, Synced, Upserted
 from kframework.testing import make_node, make_pod
-from tests.observe.recording.rig import Recorded, Ticking, read
+from tests.observe.recording.rig import RecordedRun, Ticking, read
 
 NODE, POD = make_node("a"), make_pod("p")
 
@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
-    recorded = Recorded(file)
+    recorded = RecordedRun(file)
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
@@ -52,7 +52,7 @@ def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
 
 
 def test_a_change_of_a_status_alone_is_written_as_any_other(file: Path) -> None:
-    recorded = Recorded(file)
+    recorded = RecordedRun(file)
     for message in (StatusChanged(make_pod("p", node_name="a")), Deleted(POD)):
         recorded.engine.offer(message)
     recorded.engine.apply_messages()
@@ -73,7 +73,7 @@ def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
 
 
 def test_time_stands_still_during_a_step(file: Path) -> None:
-    recorded = Recorded(file)
+    recorded = RecordedRun(file)
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
@@ -105,7 +105,7 @@ class Meddler(Plugin):
 
 
 def test_what_an_engine_offers_itself_during_a_step_is_not_written(file: Path) -> None:
-    recorded = Recorded(file, Meddler)
+    recorded = RecordedRun(file, Meddler)
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)

@@ -6,11 +6,11 @@ import pytest
 from msgspec import structs
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.explain.account import PodEngineView
+from kframework.explain.explainer import PodEngineView
 from kframework.objects import ObjectMeta, Pod, PodCondition, PodStatus
-from kframework.observe.web.pods import FOUND, Found, HeldBack, Queues, find_pods, queues
-from kframework.observe.web.shown import PodView
-from kframework.scheduler.slices import finished
+from kframework.observe.web.pods import FOUND, Found, HeldCount, Queues, find_pods, queues
+from kframework.observe.web.view import PodView
+from kframework.scheduler.cooperative import run_to_end
 from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -52,8 +52,8 @@ def test_all_places_are_counted_and_shown_in_turn() -> None:
     ]
     assert answer.total == 5
     assert answer.held == (
-        HeldBack("default-scheduler", "NodeResourcesFit", 1),
-        HeldBack("default-scheduler", "SchedulingGates", 1),
+        HeldCount("default-scheduler", "NodeResourcesFit", 1),
+        HeldCount("default-scheduler", "SchedulingGates", 1),
     )
 
 
@@ -140,7 +140,7 @@ def test_without_a_remembered_attempt_the_condition_says_why() -> None:
 
 
 def found(made: Scene, text: str) -> list[Found]:
-    return list(finished(find_pods(PodEngineView(made.engine, made.history), text)))
+    return list(run_to_end(find_pods(PodEngineView(made.engine, made.history), text)))
 
 
 def test_pods_are_found_wherever_they_are() -> None:
@@ -177,4 +177,4 @@ def test_pods_may_come_and_go_meanwhile() -> None:
     search = find_pods(PodEngineView(made.engine, made.history), "nothing")
     next(search)
     made.settle()
-    assert finished(search) == ()
+    assert run_to_end(search) == ()

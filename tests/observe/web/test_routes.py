@@ -9,12 +9,12 @@ import aiohttp
 import msgspec
 import pytest
 
-from kframework.explain.account import PodEngineView
+from kframework.explain.explainer import PodEngineView
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import queues
 from kframework.observe.web.profiles import profile_parts
-from kframework.observe.web.shown import live_page
 from kframework.observe.web.summary import attempts, summary
+from kframework.observe.web.view import live_page
 from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.records import Result
-from kframework.explain.account import PodEngineView
+from kframework.explain.explainer import PodEngineView
 from kframework.observe.web.summary import STRETCHES, Durations, attempts, duration, durations, summary, timeline
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code

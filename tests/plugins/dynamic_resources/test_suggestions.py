@@ -29,7 +29,7 @@ from kframework.plugins.dynamic_resources.suggestions import (
     lower_count,
     tolerate_devices,
 )
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from tests.support.devices import claiming
 from tests.support.helping import engine_of, lines, pending
@@ -181,10 +181,10 @@ def test_nodes_come_first_where_enough_devices_are_in_use() -> None:
     far, free = resource_slice("n2", [gpu("x")], nodeName="n2"), resource_slice("n3", numbered(3), nodeName="n3")
     asked = claim(request(count=2, selectors=[f"{MODEL} == 'b'"]))
     engine = engine_of([*cluster(numbered(2), asked, in_use), make_node("n2"), make_node("n3"), far, free])
-    evaluation = finished(evaluate(engine, pending(engine, POD)))
+    evaluation = run_to_end(evaluate(engine, pending(engine, POD)))
     rows = np.array([engine.cluster.nodes.row(name) for name in ("n1", "n2", "n3")])
-    used, none, unused = finished(
-        SuggestHooks(evaluation.profile).efforts(evaluation, "DynamicResources", rows)
+    used, none, unused = run_to_end(
+        SuggestHooks(evaluation.profile).estimate(evaluation, "DynamicResources", rows)
     ).tolist()
     assert 0 < used <= 1
     assert UNFIXABLE < unused < none

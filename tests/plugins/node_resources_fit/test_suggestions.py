@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework import CycleState
-from kframework.explain.remedies.suggestions import of_pod
+from kframework.explain.remedies.suggestions import changes_pod
 from kframework.framework.suggestions import UNFIXABLE, Proposal, free_resource, lower_request
 from kframework.objects import ApiObject, DeviceClass, Pod
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
@@ -16,11 +16,11 @@ from tests.support.offered_devices import device_class
 
 
 def proposed(pod: Pod, *objects: ApiObject) -> list[Proposal]:
-    return [each for each in suggested("NodeResourcesFit", pod, *objects) if not of_pod(each)]
+    return [each for each in suggested("NodeResourcesFit", pod, *objects) if not changes_pod(each)]
 
 
 def lowered(pod: Pod, *objects: ApiObject) -> list[Proposal]:
-    return [each for each in suggested("NodeResourcesFit", pod, *objects) if of_pod(each)]
+    return [each for each in suggested("NodeResourcesFit", pod, *objects) if changes_pod(each)]
 
 
 def test_shortages_reckon_with_pods_that_are_nominated() -> None:

@@ -21,7 +21,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import RUN_SECONDS
 from kframework.objects import ApiObject
 from kframework.plugins.default_preemption import DefaultPreemption
-from kframework.simulation.controllers import STANDARD_CONTROLLERS, MakeController
+from kframework.simulation.controllers import STANDARD_CONTROLLERS, ControllerFactory
 from kframework.simulation.records import Outcome, Progress, SimulationResult
 from kframework.simulation.running import Script
 from kframework.simulation.simulation import Simulation
@@ -41,7 +41,7 @@ def simulate(
     configuration: Configuration | None = None,
     *,
     duration: float | None = None,
-    controllers: Sequence[MakeController] = (),
+    controllers: Sequence[ControllerFactory] = (),
     **given: Any,
 ) -> SimulationResult:
     """Simulate these objects, with the controllers beside the standard ones."""
@@ -147,7 +147,7 @@ class Crew:
         self.on_idle()
 
 
-def crew(step: Callable[[MemoryCluster, int], object], steps: int = 3) -> MakeController:
+def crew(step: Callable[[MemoryCluster, int], object], steps: int = 3) -> ControllerFactory:
     return lambda cluster, clock: Crew(cluster, steps, step)
 
 

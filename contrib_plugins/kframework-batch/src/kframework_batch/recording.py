@@ -30,8 +30,8 @@ from kframework.engine import (
     Recorder,
     RecordingEngine,
     ReplayResult,
-    finished,
     profiles_factory,
+    run_to_end,
 )
 from kframework.simulation.inputs import read_cluster
 from kframework.simulation.recording import Recording
@@ -93,7 +93,7 @@ class BatchEngines(EngineKind[BatchEngine]):
         self, engine: BatchEngine, accounts: Sequence[msgspec.Struct], namespace: str, name: str
     ) -> EngineExplanation:
         sessions = [account for account in accounts if isinstance(account, SessionAccount)]
-        return finished(explain_by_name(engine, sessions, namespace, name))
+        return run_to_end(explain_by_name(engine, sessions, namespace, name))
 
     def explain_files(
         self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
@@ -102,7 +102,7 @@ class BatchEngines(EngineKind[BatchEngine]):
         objects = read_cluster(list(filenames), devices=devices).objects
         sessions = SessionHistory()
         with create_simulation(objects, Settings(program), observers=[sessions]) as simulation:
-            return finished(explain_by_name(simulation.run().scheduler.engine, list(sessions), namespace, name))
+            return run_to_end(explain_by_name(simulation.run().scheduler.engine, list(sessions), namespace, name))
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
         return reconsider(Recording(file), BatchEngines(AskedEngine), load_program(config))

@@ -12,7 +12,7 @@ from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explainer import explain_routes
 from kframework_batch.program import ConfigurationFile, Program
 from kframework_batch.session_metrics import JobMetrics, LatencyMetrics, SessionMetrics
-from kframework_batch.settings import MakeController
+from kframework_batch.settings import ControllerFactory
 from kframework_batch.shown import BatchShown
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class BatchObservers(Observers[BatchEngine]):
         return BatchShown(engine, history, self.sessions)
 
 
-def beside(make: MakeController) -> SideTask[BatchEngine]:
+def beside(make: ControllerFactory) -> SideTask[BatchEngine]:
     """Return a companion that runs a controller with the scheduler, through its client."""
 
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:

@@ -18,7 +18,17 @@ from typing import NamedTuple
 
 from kframework import Code
 from kframework.clock import seconds_of
-from kframework.engine import Binding, Counts, Decision, Family, Histograms, Readings, Result, Series, as_labels
+from kframework.engine import (
+    Binding,
+    CounterSeries,
+    Decision,
+    Family,
+    HistogramSeries,
+    Result,
+    ScrapedSeries,
+    Series,
+    as_labels,
+)
 from kframework.objects import Pod
 from kframework_batch.account import Outcome, QueueState, SessionAccount, SessionObserver
 from kframework_batch.engine import BatchEngine
@@ -103,13 +113,13 @@ class SessionMetrics(SessionObserver):
     def __init__(self) -> None:
         self._last: SessionAccount = SessionAccount(uid="", at=0.0)
         self._retries: dict[tuple[str, ...], int] = {}
-        self._sessions = Histograms[tuple[str, ...]](_SESSIONS, as_labels, scale=_MILLISECONDS, always=[()])
-        self._opened = Histograms[tuple[str, ...]](_OPENED, as_labels, scale=_MILLISECONDS, always=[()])
-        self._plugins = Histograms[tuple[str, ...]](_PLUGINS, as_labels, scale=_MILLISECONDS)
-        self._actions = Histograms[tuple[str, ...]](_ACTIONS, as_labels, scale=_MILLISECONDS)
-        self._attempts = Counts[tuple[str, ...]](_ATTEMPTS, as_labels)
-        self._attempted = Counts[tuple[str, ...]](_ATTEMPTED, as_labels, always=[()])
-        self._evictions = Counts[tuple[str, ...]](_EVICTIONS, as_labels)
+        self._sessions = HistogramSeries[tuple[str, ...]](_SESSIONS, as_labels, scale=_MILLISECONDS, always=[()])
+        self._opened = HistogramSeries[tuple[str, ...]](_OPENED, as_labels, scale=_MILLISECONDS, always=[()])
+        self._plugins = HistogramSeries[tuple[str, ...]](_PLUGINS, as_labels, scale=_MILLISECONDS)
+        self._actions = HistogramSeries[tuple[str, ...]](_ACTIONS, as_labels, scale=_MILLISECONDS)
+        self._attempts = CounterSeries[tuple[str, ...]](_ATTEMPTS, as_labels)
+        self._attempted = CounterSeries[tuple[str, ...]](_ATTEMPTED, as_labels, always=[()])
+        self._evictions = CounterSeries[tuple[str, ...]](_EVICTIONS, as_labels)
         #: All that is counted here.
         self.series: tuple[Series, ...] = (
             self._sessions,
@@ -119,10 +129,10 @@ class SessionMetrics(SessionObserver):
             self._attempts,
             self._attempted,
             self._evictions,
-            Readings(_VICTIMS, lambda: {(): self._victims()}),
-            Readings(_LACKING, self._lacking),
-            Readings(_UNREADY, lambda: {(): len(self._lacking())}),
-            Readings(_RETRIES, lambda: self._retries),
+            ScrapedSeries(_VICTIMS, lambda: {(): self._victims()}),
+            ScrapedSeries(_LACKING, self._lacking),
+            ScrapedSeries(_UNREADY, lambda: {(): len(self._lacking())}),
+            ScrapedSeries(_RETRIES, lambda: self._retries),
             *self._of_queues(),
         )
 
@@ -178,10 +188,10 @@ class SessionMetrics(SessionObserver):
                 ("memory", "memory_bytes", "bytes of memory"),
             ):
                 family = Family("gauge", f"{name}_{suffix}", f"{text}: {unit}.", ("queue_name",))
-                series.append(Readings(family, partial(self._values, partial(_amount, amounts, resource))))
+                series.append(ScrapedSeries(family, partial(self._values, partial(_amount, amounts, resource))))
             labels = ("queue_name", "resource")
             others = Family("gauge", f"{name}_scalar_resources", f"{text}: other resources.", labels)
-            series.append(Readings(others, partial(self._scalars, amounts)))
+            series.append(ScrapedSeries(others, partial(self._scalars, amounts)))
         values: dict[str, tuple[str, Callable[[QueueState], float]]] = {
             "share": ("The largest part of its due that a queue had", lambda state: state.share),
             "weight": ("The weight of a queue", lambda state: state.weight),
@@ -189,7 +199,7 @@ class SessionMetrics(SessionObserver):
         }
         for name, (text, value) in values.items():
             family = Family("gauge", f"volcano_queue_{name}", f"[ALPHA] {text}.", ("queue_name",))
-            series.append(Readings(family, partial(self._values, value)))
+            series.append(ScrapedSeries(family, partial(self._values, value)))
         return series
 
     def _values(self, value: Callable[[QueueState], float]) -> dict[tuple[str, ...], float]:
@@ -246,8 +256,8 @@ class JobMetrics:
         self._capacity = capacity
         self._jobs = _Jobs()
         self.series: tuple[Series, ...] = (
-            Readings(_SHARE, lambda: self._read().shares),
-            Readings(_CREATED, lambda: self._read().created),
+            ScrapedSeries(_SHARE, lambda: self._read().shares),
+            ScrapedSeries(_CREATED, lambda: self._read().created),
             *map(self._of_phase, _PHASES),
         )
 
@@ -259,7 +269,7 @@ class JobMetrics:
             jobs = self._read()
             return {(queue,): jobs.phases.get((queue, phase), 0) for queue in jobs.queues}
 
-        return Readings(family, counts)
+        return ScrapedSeries(family, counts)
 
     def _read(self) -> _Jobs:
         if self._engine.stands:
@@ -322,16 +332,18 @@ class LatencyMetrics(SessionObserver):
     def __init__(self) -> None:
         self._tasks: Mapping[str, TaskInfo] = {}
         self._jobs: Mapping[str, JobInfo] = {}
-        self._of_tasks = Histograms[str](_TASKS, lambda stage: (stage,), scale=_MILLISECONDS)
-        self._of_jobs = Histograms[tuple[str, ...]](_JOBS, as_labels, scale=_MILLISECONDS, always=[()])
+        self._of_tasks = HistogramSeries[str](_TASKS, lambda stage: (stage,), scale=_MILLISECONDS)
+        self._of_jobs = HistogramSeries[tuple[str, ...]](_JOBS, as_labels, scale=_MILLISECONDS, always=[()])
         #: By the uid of the job.
         self._placed: dict[str, _Placed] = {}
         #: All that is observed here.
         self.series: tuple[Series, ...] = (
             self._of_tasks,
             self._of_jobs,
-            Readings(_DURATION, lambda: {_labels(job): placed.waited * 1e3 for job, placed in self._last_placed()}),
-            Readings(_LAST, lambda: {_labels(job): placed.at for job, placed in self._last_placed()}),
+            ScrapedSeries(
+                _DURATION, lambda: {_labels(job): placed.waited * 1e3 for job, placed in self._last_placed()}
+            ),
+            ScrapedSeries(_LAST, lambda: {_labels(job): placed.at for job, placed in self._last_placed()}),
         )
 
     def attach(self, engine: BatchEngine) -> None:

@@ -28,7 +28,7 @@ from kframework_batch.program import Program, core_configuration, core_registry
 from kframework_batch.queue import DEFAULT_QUEUE
 
 #: Makes a controller for a cluster.
-MakeController = Callable[[Cluster, Clock], Controller]
+ControllerFactory = Callable[[Cluster, Clock], Controller]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Settings:
         """Return what makes the engine."""
         return BatchEngine.maker(self.program, self.period, self.default_queue)
 
-    def controllers(self, *, simulated: bool = False) -> tuple[MakeController, ...]:
+    def controllers(self, *, simulated: bool = False) -> tuple[ControllerFactory, ...]:
         """Return the controllers that make pods of jobs, groups of plain pods, and the default queue.
 
         The keys of jobs are unpredictable, except in a simulation, where all chance begins with the seed.
@@ -74,7 +74,7 @@ class Settings:
 
 
 def rights(
-    settings: Settings, controllers: Iterable[MakeController], election: LeaderElection, *, name: str, namespace: str
+    settings: Settings, controllers: Iterable[ControllerFactory], election: LeaderElection, *, name: str, namespace: str
 ) -> list[dict[str, object]]:
     """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its.
 

@@ -21,7 +21,7 @@ from kframework.engine import (
     Section,
     Tone,
     created,
-    finished,
+    run_to_end,
 )
 from kframework_batch.account import QueueState, SessionAccount, SessionHistory
 from kframework_batch.account_rows import (
@@ -204,7 +204,7 @@ class BatchShown(EngineView[BatchEngine]):
         for each in names[:_EXPLAINED] if sort in ("job", "pod") else ():
             head, _, name = each.rpartition("/")
             with suppress(ExplainError):
-                found[each] = finished(
+                found[each] = run_to_end(
                     explain_by_name(self.engine, list(self._sessions), head.rpartition("/")[2], name)
                 )
         return found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kframework import Simulation
 from kframework.engine import MakeEngine, MemoryCluster, Observer
 from kframework.objects import ApiObject, Pod
-from kframework.simulation.controllers import STANDARD_CONTROLLERS, MakeController
+from kframework.simulation.controllers import STANDARD_CONTROLLERS, ControllerFactory
 from kframework.simulation.records import Progress
 from kframework_batch.engine import BatchEngine
 from kframework_batch.objects import Job, PodGroup
@@ -22,7 +22,7 @@ def create_simulation(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     engine: MakeEngine[BatchEngine] | None = None,
     timed_share: float = 0.0,
-    controllers: Iterable[MakeController] = (),
+    controllers: Iterable[ControllerFactory] = (),
 ) -> Simulation[BatchEngine]:
     """Create a simulation of sessions that schedule the jobs and pods among these objects.
 

@@ -12,7 +12,7 @@ from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
 
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill, preempt"
@@ -171,12 +171,12 @@ def test_hypernodes_may_come_and_change() -> None:
 def test_explanations_say_where_and_why_not_elsewhere() -> None:
     found = stage([close(make_gang("j", 3), tier=1)], {"a": 1, "b": 2, "e": 2}).session()
     found.engine.apply_messages()
-    text = text_of(finished(explain_steps(found.engine, found.accounts, found.job("j"))))
+    text = text_of(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
     assert "in hypernode r0" in text
-    assert text_of(finished(explain_steps(found.engine, found.accounts[:0], found.job("j")))).count("hypernode") == 0
+    assert text_of(run_to_end(explain_steps(found.engine, found.accounts[:0], found.job("j")))).count("hypernode") == 0
     found = stage([close(make_gang("j", 3), tier=1)], {"a": 1, "b": 1, "e": 2}).session()
     found.engine.apply_messages()
-    text = text_of(finished(explain_steps(found.engine, found.accounts, found.job("j"))))
+    text = text_of(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
     assert "allocate: discarded; 0 of the 3 tasks that it needs had a place; 0/2 hypernodes hold it: " in text
     line = "not in hypernode r0 of tier 1, where 0 had a place: Insufficient cpu: 2 is left of 3"
     assert line in text

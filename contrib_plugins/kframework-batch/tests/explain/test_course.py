@@ -7,7 +7,7 @@ from kframework_batch.account import GoneJob, JobState, Outcome, SessionAccount,
 from kframework_batch.explain.course import course, pieces
 from kframework_batch.explain.explanation import Stretch
 
-from kframework.engine import finished
+from kframework.engine import run_to_end
 
 JOB = "default/train"
 
@@ -27,7 +27,7 @@ def left(phase: str, next_phase: str, message: str = "", **tasks: int) -> JobSta
 
 
 def told(*accounts: SessionAccount) -> tuple[Stretch, ...]:
-    return finished(course(accounts, JOB))
+    return run_to_end(course(accounts, JOB))
 
 
 def lines(*accounts: SessionAccount) -> list[str]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kframework import ExplainError
 from kframework.clock import rfc3339
-from kframework.engine import finished
+from kframework.engine import run_to_end
 from kframework.objects import OwnerReference, Pod
 
 PLAIN = "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]"
@@ -46,19 +46,19 @@ def ended(*, pods_too: bool = False) -> Stage:
 
 
 def found(stage: Stage, name: str, namespace: str = "default") -> EndedJob | None:
-    return finished(find_ended_job(stage.accounts[::-1], namespace, name))
+    return run_to_end(find_ended_job(stage.accounts[::-1], namespace, name))
 
 
 def explained(stage: Stage, name: str) -> Explanation:
     named = found(stage, name)
     assert named is not None
-    return finished(explain_ended_steps(stage.engine, stage.accounts[::-1], named))
+    return run_to_end(explain_ended_steps(stage.engine, stage.accounts[::-1], named))
 
 
 @pytest.mark.parametrize("pods_too", [False, True], ids=["pods are left", "nothing is left"])
 def test_it_is_told_when_it_began_what_it_waited_for_and_how_it_ended(pods_too: bool) -> None:
     stage = ended(pods_too=pods_too)
-    said = finished(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train")).text
+    said = run_to_end(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train")).text
     first, left = stage.accounts[0].at, "none" if pods_too else "2 Succeeded"
     gone = rfc3339(stage.accounts[5].at)
     for line in (
@@ -105,8 +105,8 @@ def test_a_task_that_is_gone_is_told_of_the_session_that_placed_it() -> None:
 
 def test_one_that_runs_is_told_of_its_course_and_one_that_waits_if_all_is_asked_for() -> None:
     stage = Stage(PLAIN, nodes=[make_node("n", cpu=2)], gangs=[make_gang("train", 2), make_gang("large", 9)]).session(3)
-    runs = finished(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train"))
-    waits = finished(explain_by_name(stage.engine, stage.accounts[::-1], "default", "large"))
+    runs = run_to_end(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train"))
+    waits = run_to_end(explain_by_name(stage.engine, stage.accounts[::-1], "default", "large"))
     assert "  - 1s, session 2: Running\n" in runs.text
     assert "COURSE" not in waits.text and "  - 0s, sessions 1 to 3: allocate: discarded" in waits.wide
 
@@ -124,11 +124,11 @@ def test_a_group_that_is_there_again_has_not_ended() -> None:
     group, _ = make_gang("train-123", 2)
     stage.put(group)
     stage.session()
-    text = finished(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train-123")).text
+    text = run_to_end(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train-123")).text
     assert "gone since" not in text and "its pod group is gone" in text
 
 
 def test_what_nobody_remembers_is_not_explained() -> None:
     stage = ended(pods_too=True)
     with pytest.raises(ExplainError, match="there is no job and no pod default/train"):
-        finished(explain_by_name(stage.engine, [], "default", "train"))
+        run_to_end(explain_by_name(stage.engine, [], "default", "train"))

@@ -17,8 +17,8 @@ from kframework_batch.explain.explanation import Explanation
 from kframework_batch.testing import Stage, make_gang, make_node
 
 from kframework import ExplainError
-from kframework.engine import EngineExplanation, Scheduler, Upserted, finished
-from kframework.explain.explanation import read
+from kframework.engine import EngineExplanation, Scheduler, Upserted, run_to_end
+from kframework.explain.explanation import decode_explanation
 
 PLAIN = 'actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]'
 
@@ -29,20 +29,22 @@ def staged() -> Stage:
 
 def test_an_answer_has_the_words_and_the_data() -> None:
     stage = staged()
-    said = finished(explain_by_name(stage.engine, stage.accounts, "default", "train", ["one of two"]))
+    said = run_to_end(explain_by_name(stage.engine, stage.accounts, "default", "train", ["one of two"]))
     assert said.engine == "batch"
     assert "2 of the 4 tasks that it needs had a place" in said.text
     assert said.text.endswith("note: one of two\n")
     assert "POD" in said.wide and "POD" not in said.text
     data = msgspec.json.decode(said.explanation, type=Explanation)
     assert (data.job, data.notes) == ("default/train", ("one of two",))
-    assert read(msgspec.json.encode(said)) == EngineExplanation(said.engine, said.text, said.wide, said.explanation)
+    assert decode_explanation(msgspec.json.encode(said)) == EngineExplanation(
+        said.engine, said.text, said.wide, said.explanation
+    )
 
 
 def test_nobody_is_explained_whom_nobody_knows() -> None:
     stage = staged()
     with pytest.raises(ExplainError, match="no job and no pod default/nobody"):
-        finished(explain_by_name(stage.engine, stage.accounts, "default", "nobody"))
+        run_to_end(explain_by_name(stage.engine, stage.accounts, "default", "nobody"))
 
 
 async def test_a_session_that_is_open_is_waited_for() -> None:

@@ -13,7 +13,7 @@ from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_que
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta, Pod, PriorityClass
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 
 FAIR = """
 actions: "enqueue, allocate, backfill"
@@ -32,7 +32,7 @@ tiers:
 def explained(stage: Stage, name: str) -> Explanation:
     found = find_job(stage.engine, "default", name)
     assert found is not None
-    return finished(explain_steps(stage.engine, stage.accounts[::-1], *found))
+    return run_to_end(explain_steps(stage.engine, stage.accounts[::-1], *found))
 
 
 def text(stage: Stage, name: str, *, wide: bool = False) -> str:

@@ -25,10 +25,10 @@ from kframework.clock import Clock
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject
-from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
-from kframework.simulation.controllers import MakeController
+from kframework.simulation.controllers import ControllerFactory
 from kframework.simulation.recording import Recording
 from tests.faults.batch_world import RATE, World, configuration, objects
 from tests.faults.lines import lines_of
@@ -94,7 +94,7 @@ def record(seed: int, file: Path, kind: type[Harsh] = Harsh) -> Counter[str]:
         worlds.append(kind(cluster, clock, seed, lambda: engines[0]))
         return worlds[0]
 
-    controllers: list[MakeController] = [harsh]
+    controllers: list[ControllerFactory] = [harsh]
     with create_simulation(
         objects(random), settings, observers=[recorder], engine=kept, controllers=controllers
     ) as simulation:
@@ -134,7 +134,7 @@ def test_another_configuration_is_asked_without_a_trace_and_the_same_one_agrees(
         file = tmp_path / f"{seed}.rec"
         record(seed, file, Steady)
         recording, kind = Recording(file), BatchEngines(AskedEngine)
-        same = json.loads(Recorded(file).header.configuration)["program"]
+        same = json.loads(RecordingReader(file).header.configuration)["program"]
         sessions = len(recording.accounts(kind))
         result = reconsider(recording, kind, compile_program(parse(same)))
         assert (len(result.compared["session"]), result.differences) == (sessions, ())

@@ -13,7 +13,7 @@ from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
 from kframework import PluginError
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 from tests.support.scale import seeds
 
 SESSIONS = 6
@@ -62,7 +62,7 @@ def explain_all(world: World) -> None:
     for job in list(engine.cache.jobs.values()):
         for task in (None, *list(job.tasks.values())[:1]):
             with suppress(PluginError):
-                finished(explain_steps(engine, world.accounts[::-1], job, task))
+                run_to_end(explain_steps(engine, world.accounts[::-1], job, task))
             assert picture(world) == before
 
 

@@ -22,7 +22,7 @@ from kframework import ConfigError, NodeInfo, Status, unschedulable
 from kframework.objects import ApiObject, ObjectMeta, PriorityClass
 from kframework.observe.recording.diff import ReplayResult
 from kframework.observe.recording.writer import Recorder
-from kframework.simulation.controllers import MakeController
+from kframework.simulation.controllers import ControllerFactory
 from kframework.simulation.recording import Recording
 from kframework.testing import make_node
 from tests.faults.lines import Line, changed, nth
@@ -65,7 +65,7 @@ class Fails(BatchPlugin):
 
 
 def ran(
-    file: Path, program: str, jobs: Iterable[ApiObject], controllers: Iterable[MakeController] = (), seed: int = 0
+    file: Path, program: str, jobs: Iterable[ApiObject], controllers: Iterable[ControllerFactory] = (), seed: int = 0
 ) -> Path:
     """Record a simulation on two nodes."""
     settings = Settings(compile_program(parse(program)), seed=seed)

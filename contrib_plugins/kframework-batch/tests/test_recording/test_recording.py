@@ -21,7 +21,7 @@ from kframework.core.cycle.records import Decision
 from kframework.errors import InputError
 from kframework.observe.history import History
 from kframework.observe.recording.pod_engine import recorded_by
-from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.simulation.recording import Recording
@@ -60,7 +60,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_header_says_what_the_engine_is_made_of(file: Path) -> None:
-    header = Recorded(file).header
+    header = RecordingReader(file).header
     assert (header.engine, header.part) == ("batch", 1)
     assert header.offered_by.startswith("kframework-batch ")
     assert json.loads(header.configuration) == {

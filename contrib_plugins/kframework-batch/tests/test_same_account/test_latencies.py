@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kframework import Code
 from kframework.clock import VIRTUAL_EPOCH, seconds_of
 from kframework.engine import Binding, Decision
-from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.reader import RecordingReader
 from tests.support.batch_runs import Lie, Run, crowded, waiting
 
 TASKS = "volcano_task_scheduling_latency_milliseconds"
@@ -30,7 +30,7 @@ near = partial(pytest.approx, rel=0.0, abs=0.9)
 
 def told(file: Path) -> dict[str, float]:
     """Work out of a recording alone what metrics of latencies come to."""
-    recorded = Recorded(file)
+    recorded = RecordingReader(file)
     new, created, waited = list[str](), dict[str, float](), defaultdict[str, list[float]](list)
     placed = dict[str, tuple[str, float]]()  # by pod group: its queue, and when it last got a place
     for line in recorded:

@@ -14,8 +14,8 @@ from kframework_batch.session_spans import span_of
 from kframework_batch.shown import BatchShown
 from msgspec.structs import replace
 
-from kframework.engine import History, Ref, finished
-from kframework.observe.recording.reader import Recorded
+from kframework.engine import History, Ref, run_to_end
+from kframework.observe.recording.reader import RecordingReader
 from tests.support import batch_runs
 from tests.support.batch_runs import Run, readings
 
@@ -72,7 +72,7 @@ def spans(run: Run) -> list[Fact]:
 
 
 def recording(run: Run) -> list[Fact]:
-    file = Recorded(run.file)
+    file = RecordingReader(run.file)
     return account_facts([file.read(line.body, SessionAccount) for line in file if line.what == "SessionAccount"])
 
 
@@ -80,7 +80,7 @@ def explained(run: Run) -> list[Fact]:
     """Say what explanations say of the last session in which a job had turns."""
     facts = list[Fact]()
     for job in run.engine.cache.jobs.values():
-        found = finished(explain_steps(run.engine, run.accounts[::-1], job))
+        found = run_to_end(explain_steps(run.engine, run.accounts[::-1], job))
         for turn in found.turns:
             facts.append((found.session, turn.action, turn.job, turn.outcome.value, turn.had, turn.minimum))
     return facts
@@ -284,7 +284,7 @@ VOICES: dict[str, tuple[str, Told, Voice, list[Callable[[SessionAccount], Sessio
 def test_tasks_queues_and_ends_are_told_alike(voice: str, request: pytest.FixtureRequest) -> None:
     name, told, says, lies = VOICES[voice]
     run: Run = request.getfixturevalue(name)
-    file = Recorded(run.file)
+    file = RecordingReader(run.file)
     accounts = [file.read(line.body, SessionAccount) for line in file if line.what == "SessionAccount"]
     truth = [each for account in accounts for each in told(account)]
     assert truth

@@ -24,7 +24,7 @@ from kframework_batch.objects import (
 )
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
-from kframework_batch.settings import MakeController, Settings, rights
+from kframework_batch.settings import ControllerFactory, Settings, rights
 from kframework_batch.testing import make_gang, make_queue, make_task
 from msgspec.structs import replace
 
@@ -65,13 +65,13 @@ def settings(arguments: str = "") -> Settings:
     return Settings(compile_program(parse(CONFIG % arguments)))
 
 
-def granted(settings: Settings, controllers: Iterable[MakeController] = (), election: LeaderElection = ALONE) -> Any:
+def granted(settings: Settings, controllers: Iterable[ControllerFactory] = (), election: LeaderElection = ALONE) -> Any:
     return rights(settings, controllers, election, name=ACCOUNT[1], namespace=ACCOUNT[0])
 
 
 @asynccontextmanager
 async def at_work(
-    authorizer: Authorizer, settings: Settings, controllers: Sequence[MakeController], objects: Iterable[ApiObject]
+    authorizer: Authorizer, settings: Settings, controllers: Sequence[ControllerFactory], objects: Iterable[ApiObject]
 ) -> AsyncIterator[MemoryCluster]:
     """Run a scheduler, and what works beside it, on an API that holds them to their rights."""
     clock = LoopClock(asyncio.get_running_loop())

@@ -27,7 +27,7 @@ function listenToDetail() {
   });
 }
 
-// -- a pod, or what else an engine has ---------------------------------------------------------------------------------
+// -- a pod, or what else an engine has --------------------------------------------------------------------------------
 
 async function showThing(sort, name) {
   const { sections, explained } = await source.ask("details", { sort, name });
@@ -51,7 +51,7 @@ function title(sort, name) {
 async function explanation(sort, name) {
   try {
     const explained = await source.ask("explain", { [sort]: name });
-    return "now" in explained ? podExplained(explained) : explainedInLines(explained);
+    return "assessment" in explained ? podExplained(explained) : explainedInLines(explained);
   } catch (fault) {
     if (!(fault instanceof Refusal)) throw fault;
     return [h("p", { class: "note" }, fault.message)];
@@ -84,7 +84,7 @@ function attemptsSection({ decisions, bindings }) {
   return { title: "Attempts", columns, rows, total: rows.length, note: "" };
 }
 
-// -- a node --------------------------------------------------------------------------------------------------------
+// -- a node -----------------------------------------------------------------------------------------------------------
 
 async function showNode(name) {
   const { labels, taints, total, pods, devices, devices_total } = await source.ask("node", { name });

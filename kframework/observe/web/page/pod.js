@@ -1,17 +1,17 @@
-// One pod's explanation: where it is, what would help, what stands against it, what decides between nodes.
+// One pod's explanation: its state, remedies, rejections, and the scores of the best nodes.
 
 function podExplained(explained) {
-  const { now: assessment, then, help, notes, outside, preemption, waiting } = explained;
+  const { assessment, last_decision: last, remedies, notes, sources, preemption, waiting } = explained;
   return [
-    standing(explained),
+    podState(explained),
     notes.map((note) => h("p", { class: "note" }, note)),
-    helpful(help),
-    waiting && waitsFor(waiting, explained.at),
-    best(assessment, explained.node),
-    against(assessment),
-    preemption && preemptionSaid(preemption),
-    outside.length ? part("Outside data that plugins go by", h("dl", { class: "facts" }, outside.map(outsideFact))) : null,
-    then && lastAttempt(explained),
+    remedyList(remedies),
+    waiting && waitPart(waiting, explained.at),
+    scorePart(assessment, explained.node),
+    rejectionPart(assessment),
+    preemption && preemptionPart(preemption),
+    sources.length ? part("Outside data that plugins use", h("dl", { class: "facts" }, sources.map(sourceFact))) : null,
+    last && lastAttempt(explained),
   ];
 }
 
@@ -19,14 +19,14 @@ function part(title, ...content) {
   return h("section", {}, h("h3", {}, title), ...content);
 }
 
-// -- where it is, and why ------------------------------------------------------------------------------------------
+// -- its state --------------------------------------------------------------------------------------------------------
 
-function standing({ state, node, nominated, profile, priority, requests, claims, attempts, then, binding, now: assessment, at }) {
-  const place = state === "in flight" ? "active" : state === "waiting on permit" ? "binding" : state;
-  const said = binding && binding.code !== 0 ? binding.message : node ? "" : assessment.message || then?.message || "";
-  const wants = [...Object.entries(requests).map(([what, much]) => `${what} ${much}`), ...claims.map((name) => `claim ${name}`)];
+function podState({ state, node, nominated, profile, priority, requests, claims, attempts, last_decision: last, binding, assessment, at }) {
+  const queue = state === "in flight" ? "active" : state === "waiting on permit" ? "binding" : state;
+  const message = binding && binding.code !== 0 ? binding.message : node ? "" : assessment.message || last?.message || "";
+  const requested = [...Object.entries(requests).map(([resource, amount]) => `${resource} ${amount}`), ...claims.map((name) => `claim ${name}`)];
   const facts = [
-    wants.length ? `asks for ${wants.join(", ")}` : "asks for nothing",
+    requested.length ? `requests ${requested.join(", ")}` : "no requests",
     ...(priority ? [`priority ${number(priority)}`] : []),
     `profile ${profile}`,
     plural(attempts, "attempt"),
@@ -38,28 +38,28 @@ function standing({ state, node, nominated, profile, priority, requests, claims,
     h(
       "p",
       {},
-      h("span", { class: "place", "data-place": place }, state),
+      h("span", { class: "place", "data-place": queue }, state),
       node ? [" on ", nodeLink(node)] : null,
       nominated ? [", nominated to ", nodeLink(nominated)] : null,
     ),
     h("p", { class: "quiet" }, facts.join(" · ")),
-    said ? h("p", { class: "message" }, said) : null,
+    message ? h("p", { class: "message" }, message) : null,
   );
 }
 
-function helpful(help) {
-  if (!help.length) return null;
-  return part("What would help", h("ol", { class: "help" }, help.map(({ text }) => h("li", {}, text))));
+function remedyList(remedies) {
+  if (!remedies.length) return null;
+  return part("What would help", h("ol", { class: "help" }, remedies.map(({ text }) => h("li", {}, text))));
 }
 
-function waitsFor({ queued_at, until, retried_at, held_by, why, wakers, active, hook }, at) {
+function waitPart({ queued_at, until, retried_at, held_by, why, wakers, active, hook }, at) {
   const facts = [
-    held_by.length ? [hook ? "Its binding is in" : "Held back by", held_by.map((plugin) => (hook ? `${plugin}.${hook}` : plugin)).join(", ")] : null,
-    why ? ["It says", why] : null,
-    queued_at !== null ? ["There since", `${moment(queued_at)} (${span(at - queued_at)})`] : null,
+    held_by.length ? [hook ? "Binding waits in" : "Held back by", held_by.map((plugin) => (hook ? `${plugin}.${hook}` : plugin)).join(", ")] : null,
+    why ? ["Message", why] : null,
+    queued_at !== null ? ["Since", `${moment(queued_at)} (${span(at - queued_at)})`] : null,
     active ? ["Active pods", number(active)] : null,
     until !== null ? ["Until", `${moment(until)} (${span(until - at)})`] : null,
-    retried_at !== null ? ["Tried anyway", `${moment(retried_at)} (in ${span(retried_at - at)})`] : null,
+    retried_at !== null ? ["Retried at", `${moment(retried_at)} (in ${span(retried_at - at)})`] : null,
   ];
   return part("What it waits for", h("dl", { class: "facts" }, facts.filter(Boolean).map(fact), wakers.map(waker)));
 }
@@ -71,42 +71,42 @@ function fact([name, ...values]) {
 function waker({ plugin, events }) {
   const resources = {};
   for (const [resource, actions] of Object.entries(events)) (resources[actions.map((action) => ACTIONS[action] ?? action).join(", ")] ??= []).push(resource);
-  const said = Object.entries(resources).map(([actions, names]) => `${names.join(", ")} ${actions}`);
-  return fact([`${plugin} is woken by`, said.length ? said.join(" · ") : "nothing"]);
+  const texts = Object.entries(resources).map(([actions, names]) => `${names.join(", ")} ${actions}`);
+  return fact([`${plugin} is woken by`, texts.length ? texts.join(" · ") : "no event"]);
 }
 
-// -- what stands against it ----------------------------------------------------------------------------------------
+// -- rejections -------------------------------------------------------------------------------------------------------
 
-function against({ nodes: total, feasible, objections, details, kept_room, fault }) {
-  const title = feasible ? `${plural(feasible, "node")} of ${number(total)} would do` : `None of ${plural(total, "node")} will do`;
-  const rows = objections.map((objection) => againstRow(objection, total));
-  const rooms = kept_room.map(({ node, pods }) => h("p", { class: "note" }, "Room is kept on ", nodeLink(node), ` for ${pods.join(", ")}.`));
+function rejectionPart({ nodes: total, feasible, objections, details, kept_room, fault }) {
+  const title = `${number(feasible)} of ${plural(total, "node")} ${feasible === 1 ? "fits" : "fit"}`;
+  const rows = objections.map((rejection) => rejectionRow(rejection, total));
+  const rooms = kept_room.map(({ node, pods }) => h("p", { class: "note" }, "Room on ", nodeLink(node), ` is kept for ${pods.join(", ")}.`));
   if (!rows.length) return part(title, fault ? h("p", { class: "note" }, fault) : null, ...rooms);
-  const head = ["Nodes", "Reason", "Alone on"].map((name, index) => h("th", { scope: "col", class: index === 1 ? false : "number" }, name));
+  const head = ["Nodes", "Reason", "Only"].map((name, index) => h("th", { scope: "col", class: index === 1 ? false : "number" }, name));
   return part(
     title,
     fault ? h("p", { class: "note" }, fault) : null,
     h("table", { class: "against" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
-    ...details.map(behind),
+    ...details.map(rejectionDetails),
     ...rooms,
   );
 }
 
-// What a plugin says in more words of one node: the first line of several that belong together is not indented.
-function behind({ plugin, node, lines }) {
+// A plugin's details about one node; indented lines continue the line above.
+function rejectionDetails({ plugin, node, lines }) {
   const items = lines.map((line) => h("li", { "data-indented": line.startsWith("  ") }, line.trim()));
-  return h("details", { class: "behind", open: true }, h("summary", {}, "On ", nodeLink(node), h("span", { class: "quiet" }, ` ${plugin} finds`)), h("ul", {}, items));
+  return h("details", { class: "behind", open: true }, h("summary", {}, `${plugin} on `, nodeLink(node)), h("ul", {}, items));
 }
 
-function againstRow({ plugin, reason, nodes: count, first, alone, examples, preemptible }, total) {
+function rejectionRow({ plugin, reason, nodes: count, first, alone, examples, preemptible }, total) {
   const bar = s(
     "svg",
     { class: "share", viewBox: `0 0 ${Math.max(total, 1)} 1`, preserveAspectRatio: "none", "aria-hidden": "true" },
     s("rect", { class: "any", width: count, height: 1 }),
     s("rect", { class: "first", width: first, height: 1 }),
   );
-  const title = `${plugin} says so of ${plural(count, "node")}; on ${number(first)} nobody before it objects`;
-  const marks = [plugin, preemptible ? "may go by preemption" : ""].filter(Boolean).join(" · ");
+  const title = `${plugin} rejects ${plural(count, "node")} for this reason, ${number(first)} of them as the first plugin`;
+  const marks = [plugin, preemptible ? "preemption may resolve it" : ""].filter(Boolean).join(" · ");
   return h(
     "tr",
     {},
@@ -118,42 +118,42 @@ function againstRow({ plugin, reason, nodes: count, first, alone, examples, pree
       h("span", { class: "quiet" }, ` ${marks}`),
       h("p", { class: "examples" }, examples.map((name) => nodeLink(name)), count > examples.length ? ` and ${number(count - examples.length)} more` : ""),
     ),
-    h("td", { class: "number", title: "Nodes on which nothing else stands against the pod" }, alone ? number(alone) : ""),
+    h("td", { class: "number", title: "Nodes rejected for this reason alone" }, alone ? number(alone) : ""),
   );
 }
 
-function preemptionSaid({ node, victims, broken_budgets, why, in_progress, tried, candidates, reasons }) {
+function preemptionPart({ node, victims, broken_budgets, why, in_progress, tried, candidates, reasons }) {
   const outcome = node
-    ? [in_progress ? "It makes room on " : "It would make room on ", nodeLink(node), " by sending away ", joined(victims.map(podLink)), "."]
-    : [why || "It would not help", "."];
-  const counted = tried ? `${plural(tried, "node")} tried, ${number(candidates)} would do.` : "";
-  const budgets = broken_budgets ? ` ${plural(broken_budgets, "disruption budget")} broken.` : "";
+    ? [in_progress ? "Waiting for " : "Evicting ", separated(victims.map(podLink)), in_progress ? " to leave " : " makes room on ", nodeLink(node), "."]
+    : [`Preemption would not help: ${why}.`];
+  const counted = tried ? `${plural(tried, "node")} tried, ${number(candidates)} would have room.` : "";
+  const budgets = broken_budgets ? ` ${plural(broken_budgets, "disruption budget")} violated.` : "";
   const list = Object.entries(reasons).map(([reason, count]) => h("li", {}, `${number(count)} ${reason}`));
   return part("Preemption", h("p", { class: "sentence" }, ...outcome, ` ${counted}${budgets}`), list.length ? h("ul", { class: "reasons" }, list) : null);
 }
 
-function joined(elements) {
+function separated(elements) {
   return elements.flatMap((element, index) => (index ? [", ", element] : [element]));
 }
 
-// -- what decides between nodes ------------------------------------------------------------------------------------
+// -- scores -----------------------------------------------------------------------------------------------------------
 
-// Each node a bar, each plugin a piece of it; then the best and the next in numbers.
-function best({ top, margin, ties, decided_by, feasible }, own) {
+// One bar per node, with one segment per plugin; below, the best two nodes in numbers.
+function scorePart({ top, margin, ties, decided_by, feasible }, own) {
   if (!top.length) return null;
   const most = Math.max(1, ...top.map(({ total }) => total));
   const plugins = top[0].scores.map(({ plugin }) => plugin);
-  const said = ties > 1 ? `${number(ties)} are equally good.` : margin ? `The best is ahead by ${number(margin)}` + (decided_by ? `, most of it by ${decided_by}.` : ".") : "";
-  if (!plugins.length && !said) return null; // nobody scored: there is nothing to compare
+  const text = ties > 1 ? `${number(ties)} nodes share the best score.` : margin ? `The best leads by ${number(margin)}` + (decided_by ? `, mostly because of ${decided_by}.` : ".") : "";
+  if (!plugins.length && !text) return null; // not scored: nothing to compare
   return part(
     feasible > top.length ? `The best ${top.length} of ${plural(feasible, "feasible node")}` : "The feasible nodes, best first",
-    said ? h("p", {}, said) : null,
-    plugins.length ? h("div", { class: "ranking" }, top.map((node) => ranked(node, most, own))) : null,
+    text ? h("p", {}, text) : null,
+    plugins.length ? h("div", { class: "ranking" }, top.map((node) => scoreBar(node, most, own))) : null,
     plugins.length ? comparison(top, decided_by) : null,
   );
 }
 
-function ranked({ node, place, total, scores }, most, own) {
+function scoreBar({ node, rank, total, scores }, most, own) {
   let x = 0;
   const pieces = scores.map(({ weighted }, index) => {
     const piece = s("rect", { class: `c${index % 10}`, x, width: Math.max(weighted, 0), height: 1 });
@@ -163,7 +163,7 @@ function ranked({ node, place, total, scores }, most, own) {
   return h(
     "div",
     {},
-    h("span", { class: "number quiet" }, `${place}.`),
+    h("span", { class: "number quiet" }, `${rank}.`),
     h("span", {}, nodeLink(node), node === own ? h("b", {}, " here") : null),
     s("svg", { viewBox: `0 0 ${most} 1`, preserveAspectRatio: "none", "aria-hidden": "true" }, pieces),
     h("span", { class: "number" }, number(total)),
@@ -193,17 +193,17 @@ function scoreCell({ raw, normalized, weighted }) {
   return h("td", { class: "number", title }, number(weighted), h("span", { class: "quiet" }, ` ${number(raw)} → ${normalized}`));
 }
 
-// -- what was decided ----------------------------------------------------------------------------------------------
+// -- the last attempt -------------------------------------------------------------------------------------------------
 
-function lastAttempt({ then, binding }) {
-  const outcome = [RESULTS[then.result].toLowerCase(), then.node ? ` on ${then.node}` : "", then.victims.length ? `, preempting ${then.victims.join(", ")}` : ""].join("");
-  const steps = then.timings.map(([point, spent]) => `${point} ${took(spent)}`).join(" · ");
+function lastAttempt({ last_decision: last, binding }) {
+  const outcome = [RESULTS[last.result].toLowerCase(), last.node ? ` on ${last.node}` : "", last.victims.length ? `, preempting ${last.victims.join(", ")}` : ""].join("");
+  const steps = last.timings.map(([point, spent]) => `${point} ${took(spent)}`).join(" · ");
   const bound = binding && (binding.code === 0 ? `bound after ${took(Math.round((binding.ended_at - binding.started_at) * 1e9))}` : `not bound: ${binding.message}`);
   const facts = [
-    ["At", `${moment(then.popped_at)}: ${outcome}`],
-    ["Attempt", `number ${number(then.tries)} of this pod, ${number(then.attempt)} of all`],
-    ["Nodes", `${number(then.feasible)} feasible of ${number(then.evaluated)} looked at, ${number(then.nodes)} in all`],
-    then.message ? ["It said", then.message] : null,
+    ["At", `${moment(last.popped_at)}: ${outcome}`],
+    ["Attempt", `number ${number(last.tries)} of this pod, ${number(last.attempt)} of all`],
+    ["Nodes", `${number(last.feasible)} feasible of ${number(last.evaluated)} evaluated, ${number(last.nodes)} in all`],
+    last.message ? ["Message", last.message] : null,
     ["Took", steps],
     bound ? ["Binding", bound] : null,
   ];

@@ -57,11 +57,11 @@ function fillProfile(article, part) {
   );
   write(details.firstChild, plural(part.plugins.length, "plugin"));
   details.lastChild.replaceChildren(pluginTable(part));
-  outside.replaceChildren(...part.outside.map(outsideFact));
+  outside.replaceChildren(...part.outside.map(sourceFact));
 }
 
-function outsideFact({ plugin, source, by, values, age, fresh, when_stale, error }) {
-  const told = age === null ? "has told nothing yet" : `${plural(values, by)}, told ${span(age)} ago`;
+function sourceFact({ plugin, source, by, values, age, fresh, when_stale, error }) {
+  const told = age === null ? "has no data yet" : `${plural(values, by)}, told ${span(age)} ago`;
   const lacking = { reject: "its pods are rejected", ignore: "the plugin is left out", hold: "pods are held" }[when_stale];
   const said = [told, ...(fresh ? [] : [age === null ? lacking : `stale, ${lacking}`]), ...(error ? [error] : [])];
   return fact([`${plugin}, source ${source}`, said.join(" · ")]);

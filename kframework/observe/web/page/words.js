@@ -106,5 +106,5 @@ const ACTIONS = {
   update_pod_scale_down: "scaled down",
   update_pod_toleration: "tolerations added",
   update_pod_scheduling_gates_eliminated: "gates removed",
-  update_pod_generated_resource_claim: "resource claim made",
+  update_pod_generated_resource_claim: "resource claim created",
 };

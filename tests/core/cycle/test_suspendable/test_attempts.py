@@ -23,9 +23,9 @@ from kframework import (
 from kframework.core.cycle.records import Decision, Result
 from kframework.explain.full_evaluation import evaluate
 from kframework.objects import ApiObject
+from kframework.scheduler.cooperative import run_to_end
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.slices import finished
 from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage
@@ -263,7 +263,7 @@ def test_what_others_ask_while_extenders_think_is_not_timed() -> None:
         return 1
 
     def look_on(question: Any) -> object:
-        finished(evaluate(staged.engine, PendingPod(make_pod("another"), staged.engine.cluster.interned)))
+        run_to_end(evaluate(staged.engine, PendingPod(make_pod("another"), staged.engine.cluster.interned)))
         return lets_pass("a")(question)
 
     staged = stage(plugin("A", score=score), extenders=[extender({"filter": look_on})])

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from kframework.explain.full_evaluation import evaluate
-from kframework.explain.remedies.remedies import Prospects
+from kframework.explain.remedies.remedies import NodeRanking
 from kframework.explain.remedies.suggestions import SuggestHooks
 from kframework.framework.suggestions import UNFIXABLE
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from tests.support.helping import engine_of, pending
 
 
-def prospects(pod: Pod, *objects: ApiObject) -> Prospects:
+def prospects(pod: Pod, *objects: ApiObject) -> NodeRanking:
     engine = engine_of(objects)
-    evaluation = finished(evaluate(engine, pending(engine, pod)))
-    made = Prospects(evaluation, SuggestHooks(evaluation.profile))
+    evaluation = run_to_end(evaluate(engine, pending(engine, pod)))
+    made = NodeRanking(evaluation, SuggestHooks(evaluation.profile))
     for _ in made.work():
         pass
     return made
 
 
-def names(made: Prospects, rows: list[int]) -> list[str]:
+def names(made: NodeRanking, rows: list[int]) -> list[str]:
     return [made.evaluation.nodes[row].name for row in rows]
 
 
-def counted(made: Prospects) -> dict[str, float]:
+def counted(made: NodeRanking) -> dict[str, float]:
     return {
         made.evaluation.nodes[row].name: count
         for row, count in zip(made.rows.tolist(), made.changes.tolist(), strict=True)
@@ -58,9 +58,9 @@ def test_the_node_where_only_one_plugin_objects_is_found() -> None:
         make_node("smaller", cpu="500m"),
         make_node("closed-and-small", cpu=1, taints=["a:NoSchedule"]),
     )
-    assert list(made.rejecting) == ["TaintToleration", "NodeResourcesFit"]
-    assert made.alone("TaintToleration") is None
-    row = made.alone("NodeResourcesFit")
+    assert list(made.changes_by_plugin) == ["TaintToleration", "NodeResourcesFit"]
+    assert made.only_rejected_by("TaintToleration") is None
+    row = made.only_rejected_by("NodeResourcesFit")
     assert row is not None and names(made, [row]) == ["small"]
     assert names(made, made.fewest_changes(1)) == ["small", "closed-and-small"]
     assert made.most_promising(9) == []

@@ -25,8 +25,8 @@ from kframework.objects import (
     TopologySpreadConstraint,
     Volume,
 )
-from kframework.scheduler import slices
-from kframework.scheduler.slices import finished
+from kframework.scheduler import cooperative
+from kframework.scheduler.cooperative import run_to_end
 from kframework.state.inbox import Deleted, Upserted
 from kframework.testing import make_node, make_pod, pending_pod
 from tests.support.helping import deletion, engine_of, lines, pending, sought
@@ -344,7 +344,7 @@ def busy() -> tuple[PodEngine, Pod]:
 
 
 def test_nothing_is_changed_and_nothing_is_open_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE", 0.0)
+    monkeypatch.setattr(cooperative, "SLICE", 0.0)
     engine, pod = busy()
 
     def seen() -> list[object]:
@@ -361,7 +361,7 @@ def test_nothing_is_changed_and_nothing_is_open_between_slices(monkeypatch: pyte
 
 @pytest.mark.parametrize("when", range(0, 12, 2))
 def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE", 0.0)
+    monkeypatch.setattr(cooperative, "SLICE", 0.0)
     leaving = make_node("a", taints=["x:NoSchedule"])
     engine = engine_of([leaving, make_node("b", unschedulable=True)])
     search = remedies(engine, pending(engine, make_pod()))
@@ -370,7 +370,7 @@ def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch:
     engine.offer(Deleted(leaving))
     engine.offer(Upserted(make_node("c", taints=["z:NoSchedule"])))
     engine.apply_messages()
-    assert [format_proposal(changes) for changes in finished(search)] == [
+    assert [format_proposal(changes) for changes in run_to_end(search)] == [
         "uncordon b",
         "remove the taint z:NoSchedule from c",
         "let the pod tolerate z:NoSchedule",
@@ -378,7 +378,7 @@ def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch:
 
 
 def test_it_gives_up_when_nodes_never_stop_coming(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE", 0.0)
+    monkeypatch.setattr(cooperative, "SLICE", 0.0)
     engine = engine_of([make_node("a", unschedulable=True)])
     for number, _ in enumerate(remedies(engine, pending(engine, make_pod()))):
         assert number < 50

@@ -25,10 +25,10 @@ from kframework import (
     unresolvable,
 )
 from kframework.explain.full_evaluation import evaluate
-from kframework.explain.remedies.remedies import Prospects
+from kframework.explain.remedies.remedies import NodeRanking
 from kframework.explain.remedies.suggestions import SuggestHooks
 from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
 from tests.support.helping import deletion, engine_of, lines, pending, suggested
@@ -121,10 +121,10 @@ class Misspelt(Tiered):
         return []
 
 
-def prospects(plugin: type[Plugin]) -> Prospects:
+def prospects(plugin: type[Plugin]) -> NodeRanking:
     engine = engine_of([make_node("a"), make_node("b")], plugin)
-    evaluation = finished(evaluate(engine, pending(engine, make_pod())))
-    made = Prospects(evaluation, SuggestHooks(evaluation.profile))
+    evaluation = run_to_end(evaluate(engine, pending(engine, make_pod())))
+    made = NodeRanking(evaluation, SuggestHooks(evaluation.profile))
     assert sum(1 for _ in made.work()) == 1
     return made
 
@@ -164,14 +164,14 @@ class Counting(Tiered):
 @pytest.mark.parametrize(("leaves", "estimated"), [(None, 450), ("7", 200), ("449", 200)])
 def test_many_nodes_are_estimated_some_at_a_time(leaves: str | None, estimated: int) -> None:
     engine = engine_of([make_node(str(number)) for number in range(450)], Counting)
-    evaluation = finished(evaluate(engine, pending(engine, make_pod())))
+    evaluation = run_to_end(evaluate(engine, pending(engine, make_pod())))
     Counting.asked.clear()
-    work = SuggestHooks(evaluation.profile).efforts(evaluation, "Tiered", evaluation.rows)
+    work = SuggestHooks(evaluation.profile).estimate(evaluation, "Tiered", evaluation.rows)
     next(work)
     assert Counting.asked == [200]
     if leaves is not None:
         engine.cluster.remove_node(leaves)
-    efforts = finished(work).tolist()
+    efforts = run_to_end(work).tolist()
     assert sum(Counting.asked) == estimated
     assert efforts == [*map(float, range(estimated)), *[UNFIXABLE] * (450 - estimated)]
 

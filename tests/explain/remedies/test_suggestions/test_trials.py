@@ -8,7 +8,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.core.pod_engine import PodEngine
-from kframework.explain.remedies.suggestions import Trials
+from kframework.explain.remedies.suggestions import WhatIf
 from kframework.framework.suggestions import (
     Suggestion,
     drop_item,
@@ -19,7 +19,7 @@ from kframework.framework.suggestions import (
 from kframework.objects import Pod, ResourceClaim
 from kframework.plugins.dynamic_resources.suggestions import lower_count
 from kframework.plugins.node_ports import drop_host_port
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 from kframework.state.host_ports import HostPort
 from kframework.testing import make_node, make_pod
 from tests.support.devices import allocated, claim
@@ -36,13 +36,13 @@ SELECTOR = drop_item("dropNodeSelector", "drop disk", "spec.node_selector", "dis
 FIRST, SECOND = map(deletion, HOLDERS)
 
 
-def trials() -> Trials:
+def trials() -> WhatIf:
     engine = engine_of([make_node("a", cpu=3), OTHER, *HOLDERS])
     return trials_of(engine, POD)
 
 
-def trials_of(engine: PodEngine, pod: Pod) -> Trials:
-    return Trials(engine.cluster, engine.profiles["default-scheduler"], pending(engine, pod))
+def trials_of(engine: PodEngine, pod: Pod) -> WhatIf:
+    return WhatIf(engine.cluster, engine.profiles["default-scheduler"], pending(engine, pod))
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def trials_of(engine: PodEngine, pod: Pod) -> Trials:
 )
 def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Suggestion], plugins: list[str]) -> None:
     tried = trials()
-    with tried.made(changes) as trial:
+    with tried.apply(changes) as trial:
         assert [status.plugin for status in trial.rejections("a")] == plugins
-    assert finished(tried.anywhere(changes)) is not bool(plugins)
+    assert run_to_end(tried.fits_somewhere(changes)) is not bool(plugins)
     assert not tried.cluster.statements
     node = tried.cluster.nodes.named("a")
     assert node is not None
@@ -72,7 +72,7 @@ def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Sugge
 
 
 def test_several_changes_of_a_node_add_up() -> None:
-    with trials().made([free_resource("a", "cpu", 1), free_resource("a", "cpu", 2), LABEL]) as trial:
+    with trials().apply([free_resource("a", "cpu", 1), free_resource("a", "cpu", 2), LABEL]) as trial:
         node = trial.nodes.named("a")
         assert node is not None
         assert node.allocatable("cpu") == 3003
@@ -80,7 +80,7 @@ def test_several_changes_of_a_node_add_up() -> None:
 
 
 def test_a_node_that_is_not_there_is_out_of_the_question() -> None:
-    with trials().made([GATE]) as trial:
+    with trials().apply([GATE]) as trial:
         assert trial.rejections("gone")
         assert trial.rejection is None
 
@@ -95,9 +95,9 @@ def test_what_passes_is_asked_of_plugins_without_columns_too() -> None:
 
     engine = engine_of([make_node(f"n{n}") for n in range(300)], Picky)
     tried = trials_of(engine, make_pod())
-    assert not finished(tried.anywhere([]))
-    assert finished(tried.anywhere([set_label("n299", "liked", "yes")]))
-    assert sum(1 for _ in tried.anywhere([])) > 2  # in pieces
+    assert not run_to_end(tried.fits_somewhere([]))
+    assert run_to_end(tried.fits_somewhere([set_label("n299", "liked", "yes")]))
+    assert sum(1 for _ in tried.fits_somewhere([])) > 2  # in pieces
 
 
 def test_claims_are_changed_and_freed_as_long_as_the_trial_is_open() -> None:
@@ -107,11 +107,11 @@ def test_claims_are_changed_and_freed_as_long_as_the_trial_is_open() -> None:
     claims = engine.cluster.objects(ResourceClaim)
     tried = trials_of(engine, make_pod("pod"))
     more, less = lower_count("default/own", "r", 1, 7), lower_count("default/own", "r", 1, 3)
-    with tried.made([deletion(user), more, lower_count("default/gone", "r", 1, 0)]):
+    with tried.apply([deletion(user), more, lower_count("default/gone", "r", 1, 0)]):
         freed = claims.get("held", "default")
         assert freed is not None and (freed.status.allocation, freed.status.reserved_for) == (None, ())
         assert claims.get("own", "default") == more.patch(own) != own
-        with tried.made([less]):
+        with tried.apply([less]):
             assert claims.get("own", "default") == less.patch(own)
         assert claims.get("own", "default") == more.patch(own)
     assert [claims.get(each.metadata.name, "default") for each in (held, own)] == [held, own]

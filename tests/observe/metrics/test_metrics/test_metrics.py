@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import kframework
-from kframework.observe.metrics.metrics import HealthResults, build_info
+from kframework.observe.metrics.metrics import HealthMetrics, build_info
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
 from tests.observe.metrics.reading import samples, text
@@ -65,7 +65,7 @@ def test_victims_of_preemption_are_counted() -> None:
 
 
 def test_results_are_counted_and_the_last_one_stands() -> None:
-    health = HealthResults()
+    health = HealthMetrics()
     health.checked("readyz", "shutdown", None)
     health.checked("readyz", "shutdown", "process is shutting down")
     health.checked("livez", "ping", None)
@@ -79,7 +79,7 @@ def test_results_are_counted_and_the_last_one_stands() -> None:
 
 
 def test_a_reset_forgets_the_counts_but_not_how_it_stands() -> None:
-    health = HealthResults()
+    health = HealthMetrics()
     health.checked("livez", "ping", None)
     for series in health.series:
         series.reset()

@@ -12,7 +12,7 @@ from kframework.config.load import parse
 from kframework.core.cycle.records import Binding, Decision
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.pod_engine import FollowingEngine, PodEngineKind, recorded_by
-from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.replay import Mode, Replay, follow, replay
 from kframework.observe.recording.writer import Recorder
 from kframework.simulation.simulation import Simulation
@@ -52,7 +52,7 @@ class Followed(Replay[FollowingEngine]):
 
     def __init__(self, file: Path, notes: Notes) -> None:
         self.made: list[Decision] = []
-        super().__init__(Recorded(file), PodEngineKind(FollowingEngine, PLUGINS), Mode.FOLLOW, [notes])
+        super().__init__(RecordingReader(file), PodEngineKind(FollowingEngine, PLUGINS), Mode.FOLLOW, [notes])
 
     def report_decision(self, decision: Decision) -> None:
         self.made.append(decision)

@@ -26,7 +26,7 @@ from tests.extension_points.scripted import alone
 from tests.faults.again import Again, again
 from tests.faults.lines import Line, changed, lines_of, nth
 from tests.faults.pod_run import PLUGINS, Report, Shape, run
-from tests.observe.recording.rig import Recorded
+from tests.observe.recording.rig import RecordedRun
 from tests.support.outside import changing_plugin
 from tests.support.scale import seeds
 
@@ -56,19 +56,19 @@ class Noting(PodEngineKind[PodEngine]):
         super().__init__(PodEngine, Registry.with_plugins())
         self.moments: list[float] = []
 
-    def tell(self, engine: PodEngine, recorded: reader.Recorded, line: writer.Line) -> None:
+    def tell(self, engine: PodEngine, recorded: reader.RecordingReader, line: writer.Line) -> None:
         super().tell(engine, recorded, line)
         self.moments.append(engine.clock.now())
 
 
 def test_the_engine_has_the_recorded_time_and_state_after_each_line(tmp_path: Path) -> None:
-    run = Recorded(tmp_path / "recording")
+    run = RecordedRun(tmp_path / "recording")
     run.engine.offer(Upserted(make_node("a")))
     run.engine.offer(Synced())
     run.engine.apply_messages()
     written = run.lines()
     kind = Noting()
-    told = Replay(reader.Recorded(run.file), kind)
+    told = Replay(reader.RecordingReader(run.file), kind)
     assert told.clock.now() == written[0]["at"]
     told.replay_all()
     assert kind.moments == [line["at"] for line in written[1:] if line["what"] != "CatchUp"]

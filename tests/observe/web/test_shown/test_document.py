@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from kframework.observe.web.shown import Document, live_page, report_page
+from kframework.observe.web.view import Document, live_page, report_page
 
 NASTY = "</script><script>alert(1)</script><!-- & \" '"
 

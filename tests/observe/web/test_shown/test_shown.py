@@ -8,9 +8,9 @@ from kframework.objects import ApiObject
 from kframework.observe.report import report
 from kframework.observe.web.pods import Found, find_pods, queues
 from kframework.observe.web.sections import Details
-from kframework.observe.web.shown import BINDING, EngineView
 from kframework.observe.web.summary import summary
-from kframework.scheduler.slices import finished
+from kframework.observe.web.view import BINDING, EngineView
+from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 from tests.observe.test_report import data_of
@@ -49,11 +49,11 @@ def test_pods_on_their_way_to_a_node_are_in_a_place_of_their_own() -> None:
 
 
 def test_pods_are_found_where_they_are() -> None:
-    assert sorted(finished(find_pods(bare(), "default/")), key=lambda found: found.pod) == [
+    assert sorted(run_to_end(find_pods(bare(), "default/")), key=lambda found: found.pod) == [
         Found("default/fits", "binding", "a"),
         Found("default/huge", "pending", ""),
     ]
-    assert finished(find_pods(plain(), "runs")) == (Found("default/runs", "", "a"),)
+    assert run_to_end(find_pods(plain(), "runs")) == (Found("default/runs", "", "a"),)
 
 
 def test_a_pod_that_nobody_has_tried_yet_is_shown_too() -> None:

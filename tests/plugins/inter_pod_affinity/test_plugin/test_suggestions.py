@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.explain.remedies.suggestions import of_pod
+from kframework.explain.remedies.suggestions import changes_pod
 from kframework.framework.suggestions import MAX_SUGGESTIONS
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.testing import make_node, make_pod
@@ -30,7 +30,7 @@ def deleted(node: str, pod: Pod, *objects: ApiObject) -> list[list[str]]:
     return [
         [change.target.pod.removeprefix("default/") for change in proposal]
         for proposal in proposals
-        if not of_pod(proposal)
+        if not changes_pod(proposal)
     ]
 
 

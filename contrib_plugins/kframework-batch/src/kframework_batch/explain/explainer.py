@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kframework import ExplainError
 from kframework.engine import (
-    STANDS_BY,
+    STANDBY_NOTE,
     EngineExplanation,
     Scheduler,
     explain_route,
@@ -45,7 +45,7 @@ _WAITING = (TaskStatus.PENDING, TaskStatus.PIPELINED)
 def explain_by_name(
     engine: BatchEngine, sessions: Sequence[SessionAccount], namespace: str, name: str, notes: Sequence[str] = ()
 ) -> Generator[None, None, EngineExplanation]:
-    """Explain the job or pod of this name; raise Unexplainable if there is none of this name, and was none.
+    """Explain the job or pod of this name; raise ExplainError if there is none of this name, and was none.
 
     A job whose pod group is gone is explained from the accounts of sessions. Yields so that other work can run; no
     session may be open when it is driven on.
@@ -70,7 +70,7 @@ def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> lis
     cluster = scheduler.engine.cluster
 
     async def explained(namespace: str, name: str) -> EngineExplanation:
-        notes = [STANDS_BY] if scheduler.standing_by else []
+        notes = [STANDBY_NOTE] if scheduler.standing_by else []
         await wait_until_idle(cluster)  # so that the session that is open now is among them
         return await run_cooperatively(cluster, explain_by_name(scheduler.engine, sessions(), namespace, name, notes))
 
@@ -176,7 +176,7 @@ def _task_place(task: TaskInfo) -> TaskPlace:
 
 
 def _notes(engine: BatchEngine) -> tuple[str, ...]:
-    return () if engine.synced else ("the scheduler has not seen the whole cluster yet",)
+    return () if engine.synced else ("the scheduler has not synced with the cluster yet",)
 
 
 def _add_notes(explanation: Explanation, *notes: str) -> Explanation:

@@ -16,7 +16,7 @@ from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, mak
 from msgspec.structs import replace
 
 from kframework import NodeTable
-from kframework.scheduler.slices import finished
+from kframework.scheduler.cooperative import run_to_end
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill, preempt, reclaim"
@@ -243,7 +243,7 @@ def test_explanations_name_the_subgroups() -> None:
     gang = divided(make_gang("j", 6), "xxxyyy", size=3, needed=2, within=HARD)
     found = stage([gang], {"a": 2, "b": 1, "c": 2, "d": 0, "e": 1}).session()
     found.engine.apply_messages()
-    text = text_of(finished(explain_steps(found.engine, found.accounts, found.job("j"))))
+    text = text_of(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
     assert "1 of the 2 subgroups of w that it needs have enough" in text
     assert "subgroup w-x: 3 of the 3 tasks that it needs had a place; in hypernode r0" in text
     assert "subgroup w-y: 0 of the 3 tasks that it needs had a place; 0/3 hypernodes hold it: " in text

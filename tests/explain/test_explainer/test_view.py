@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.explain import account
-from kframework.explain.account import PodEngineView
+from kframework.explain import explainer
+from kframework.explain.explainer import PodEngineView
 from kframework.explain.explanation import Explanation
 from kframework.observe.web.sections import Details
 from kframework.testing import make_node, make_pod
@@ -27,6 +27,6 @@ def test_for_a_report_those_asked_for_first_are_explained(monkeypatch: pytest.Mo
     found = shown().explanations("pod", names)
     assert list(found) == names
     assert all(isinstance(each, Explanation) and each.pod == name for name, each in found.items())
-    monkeypatch.setattr(account, "_EXPLAINED", 1)
-    monkeypatch.setattr(account, "_ASKED", 4)
+    monkeypatch.setattr(explainer, "_MIN_EXPLANATIONS", 1)
+    monkeypatch.setattr(explainer, "_MAX_EVALUATIONS", 4)
     assert list(shown().explanations("pod", names)) == names[:2]

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from kframework.scheduler import slices
-from kframework.scheduler.slices import finished, run_cooperatively, time_sliced, wait_until_idle
+from kframework.scheduler import cooperative
+from kframework.scheduler.cooperative import run_cooperatively, run_to_end, time_sliced, wait_until_idle
 from kframework.state.cluster import ClusterState
 
 
 def test_work_is_done_in_slices_each_in_a_context_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
     time = iter(range(100))
-    monkeypatch.setattr(slices, "perf_counter", lambda: next(time) / 10)
-    monkeypatch.setattr(slices, "SLICE", 0.15)
+    monkeypatch.setattr(cooperative, "perf_counter", lambda: next(time) / 10)
+    monkeypatch.setattr(cooperative, "SLICE", 0.15)
 
     @contextmanager
     def aside() -> Iterator[None]:
@@ -35,7 +35,7 @@ def test_work_is_done_in_slices_each_in_a_context_of_its_own(monkeypatch: pytest
 
 
 def test_work_that_raises_leaves_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE", 1000.0)
+    monkeypatch.setattr(cooperative, "SLICE", 1000.0)
     left: list[bool] = []
 
     @contextmanager
@@ -62,7 +62,7 @@ def counting(log: list[str]) -> Generator[None, None, int]:
 
 
 def test_work_is_done_to_its_end() -> None:
-    assert finished(counting([])) == 3
+    assert run_to_end(counting([])) == 3
 
 
 async def test_others_have_their_turn_wherever_work_pauses() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.explain.account import state_of, waiting
+from kframework.explain.explainer import state_of, waiting
 from kframework.explain.explanation import State, Waiting, WakeEvents
 from kframework.state.inbox import Deleted, Upserted
 from kframework.state.waiting import ReservedPod
@@ -103,13 +103,13 @@ def test_a_pod_that_has_left_meanwhile_waits_for_nothing() -> None:
     scene = Scene(make_node("n1"), POD).settle()
     scene.engine.offer(Deleted(POD))
     scene.engine.apply_messages()
-    assert seen(scene) == (State.GONE, None)
+    assert seen(scene) == (State.DELETED, None)
 
 
 def test_all_updates_together_are_one() -> None:
-    from kframework.explain.account import _names
+    from kframework.explain.explainer import _action_names
     from kframework.framework.events import ActionType
 
-    assert _names(ActionType.ALL) == ["add", "delete", "update"]
-    assert _names(ActionType.ADD | ActionType.UPDATE) == ["add", "update"]
-    assert _names(ActionType.DELETE | ActionType.UPDATE_NODE_LABEL) == ["delete", "update_node_label"]
+    assert _action_names(ActionType.ALL) == ["add", "delete", "update"]
+    assert _action_names(ActionType.ADD | ActionType.UPDATE) == ["add", "update"]
+    assert _action_names(ActionType.DELETE | ActionType.UPDATE_NODE_LABEL) == ["delete", "update_node_label"]

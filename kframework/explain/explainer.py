@@ -28,18 +28,18 @@ from kframework.framework.suggestions import Proposal, format_amount
 from kframework.objects import Pod
 from kframework.observe.history import History
 from kframework.observe.web.sections import Details
-from kframework.observe.web.shown import BINDING, EngineView, PodView, created
-from kframework.scheduler.slices import finished, time_sliced
+from kframework.observe.web.view import BINDING, EngineView, PodView, created
+from kframework.scheduler.cooperative import run_to_end, time_sliced
 from kframework.state.pods import PodInfo, QueuedPod
 from kframework.values.status import Code
 
 
 def explain(engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None) -> Explanation:
-    """Explain a pod, as `explaining` does, without pauses."""
-    return finished(explaining(engine, history, pod, whole))
+    """Explain a pod without pauses."""
+    return run_to_end(explain_steps(engine, history, pod, whole))
 
 
-def explaining(
+def explain_steps(
     engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None
 ) -> Generator[None, None, Explanation]:
     """Explain a pod that an engine knows (`find_pod`).
@@ -48,17 +48,17 @@ def explaining(
     `whole` is the API's version of the pod: of a pod on a node the scheduler keeps only what it needs, so without it
     the plugins see a pod without annotations and owners.
     """
-    asked = unassign(pod, whole, engine.cluster.interned)
-    evaluation = FullEvaluation(engine, asked)
-    account = _Account(evaluation)
-    yield from time_sliced(account.work(), evaluation.isolated)
-    found: list[Proposal] = []
-    if account.wants_help:
-        found = yield from remedies(engine, asked)
-    return account.explanation(history, tuple(map(Remedy.from_proposal, found)))
+    target = unassign(pod, whole, engine.cluster.interned)
+    evaluation = FullEvaluation(engine, target)
+    explainer = _Explainer(evaluation)
+    yield from time_sliced(explainer.work(), evaluation.isolated)
+    proposals: list[Proposal] = []
+    if explainer.needs_remedies:
+        proposals = yield from remedies(engine, target)
+    return explainer.build(history, tuple(map(Remedy.from_proposal, proposals)))
 
 
-class _Account:
+class _Explainer:
     """An explanation under construction."""
 
     def __init__(self, evaluation: FullEvaluation) -> None:
@@ -67,32 +67,32 @@ class _Account:
         self._pod = evaluation.pod
         self._at = evaluation.engine.clock.now()
         self._preemption: Preemption | None = None
-        self._now: Assessment
+        self._assessment: Assessment
 
     def work(self) -> Iterator[None]:
         evaluation = self._evaluation
         yield from evaluation.work()
-        node = self._node()
-        self._now = yield from summarise(evaluation, node)
-        if not node and not self._now.feasible:
-            self._preemption = yield from preempting(evaluation)
+        node = self._current_node()
+        self._assessment = yield from summarise(evaluation, node)
+        if not node and not self._assessment.feasible:
+            self._preemption = yield from assess_preemption(evaluation)
 
-    def _node(self) -> str:
-        placed = self._engine.cluster.pods.get(self._pod.uid)
-        return placed.node_name if placed is not None else ""
+    def _current_node(self) -> str:
+        pod = self._engine.cluster.pods.get(self._pod.uid)
+        return pod.node_name if pod is not None else ""
 
     @property
-    def wants_help(self) -> bool:
+    def needs_remedies(self) -> bool:
         """Whether to look for remedies: the pod is pending, and gated or without a feasible node."""
-        stuck = bool(self._pod.spec.scheduling_gates) or not self._now.feasible
-        return stuck and not self._node() and not self._pod.terminating and self._now.nodes > 0
+        stuck = bool(self._pod.spec.scheduling_gates) or not self._assessment.feasible
+        return stuck and not self._current_node() and not self._pod.terminating and self._assessment.nodes > 0
 
-    def explanation(self, history: History, found: tuple[Remedy, ...]) -> Explanation:
+    def build(self, history: History, remedies: tuple[Remedy, ...]) -> Explanation:
         engine, pod = self._engine, self._pod
         state = state_of(engine, pod.uid)
-        past, queued = history.of(pod.uid), engine.queue.get(pod.uid)
-        then = past.decisions[-1] if past.decisions else None
-        tries = then.tries if then is not None else 0
+        records, queued = history.of(pod.uid), engine.queue.get(pod.uid)
+        last_decision = records.decisions[-1] if records.decisions else None
+        tries = last_decision.tries if last_decision is not None else 0
         nominated = engine.cluster.nominator.node_of(pod.uid)
         conditions = (c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False")
         with self._evaluation.isolated():
@@ -106,71 +106,71 @@ class _Account:
             claims=tuple(claim.name for claim in pod.spec.resource_claims),
             at=self._at,
             state=state,
-            node=self._node(),
+            node=self._current_node(),
             nominated=nominated,
             attempts=queued.attempts if queued is not None else tries,
-            then=then,
-            binding=history.binding(then) if then is not None else None,
-            condition=next(conditions, "") if not self._node() else "",
-            now=self._now,
-            preemption=self._under_way(nominated, then) or self._preemption,
+            last_decision=last_decision,
+            binding=history.binding(last_decision) if last_decision is not None else None,
+            condition=next(conditions, "") if not self._current_node() else "",
+            assessment=self._assessment,
+            preemption=self._ongoing_preemption(nominated, last_decision) or self._preemption,
             waiting=waits_for,
-            help=found,
-            outside=source_status(engine.profiles[pod.scheduler_name], self._at),
+            remedies=remedies,
+            sources=source_status(engine.profiles[pod.scheduler_name], self._at),
             notes=tuple(self._notes(state)),
         )
 
-    def _under_way(self, nominated: str, then: Decision | None) -> Preemption | None:
+    def _ongoing_preemption(self, nominated: str, last_decision: Decision | None) -> Preemption | None:
         """Return the victims of the last attempt that still exist."""
         node = self._engine.cluster.nodes.named(nominated)
-        if node is None or then is None or not then.victims:
+        if node is None or last_decision is None or not last_decision.victims:
             return None
-        left = tuple(pod.key for pod in node.pods if pod.key in then.victims)
-        return Preemption(node=nominated, victims=left, in_progress=True) if left else None
+        remaining = tuple(pod.key for pod in node.pods if pod.key in last_decision.victims)
+        return Preemption(node=nominated, victims=remaining, in_progress=True) if remaining else None
 
     def _notes(self, state: State) -> Iterator[str]:
         if self._engine.extenders is not None:
-            yield "extenders were not asked again; they may object too"
+            yield "extenders were not called; they may reject nodes too"
         if not self._engine.synced:
-            yield "the scheduler has not seen the whole cluster yet"
-        if state is State.BOUND and not self._now.feasible:
-            yield "it stays where it is: a pod on a node is not scheduled again"
+            yield "the scheduler has not synced with the cluster yet"
+        if state is State.BOUND and not self._assessment.feasible:
+            yield "it stays on its node: a bound pod is not scheduled again"
 
 
 #: The plugin whose preemption is explained; other PostFilter plugins are not covered.
-PREEMPTION = "DefaultPreemption"
+PREEMPTION_PLUGIN = "DefaultPreemption"
 
 #: The plugin's default number of candidates: a percentage of the nodes, but at least this many.
-PERCENTAGE, AT_LEAST = 10, 100
+MIN_CANDIDATES_PERCENTAGE, MIN_CANDIDATES = 10, 100
 
 
-def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption | None]:
+def assess_preemption(evaluation: FullEvaluation) -> Generator[None, None, Preemption | None]:
     """Dry-run preemption, pausing where possible; return None if the profile has none."""
-    if all(step.name != PREEMPTION for step in evaluation.profile.post_filter):
+    if all(step.name != PREEMPTION_PLUGIN for step in evaluation.profile.post_filter):
         return None
     rejection = evaluation.engine.preemption.blocked_reason(evaluation.pod, evaluation.diagnosis)
     if rejection is not None:
         return Preemption(why=rejection.message)
     yield
-    names = _promising(evaluation)
+    names = _preemptible_nodes(evaluation)
     if not names:
-        return Preemption(why="no node's rejection would go with less important pods")
+        return Preemption(why="evicting pods resolves no rejection")
     yield
     dry_run = evaluation.engine.preemption.dry_run(evaluation, evaluation.state)
     candidates, reasons, tried = list[Ranked](), Counter[str](), 0
-    enough = max(len(names) * PERCENTAGE // 100, AT_LEAST)
+    enough = max(len(names) * MIN_CANDIDATES_PERCENTAGE // 100, MIN_CANDIDATES)
     for node in filter(None, map(evaluation.nodes.named, names)):  # some may be deleted meanwhile
         tried += 1
-        answer = dry_run(node)
-        if isinstance(answer, Ranked):
-            candidates.append(answer)
+        result = dry_run(node)
+        if isinstance(result, Ranked):
+            candidates.append(result)
         else:
-            reasons.update(answer.reasons)
+            reasons.update(result.reasons)
         yield
         if len(candidates) >= enough:
             break
     if not candidates:
-        return Preemption(why="it would make room on no node", tried=tried, reasons=dict(reasons))
+        return Preemption(why="it makes room on no node", tried=tried, reasons=dict(reasons))
     best = min(candidates, key=rank)
     return Preemption(
         node=best.node,
@@ -182,15 +182,15 @@ def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption |
     )
 
 
-def _promising(evaluation: FullEvaluation) -> list[str]:
+def _preemptible_nodes(evaluation: FullEvaluation) -> list[str]:
     """Return the names of nodes whose first rejection preemption may resolve."""
     status = evaluation.pre_filter_result.status
     if status is not None:
         return evaluation.names if status.code == Code.UNSCHEDULABLE else []
-    first = evaluation.first[evaluation.rows]
+    first = evaluation.first_rejection[evaluation.rows]
     rejections = np.unique(first[first != PASS]).tolist()
-    alike = [each for each in rejections if evaluation.status(each).code == Code.UNSCHEDULABLE]
-    return [evaluation.names[place] for place in np.flatnonzero(np.isin(first, alike)).tolist()]
+    preemptible = [each for each in rejections if evaluation.status(each).code == Code.UNSCHEDULABLE]
+    return [evaluation.names[position] for position in np.flatnonzero(np.isin(first, preemptible)).tolist()]
 
 
 def state_of(engine: PodEngine, uid: str) -> State:
@@ -202,7 +202,7 @@ def state_of(engine: PodEngine, uid: str) -> State:
         reserved = engine.cluster.waiting.get(uid)
         return State.PERMIT if reserved is not None and reserved.verdict is None else State.BINDING
     if pending is None:
-        return State.GONE
+        return State.DELETED
     if pending.terminating:
         return State.TERMINATING
     place = engine.queue.place_of(uid)
@@ -218,8 +218,8 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
         reserved = engine.cluster.waiting.get(uid)
         if reserved is None or not reserved.asked[1]:
             return None
-        hook, asked = reserved.asked
-        return Waiting(queued_at=min(asked.values()), until=reserved.deadline, held_by=tuple(asked), hook=hook)
+        hook, since = reserved.asked
+        return Waiting(queued_at=min(since.values()), until=reserved.deadline, held_by=tuple(since), hook=hook)
     queued = engine.queue.get(uid)
     if queued is None or state is State.TERMINATING:
         return None
@@ -236,41 +236,41 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
                 queued_at=queued.timestamp,
                 held_by=(queued.gating_plugin,),
                 why=status.message if status is not None else "",
-                wakers=_wakers(profile, [queued.gating_plugin]),
+                wakers=_wake_events(profile, [queued.gating_plugin]),
             )
         case _:
             return Waiting(
                 queued_at=queued.timestamp,
                 retried_at=engine.queue.flush_time(queued),
                 held_by=tuple(sorted(queued.rejectors)),
-                wakers=_wakers(profile, sorted(queued.rejectors)),
+                wakers=_wake_events(profile, sorted(queued.rejectors)),
             )
 
 
-def _wakers(profile: Profile, plugins: Iterable[str]) -> tuple[WakeEvents, ...]:
-    of = {source.key: f"source {source.name}" for sources in profile.sources.values() for source in sources}
-    return tuple(WakeEvents(plugin, _events(profile.events.get(plugin, ()), of)) for plugin in plugins)
+def _wake_events(profile: Profile, plugins: Iterable[str]) -> tuple[WakeEvents, ...]:
+    names = {source.key: f"source {source.name}" for sources in profile.sources.values() for source in sources}
+    return tuple(WakeEvents(plugin, _actions_by_resource(profile.events.get(plugin, ()), names)) for plugin in plugins)
 
 
-def _events(registrations: Iterable[ClusterEvent], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _actions_by_resource(registrations: Iterable[ClusterEvent], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Return the registered actions by resource, renamed by `names`; all updates together are one `update`."""
     actions: dict[str, ActionType] = {}
     for registration in registrations:
         resource = names.get(registration.resource, registration.resource)
         actions[resource] = actions.get(resource, ActionType(0)) | registration.action
-    return {resource: tuple(_names(action)) for resource, action in actions.items()}
+    return {resource: tuple(_action_names(action)) for resource, action in actions.items()}
 
 
-def _names(action: ActionType) -> list[str]:
+def _action_names(action: ActionType) -> list[str]:
     if action & ActionType.UPDATE == ActionType.UPDATE:
-        kept = [each for each in (ActionType.ADD, ActionType.DELETE) if each & action]
-        return [*(each.name.lower() for each in kept if each.name), "update"]
+        others = [each for each in (ActionType.ADD, ActionType.DELETE) if each & action]
+        return [*(each.name.lower() for each in others if each.name), "update"]
     return [each.name.lower() for each in action if each.name]
 
 
 #: The number of nodes evaluated in all for the explanations of a report, after the first few: each evaluates all
 #: nodes.
-_ASKED, _EXPLAINED = 50_000, 10
+_MAX_EVALUATIONS, _MIN_EXPLANATIONS = 50_000, 10
 
 
 class PodEngineView(EngineView[PodEngine]):
@@ -300,7 +300,7 @@ class PodEngineView(EngineView[PodEngine]):
     def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
         if sort != "pod":
             return {}
-        most = max(_EXPLAINED, _ASKED // max(len(self.engine.cluster.nodes), 1))
+        most = max(_MIN_EXPLANATIONS, _MAX_EVALUATIONS // max(len(self.engine.cluster.nodes), 1))
         pending = {pod.key: pod for pod in self.engine.handlers.pending.values()}
         return {name: explain(self.engine, self.history, pending[name]) for name in names[:most]}
 

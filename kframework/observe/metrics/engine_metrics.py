@@ -15,13 +15,13 @@ from kframework.objects.requests import fit_requests, limits
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import EXTENSION_POINTS
 from kframework.observe.metrics.families import Family
-from kframework.observe.metrics.series import Readings, Series, label_pairs
+from kframework.observe.metrics.series import ScrapedSeries, Series, label_pairs
 from kframework.state.pods import PodInfo
 
 _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
 
 
-def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
+def engine_series(engine: PodEngine) -> tuple[Series, ...]:
     """Return the series that an engine's state answers for."""
     queue, cluster = engine.queue, engine.cluster
 
@@ -59,18 +59,20 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
         return {where: engine.clock.now() - min(since) for where, since in binding_since().items()}
 
     return (
-        Readings(families.PENDING_PODS, lambda: {(name,): count for name, count in queue.pending().items()}),
-        Readings(families.QUEUE_INCOMING_PODS, lambda: queue.incoming),
-        Readings(families.UNSCHEDULABLE_PODS, lambda: {key[::-1]: count for key, count in queue.holders().items()}),
-        Readings(families.INFLIGHT_EVENTS, inflight_events),
-        Readings(families.CACHE_SIZE, cache_size),
-        Readings(families.BINDING_WAITS, lambda: {where: len(since) for where, since in binding_since().items()}),
-        Readings(families.BINDING_LONGEST_WAIT, binding_longest_wait),
-        Readings(families.GOROUTINES, lambda: {("binding",): len(cluster.waiting)}),
-        Readings(families.SOURCE_AGE, lambda: by_source(age)),
-        Readings(families.SOURCE_VALUES, lambda: by_source(len)),
-        Readings(families.SOURCE_FRESH, lambda: by_source(lambda source: int(source.fresh))),
-        Readings(families.SOURCE_FETCHES, fetches),
+        ScrapedSeries(families.PENDING_PODS, lambda: {(name,): count for name, count in queue.pending().items()}),
+        ScrapedSeries(families.QUEUE_INCOMING_PODS, lambda: queue.incoming),
+        ScrapedSeries(
+            families.UNSCHEDULABLE_PODS, lambda: {key[::-1]: count for key, count in queue.holders().items()}
+        ),
+        ScrapedSeries(families.INFLIGHT_EVENTS, inflight_events),
+        ScrapedSeries(families.CACHE_SIZE, cache_size),
+        ScrapedSeries(families.BINDING_WAITS, lambda: {where: len(since) for where, since in binding_since().items()}),
+        ScrapedSeries(families.BINDING_LONGEST_WAIT, binding_longest_wait),
+        ScrapedSeries(families.GOROUTINES, lambda: {("binding",): len(cluster.waiting)}),
+        ScrapedSeries(families.SOURCE_AGE, lambda: by_source(age)),
+        ScrapedSeries(families.SOURCE_VALUES, lambda: by_source(len)),
+        ScrapedSeries(families.SOURCE_FRESH, lambda: by_source(lambda source: int(source.fresh))),
+        ScrapedSeries(families.SOURCE_FETCHES, fetches),
     )
 
 

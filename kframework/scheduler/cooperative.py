@@ -32,7 +32,7 @@ def time_sliced(work: Iterator[None], aside: Callable[[], AbstractContextManager
         yield
 
 
-def finished(work: Generator[None, None, T]) -> T:
+def run_to_end(work: Generator[None, None, T]) -> T:
     """Run work to its end and return its result."""
     while True:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.explain import account
+from kframework.explain import explainer
 from kframework.explain.explanation import Preemption
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
@@ -37,8 +37,8 @@ def test_nodes_where_it_would_not_help_are_counted() -> None:
 @pytest.mark.parametrize(
     ("pod", "why"),
     [
-        (make_pod("pod", cpu=1), "it would make room on no node"),
-        (make_pod("pod", cpu=2, priority=10), "no node's rejection would go with less important pods"),
+        (make_pod("pod", cpu=1), "it makes room on no node"),
+        (make_pod("pod", cpu=2, priority=10), "evicting pods resolves no rejection"),
         (
             make_pod("pod", cpu=1, priority=10, preemption_policy="Never"),
             "not eligible due to preemptionPolicy=Never.",
@@ -52,7 +52,7 @@ def test_it_is_said_why_it_would_not_help(pod: Pod, why: str) -> None:
 
 
 def test_no_more_nodes_are_tried_than_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account, "AT_LEAST", 2)
+    monkeypatch.setattr(explainer, "MIN_CANDIDATES", 2)
     found = untried(*NODES, *LOW, make_pod("pod", cpu=1, priority=10))
     assert found is not None
     assert (found.tried, found.candidates) == (2, 2)

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from kframework import PendingPod, Status, unschedulable
-from kframework.explain.account import explain, explaining
+from kframework.explain.explainer import explain, explain_steps
 from kframework.explain.explanation import Explanation, State
 from kframework.objects import PodCondition
 from kframework.observe.history import History
-from kframework.scheduler import slices
+from kframework.scheduler import cooperative
 from kframework.state.inbox import Deleted, Upserted
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import Stage
@@ -32,31 +32,33 @@ def test_a_pending_pod_is_explained() -> None:
     assert explanation.requests == {"cpu": "500m", "memory": "128Mi"}
     assert (explanation.node, explanation.nominated, explanation.attempts) == ("", "", 1)
     assert explanation.at == scene.time
-    assert explanation.then is not None and explanation.then.message.startswith(explanation.now.message)
-    assert explanation.now.reasons == explanation.then.reasons == {"Insufficient cpu": 1}
+    assert explanation.last_decision is not None and explanation.last_decision.message.startswith(
+        explanation.assessment.message
+    )
+    assert explanation.assessment.reasons == explanation.last_decision.reasons == {"Insufficient cpu": 1}
     assert explanation.waiting is not None and explanation.waiting.held_by == ("NodeResourcesFit",)
-    assert explanation.help
+    assert explanation.remedies
     assert explanation.notes == ()
 
 
 def test_a_pod_that_was_placed_is_explained_as_if_it_were_not() -> None:
     scene = Scene(make_node("n1", cpu=4), make_node("n2", cpu=2), make_pod("pod", cpu=1)).settle()
     explanation = scene.explain("pod")
-    then, now = explanation.then, explanation.now
+    then, now = explanation.last_decision, explanation.assessment
     assert then is not None
     assert (explanation.state, explanation.node) == (State.BINDING, then.node)
     assert {(each.node, each.total) for each in now.top} == set(then.top)
     assert now.top[0].node == then.node
     assert now.margin == then.top[0][1] - then.top[1][1] > 0
-    assert explanation.help == () and explanation.preemption is None
+    assert explanation.remedies == () and explanation.preemption is None
 
 
 def test_a_pod_that_has_not_been_tried_is_explained() -> None:
     scene = Scene(make_node("n1"), make_pod("pod"))
     scene.engine.apply_messages()
     explanation = scene.explain("pod")
-    assert (explanation.state, explanation.attempts, explanation.then) == (State.ACTIVE, 0, None)
-    assert explanation.now.feasible == 1
+    assert (explanation.state, explanation.attempts, explanation.last_decision) == (State.ACTIVE, 0, None)
+    assert explanation.assessment.feasible == 1
 
 
 def test_what_is_not_remembered_stands_in_the_condition() -> None:
@@ -66,42 +68,45 @@ def test_what_is_not_remembered_stands_in_the_condition() -> None:
     scene = Scene(*FULL[:2], waits)
     scene.engine.apply_messages()
     explanation = scene.explain("second")
-    assert (explanation.then, explanation.condition) == (None, "0/1 nodes are available.")
+    assert (explanation.last_decision, explanation.condition) == (None, "0/1 nodes are available.")
 
 
 def test_a_gated_pod_is_told_what_would_let_it_in() -> None:
     explanation = Scene(make_node("n1"), make_pod("pod", gates=["example.com/wait"])).settle().explain("pod")
     assert explanation.state is State.GATED
-    assert [remedy.text for remedy in explanation.help] and "example.com/wait" in explanation.help[0].text
+    assert [remedy.text for remedy in explanation.remedies] and "example.com/wait" in explanation.remedies[0].text
 
 
 def test_a_pod_that_is_to_be_deleted_gets_no_help() -> None:
     deleted = make_pod("second", cpu="500m", deletion_timestamp="2026-01-01T00:00:00Z")
     explanation = Scene(*FULL[:2], deleted).settle().explain("second")
     assert explanation.state is State.TERMINATING
-    assert explanation.help == () and explanation.waiting is None
+    assert explanation.remedies == () and explanation.waiting is None
 
 
 def test_a_cluster_without_nodes_is_explained() -> None:
     explanation = Scene(make_pod("pod")).settle().explain("pod")
-    assert (explanation.now.nodes, explanation.now.feasible, explanation.help) == (0, 0, ())
-    assert explanation.then is not None and explanation.then.message == "no nodes available to schedule pods"
+    assert (explanation.assessment.nodes, explanation.assessment.feasible, explanation.remedies) == (0, 0, ())
+    assert (
+        explanation.last_decision is not None
+        and explanation.last_decision.message == "no nodes available to schedule pods"
+    )
 
 
 def test_a_pod_on_a_node_that_would_not_do_any_more_stays() -> None:
     tainted = make_node("n1", taints=["gone=bad:NoSchedule"])
     explanation = Scene(tainted, make_pod("pod", node_name="n1")).settle().explain("pod")
     assert explanation.state is State.BOUND
-    assert explanation.now.feasible == 0
-    assert explanation.help == () and explanation.preemption is None
-    assert explanation.notes == ("it stays where it is: a pod on a node is not scheduled again",)
+    assert explanation.assessment.feasible == 0
+    assert explanation.remedies == () and explanation.preemption is None
+    assert explanation.notes == ("it stays on its node: a bound pod is not scheduled again",)
 
 
 def test_it_is_said_when_not_all_is_known_yet() -> None:
     scene = Scene(*FULL)
     scene.engine.apply_messages()
     scene.engine.synced = False
-    assert scene.explain("second").notes == ("the scheduler has not seen the whole cluster yet",)
+    assert scene.explain("second").notes == ("the scheduler has not synced with the cluster yet",)
 
 
 def test_victims_that_have_not_left_are_told_of() -> None:
@@ -124,10 +129,10 @@ def test_an_explanation_can_be_sent(name: str) -> None:
 
 
 def test_the_cluster_may_change_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE", 0.0)
+    monkeypatch.setattr(cooperative, "SLICE", 0.0)
     scene = Scene(*FULL, *(make_node(f"old-{n}", cpu=None) for n in range(5))).settle()
     pod = scene.engine.handlers.pending[FULL[2].metadata.uid]
-    work = explaining(scene.engine, scene.history, pod)
+    work = explain_steps(scene.engine, scene.history, pod)
     explanation: Explanation | None = None
     turns = 0
     while explanation is None:
@@ -142,9 +147,9 @@ def test_the_cluster_may_change_while_it_is_looked_at(monkeypatch: pytest.Monkey
             scene.engine.offer(Upserted(make_node(f"new-{turns}", cpu=None)))
             scene.engine.apply_messages()
     assert turns > 40
-    assert explanation.now.nodes == 6
-    assert set(explanation.now.rejections[0].examples) == {"n1", "new-4", "new-8", "new-12", "new-16"}
-    assert explanation.now.feasible == 0
+    assert explanation.assessment.nodes == 6
+    assert set(explanation.assessment.rejections[0].examples) == {"n1", "new-4", "new-8", "new-12", "new-16"}
+    assert explanation.assessment.feasible == 0
 
 
 def test_what_a_gate_draws_when_it_is_asked_again_is_taken_back() -> None:
