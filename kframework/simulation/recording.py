@@ -55,7 +55,7 @@ class Recording:
 
     @property
     def _started_at(self) -> float:
-        return next((line.at for line in Recorded(self.file)), 0.0)
+        return next((line.at for line in RecordingReader(self.file)), 0.0)
 
     def _records(self, kind: type[R]) -> list[R]:
         recorded = RecordingReader(self.file)
