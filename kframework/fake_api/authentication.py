@@ -14,6 +14,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import msgspec
 
@@ -159,8 +160,7 @@ class ServiceAccountTokens:
     def _sign_token(self, bound: _BoundObjects, audiences: tuple[str, ...], now: int, seconds: int) -> str:
         self._issued += 1
         subject = service_account(bound.namespace, bound.serviceaccount.name).name
-        digits = self._signature(str(self._issued).encode()).hex()
-        jti = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}"
+        jti = str(UUID(bytes=self._signature(str(self._issued).encode())[:16]))
         claims = _Claims(audiences, now + seconds, now, AUDIENCE, jti, bound, now, subject)
         signed = b".".join(urlsafe_b64encode(msgspec.json.encode(each)).rstrip(b"=") for each in (_HEAD, claims))
         return (signed + b"." + urlsafe_b64encode(self._signature(signed)).rstrip(b"=")).decode()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kframework.client import api_errors
 from kframework.client.request_attributes import ResourcePath, is_flag_set
-from kframework.client.transport import JSON, Request
+from kframework.client.transport import JSON, Request, User
 from kframework.errors import ClusterError
 from kframework.fake_api.resources import ApiResource
 from kframework.fake_api.wire.documents import Data
@@ -21,6 +21,12 @@ from kframework.objects.codec import without_nulls
 from kframework.process.http.statuses import Subject
 
 S = TypeVar("S", bound=msgspec.Struct)
+
+
+def user_info(user: User) -> Data:
+    """Return a user as in reviews; without a uid the field is left out."""
+    info: Data = {"username": user.name, "groups": list(user.groups)}
+    return info | {"uid": user.uid} if user.uid else info
 
 
 class ApiCall(NamedTuple):
@@ -79,8 +85,12 @@ class ApiCall(NamedTuple):
 
     def invalid(self, option: str, why: str) -> ClusterError:
         """Return the error for an invalid option of the query."""
-        options = _OPTIONS.get(self.request.method, "UpdateOptions")
-        return ClusterError(f'{options}.meta.k8s.io "" is invalid: {option}: {why}', status=422, reason="Invalid")
+        return invalid_option(_OPTIONS.get(self.request.method, "UpdateOptions"), option, why)
+
+
+def invalid_option(options: str, option: str, why: str) -> ClusterError:
+    """Return the error for an invalid option of these options."""
+    return ClusterError(f'{options}.meta.k8s.io "" is invalid: {option}: {why}', status=422, reason="Invalid")
 
 
 #: Kinds of options by method; all other methods use an update's.
@@ -136,8 +146,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
         elif policy not in (None, "Foreground", "Background", "Orphan"):
             problem = f'Unsupported value: {quoted}: supported values: "Background", "Foreground", "Orphan"'
         if problem:
-            message = f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {problem}'
-            raise ClusterError(message, status=422, reason="Invalid")
+            raise invalid_option("DeleteOptions", "propagationPolicy", problem)
         return options
 
     @property

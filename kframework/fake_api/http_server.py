@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 #: Names and addresses of an API server inside its cluster.
 _SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost", "127.0.0.1", "::1")
 
+#: The common name of the CA certificate.
+_AUTHORITY = "kframework CA"
 #: Validity of certificates, in days: longer than any fake API runs.
 _VALID_DAYS = 365
 
@@ -59,7 +61,7 @@ def issue_certificate(hosts: Iterable[str]) -> tuple[ssl.SSLContext, bytes]:
         raise ConfigError(why) from error
     root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     root = (
-        _certificate_builder("kframework CA", "kframework CA", root_key.public_key())
+        _certificate_builder(_AUTHORITY, root_key.public_key())
         .add_extension(BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(root_key, hashes.SHA256())
     )
@@ -70,7 +72,7 @@ def issue_certificate(hosts: Iterable[str]) -> tuple[ssl.SSLContext, bytes]:
         except ValueError:
             names.append(DNSName(host))
     certificate = (
-        _certificate_builder("kframework CA", "kube-apiserver", key.public_key())
+        _certificate_builder("kube-apiserver", key.public_key())
         .add_extension(BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(SubjectAlternativeName(names), critical=False)
         .sign(root_key, hashes.SHA256())
@@ -86,7 +88,7 @@ def issue_certificate(hosts: Iterable[str]) -> tuple[ssl.SSLContext, bytes]:
     return context, root.public_bytes(pem)
 
 
-def _certificate_builder(issuer: str, subject: str, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _certificate_builder(subject: str, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
@@ -96,7 +98,7 @@ def _certificate_builder(issuer: str, subject: str, key: ec.EllipticCurvePublicK
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
-        .issuer_name(common_name(issuer))
+        .issuer_name(common_name(_AUTHORITY))
         .subject_name(common_name(subject))
         .public_key(key)
         .serial_number(x509.random_serial_number())

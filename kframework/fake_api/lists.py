@@ -10,6 +10,7 @@ import msgspec
 
 from kframework.client import api_errors
 from kframework.errors import ClusterError
+from kframework.fake_api.calls import invalid_option
 from kframework.fake_api.collection import Collection
 from kframework.fake_api.resources import ApiResource, identity
 from kframework.fake_api.wire.documents import ApiDocument
@@ -193,8 +194,7 @@ def _check_version_options(query: Mapping[str, str]) -> None:
         why = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
     else:
         return
-    message = f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}'
-    raise ClusterError(message, status=422, reason="Invalid")
+    raise invalid_option("ListOptions", "resourceVersionMatch", why)
 
 
 def parse_number(query: Mapping[str, str], name: str) -> int:

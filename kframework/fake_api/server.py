@@ -21,7 +21,7 @@ from kframework.errors import ClusterError
 from kframework.fake_api import discovery
 from kframework.fake_api.access import AlwaysAllow, Authorizer
 from kframework.fake_api.authentication import AUDIENCE, Authenticator, ServiceAccountTokens
-from kframework.fake_api.calls import ApiCall, decode_object, to_json_request
+from kframework.fake_api.calls import ApiCall, decode_object, to_json_request, user_info
 from kframework.fake_api.collection import Collection, CollectionFactory
 from kframework.fake_api.discovery import answer_root_path, not_found_response
 from kframework.fake_api.lists import ObjectSelection
@@ -50,7 +50,7 @@ def answer_review(call: ApiCall, authorizer: Authorizer, authenticator: Authenti
     sender = call.request.user or ADMIN  # this process may do anything
     match kind.name:
         case "SelfSubjectReview":
-            status: Data = {"userInfo": _user_info(sender)}
+            status: Data = {"userInfo": user_info(sender)}
         case "TokenReview":
             status = _token_status(body, authenticator)
         case "SelfSubjectRulesReview":
@@ -85,12 +85,7 @@ def _token_status(body: Data, authenticator: Authenticator) -> Data:
     users = {each: user for each in audiences if (user := authenticator.find_user(token, each)) is not None}
     if not users:
         return {"user": {}, "error": "invalid bearer token"}
-    return {"authenticated": True, "user": _user_info(next(iter(users.values()))), "audiences": list(users)}
-
-
-def _user_info(user: User) -> Data:
-    info: Data = {"username": user.name, "groups": list(user.groups)}
-    return info | {"uid": user.uid} if user.uid else info
+    return {"authenticated": True, "user": user_info(next(iter(users.values()))), "audiences": list(users)}
 
 
 def _review_attributes(body: Data) -> Attributes:
@@ -270,8 +265,8 @@ class ApiServer:
                 return self._openapi.answer_v2(request, served)
             case ["openapi", "v3"]:
                 return self._openapi.answer_index(request, served)
-            case ["openapi", "v3", *place]:
-                return self._openapi.answer_document(request, "/".join(place), served)
+            case ["openapi", "v3", *path]:
+                return self._openapi.answer_document(request, "/".join(path), served)
         return answer_root_path(request, served)
 
 

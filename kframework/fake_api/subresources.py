@@ -15,6 +15,7 @@ from kframework.client.transport import Response
 from kframework.errors import ClusterError
 from kframework.fake_api.calls import ApiCall, DeleteOptions, read_body
 from kframework.fake_api.controllers.disruption_controller import budget_selector
+from kframework.fake_api.writes import check_name
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.process.http.statuses import Subject, answered, status_of, success
@@ -85,9 +86,8 @@ def bind_pod(cluster: MemoryCluster, call: ApiCall) -> Response:
     namespace, name = call.key
     binding = read_body(call.request, _Binding)
     metadata, target = binding.metadata, binding.target
-    if metadata.name not in ("", name):
-        why = f"the name of the object ({metadata.name:.253}) does not match the name on the URL ({name})"
-        raise api_errors.bad_request(why)
+    if metadata.name:
+        check_name(metadata.name, name)
     if target.kind not in ("", "Node"):
         raise _invalid(
             name, "target.kind", f'Unsupported value: "{target.kind:.100}": supported values: "Node", "<empty>"'

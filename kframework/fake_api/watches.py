@@ -11,6 +11,7 @@ import msgspec
 
 from kframework.client.request_attributes import is_flag_set
 from kframework.errors import ClusterError
+from kframework.fake_api.calls import invalid_option
 from kframework.fake_api.collection import Collection, DocumentChange
 from kframework.fake_api.lists import ObjectSelection, parse_number, version_too_large
 from kframework.fake_api.representations import Representation
@@ -132,8 +133,8 @@ def _sends_initial(query: Mapping[str, str]) -> bool:
     if "sendInitialEvents" not in query:
         return query.get("resourceVersion", "") in ("", "0")
     if query.get("resourceVersionMatch") != "NotOlderThan":
-        why = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise ClusterError(f'ListOptions.meta.k8s.io "" is invalid: {why}', status=422, reason="Invalid")
+        why = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise invalid_option("ListOptions", "resourceVersionMatch", why)
     return is_flag_set(query, "sendInitialEvents")
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kframework.client import api_errors
 from kframework.client.transport import User
 from kframework.errors import InputError
+from kframework.fake_api.calls import user_info
 from kframework.fake_api.custom.definitions import (
     CustomResourceDefinition,
     definition_causes,
@@ -34,17 +35,16 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import convert
 
 
-def with_requester(said: Data, resource: ApiResource, user: User) -> Data:
+def with_requester(data: Data, resource: ApiResource, user: User) -> Data:
     """Return a new object with its requester, if it is a certificate request."""
     if resource.kind.name != "CertificateSigningRequest":
-        return said
-    who = {"username": user.name, "groups": list(user.groups)} | ({"uid": user.uid} if user.uid else {})
-    return {**said, "spec": mapping(said, "spec") | who}
+        return data
+    return {**data, "spec": mapping(data, "spec") | user_info(user)}
 
 
-def draft_creation(cluster: MemoryCluster, resource: ApiResource, namespace: str, said: Data) -> Draft:
+def draft_creation(cluster: MemoryCluster, resource: ApiResource, namespace: str, sent: Data) -> Draft:
     """Return the draft of a new object; ClusterError 400, 403, 404, 409, 422 or 500 as an API server."""
-    data = _to_stored(resource, said, namespace)
+    data = _to_stored(resource, sent, namespace)
     # A node is created with its status, because kubelets do that.
     if "status" in resource.subresources and resource.kind.struct is not Node:
         data.pop("status", None)
@@ -62,13 +62,13 @@ def draft_creation(cluster: MemoryCluster, resource: ApiResource, namespace: str
     return Draft(admitted, data)
 
 
-def draft_update(cluster: MemoryCluster, resource: ApiResource, old: ApiDocument, said: Data, part: str = "") -> Draft:
+def draft_update(cluster: MemoryCluster, resource: ApiResource, old: ApiDocument, sent: Data, part: str = "") -> Draft:
     """Return the draft of an update; ClusterError 400, 404, 409 or 422.
 
     `part` is the subresource: allowed changes depend on it.
     """
     namespace, name = old.key
-    data = _to_stored(resource, said, namespace)
+    data = _to_stored(resource, sent, namespace)
     subject = _decode_struct(resource, data)
     check_name(subject.metadata.name, name)
     check_version(subject)
@@ -89,11 +89,11 @@ def draft_update(cluster: MemoryCluster, resource: ApiResource, old: ApiDocument
     return Draft(new, data)
 
 
-def check_name(said: str, name: str) -> None:
+def check_name(sent: str, name: str) -> None:
     """Raise ClusterError 400 if an object's name differs from the path's."""
-    if said != name:
+    if sent != name:
         raise api_errors.bad_request(
-            f"the name of the object ({said:.253}) does not match the name on the URL ({name})"
+            f"the name of the object ({sent:.253}) does not match the name on the URL ({name})"
         )
 
 
@@ -105,16 +105,16 @@ def check_uid(old: ApiDocument, patched: Data) -> None:
         raise api_errors.immutable_uid(type(subject), subject.metadata.name, str(uid))
 
 
-def _to_stored(resource: ApiResource, said: Data, namespace: str) -> Data:
+def _to_stored(resource: ApiResource, sent: Data, namespace: str) -> Data:
     kind = resource.kind
     for field, expected in (("apiVersion", kind.api_version), ("kind", kind.name)):
-        given = said.get(field, expected)
-        if given != expected:
+        actual = sent.get(field, expected)
+        if actual != expected:
             raise api_errors.bad_request(
-                f"the {field} in the data ({given!s:.100}) does not match the expected {field} ({expected})"
+                f"the {field} in the data ({actual!s:.100}) does not match the expected {field} ({expected})"
             )
-    data = {"apiVersion": kind.api_version, "kind": kind.name} | said
-    metadata = said.get("metadata", {})
+    data = {"apiVersion": kind.api_version, "kind": kind.name} | sent
+    metadata = sent.get("metadata", {})
     if not isinstance(metadata, Mapping):
         raise api_errors.bad_request("metadata: expected an object")
     if namespace and metadata.get("namespace", namespace) != namespace:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
@@ -86,15 +86,6 @@ def selects(service: Service, pod: Pod) -> bool:
     return has_endpoints(service) and (service.spec.selector or {}).items() <= pod.metadata.labels.items()
 
 
-def service_pods(service: Service, pods: Iterable[Pod]) -> list[ServicePod]:
-    """List the running pods of a service, with their addresses."""
-    return [
-        ServicePod(pod, pod_address(pod), _ports(service, pod))
-        for pod in pods
-        if selects(service, pod) and pod.spec.node_name and pod.status.phase != "Pending" and not has_ended(pod)
-    ]
-
-
 def endpoint_labels(service: Service, own: dict[str, str]) -> dict[str, str]:
     """Return the labels of a service's endpoints."""
     headless = {HEADLESS: ""} if service.spec.cluster_ip in ("", "None") else {}
@@ -146,7 +137,12 @@ class _ServiceLoop(ControlLoop):
             self._queue.add_after(key, 0.0 if isinstance(change.subject, Service) else _BATCH_DELAY)
 
     def _service_pods(self, service: Service) -> list[ServicePod]:
-        return service_pods(service, self._cluster.objects(Pod, service.metadata.namespace))
+        """List the running pods of a service, with their addresses."""
+        return [
+            ServicePod(pod, pod_address(pod), _ports(service, pod))
+            for pod in self._cluster.objects(Pod, service.metadata.namespace)
+            if selects(service, pod) and pod.spec.node_name and pod.status.phase != "Pending" and not has_ended(pod)
+        ]
 
 
 class EndpointsController(_ServiceLoop):

@@ -183,8 +183,7 @@ def _list_causes(schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def _nested_causes(schema: Schema, path: str) -> Iterator[Cause]:
-    properties = schema.get("properties")
-    for field, inner in properties.items() if isinstance(properties, dict) else ():
+    for field, inner in mapping(schema, "properties").items():
         if isinstance(inner, dict) and (path.count(".properties[") or field not in ("metadata", "apiVersion", "kind")):
             yield from _schema_causes(inner, f"{path}.properties[{field}]", root=False)
     for field in ("items", "additionalProperties"):
@@ -204,8 +203,7 @@ def _junctor_causes(schema: Schema, path: str) -> Iterator[Cause]:
     for field, message in _NOT_IN_JUNCTORS.items():
         if schema.get(field):
             yield forbidden(f"{path}.{field}", message)
-    properties = schema.get("properties")
-    for field, inner in properties.items() if isinstance(properties, dict) else ():
+    for field, inner in mapping(schema, "properties").items():
         if isinstance(inner, dict):
             yield from _junctor_causes(inner, f"{path}.properties[{field}]")
     if isinstance(items := schema.get("items"), dict):

@@ -110,8 +110,7 @@ def _as_schema(value: object) -> Schema | None:
 def duplicate_elements(schema: Schema, value: object, path: str = "") -> Iterator[Cause]:
     """Yield duplicate elements of sets and maps."""
     if isinstance(value, dict):
-        properties, others = schema.get("properties"), schema.get("additionalProperties")
-        known = properties if isinstance(properties, dict) else {}
+        known, others = mapping(schema, "properties"), schema.get("additionalProperties")
         for name, item in value.items():
             if isinstance(inner := known.get(name, others), dict):
                 yield from duplicate_elements(inner, item, f"{path}.{name}" if path else name)

@@ -113,10 +113,10 @@ def _cell_reader(column: PrinterColumn) -> Callable[[Data, float], Cell]:
             return join_values
         case "date":
             return lambda document, now: (
-                format_elapsed(found, now) if isinstance(found := next(path(document), None), str) else None
+                format_elapsed(cell, now) if isinstance(cell := next(path(document), None), str) else None
             )
         case "boolean":
-            return lambda document, now: found if isinstance(found := next(path(document), None), bool) else None
+            return lambda document, now: cell if isinstance(cell := next(path(document), None), bool) else None
         case "integer":
             return lambda document, now: _number(next(path(document), None), int)
         case "number":

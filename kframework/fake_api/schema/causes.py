@@ -83,7 +83,7 @@ def format_value(value: object) -> str:
     if isinstance(value, str):
         return _quote(value)
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text) if isinstance(value, dict | list) else text
+    return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", text) if isinstance(value, dict | list) else text
 
 
 def _cause(field: str, problem: str, detail: str, value: str = "") -> Cause:

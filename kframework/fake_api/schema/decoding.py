@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from kframework.fake_api.schema.validator import json_type
 from kframework.objects.openapi.definitions import Schema, properties, reference_to, short_name
 from kframework.objects.quantity import Quantity, QuantityError
 
@@ -182,16 +183,8 @@ def _problem(json_type: str, type: str, location: _FieldLocation) -> str:
 
 
 def _json_type(value: object) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case list():
-            return "array"
-    return "object"
+    name = json_type(value)
+    return {"boolean": "bool", "integer": "number"}.get(name, name)
 
 
 def _go_type(schema: Schema, location: _FieldLocation) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from kframework.fake_api.schema.causes import Cause, invalid, invalid_type, required, too_long, too_many, unsupported
-from kframework.fake_api.wire.plain_data import entries
+from kframework.fake_api.wire.plain_data import entries, mapping
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _DURATION = re.compile(r"0|([+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|\d+ ?(d|w|days?|weeks?)", re.ASCII)
@@ -180,14 +180,13 @@ def _object_causes(schema: Schema, value: dict[str, object], path: str, depth: i
         yield invalid(path, len(value), f"{path} in body should have at least {int(least)} properties")
     if (most := _number(schema, "maxProperties")) is not None and len(value) > most:
         yield too_many(path, len(value), int(most))
-    needed, properties = schema.get("required"), schema.get("properties")
+    needed = schema.get("required")
     if schema.get("x-kubernetes-embedded-resource") is True:
         yield from (required(_join_path(path, name)) for name in ("apiVersion", "kind") if name not in value)
     for name in needed if isinstance(needed, list) else ():
         if isinstance(name, str) and name not in value:
             yield required(_join_path(path, name))
-    known = properties if isinstance(properties, dict) else {}
-    others = schema.get("additionalProperties")
+    known, others = mapping(schema, "properties"), schema.get("additionalProperties")
     for name, item in value.items():
         inner = known.get(name, others)
         if isinstance(inner, dict):
@@ -249,8 +248,7 @@ def has_defaults(schema: object) -> bool:
 def apply_defaults(schema: Schema, value: object) -> object:
     """Return a value with its missing defaults; unchanged parts are shared."""
     if isinstance(value, dict):
-        properties, others = schema.get("properties"), schema.get("additionalProperties")
-        known = properties if isinstance(properties, dict) else {}
+        known, others = mapping(schema, "properties"), schema.get("additionalProperties")
         whole = value | {
             name: deepcopy(each["default"])
             for name, each in known.items()

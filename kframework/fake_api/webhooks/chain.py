@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from kframework.client.request_attributes import ResourcePath
 from kframework.client.transport import ADMIN, JSON, Request, Response, User
 from kframework.errors import ClusterError
+from kframework.fake_api.calls import user_info
 from kframework.fake_api.patch.patches import JSON_PATCH, apply_patch
 from kframework.fake_api.resources import SUBRESOURCES, ApiResource, built_in_kind
 from kframework.fake_api.store import Store
@@ -68,7 +69,7 @@ class WebhookCallError(Exception):
 
 def admission_request(subject: ReviewedWrite, uid: str = "") -> Data:
     """Return the request of an AdmissionReview."""
-    write, user = subject.write, subject.user
+    write = subject.write
     kind = {"group": write.group, "version": write.version, "kind": subject.kind}
     resource = {"group": write.group, "version": write.version, "resource": write.resource}
     return {
@@ -82,7 +83,7 @@ def admission_request(subject: ReviewedWrite, uid: str = "") -> Data:
         **({"name": subject.name} if subject.name else {}),
         **({"namespace": subject.namespace} if subject.namespace else {}),
         "operation": write.operation,
-        "userInfo": {"username": user.name, "groups": list(user.groups)} | ({"uid": user.uid} if user.uid else {}),
+        "userInfo": user_info(subject.user),
         "object": subject.new,
         "oldObject": subject.old,
         "dryRun": subject.is_dry_run,

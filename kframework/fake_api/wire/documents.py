@@ -66,7 +66,7 @@ class ApiDocument:
     def with_version(self, version: int) -> ApiDocument:
         """Return the document with another resource version, that of its deletion."""
         metadata = structs.replace(self.subject.metadata, resource_version=str(version))
-        return self.from_draft(Draft(self.subject, self.data), structs.replace(self.subject, metadata=metadata))
+        return ApiDocument.from_draft(Draft(self.subject, self.data), structs.replace(self.subject, metadata=metadata))
 
 
 #: Completes a document after each change.

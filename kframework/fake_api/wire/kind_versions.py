@@ -78,11 +78,11 @@ def from_v1(scaler: Data) -> Data:
     return converted
 
 
-def _cpu_utilization(metric: Data, place: str) -> object:
+def _cpu_utilization(metric: Data, side: str) -> object:
     """Return the CPU utilization of a metric; None for another metric."""
     if metric.get("type") != "Resource" or text(metric, "resource.name") != "cpu":
         return None
-    return value(metric, f"resource.{place}.averageUtilization")
+    return value(metric, f"resource.{side}.averageUtilization")
 
 
 def _without(data: Data, fields: tuple[str, ...]) -> Data:

@@ -14,14 +14,14 @@ def value(document: object, path: str) -> object:
 
 def text(document: object, path: str, default: str = "") -> str:
     """Return the non-empty string at a path, or the default."""
-    found = value(document, path)
-    return found if isinstance(found, str) and found else default
+    result = value(document, path)
+    return result if isinstance(result, str) and result else default
 
 
 def number(document: object, path: str) -> int:
     """Return the whole number at a path, or 0."""
-    found = value(document, path)
-    return found if isinstance(found, int) else 0
+    result = value(document, path)
+    return result if isinstance(result, int) else 0
 
 
 def flag(document: object, path: str) -> bool:
@@ -31,14 +31,14 @@ def flag(document: object, path: str) -> bool:
 
 def mapping(document: object, path: str) -> dict[str, object]:
     """Return the mapping at a path, or {}."""
-    found = value(document, path)
-    return found if isinstance(found, dict) else {}
+    result = value(document, path)
+    return result if isinstance(result, dict) else {}
 
 
 def entries(document: object, path: str) -> list[dict[str, object]]:
     """Return the mappings in the list at a path."""
-    found = value(document, path)
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    result = value(document, path)
+    return [entry for entry in result if isinstance(entry, dict)] if isinstance(result, list) else []
 
 
 def name(document: object) -> str:

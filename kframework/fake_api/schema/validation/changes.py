@@ -82,24 +82,26 @@ def resize_causes(old: Data, new: Data) -> Iterator[Cause]:
     if qos_class(old) != qos_class(new):
         yield invalid("spec", qos_class(old), "Pod QOS Class may not change as a result of resizing")
     have_same_containers = True
-    for place in _LISTS:
-        before, after = ([text(each, "name") for each in entries(spec, place)] for spec in (old, new))
+    for list_name in _LISTS:
+        before, after = ([text(each, "name") for each in entries(spec, list_name)] for spec in (old, new))
         have_same_containers &= before == after
         if len(before) != len(after):
-            yield forbidden(f"spec.{place}", f"{place} may not be added or removed on resize")
+            yield forbidden(f"spec.{list_name}", f"{list_name} may not be added or removed on resize")
             continue
         for index in range(len(before)):
             if before[index] != after[index]:
-                yield forbidden(f"spec.{place}[{index}].name", f"{place} may not be renamed or reordered on resize")
+                yield forbidden(
+                    f"spec.{list_name}[{index}].name", f"{list_name} may not be renamed or reordered on resize"
+                )
     if not have_same_containers:
         return
     if old.get("resources") and not new.get("resources"):
         yield forbidden("spec.resources", "pod-level resources cannot be removed")
-    for place in ("initContainers", "containers"):
-        for index, (was, now) in enumerate(zip(entries(old, place), entries(new, place), strict=True)):
+    for list_name in reversed(_LISTS):
+        for index, (was, now) in enumerate(zip(entries(old, list_name), entries(new, list_name), strict=True)):
             for field in ("requests", "limits"):
                 if mapping(was, f"resources.{field}").keys() - mapping(now, f"resources.{field}").keys():
-                    path = f"spec.{place}[{index}].resources.{field}"
+                    path = f"spec.{list_name}[{index}].resources.{field}"
                     yield forbidden(path, f"resource {field} cannot be removed")
             if _immutable_container(was) != _immutable_container(now):
                 yield forbidden("spec", _ONLY_RESOURCES)

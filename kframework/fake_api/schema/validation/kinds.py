@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
 from kframework.fake_api.schema.validation.pods import (
+    PROTOCOLS,
     job_causes,
     metadata_causes,
     name_causes,
@@ -160,7 +161,6 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
 
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
 def service_causes(data: Data) -> Iterator[Cause]:
@@ -183,8 +183,8 @@ def service_causes(data: Data) -> Iterator[Cause]:
         number, target = port.get("port", 0), port.get("targetPort")
         wrong = port_number(number) if isinstance(number, int) else ()
         yield from (invalid(f"{location}.port", number, each) for each in wrong)
-        if (protocol := port.get("protocol")) not in (None, *_PROTOCOLS):
-            yield unsupported(f"{location}.protocol", protocol, _PROTOCOLS)
+        if (protocol := port.get("protocol")) not in (None, *PROTOCOLS):
+            yield unsupported(f"{location}.protocol", protocol, PROTOCOLS)
         wrong = port_name(target) if isinstance(target, str) else ()
         if isinstance(target, int) and target:
             wrong = port_number(target)

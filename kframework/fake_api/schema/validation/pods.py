@@ -31,7 +31,7 @@ _CHOICES = {
 _PULLS = ("Always", "IfNotPresent", "Never")
 _HANDLERS = frozenset({"exec", "httpGet", "tcpSocket", "grpc"})
 _SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
+PROTOCOLS = ("SCTP", "TCP", "UDP")
 #: Required fields of volume sources.
 _SOURCE_FIELDS = {
     "configMap": "name",
@@ -130,8 +130,8 @@ def _port_causes(ports: list[Data], path: str) -> Iterator[Cause]:
         for field in ("containerPort", "hostPort"):
             if isinstance(number := port.get(field, 0), int) and number:
                 yield from (invalid(f"{location}.{field}", number, each) for each in port_number(number))
-        if (protocol := port.get("protocol")) not in (None, *_PROTOCOLS):
-            yield unsupported(f"{location}.protocol", protocol, _PROTOCOLS)
+        if (protocol := port.get("protocol")) not in (None, *PROTOCOLS):
+            yield unsupported(f"{location}.protocol", protocol, PROTOCOLS)
 
 
 def _environment_causes(variables: list[Data], path: str) -> Iterator[Cause]:
