@@ -12,7 +12,7 @@ import msgspec
 
 from kframework.client import api_errors
 from kframework.client.transport import Request, Response
-from kframework.fake_api.resources import SUBRESOURCES, ApiResource, built_in_groups, group_version_kind
+from kframework.fake_api.resources import SUBRESOURCES, ApiResource, built_in_kinds, group_version_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.process.http.health import PING, Check, health, health_of, plain
 from kframework.process.http.statuses import NO_SUBJECT, answered, failure
@@ -167,6 +167,6 @@ def not_found_response(path: str) -> Response:
     match path.strip("/").split("/"):
         case ["api", *_]:
             return failure(api_errors.unknown_kind(), NO_SUBJECT)
-        case ["apis", group, *_] if group and group in built_in_groups():
+        case ["apis", group, *_] if any(each.api_version.startswith(f"{group}/") for each in built_in_kinds()):
             return failure(api_errors.unknown_kind(), NO_SUBJECT)
     return plain("404 page not found\n", 404)

@@ -238,12 +238,6 @@ def built_in_kinds() -> tuple[BuiltInKind, ...]:
     return tuple(kinds)
 
 
-@cache
-def built_in_groups() -> frozenset[str]:
-    """Return the names of Kubernetes' own groups."""
-    return frozenset(each.api_version.rpartition("/")[0] for each in built_in_kinds())
-
-
 def group_version_kind(api_version: str, name: str) -> Data:
     """Return a kind as documents about the API describe it."""
     group, _, version = api_version.rpartition("/")

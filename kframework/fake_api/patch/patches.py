@@ -14,7 +14,6 @@ import msgspec
 
 from kframework.client import api_errors
 from kframework.errors import ClusterError
-from kframework.fake_api.resources import built_in_groups
 from kframework.in_memory.admission import merge_patch
 from kframework.objects.openapi.definitions import OBJECT_META, Schema, definition_of, field_of, reference_to
 
@@ -341,6 +340,12 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 #: Server-side apply, see `kframework.fake_api.apply`.
 APPLY_PATCH = "application/apply-patch+yaml"
 
+#: Kubernetes' own groups, whose types define how lists merge; those of custom resources do not.
+_BUILT_IN_GROUPS = re.compile(
+    "|apps|autoscaling|batch|policy|(admissionregistration|apiextensions|apiregistration|certificates|coordination"
+    "|discovery|events|flowcontrol[.]apiserver|networking|node|rbac[.]authorization|resource|scheduling|storage)[.]k8s[.]io"
+)
+
 
 def apply_patch(document: dict[str, object], patch: bytes, content_type: str) -> dict[str, object]:
     """Return the object with the patch applied; `content_type` is the patch's form.
@@ -351,7 +356,7 @@ def apply_patch(document: dict[str, object], patch: bytes, content_type: str) ->
     form = content_type.partition(";")[0].strip().lower()
     group, slash, _ = str(document.get("apiVersion", "")).partition("/")
     forms = [JSON_PATCH, MERGE_PATCH]
-    if not slash or group in built_in_groups():  # types of other groups do not define how lists merge
+    if not slash or _BUILT_IN_GROUPS.fullmatch(group) is not None:
         forms.append(STRATEGIC_MERGE_PATCH)
     if form not in forms:
         accepted = ", ".join([*forms, APPLY_PATCH])
