@@ -73,7 +73,7 @@ def main() -> None:
         affinity=AFFINITY,
         tolerations=["dedicated=a:NoSchedule"],
     )
-    pending = PendingPod(pod, cluster.interned)
+    pending = PendingPod(pod, cluster.interner)
     show(
         ("PLUGIN", "SIGN", "FILTER", "FILTER 5000", "SCORE", "SCORE 5000", "NORMALIZE 5000"),
         [_row(title, plugin, cluster, pending) for title, plugin in _plugins().items()],

@@ -85,8 +85,8 @@ class EventHandlers:
 
         If the earlier nomination existed only in memory, no pod update announces its end, so other pods are woken here.
         """
-        before = self.cluster.nominator.node_of(pod.uid)
-        self.cluster.nominator.put(pod, node_name)
+        before = self.cluster.nominator.nominated_node(pod.uid)
+        self.cluster.nominator.nominate(pod, node_name)
         if before not in ("", node_name, pod.nominated_node_name):
             self._let_go(_nominated(pod, before), pod.uid)
 
@@ -150,7 +150,7 @@ class EventHandlers:
         old = self.pending.get(uid)
         if old is not None and old.object.metadata.resource_version == pod.metadata.resource_version != "":
             return
-        new = PendingPod(pod, self.cluster.interned, old)
+        new = PendingPod(pod, self.cluster.interner, old)
         self.pending[uid] = new
         if uid in self.cluster.assumed:
             if new.terminating and (old is None or not old.terminating):
@@ -159,7 +159,7 @@ class EventHandlers:
             _say("Add event for unscheduled pod", pod)
             self.queue.add(new)
             if new.nominated_node_name:
-                self.cluster.nominator.put(new, new.nominated_node_name)
+                self.cluster.nominator.nominate(new, new.nominated_node_name)
         else:
             self._updated(old, new)
 
@@ -171,11 +171,11 @@ class EventHandlers:
             self.queue.update(new)
         before, after = old.nominated_node_name, new.nominated_node_name
         nominator = self.cluster.nominator
-        if before or after or not nominator.node_of(new.uid):
-            nominator.put(new, after)
+        if before or after or not nominator.nominated_node(new.uid):
+            nominator.nominate(new, after)
         else:
             # Neither object has the nomination that this scheduler holds in memory: keep it.
-            nominator.put(new, nominator.node_of(new.uid))
+            nominator.nominate(new, nominator.nominated_node(new.uid))
         if before and (before != after or ActionType.UPDATE_POD_SCALE_DOWN in pod_updates(old, new)):
             self._let_go(old, new.uid)
 
@@ -190,7 +190,7 @@ class EventHandlers:
             return
         removed = self.cluster.remove_pod(uid)
         self.queue.delete(uid)
-        kept_room_on = self.cluster.nominator.node_of(uid)
+        kept_room_on = self.cluster.nominator.nominated_node(uid)
         self.cluster.nominator.remove(uid)
         if removed is not None:
             self._freed(removed)

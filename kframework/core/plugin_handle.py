@@ -104,7 +104,7 @@ class PluginHandle(Handle):
         self._engine.request(ActivateRequested(tuple(pod.uid for pod in pods)))
 
     def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
-        return self._engine.cluster.nominator.beside(pod, node_name)
+        return self._engine.cluster.nominator.nominated_pods_for_node(pod, node_name)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         self._engine.request(Nominated(pod.uid, node_name))

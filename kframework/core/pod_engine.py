@@ -255,7 +255,7 @@ class PodEngine(PodOutcomes):
         rows = [nodes.row(name) for name in node_names] if node_names else nodes.order.tolist()
         for row in rows:
             if row is not None:
-                nodes.touch(row)
+                nodes.mark_changed(row)
 
     def on_source_update(self, turn: SourceUpdate) -> None:
         """Drop a plugin's cached answers after its source changed, and wake the pods that it rejected."""

@@ -78,7 +78,7 @@ class PodOutcomes(Engine):
             if current is not queued.pod:
                 queued.pod = current
             self.queue.put_back(queued)
-            self.handlers.nominate(current, nominator.node_of(uid) if nominated is None else nominated)
+            self.handlers.nominate(current, nominator.nominated_node(uid) if nominated is None else nominated)
         pod = queued.pod
         if status.code == Code.SKIP:
             return  # every Bind plugin skipped: there is no error to report
@@ -143,7 +143,7 @@ class PodOutcomes(Engine):
         self._running -= 1
         for place in range(len(run)):
             reservation = run.reservation(place)
-            self.cluster.waiting.put(reservation.reserved)
+            self.cluster.waiting.add(reservation.reserved)
             self.start_binding(reservation)
         run.end()
 

@@ -48,7 +48,7 @@ def explain_steps(
     `whole` is the API's version of the pod: of a pod on a node the scheduler keeps only what it needs, so without it
     the plugins see a pod without annotations and owners.
     """
-    target = unassign(pod, whole, engine.cluster.interned)
+    target = unassign(pod, whole, engine.cluster.interner)
     evaluation = FullEvaluation(engine, target)
     explainer = _Explainer(evaluation)
     yield from time_sliced(explainer.work(), evaluation.isolated)
@@ -93,7 +93,7 @@ class _Explainer:
         records, queued = history.of(pod.uid), engine.queue.get(pod.uid)
         last_decision = records.decisions[-1] if records.decisions else None
         tries = last_decision.tries if last_decision is not None else 0
-        nominated = engine.cluster.nominator.node_of(pod.uid)
+        nominated = engine.cluster.nominator.nominated_node(pod.uid)
         conditions = (c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False")
         with self._evaluation.isolated():
             waits_for = waiting(engine, pod.uid, state)
@@ -122,7 +122,7 @@ class _Explainer:
 
     def _ongoing_preemption(self, nominated: str, last_decision: Decision | None) -> Preemption | None:
         """Return the victims of the last attempt that still exist."""
-        node = self._engine.cluster.nodes.named(nominated)
+        node = self._engine.cluster.nodes.find(nominated)
         if node is None or last_decision is None or not last_decision.victims:
             return None
         remaining = tuple(pod.key for pod in node.pods if pod.key in last_decision.victims)
@@ -159,7 +159,7 @@ def assess_preemption(evaluation: FullEvaluation) -> Generator[None, None, Preem
     dry_run = evaluation.engine.preemption.dry_run(evaluation, evaluation.state)
     candidates, reasons, tried = list[Ranked](), Counter[str](), 0
     enough = max(len(names) * MIN_CANDIDATES_PERCENTAGE // 100, MIN_CANDIDATES)
-    for node in filter(None, map(evaluation.nodes.named, names)):  # some may be deleted meanwhile
+    for node in filter(None, map(evaluation.nodes.find, names)):  # some may be deleted meanwhile
         tried += 1
         result = dry_run(node)
         if isinstance(result, Ranked):
@@ -216,9 +216,9 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
     """
     if state in (State.PERMIT, State.BINDING):
         reserved = engine.cluster.waiting.get(uid)
-        if reserved is None or not reserved.asked[1]:
+        if reserved is None or not reserved.running_hooks[1]:
             return None
-        hook, since = reserved.asked
+        hook, since = reserved.running_hooks
         return Waiting(queued_at=min(since.values()), until=reserved.deadline, held_by=tuple(since), hook=hook)
     queued = engine.queue.get(uid)
     if queued is None or state is State.TERMINATING:
@@ -318,6 +318,6 @@ class PodEngineView(EngineView[PodEngine]):
             plugins=(queued.gating_plugin,) if place == "gated" else tuple(sorted(queued.rejectors)),
             held=queue.waits_for_event(pod.uid),
             until=queue.backoff_expires_at(queued) if place == "backoff" else None,
-            node=self.engine.cluster.nominator.node_of(pod.uid),
+            node=self.engine.cluster.nominator.nominated_node(pod.uid),
             message=self.last_message(pod),
         )

@@ -189,7 +189,7 @@ class FullEvaluation:
         for name in list(nominator.node_names):
             row = self.nodes.row(name)
             # Some may have been bound meanwhile, or have lost their nomination.
-            nominated = nominator.beside(self.pod, name)
+            nominated = nominator.nominated_pods_for_node(self.pod, name)
             if not nominated or row is None or row not in rows:
                 continue
             self.nominated[row], node = nominated, self.nodes[row]

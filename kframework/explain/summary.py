@@ -161,7 +161,7 @@ def _explain_rejections(evaluation: FullEvaluation) -> Generator[None, None, tup
         for position in nearest:
             yield
             name = evaluation.names[position]
-            node = evaluation.nodes.named(name)
+            node = evaluation.nodes.find(name)
             if node is None:
                 continue  # it was deleted meanwhile
             status = evaluation.status(int(rejections[evaluation.rows[position]]))

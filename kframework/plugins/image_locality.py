@@ -35,7 +35,7 @@ class ImageLocality(Plugin):
         nodes, row, found = node.table, node.row, 0
         for name in names:
             image = nodes.images.get(name)
-            if image is not None and image.on(row):
+            if image is not None and image.is_on(row):
                 found += _worth(image, nodes)
         most = _MOST * containers
         return (max(_LEAST, min(found, most)) - _LEAST) * MAX_SCORE // (most - _LEAST)
@@ -54,12 +54,12 @@ class ImageLocality(Plugin):
 
 
 def _worth(image: ImageState, nodes: NodeTable) -> int:
-    return int(image.size * (image.nodes / len(nodes)))
+    return int(image.size * (image.node_count / len(nodes)))
 
 
 def _wanted(pod: PendingPod) -> tuple[int, tuple[str, ...]]:
     """Return the number of containers and the names of all images, with repetitions."""
-    return pod.template.once(ImageLocality, _containers_and_images)
+    return pod.template.cached(ImageLocality, _containers_and_images)
 
 
 def _containers_and_images(spec: PodSpec) -> tuple[int, tuple[str, ...]]:

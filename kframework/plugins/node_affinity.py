@@ -111,7 +111,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        return pod.template.once(NodeAffinity, _signature)
+        return pod.template.cached(NodeAffinity, _signature)
 
     # -- what a node must have -------------------------------------------------------------------------------------
 
@@ -133,9 +133,9 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        bits = np.where(selection.required(nodes, pod.spec, rows), 0, _OWN)
+        bits = np.where(selection.match_required(nodes, pod.spec, rows), 0, _OWN)
         if self._added_selector is not None:
-            bits |= np.where(selection.matched(nodes, self._added_selector.node_selector_terms, rows), 0, _ADDED)
+            bits |= np.where(selection.match_terms(nodes, self._added_selector.node_selector_terms, rows), 0, _ADDED)
         return bits
 
     @hookimpl
@@ -175,11 +175,11 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         """Count the labels that the pod's nodeSelector and the closest term of its node affinity miss."""
         missing, own = np.zeros(nodes.capacity)[rows], required_node_selector(pod.spec)
         for key, value in pod.spec.node_selector.items():
-            missing += ~selection.labelled(nodes, {key: value}, rows)
+            missing += ~selection.match_labels(nodes, {key: value}, rows)
         if own is not None:
             closest = np.full_like(missing, math.inf)
             for term in own.node_selector_terms:
-                unmet = (~selection.matched(nodes, (part,), rows) for _, part in _parts(term))
+                unmet = (~selection.match_terms(nodes, (part,), rows) for _, part in _parts(term))
                 closest = np.minimum(closest, sum(unmet, np.zeros_like(missing)))
             missing += closest
         return np.maximum(missing, 1)
@@ -203,7 +203,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        return selection.preferred(nodes, self._preferences(pod), rows)
+        return selection.score_preferred(nodes, self._preferences(pod), rows)
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
@@ -246,9 +246,9 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
 def _required(pod: PendingPod) -> NodePredicate | None:
     """Compile the pod's requirements: once per template, unless they name nodes."""
-    if pod.template.once(NodeAffinity, _signature) is None:
+    if pod.template.cached(NodeAffinity, _signature) is None:
         return required_node_affinity(pod.spec)
-    return pod.template.once(_required, required_node_affinity)
+    return pod.template.cached(_required, required_node_affinity)
 
 
 def _signature(spec: PodSpec) -> Hashable | None:

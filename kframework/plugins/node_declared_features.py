@@ -45,7 +45,7 @@ class NodeDeclaredFeatures(Plugin):
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         needed = _needed(pod)
-        return nodes.feature_sets.answers(rows, lambda declared: not needed <= declared)
+        return nodes.feature_sets.map_values(rows, lambda declared: not needed <= declared)
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -72,7 +72,7 @@ def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHin
 
 
 def _needed(pod: PodInfo) -> frozenset[str]:
-    return pod.template.once(NodeDeclaredFeatures, lambda spec: frozenset(_features(spec)))
+    return pod.template.cached(NodeDeclaredFeatures, lambda spec: frozenset(_features(spec)))
 
 
 def _features(spec: PodSpec) -> Iterator[str]:

@@ -32,7 +32,7 @@ class NodePorts(Plugin):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> frozenset[HostPort]:
-        return pod.template.once(NodePorts, lambda spec: frozenset(pod.template.host_ports))
+        return pod.template.cached(NodePorts, lambda spec: frozenset(pod.template.host_ports))
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
@@ -41,14 +41,14 @@ class NodePorts(Plugin):
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         row, taken = node.row, node.table.host_ports
-        collides = any(row in rows for wanted in pod.template.host_ports for rows in taken.against(wanted))
+        collides = any(row in rows for wanted in pod.template.host_ports for rows in taken.conflicting_rows(wanted))
         return _TAKEN if collides else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         bits = np.zeros(nodes.capacity, dtype=np.int64)
         for wanted in pod.template.host_ports:
-            for taken in nodes.host_ports.against(wanted):
+            for taken in nodes.host_ports.conflicting_rows(wanted):
                 bits[np.fromiter(taken, dtype=np.int64, count=len(taken))] = 1
         return bits[rows]
 

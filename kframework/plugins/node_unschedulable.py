@@ -71,4 +71,6 @@ def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> Queu
 
 
 def _tolerates_cordon(pod: PodInfo) -> bool:
-    return pod.template.once(NodeUnschedulable, lambda spec: any(tolerates(each, CORDON) for each in spec.tolerations))
+    return pod.template.cached(
+        NodeUnschedulable, lambda spec: any(tolerates(each, CORDON) for each in spec.tolerations)
+    )

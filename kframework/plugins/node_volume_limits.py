@@ -17,8 +17,8 @@ from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim,
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.volumes.attachments import Attachments, limits_of
-from kframework.state.volumes.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
+from kframework.state.volumes.attachments import Attachments, attach_limits
+from kframework.state.volumes.volume_ids import VolumeId, VolumeIds, VolumeProblem, claim_names, limited_volumes
 from kframework.values.scores import Rows, Scores
 from kframework.values.status import Code, Skip, Status, unschedulable
 
@@ -32,7 +32,7 @@ _TOO_MANY, _MISSING = 1, 2
 class Wanted(NamedTuple):
     """The volumes that a pod needs attached, by driver, and the problems of its other volumes."""
 
-    problems: tuple[Problem, ...]
+    problems: tuple[VolumeProblem, ...]
     by_driver: Mapping[str, list[VolumeId]]
 
 
@@ -59,7 +59,7 @@ class NodeVolumeLimits(Plugin):
 
     @cached_property
     def _attachments(self) -> Attachments:
-        return Attachments.of(self.handle, self.handle.nodes)
+        return Attachments.for_stores(self.handle, self.handle.nodes)
 
     @cached_property
     def _ids(self) -> VolumeIds:
@@ -77,7 +77,7 @@ class NodeVolumeLimits(Plugin):
         return None
 
     def _look_up(self, pod: PendingPod) -> Wanted:
-        volumes, by_driver = self._ids.of_pod(pod), dict[str, list[VolumeId]]()
+        volumes, by_driver = self._ids.pod_volumes(pod), dict[str, list[VolumeId]]()
         for volume in volumes.ids:
             by_driver.setdefault(volume.driver, []).append(volume)
         return Wanted(volumes.problems, by_driver)
@@ -95,9 +95,9 @@ class NodeVolumeLimits(Plugin):
         if not wanted.by_driver:
             return None
         attachments, row = self._attachments, node.row
-        attachments.catch_up()
-        if row in attachments.faults:
-            return attachments.faults[row]
+        attachments.refresh()
+        if row in attachments.errors:
+            return attachments.errors[row]
         exceeds = any(attachments.exceeds(row, driver, volumes) for driver, volumes in wanted.by_driver.items())
         return _EXCEEDED if exceeds else None
 
@@ -111,17 +111,17 @@ class NodeVolumeLimits(Plugin):
             bits[:] = _MISSING
         elif wanted.by_driver:
             attachments = self._attachments
-            attachments.catch_up()
-            for row in np.arange(nodes.capacity)[rows].tolist() if attachments.faults else ():
-                if row in attachments.faults:
-                    raise VolumeFault(attachments.faults[row].message)
+            attachments.refresh()
+            for row in np.arange(nodes.capacity)[rows].tolist() if attachments.errors else ():
+                if row in attachments.errors:
+                    raise VolumeFault(attachments.errors[row].message)
             for driver, volumes in wanted.by_driver.items():
-                bits[attachments.exceeding(driver, volumes)] = _TOO_MANY
+                bits[attachments.exceeding_rows(driver, volumes)] = _TOO_MANY
         return bits[rows]
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
-        return self._ids.of_pod(pod).problems[0].status if bits & _MISSING else _EXCEEDED
+        return self._ids.pod_volumes(pod).problems[0].status if bits & _MISSING else _EXCEEDED
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
@@ -150,7 +150,9 @@ class NodeVolumeLimits(Plugin):
 
     def after_pod_arrival(self, pod: PendingPod, old: None, new: PodInfo) -> QueueingHint:
         """Queue the pod if a pod with a common volume was added to a node: there it is attached once for both."""
-        return queue_if(limited_volumes(new) and not self._ids.of_pod(pod).ids.isdisjoint(self._ids.of_pod(new).ids))
+        return queue_if(
+            limited_volumes(new) and not self._ids.pod_volumes(pod).ids.isdisjoint(self._ids.pod_volumes(new).ids)
+        )
 
     def after_volume_change(self, pod: PendingPod, old: PersistentVolume | None, new: PersistentVolume) -> QueueingHint:
         """Queue the pod if the volume of one of its claims was added or changed."""
@@ -164,7 +166,7 @@ class NodeVolumeLimits(Plugin):
 
 def after_csi_node_change(pod: PendingPod, old: CSINode, new: CSINode) -> QueueingHint:
     """Queue the pod if the limit of a driver on the node was raised or removed."""
-    before, after = limits_of(old), limits_of(new)
+    before, after = attach_limits(old), attach_limits(new)
     more = any(limit > before.get(driver, 0) for driver, limit in after.items())
     return queue_if(more or before.keys() - after.keys())
 

@@ -34,7 +34,7 @@ class TaintToleration(Plugin):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable:
-        return pod.template.once(TaintToleration, _signature)
+        return pod.template.cached(TaintToleration, _signature)
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
@@ -44,7 +44,7 @@ class TaintToleration(Plugin):
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         tolerations = pod.spec.tolerations
-        return nodes.taint_sets.answers(rows, lambda taints: _is_kept_away(taints, tolerations))
+        return nodes.taint_sets.map_values(rows, lambda taints: _is_kept_away(taints, tolerations))
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -67,8 +67,10 @@ class TaintToleration(Plugin):
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         """Count the taints, except that of a cordoned node, which NodeUnschedulable suggests to uncordon."""
         tolerations = pod.spec.tolerations
-        taints = nodes.taint_sets.answers(rows, lambda taints: len(_untolerated(taints, tolerations)))
-        cordons = nodes.taint_sets.answers(rows, lambda taints: sum(map(is_cordon, _untolerated(taints, tolerations))))
+        taints = nodes.taint_sets.map_values(rows, lambda taints: len(_untolerated(taints, tolerations)))
+        cordons = nodes.taint_sets.map_values(
+            rows, lambda taints: sum(map(is_cordon, _untolerated(taints, tolerations)))
+        )
         return taints - cordons * nodes.unschedulable.values[rows]
 
     @hookimpl
@@ -83,7 +85,7 @@ class TaintToleration(Plugin):
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         tolerations = state[_LENIENT]
-        return nodes.taint_sets.answers(rows, lambda taints: _soft_untolerated(taints, tolerations))
+        return nodes.taint_sets.map_values(rows, lambda taints: _soft_untolerated(taints, tolerations))
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:

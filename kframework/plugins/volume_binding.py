@@ -47,7 +47,7 @@ from kframework.state.volumes.pod_volumes import (
 )
 from kframework.state.volumes.volume_ids import claim_names
 from kframework.state.volumes.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
-from kframework.state.volumes.volumes import Storage, largest_volume
+from kframework.state.volumes.volumes import Storage, max_volume_size
 from kframework.values.scores import Rows, Scores
 from kframework.values.status import Skip, Status, error, unresolvable
 
@@ -117,13 +117,13 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        return None if pod.template.once(VolumeBinding, _has_claims) else NOTHING
+        return None if pod.template.cached(VolumeBinding, _has_claims) else NOTHING
 
     # -- which nodes have the volumes ------------------------------------------------------------------------------
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
-        if not pod.template.once(VolumeBinding, _has_claims):
+        if not pod.template.cached(VolumeBinding, _has_claims):
             state[_CLAIMS] = None
             return Skip
         claims: list[PersistentVolumeClaim] = []
@@ -160,7 +160,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         if claims is None:
             return None
         try:
-            bits, _ = claims.find(node)
+            bits, _ = claims.find_volumes(node)
         except (SelectorError, TranslationError) as problem:
             return error(str(problem))
         return _rejection(bits) if bits else None
@@ -199,10 +199,10 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         claims = state[_CLAIMS]
         if claims is None or claims.all_bound:
             return None
-        node = self.handle.nodes.named(node_name)
+        node = self.handle.nodes.find(node_name)
         if node is None:
             return None
-        _, found = claims.find(node)
+        _, found = claims.find_volumes(node)
         reservation = state[_RESERVED] = VolumeReservation(self._storage, node_name)
         try:
             reservation.assume(found)
@@ -256,7 +256,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             await asyncio.sleep(min(_INTERVAL, max(left, 0.0)))
             if left <= _INTERVAL:
                 raise BindingError("context deadline exceeded")
-            node = handle.nodes.named(node_name)
+            node = handle.nodes.find(node_name)
             if node is None:
                 raise BindingError(f'failed to get node "{node_name}": node "{node_name}" not found')
             if pod.uid not in handle.pending and pod.uid not in handle.pods:
@@ -308,7 +308,7 @@ def after_capacity_change(pod: PendingPod, old: CSIStorageCapacity | None, new: 
     """Queue the pod for room that is new or more than before."""
     if old is None:
         return QueueingHint.QUEUE
-    before, after = largest_volume(old), largest_volume(new)
+    before, after = max_volume_size(old), max_volume_size(new)
     return queue_if(after is not None and (before is None or after > before))
 
 

@@ -156,7 +156,7 @@ def after_claim_added(pod: PendingPod, old: None, new: PersistentVolumeClaim) ->
 
 def disks(pod: PodInfo) -> tuple[Volume, ...]:
     """List the volumes of a pod that are such disks."""
-    return pod.template.once(disks, lambda spec: tuple(filter(_is_disk, spec.volumes)))
+    return pod.template.cached(disks, lambda spec: tuple(filter(_is_disk, spec.volumes)))
 
 
 def _is_disk(volume: Volume) -> bool:
@@ -203,7 +203,7 @@ class ChosenPods:
 
     def catch_up(self) -> None:
         """Select again on the rows whose pods changed since the last call."""
-        nodes, changed = self._nodes, self._pod_log.changed()
+        nodes, changed = self._nodes, self._pod_log.read_new()
         for row in range(nodes.size) if changed is None else dict.fromkeys(changed):
             node = nodes.by_row[row]
             pods = [pod for pod in node.pods if self._chosen(pod)] if node is not None else []

@@ -176,5 +176,5 @@ def _zones_of(volume: PersistentVolume) -> list[Zones]:
 
 def _is_among(nodes: NodeTable, key: str, values: frozenset[str], rows: Rows) -> NDArray[np.bool_]:
     column = nodes.label(key)
-    codes = [code for code in map(column.known, values) if code is not None]
+    codes = [code for code in map(column.find_code, values) if code is not None]
     return np.isin(column.values[rows], codes)

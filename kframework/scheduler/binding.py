@@ -219,7 +219,7 @@ class BindingCycle:
         if self._bind_first is not None:
             self._enter("bind", EXTENDER)
             status = yield from wait_for(self._bind_first(self.reservation))
-            self.reservation.reserved.leave(EXTENDER)
+            self.reservation.reserved.hook_finished(EXTENDER)
             if status is None or status.code != Code.SKIP:
                 return status
         for step in self.profile.bind:
@@ -231,11 +231,11 @@ class BindingCycle:
     def _ask(self, step: Step, hook: str, title: str) -> Suspendable[Status | None]:
         self._enter(hook, step.name)
         status = yield from self._trace.time_steps(hook, step.name, self._answer(step, hook, title))
-        self.reservation.reserved.leave(step.name)
+        self.reservation.reserved.hook_finished(step.name)
         return status
 
     def _enter(self, hook: str, plugin: str) -> None:
-        self.reservation.reserved.enter(hook, plugin, self._clock.now())
+        self.reservation.reserved.hook_started(hook, plugin, self._clock.now())
 
     def _answer(self, step: Step, hook: str, title: str) -> Suspendable[Status | None]:
         try:

@@ -60,7 +60,7 @@ class Extender:
 
     def interested(self, pod: PodInfo) -> bool:
         """Return whether the pod requests a resource that the extender manages; one that manages none takes all."""
-        return not self._managed or pod.template.once((EXTENDER, self._managed), self._asked_for_by)
+        return not self._managed or pod.template.cached((EXTENDER, self._managed), self._asked_for_by)
 
     def _asked_for_by(self, spec: PodSpec) -> bool:
         containers = (*spec.containers, *spec.init_containers)
@@ -112,7 +112,7 @@ class Extender:
         return [candidate for candidate in named if candidate.victims]
 
     def _candidate(self, nodes: NodeTable, name: str, uids: Sequence[str], violations: int) -> Candidate:
-        node = nodes.named(name)
+        node = nodes.find(name)
         if node is None:
             raise ExtenderError(f'nodeinfo not found for node name "{name}"')
         pods = {pod.uid: pod for pod in node.pods}

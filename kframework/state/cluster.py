@@ -14,7 +14,7 @@ from kframework.objects import Node, Pod, PodStatus
 from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import PendingPod, PodInfo, TemplateInterner, tells_of_resize
+from kframework.state.pods import PendingPod, PodInfo, TemplateInterner, reports_resources
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPods
 
@@ -36,7 +36,7 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.nodes: NodeTable = NodeTable()
-        self.interned: TemplateInterner = TemplateInterner()
+        self.interner: TemplateInterner = TemplateInterner()
         #: The pods that are assigned to a node or assumed on one, by uid.
         self.pods: dict[str, PodInfo] = {}
         #: The uids of pods that are assumed and not yet confirmed.
@@ -79,7 +79,7 @@ class ClusterState:
         old = self.nodes.put(node)
         if old is None:
             for pod in self._orphans.pop(node.metadata.name, {}).values():
-                self._place(pod)
+                self._add_to_node(pod)
         return old
 
     def remove_node(self, name: str) -> Node | None:
@@ -101,7 +101,7 @@ class ClusterState:
         pod.node_name = node_name
         self.pods[pod.uid] = pod
         self.assumed.add(pod.uid)
-        self._place(pod)
+        self._add_to_node(pod)
 
     def forget(self, uid: str) -> PodInfo | None:
         """Undo the assumption of a pod; return None if it is not assumed (any more).
@@ -124,16 +124,16 @@ class ClusterState:
         """
         uid = pod.metadata.uid
         old = self.pods.get(uid)
-        new = PodInfo(pod, self.interned, old)
+        new = PodInfo(pod, self.interner, old)
         if old is None or old.row != self.nodes.row(new.node_name) or not old.has_same_requests(new):
             self.remove_pod(uid)
             self.pods[uid] = new
-            self._place(new)
+            self._add_to_node(new)
         elif uid in self.assumed or not old.is_equivalent(new):
             self.assumed.discard(uid)
             self.pods[uid] = new
-            self.nodes.exchange(old, new)
-            self._relieve(new)
+            self.nodes.replace_pod(old, new)
+            self._drop_stale_counts(new)
         return old
 
     def confirm(self, assumed: PendingPod, pod: Pod) -> bool:
@@ -145,21 +145,21 @@ class ClusterState:
             return False
         metadata, labels = pod.metadata, assumed.label_class
         if metadata.labels != labels.labels:
-            labels = self.interned.label_class(metadata.namespace, metadata.labels, labels.terminating)
+            labels = self.interner.label_class(metadata.namespace, metadata.labels, labels.terminating)
         self.assumed.discard(uid)
-        self.pods[uid] = confirmed = assumed.bound(labels)
-        self.nodes.exchange(assumed, confirmed)
+        self.pods[uid] = confirmed = assumed.to_bound(labels)
+        self.nodes.replace_pod(assumed, confirmed)
         return True
 
     def put_status(self, known: PodInfo, status: PodStatus) -> bool:
         """Take in the status of a pod on a node; False if it is only assumed there, or its room may have changed."""
-        if known.row < 0 or known.uid in self.assumed or known.resized is not None or tells_of_resize(status):
+        if known.row < 0 or known.uid in self.assumed or known.resized is not None or reports_resources(status):
             return False
         new = known.with_status(status)
         if new is not known:
             self.pods[known.uid] = new
-            self.nodes.exchange(known, new)
-            self._relieve(new)
+            self.nodes.replace_pod(known, new)
+            self._drop_stale_counts(new)
         return True
 
     def remove_pod(self, uid: str) -> PodInfo | None:
@@ -169,7 +169,7 @@ class ClusterState:
             return None
         self.assumed.discard(uid)
         if pod.row >= 0:
-            self.nodes.lift(pod)
+            self.nodes.remove_pod(pod)
         elif pod.node_name in self._orphans:
             orphans = self._orphans[pod.node_name]
             orphans.pop(uid, None)  # a statement may have removed it from an existing node
@@ -177,22 +177,22 @@ class ClusterState:
                 del self._orphans[pod.node_name]
         return pod
 
-    def _place(self, pod: PodInfo) -> None:
+    def _add_to_node(self, pod: PodInfo) -> None:
         row = self.nodes.row(pod.node_name)
         if row is None:
             self._orphans.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
-            self.nodes.place(pod, row)
-            self._relieve(pod)
+            self.nodes.add_pod(pod, row)
+            self._drop_stale_counts(pod)
 
-    def _relieve(self, pod: PodInfo) -> None:
+    def _drop_stale_counts(self, pod: PodInfo) -> None:
         """Drop counts of pods with such labels that are not worth keeping, unless a what-if uses them."""
         if pod.label_class.counts and not self.statements:
             self.nodes.counters.drop_stale(pod.label_class)
 
 
 #: The minimum number of changes kept; a reader further behind reads all nominations again.
-_CHANGES = 1024
+_LOG_SIZE = 1024
 
 
 class Nominator:
@@ -202,21 +202,21 @@ class Nominator:
     """
 
     def __init__(self) -> None:
-        self._node_of: dict[str, str] = {}
+        self._nodes: dict[str, str] = {}
         self._pods_on: dict[str, dict[str, PodInfo]] = {}
-        self.log: Log[str] = Log(_CHANGES)
+        self.log: Log[str] = Log(_LOG_SIZE)
 
-    def put(self, pod: PodInfo, node_name: str) -> None:
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Nominate the pod to a node, instead of any other; "" takes the nomination back."""
         self.remove(pod.uid)
         if node_name:
-            self._node_of[pod.uid] = node_name
+            self._nodes[pod.uid] = node_name
             self._pods_on.setdefault(node_name, {})[pod.uid] = pod
             self.log.append(node_name)
 
     def remove(self, uid: str) -> None:
         """Forget the pod's nomination, if it has one."""
-        node_name = self._node_of.pop(uid, None)
+        node_name = self._nodes.pop(uid, None)
         if node_name is not None:
             pods = self._pods_on[node_name]
             del pods[uid]
@@ -224,18 +224,18 @@ class Nominator:
                 del self._pods_on[node_name]
             self.log.append(node_name)
 
-    def node_of(self, uid: str) -> str:
+    def nominated_node(self, uid: str) -> str:
         """Return the node to which the pod is nominated, "" if there is none."""
-        return self._node_of.get(uid, "")
+        return self._nodes.get(uid, "")
 
     def nominated_pods(self, pod: PodInfo) -> Iterator[tuple[str, list[PodInfo]]]:
         """List, by node, the other pods that were nominated there and are at least as important as this one."""
         for node_name in self._pods_on:
-            others = self.beside(pod, node_name)
+            others = self.nominated_pods_for_node(pod, node_name)
             if others:
                 yield node_name, others
 
-    def beside(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
+    def nominated_pods_for_node(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
         """List the other pods that were nominated to a node and are at least as important as this one."""
         pods = self._pods_on.get(node_name)
         if pods is None:
@@ -252,4 +252,4 @@ class Nominator:
         return [other for other in self._pods_on.get(node_name, {}).values() if other.priority < pod.priority]
 
     def __len__(self) -> int:
-        return len(self._node_of)
+        return len(self._nodes)

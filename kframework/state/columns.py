@@ -18,11 +18,11 @@ class Column:
     of the time that a NumPy scalar does (68 ns against 291).
     """
 
-    __slots__ = ("cells", "shown", "values")
+    __slots__ = ("cells", "values", "view")
 
     values: NDArray[np.int64]
     #: A read-only view of `values`.
-    shown: NDArray[np.int64]
+    view: NDArray[np.int64]
     cells: memoryview[int]
 
     def __init__(self, capacity: int) -> None:
@@ -37,13 +37,13 @@ class Column:
     def _share(self, other: Column) -> None:
         """Share another column's values, which must not be written through this column."""
         self.values = other.values
-        self.shown = other.shown
+        self.view = other.view
         self.cells = other.cells
 
     def _hold(self, values: NDArray[np.int64]) -> None:
         self.values = values
-        self.shown = values.view()
-        self.shown.flags.writeable = False
+        self.view = values.view()
+        self.view.flags.writeable = False
         self.cells = memoryview(values)  # type: ignore[arg-type]  # an int64 array exports a buffer of ints
 
 
@@ -65,24 +65,24 @@ class CodeColumn(Column, Generic[T]):
             self.meanings.append(value)
         return code
 
-    def known(self, value: T) -> int | None:
+    def find_code(self, value: T) -> int | None:
         """Return the code of a value, or None if no node ever had it."""
         return self._codes.get(value)
 
-    def answers(self, rows: slice | NDArray[np.int64], ask: Callable[[T], int]) -> NDArray[np.int64]:
-        """Call `ask` once for each distinct value on these rows, and spread the results over the rows."""
+    def map_values(self, rows: slice | NDArray[np.int64], function: Callable[[T], int]) -> NDArray[np.int64]:
+        """Call `function` once for each distinct value on these rows, and spread the results over the rows."""
         codes = self.values[rows]
-        answers = np.zeros(len(self.meanings), dtype=np.int64)
+        results = np.zeros(len(self.meanings), dtype=np.int64)
         for code in np.flatnonzero(np.bincount(codes)).tolist():
-            answers[code] = ask(self.meanings[code])
-        return answers[codes]
+            results[code] = function(self.meanings[code])
+        return results[codes]
 
-    def tidy(self) -> NDArray[np.int64]:
+    def compact(self) -> NDArray[np.int64]:
         """Drop unused values; return the old codes of the others in the order of their new codes."""
-        kept = np.unique(self.values[self.values > 0])
-        new_of = np.zeros(len(self.meanings), dtype=np.int64)
-        new_of[kept] = np.arange(1, len(kept) + 1)
-        self.values[:] = new_of[self.values]
-        self.meanings = [self.meanings[0], *(self.meanings[code] for code in kept.tolist())]
+        used = np.unique(self.values[self.values > 0])
+        new_codes = np.zeros(len(self.meanings), dtype=np.int64)
+        new_codes[used] = np.arange(1, len(used) + 1)
+        self.values[:] = new_codes[self.values]
+        self.meanings = [self.meanings[0], *(self.meanings[code] for code in used.tolist())]
         self._codes = {meaning: code for code, meaning in enumerate(self.meanings)}
-        return kept
+        return used

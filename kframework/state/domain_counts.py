@@ -18,7 +18,7 @@ _NO_DOMAIN = 2**31 - 1
 
 
 class DomainCounts:
-    """The pods of a count per domain, restricted to the nodes `among` (None: all that carry the label).
+    """The pods of a count per domain, restricted to the nodes that `find_nodes` returns (None: all with the label).
 
     Always current, also in the middle of a what-if. With fewer than `min_domains` domains the minimum is 0.
     """
@@ -28,39 +28,39 @@ class DomainCounts:
         nodes: NodeTable,
         topology: Topology,
         count: PodCount,
-        among: Callable[[], NodeSet | None],
+        find_nodes: Callable[[], NodeSet | None],
         min_domains: int,
     ) -> None:
         self.topology: Topology = topology
         self._count = count
-        self._find_nodes = among
-        self._among: NodeSet | None
+        self._find_nodes = find_nodes
+        self._node_set: NodeSet | None
         self._min_domains = min_domains
         self._pod_log = nodes.pod_log.reader()
         self._tally: Tally
         self._domains: NDArray[np.int64]
-        self._fewest = 0
+        self._minimum = 0
 
-    def look(self) -> tuple[Tally, int]:
+    def read(self) -> tuple[Tally, int]:
         """Return the pods per domain, and the fewest."""
-        changed = self._pod_log.changed()
+        changed = self._pod_log.read_new()
         if changed is None or changed:
             self._recount()
-        return self._tally, 0 if len(self._domains) < self._min_domains else self._fewest
+        return self._tally, 0 if len(self._domains) < self._min_domains else self._minimum
 
     def _recount(self) -> None:
-        among, topology = self._find_nodes(), self.topology
-        self._among = among
-        if among is None:
-            self._tally, self._domains = self._count.domains(topology), topology.present
+        node_set, topology = self._find_nodes(), self.topology
+        self._node_set = node_set
+        if node_set is None:
+            self._tally, self._domains = self._count.domains(topology), topology.occupied
         else:
-            self._tally, self._domains = among.tally(self._count, topology), among.domains(topology)
+            self._tally, self._domains = node_set.tally(self._count, topology), node_set.domains(topology)
         if self._tally.total < len(self._domains):
-            self._fewest = 0  # at least one domain has none
+            self._minimum = 0  # at least one domain has none
         else:
-            self._fewest = int(self._tally.values[self._domains].min(initial=_NO_DOMAIN))
+            self._minimum = int(self._tally.values[self._domains].min(initial=_NO_DOMAIN))
 
-    def add(self, row: int, more: int) -> None:
+    def add(self, row: int, delta: int) -> None:
         """Add to the count of a row, if its node counts; live counts already include the change."""
 
 
@@ -68,33 +68,33 @@ class CountsSnapshot(DomainCounts):
     """A copy of counts that no change of the tables changes, only `add`."""
 
     def __init__(self, counts: DomainCounts) -> None:
-        tally, _ = counts.look()
+        tally, _ = counts.read()
         self.topology: Topology = counts.topology
-        self._among = counts._among
+        self._node_set = counts._node_set
         self._tally = Tally(len(tally.values))
         self._tally.values[:] = tally.values
         self._tally.total = tally.total
         self._domains = counts._domains
-        self._fewest = counts._fewest
+        self._minimum = counts._minimum
         self._min_domains = counts._min_domains
         #: The domain that changed last, and the fewest pods in any other.
-        self._changed = 0
-        self._elsewhere = 0
+        self._last_domain = 0
+        self._other_minimum = 0
 
-    def look(self) -> tuple[Tally, int]:
-        return self._tally, 0 if len(self._domains) < self._min_domains else self._fewest
+    def read(self) -> tuple[Tally, int]:
+        return self._tally, 0 if len(self._domains) < self._min_domains else self._minimum
 
-    def add(self, row: int, more: int) -> None:
-        if self._among is not None and not self._among.has(row):
+    def add(self, row: int, delta: int) -> None:
+        if self._node_set is not None and not self._node_set.contains(row):
             return
         code = self.topology.cells[row]
-        if code != self._changed:
-            self._changed, self._elsewhere = code, self._fewest
-            if self._tally.cells[code] <= self._fewest:
+        if code != self._last_domain:
+            self._last_domain, self._other_minimum = code, self._minimum
+            if self._tally.cells[code] <= self._minimum:
                 others = self._domains[self._domains != code]
-                self._elsewhere = int(self._tally.values[others].min(initial=_NO_DOMAIN))
-        self._tally.add(code, more)
-        self._fewest = min(self._elsewhere, self._tally.cells[code])
+                self._other_minimum = int(self._tally.values[others].min(initial=_NO_DOMAIN))
+        self._tally.add(code, delta)
+        self._minimum = min(self._other_minimum, self._tally.cells[code])
 
 
 def pods_in_domain(node: NodeInfo, key: str, selection: Selection) -> Iterator[PodInfo]:
@@ -102,6 +102,6 @@ def pods_in_domain(node: NodeInfo, key: str, selection: Selection) -> Iterator[P
     nodes = node.table
     topology, count = nodes.label(key), nodes.counters.count(selection)
     if topology.cells[node.row]:
-        there = (topology.values == topology.cells[node.row]) & (count.column.values > 0)
-        for row in np.flatnonzero(there).tolist():
-            yield from (other for other in nodes[row].pods if selection.chooses(other.label_class))
+        matches = (topology.values == topology.cells[node.row]) & (count.column.values > 0)
+        for row in np.flatnonzero(matches).tolist():
+            yield from (other for other in nodes[row].pods if selection.matches(other.label_class))

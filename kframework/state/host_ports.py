@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kframework.objects.pod import PodSpec
 from kframework.objects.requests import is_sidecar
-from kframework.state.row_counts import count
+from kframework.state.row_counts import add_to_row
 
 #: The one text that means every address; `::` is an ordinary address to kube-scheduler.
 ANY_IP = "0.0.0.0"
@@ -51,33 +51,35 @@ class HostPorts:
     """The host ports of the pods on all nodes.
 
     Each is counted by the pods that use it: it becomes free on a node when the last of them leaves. In a what-if it
-    counts as free as soon as one of them leaves (`let_go`), as in kube-scheduler, which keeps a set.
+    counts as free as soon as one of them leaves (`released`), as in kube-scheduler, which keeps a set.
     """
 
     def __init__(self) -> None:
         #: Ports that count as free on a row although pods use them there; empty while no Statement is open.
-        self.let_go: frozenset[tuple[HostPort, int]] = frozenset()
+        self.released: frozenset[tuple[HostPort, int]] = frozenset()
         # (protocol, port) -> used port -> row -> number of pods
-        self._held: dict[tuple[str, int], dict[HostPort, dict[int, int]]] = {}
+        self._rows_by_port: dict[tuple[str, int], dict[HostPort, dict[int, int]]] = {}
 
-    def count(self, port: HostPort, row: int, more: int) -> None:
+    def count(self, port: HostPort, row: int, delta: int) -> None:
         """Change the number of pods that use the port on this row."""
-        alike = self._held.setdefault((port.protocol, port.port), {})
-        rows = alike.setdefault(port, {})
-        if more > 0 and self.let_go:
-            self.let_go -= {(port, row)}
-        if count(rows, row, more):
+        by_port = self._rows_by_port.setdefault((port.protocol, port.port), {})
+        rows = by_port.setdefault(port, {})
+        if delta > 0 and self.released:
+            self.released -= {(port, row)}
+        if add_to_row(rows, row, delta):
             return
         if not rows:
-            del alike[port]
-        if not alike:
-            del self._held[port.protocol, port.port]
+            del by_port[port]
+        if not by_port:
+            del self._rows_by_port[port.protocol, port.port]
 
-    def against(self, wanted: HostPort) -> Iterator[Collection[int]]:
+    def conflicting_rows(self, wanted: HostPort) -> Iterator[Collection[int]]:
         """Yield the rows on which the wanted port would conflict, one collection per conflicting port."""
-        for held, rows in self._held.get((wanted.protocol, wanted.port), {}).items():
-            if conflicts(wanted, held):
-                yield rows.keys() - {row for port, row in self.let_go if port == held} if self.let_go else rows.keys()
+        for used, rows in self._rows_by_port.get((wanted.protocol, wanted.port), {}).items():
+            if conflicts(wanted, used):
+                yield (
+                    rows.keys() - {row for port, row in self.released if port == used} if self.released else rows.keys()
+                )
 
     def __len__(self) -> int:
-        return sum(len(rows) for alike in self._held.values() for rows in alike.values())
+        return sum(len(rows) for by_port in self._rows_by_port.values() for rows in by_port.values())

@@ -114,11 +114,11 @@ class EngineMessage(msgspec.Struct, frozen=True):
     """The base of messages on the outcome of an engine's own actions; subclasses belong to the engine."""
 
 
-_OfTheCluster = Upserted | Deleted | Synced
-_OfBindings = BindingStarted | BindingEnded | LastVictimReached | PreemptionEnded
-_OfPlugins = ActivateRequested | Nominated | AnswersInvalidated | SourceChanged | SourceFailed
+_ClusterMessage = Upserted | Deleted | Synced
+_BindingMessage = BindingStarted | BindingEnded | LastVictimReached | PreemptionEnded
+_PluginMessage = ActivateRequested | Nominated | AnswersInvalidated | SourceChanged | SourceFailed
 #: All messages of the pod engine, and those of other engines.
-Message = _OfTheCluster | _OfBindings | _OfPlugins | EngineMessage
+Message = _ClusterMessage | _BindingMessage | _PluginMessage | EngineMessage
 
 
 class Inbox:

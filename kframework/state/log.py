@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 #: The position of a reader that has read nothing yet.
-NEVER = -1
+UNREAD = -1
 
 
 class Log(Generic[T]):
@@ -27,10 +27,10 @@ class Log(Generic[T]):
         self._first = 0  # position of self._entries[0]
         self._read = 0  # the furthest position any reader has reached
 
-    def append(self, changed: T) -> None:
+    def append(self, entry: T) -> None:
         """Note that something, a row for instance, changed."""
         entries = self._entries
-        entries.append(changed)
+        entries.append(entry)
         self.end += 1
         if len(entries) > 2 * self.limit:
             dropped = len(entries) - self.limit
@@ -44,10 +44,10 @@ class Log(Generic[T]):
     def since(self, position: int) -> list[T] | None:
         """Return the entries since a position, oldest first; None if the log does not reach back that far."""
         self._read = self.end
-        behind = position - self._first
-        return self._entries[behind:] if behind >= 0 else None
+        index = position - self._first
+        return self._entries[index:] if index >= 0 else None
 
-    def cut(self, position: int) -> bool:
+    def discard_since(self, position: int) -> bool:
         """Drop the entries since a position, if no reader has seen them; return whether that was possible."""
         if self._read > position or position < self._first:
             return False
@@ -59,16 +59,16 @@ class Log(Generic[T]):
 class LogReader(Generic[T]):
     """A position in a log; the entries after it are unread.
 
-    It advances only over entries that were read, because `Log.cut` may remove the others.
+    It advances only over entries that were read, because `Log.discard_since` may remove the others.
     """
 
     __slots__ = ("_log", "_position")
 
     def __init__(self, log: Log[T]) -> None:
         self._log = log
-        self._position = NEVER
+        self._position = UNREAD
 
-    def changed(self) -> list[T] | None:
+    def read_new(self) -> list[T] | None:
         """Return the entries since the last call, oldest first; None if anything may have changed, as at first."""
         log, position = self._log, self._position
         end = log.end
@@ -79,4 +79,4 @@ class LogReader(Generic[T]):
 
     def restart(self) -> None:
         """Reset the position, as if nothing was read yet."""
-        self._position = NEVER
+        self._position = UNREAD

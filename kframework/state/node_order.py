@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-#: Places in node order: a slice if they are contiguous, so that a column in that order is not copied.
+#: Positions in node order: a slice if they are contiguous, so that a column in that order is not copied.
 Positions = slice | NDArray[np.int64]
 
 _REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -16,10 +16,10 @@ _ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone
 
 def zone_of(labels: Mapping[str, str]) -> tuple[str, str]:
     """Return a node's (region, zone), the beta label before the stable one; both empty if neither exists."""
-    return _first(labels, _REGIONS), _first(labels, _ZONES)
+    return _first_value(labels, _REGIONS), _first_value(labels, _ZONES)
 
 
-def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
+def _first_value(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
     return next((labels[key] for key in keys if key in labels), "")
 
 
@@ -31,7 +31,7 @@ class NodeOrder:
         self._zone_of: dict[int, tuple[str, str]] = {}
 
     def add(self, row: int, zone: tuple[str, str]) -> None:
-        """Append a row to its zone; a row already in that zone keeps its place."""
+        """Append a row to its zone; a row already in that zone keeps its position."""
         old = self._zone_of.get(row)
         if old == zone:
             return
@@ -56,25 +56,25 @@ class NodeOrder:
         """List the first row of every zone, then the second of each, and so on."""
         turns = [iter(rows) for rows in self._zones.values()]
         while turns:
-            still = []
+            remaining = []
             for turn in turns:
                 row = next(turn, None)
                 if row is not None:
                     yield row
-                    still.append(turn)
-            turns = still
+                    remaining.append(turn)
+            turns = remaining
 
 
 def rotate(start: int, count: int, nodes: int) -> Positions:
-    """Return `count` places from `start` on, wrapping around: a slice unless it wraps."""
+    """Return `count` positions from `start` on, wrapping around: a slice unless it wraps."""
     start %= max(nodes, 1)
     end = start + count
     return slice(start, end) if end <= nodes else np.arange(start - nodes, end - nodes)
 
 
-def among(places: Positions, found: Positions) -> Positions:
-    """Return the places at the indices `found`."""
-    if not isinstance(places, slice):
-        return places[found]
-    begin: int = places.start
-    return slice(begin + found.start, begin + found.stop) if isinstance(found, slice) else begin + found
+def take(positions: Positions, indices: Positions) -> Positions:
+    """Return the positions at these indices."""
+    if not isinstance(positions, slice):
+        return positions[indices]
+    begin: int = positions.start
+    return slice(begin + indices.start, begin + indices.stop) if isinstance(indices, slice) else begin + indices

@@ -23,9 +23,9 @@ from kframework.state.pods import PendingPod
 from kframework.state.topology import Tally, Topology
 
 #: The maximum number of cached sets, of up to 130 KB each with 5,000 nodes.
-_MOST = 256
+_MAX_SETS = 256
 
-_HARD = ("NoSchedule", "NoExecute")
+_HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 class NodeSet:
@@ -44,68 +44,68 @@ class NodeSet:
         #: By topology the domain of each node, and all that there are.
         self._domains: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
-    def has(self, row: int) -> bool:
+    def contains(self, row: int) -> bool:
         """Return whether the node of a row is in the set."""
-        self._catch_up()
+        self._refresh()
         return bool(self._mask[row])
 
     def rows(self) -> NDArray[np.int64]:
         """Return the rows of the nodes."""
-        self._catch_up()
+        self._refresh()
         return self._rows
 
     def domains(self, topology: Topology) -> NDArray[np.int64]:
         """Return the codes of the domains that have nodes in the set."""
         if self._is_all_of(topology):
-            return topology.present
-        return self._of(topology)[1]
+            return topology.occupied
+        return self._domains_of(topology)[1]
 
     def tally(self, count: PodCount, topology: Topology) -> Tally:
         """Return the number of pods on nodes of the set in each domain."""
         if self._is_all_of(topology):
             return count.domains(topology)
-        tally = Tally(topology.room)
+        tally = Tally(topology.code_capacity)
         pods = count.column.values[self._rows]
         # As doubles, which are exact for any number of pods.
-        tally.values[:] = np.bincount(self._of(topology)[0], pods, topology.room)
+        tally.values[:] = np.bincount(self._domains_of(topology)[0], pods, topology.code_capacity)
         tally.values[0] = 0
         tally.total = int(tally.values.sum())
         return tally
 
     def _is_all_of(self, topology: Topology) -> bool:
         """Return whether the set contains all nodes of all domains."""
-        self._catch_up()
+        self._refresh()
         return len(self._rows) == (topology.sizes.total if topology.key in self._keys else len(self._nodes))
 
-    def _of(self, topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        known = self._domains.get(topology.key)
-        if known is None:
+    def _domains_of(self, topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        entry = self._domains.get(topology.key)
+        if entry is None:
             codes = topology.values[self._rows]
-            known = self._domains[topology.key] = codes, np.flatnonzero(np.bincount(codes[codes != 0]))
-        return known
+            entry = self._domains[topology.key] = codes, np.flatnonzero(np.bincount(codes[codes != 0]))
+        return entry
 
-    def _catch_up(self) -> None:
+    def _refresh(self) -> None:
         """Recompute the set if a node was added, removed or changed since the last use."""
         nodes = self._nodes
-        changed = self._node_log.changed()
+        changed = self._node_log.read_new()
         if changed is not None and not changed and self._generation == nodes.generation:
             return
         self._generation = nodes.generation
         rows = nodes.order
-        chosen = np.ones(len(rows), dtype=np.bool_)
+        mask = np.ones(len(rows), dtype=np.bool_)
         for key in self._keys:
-            chosen &= nodes.label(key).values[rows] != 0
+            mask &= nodes.label(key).values[rows] != 0
         if self._affinity:
-            chosen &= selection.required(nodes, self._spec, rows)
+            mask &= selection.match_required(nodes, self._spec, rows)
         if self._taints:
-            chosen &= nodes.taint_sets.answers(rows, self._tolerates) != 0
+            mask &= nodes.taint_sets.map_values(rows, self._tolerates) != 0
         self._mask = np.zeros(nodes.capacity, dtype=np.bool_)
-        self._mask[rows] = chosen
+        self._mask[rows] = mask
         self._rows = np.flatnonzero(self._mask)
         self._domains.clear()
 
     def _tolerates(self, taints: tuple[Taint, ...]) -> bool:
-        return first_untolerated(taints, self._spec.tolerations, _HARD) is None
+        return first_untolerated(taints, self._spec.tolerations, _HARD_EFFECTS) is None
 
 
 class NodeSets:
@@ -113,14 +113,14 @@ class NodeSets:
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._known: OrderedDict[Hashable, NodeSet] = OrderedDict()
+        self._sets: OrderedDict[Hashable, NodeSet] = OrderedDict()
 
-    def of(self, pod: PendingPod, keys: tuple[str, ...], *, affinity: bool, taints: bool) -> NodeSet | None:
+    def for_pod(self, pod: PendingPod, keys: tuple[str, ...], *, affinity: bool, taints: bool) -> NodeSet | None:
         """Return the nodes with these labels that match the pod's `affinity`, `taints`, or both.
 
         None: having the labels is the only condition, and every node with one of them has all.
         """
-        nodes, required = self._nodes, pod.template.once(_requirements, _requirements)
+        nodes, required = self._nodes, pod.template.cached(_requirements, _requirements)
         affinity = affinity and required.affinity is not None
         taints = taints and len(nodes.taint_sets.meanings) > 1
         if not affinity and not taints:
@@ -129,14 +129,14 @@ class NodeSets:
         if affinity and required.pinned:  # the names of the nodes are the pod's own
             return NodeSet(nodes, pod.spec, keys, affinity=affinity, taints=taints)
         key = (keys, affinity and required.affinity, taints and required.tolerations)
-        known = self._known.get(key)
-        if known is not None:
-            self._known.move_to_end(key)
-            return known
-        if len(self._known) == _MOST:
-            self._known.popitem(last=False)
-        found = self._known[key] = NodeSet(nodes, pod.template.spec, keys, affinity=affinity, taints=taints)
-        return found
+        cached = self._sets.get(key)
+        if cached is not None:
+            self._sets.move_to_end(key)
+            return cached
+        if len(self._sets) == _MAX_SETS:
+            self._sets.popitem(last=False)
+        node_set = self._sets[key] = NodeSet(nodes, pod.template.spec, keys, affinity=affinity, taints=taints)
+        return node_set
 
 
 class _Requirements(NamedTuple):
@@ -149,9 +149,9 @@ class _Requirements(NamedTuple):
 
 def _requirements(spec: PodSpec) -> _Requirements:
     required = required_node_selector(spec)
-    asked = (sorted(spec.node_selector.items()), required)
+    content = (sorted(spec.node_selector.items()), required)
     return _Requirements(
-        msgspec.json.encode(asked) if spec.node_selector or required is not None else None,
+        msgspec.json.encode(content) if spec.node_selector or required is not None else None,
         names_nodes(required),
         msgspec.json.encode(spec.tolerations),
     )

@@ -25,7 +25,7 @@ from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
 from kframework.state.topology import LabelKeys, Topology
 
-#: The table is tidied after this many node writes (or twice its capacity, if that is more), and when there are this
+#: The table is compacted after this many node writes (or twice its capacity, if that is more), and when there are this
 #: many resources more than twice those in use at the last time. Counts by domain have room for as many domains as
 #: occurred in between.
 _WRITES, _RESOURCES = 128, 64
@@ -88,8 +88,8 @@ class NodeInfo:
         )
 
 
-class _GoneNode(NodeInfo):
-    """The class of a NodeInfo whose node is gone: only its name can be read."""
+class _RemovedNode(NodeInfo):
+    """The class of a NodeInfo whose node was removed: only its name can be read."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ class _GoneNode(NodeInfo):
         raise StaleNodeError(self.name)
 
     def __repr__(self) -> str:
-        return f"<NodeInfo {self.name} gone>"
+        return f"<NodeInfo {self.name} removed>"
 
 
 class NodeTable:
@@ -118,8 +118,8 @@ class NodeTable:
         self._row_of: dict[str, int] = {}
         self._free: list[int] = []
         self._order = NodeOrder()
-        self._listed: NDArray[np.int64] | None = None
-        self._places: NDArray[np.int64] | None = None
+        self._rows_in_order: NDArray[np.int64] | None = None
+        self._positions: NDArray[np.int64] | None = None
         #: Columns by resource name; `pods` is the number of pods. Prefer the methods of the same name.
         self.allocatables: dict[str, Column] = {}
         self.requesteds: dict[str, Column] = {}
@@ -146,7 +146,7 @@ class NodeTable:
         #: The topologies in use: those of labels that some node has, and those of labels that no node has.
         self._labels: dict[str, Topology] = {}
         self._absent: WeakValueDictionary[str, Topology] = WeakValueDictionary()
-        self._nowhere = Column(capacity)
+        self._empty_column = Column(capacity)
         self._extra: dict[str, Column] = {}
         #: Rows whose Node object changed.
         self.node_log: Log[int] = Log(capacity)
@@ -154,10 +154,10 @@ class NodeTable:
         self.pod_log: Log[int] = Log(capacity)
         #: Counters of changes of the set of nodes, and of pods on them with inter-pod terms.
         self.generation: int = 0
-        self.terms_moved: int = 0
-        #: The number of node writes since the table was tidied, and of resources above which it is tidied again.
-        self._written = 0
-        self._most_resources = _RESOURCES
+        self.term_changes: int = 0
+        #: The number of node writes since the table was compacted, and of resources above which it is compacted again.
+        self._writes = 0
+        self._resource_limit = _RESOURCES
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class NodeTable:
         """Return the row of a node, or None if there is no such node."""
         return self._row_of.get(name)
 
-    def named(self, name: str) -> NodeInfo | None:
+    def find(self, name: str) -> NodeInfo | None:
         """Return the node of this name, or None."""
         row = self._row_of.get(name)
         return None if row is None else self.by_row[row]
@@ -193,36 +193,36 @@ class NodeTable:
     @property
     def order(self) -> NDArray[np.int64]:
         """The rows of all nodes (int64), zones in turn; rebuilt if the set of nodes changes, like kube-scheduler's."""
-        if self._listed is None:
-            self._listed = np.fromiter(self._order, dtype=np.int64, count=len(self._row_of))
-            self._listed.flags.writeable = False
-        return self._listed
+        if self._rows_in_order is None:
+            self._rows_in_order = np.fromiter(self._order, dtype=np.int64, count=len(self._row_of))
+            self._rows_in_order.flags.writeable = False
+        return self._rows_in_order
 
     def zone(self, row: int) -> tuple[str, str]:
         """Return the (region, zone) of a row's node, both empty if it has none."""
         return self._order.zone(row)
 
     @property
-    def places(self) -> NDArray[np.int64]:
-        """The place of each row in `order`, by row."""
-        if self._places is None:
-            self._places = np.zeros(self.capacity, dtype=np.int64)
-            self._places[self.order] = np.arange(len(self))
-        return self._places
+    def positions(self) -> NDArray[np.int64]:
+        """The position of each row in `order`, by row."""
+        if self._positions is None:
+            self._positions = np.zeros(self.capacity, dtype=np.int64)
+            self._positions[self.order] = np.arange(len(self))
+        return self._positions
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:
         """Return the column of allocatable amounts: milli-CPU for `cpu`, whole units (bytes) for others."""
-        return self._resource(resource)[0].shown
+        return self._resource(resource)[0].view
 
     def requested(self, resource: str) -> NDArray[np.int64]:
         """Return the column of amounts that the nodes' pods request, in the same units; `pods` is their number."""
-        return self._resource(resource)[1].shown
+        return self._resource(resource)[1].view
 
     def label(self, key: str) -> Topology:
         """Return the column of a label's values, interned; code 0 (None) if a node lacks the label."""
         topology = self._topology(key)
         if topology is None:
-            topology = Topology(key, self._nowhere)
+            topology = Topology(key, self._empty_column)
             if key in self.label_keys:
                 self._labels[key] = topology
                 for row in self._row_of.values():
@@ -261,24 +261,24 @@ class NodeTable:
             self.images.add(row, node.status.images)
         else:
             old = self.replace(row, node)
-        self.settle(row)
-        if self._written > max(_WRITES, 2 * self.capacity) or len(self.allocatables) > self._most_resources:
-            self._tidy()
+        self.update_order(row)
+        if self._writes > max(_WRITES, 2 * self.capacity) or len(self.allocatables) > self._resource_limit:
+            self._compact()
         return old
 
     def replace(self, row: int, node: Node) -> Node:
-        """Replace the object of a row's node and return the one before; its place in the order waits for `settle`."""
+        """Replace the object of a row's node and return the one before; call `update_order` afterwards."""
         info = self[row]
         old, info.object = info.object, node
-        if not same_node(old, node):
+        if not is_heartbeat(old, node):
             self._write(row, node, old.metadata.labels)
             # An image's score grows with the number of nodes that have it, so other nodes with it change too.
             for other in self.images.replace(row, old.status.images, node.status.images):
-                self.touch(other)
+                self.mark_changed(other)
         return old
 
-    def settle(self, row: int) -> None:
-        """Set a row's place in the order, if its node is new or changed its zone."""
+    def update_order(self, row: int) -> None:
+        """Set a row's position in the order, if its node is new or changed its zone."""
         self._order.add(row, zone_of(self[row].labels))
 
     def remove(self, name: str) -> tuple[Node, list[PodInfo]] | None:
@@ -289,8 +289,8 @@ class NodeTable:
         info = self[row]
         node, pods = info.object, list(info._pods.values())
         for pod in pods:
-            self.lift(pod)
-        info.__class__ = _GoneNode
+            self.remove_pod(pod)
+        info.__class__ = _RemovedNode
         self.images.remove(row, node.status.images)
         self._relabel(row, node.metadata.labels, {})
         for column in self._columns():
@@ -301,21 +301,21 @@ class NodeTable:
         self._set_changed()
         return node, pods
 
-    def place(self, pod: PodInfo, row: int) -> None:
+    def add_pod(self, pod: PodInfo, row: int) -> None:
         """Put a pod on a row and count its requests."""
         info = self[row]
         pod.row = row
         info._pods[pod.uid] = pod
         self._count(pod, row, 1)
 
-    def lift(self, pod: PodInfo) -> None:
+    def remove_pod(self, pod: PodInfo) -> None:
         """Remove a pod from its row and subtract its requests."""
         row = pod.row
         del self[row]._pods[pod.uid]
         pod.row = -1
         self._count(pod, row, -1)
 
-    def exchange(self, old: PodInfo, new: PodInfo) -> None:
+    def replace_pod(self, old: PodInfo, new: PodInfo) -> None:
         """Replace a pod by one with the same requests; it is last on the row, as after removing and adding."""
         row, pods = old.row, self[old.row]._pods
         same = old.is_equivalent(new)
@@ -323,8 +323,8 @@ class NodeTable:
         del pods[old.uid]
         pods[new.uid] = new
         if old.label_class is not new.label_class:
-            self._count_alike(old.label_class, row, -1)
-            self._count_alike(new.label_class, row, 1)
+            self._count_labels(old.label_class, row, -1)
+            self._count_labels(new.label_class, row, 1)
         if not same:
             self.pod_log.append(row)
 
@@ -340,56 +340,56 @@ class NodeTable:
         for port in pod.template.host_ports:
             self.host_ports.count(port, row, sign)
         for claim in pod.claims:
-            self.claims.count((pod.namespace, claim), row, sign)
+            self.claims.add((pod.namespace, claim), row, sign)
         if pod.template.has_terms:
-            self.terms_moved += 1
-            self.existing_terms.holders(pod).add(row, sign)
-        self._count_alike(pod.label_class, row, sign)
+            self.term_changes += 1
+            self.existing_terms.owners(pod).add(row, sign)
+        self._count_labels(pod.label_class, row, sign)
         self.pod_log.append(row)
 
-    def _count_alike(self, pods: LabelClass, row: int, sign: int) -> None:
+    def _count_labels(self, pods: LabelClass, row: int, sign: int) -> None:
         """Count one of these pods on a row in the counts that match its labels."""
-        left = pods.pods.get(row, 0) + sign
-        if left:
-            pods.pods[row] = left
+        number = pods.pods.get(row, 0) + sign
+        if number:
+            pods.pods[row] = number
         else:
             del pods.pods[row]
         counts = pods.counts
         if counts is None:
-            counts = self.counters.join(pods)
+            counts = self.counters.register(pods)
         for count, weight in counts.items():
             count.add(row, sign * weight)
 
-    def touch(self, row: int) -> None:
+    def mark_changed(self, row: int) -> None:
         """Log a row as changed, so that cached answers about it are recomputed."""
         self.node_log.append(row)
         self.pod_log.append(row)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _tidy(self) -> None:
+    def _compact(self) -> None:
         """Drop values that no node has any more: of labels, taint and feature sets, resources.
 
         Only between two cycles, because a cycle refers to codes and columns. Longer-lived caches are dropped as if the
         set of nodes had changed.
         """
-        self.taint_sets.tidy()
-        self.feature_sets.tidy()
+        self.taint_sets.compact()
+        self.feature_sets.compact()
         for topology in self._labels.values():
-            topology.tidy()
+            topology.compact()
         for resource in self.allocatables.keys() - _NATIVE:
             if not self.allocatables[resource].values.any() and not self.requesteds[resource].values.any():
                 del self.allocatables[resource], self.requesteds[resource]
-        self._written, self._most_resources = 0, 2 * len(self.allocatables) + _RESOURCES
+        self._writes, self._resource_limit = 0, 2 * len(self.allocatables) + _RESOURCES
         self._set_changed()
 
     def _set_changed(self) -> None:
-        self._listed = self._places = None
+        self._rows_in_order = self._positions = None
         self.generation += 1
 
     def _grow(self) -> None:
         self.capacity *= 2
-        self._nowhere.grow(self.capacity)
+        self._empty_column.grow(self.capacity)
         for column in (*self._columns(), *self._labels.values(), *self._absent.values()):
             column.grow(self.capacity)
         self.counters.grow(self.capacity)
@@ -410,17 +410,17 @@ class NodeTable:
 
     def _write(self, row: int, node: Node, old_labels: Mapping[str, str]) -> None:
         """Bring every column that mirrors the Node object up to date."""
-        self._written += 1
+        self._writes += 1
         offered = allocatable_of(node)
         for resource in offered:
             self._resource(resource)
         for resource, column in self.allocatables.items():
             column.cells[row] = offered.get(resource, 0)
         self.unschedulable.cells[row] = int(node.spec.unschedulable)
-        self.taint_sets.cells[row] = self.taint_sets.code(tuple(_timeless(taint) for taint in node.spec.taints))
+        self.taint_sets.cells[row] = self.taint_sets.code(tuple(_without_time(taint) for taint in node.spec.taints))
         self.feature_sets.cells[row] = self.feature_sets.code(frozenset(node.status.declared_features))
         self._relabel(row, old_labels, node.metadata.labels)
-        self.touch(row)
+        self.mark_changed(row)
 
     def _relabel(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
         changed = [key for key, _ in old.items() ^ new.items()]
@@ -440,17 +440,17 @@ class NodeTable:
 _NO_NODE: Final = cast("NodeInfo", None)
 
 
-def same_node(old: Node, new: Node) -> bool:
+def is_heartbeat(old: Node, new: Node) -> bool:
     """Return whether a Node update is a heartbeat: only resourceVersion, managedFields or condition times changed."""
     before, after = ([(each.type, each.status) for each in node.status.conditions] for node in (old, new))
-    return bool(_lasting(old) == _lasting(new) and before == after)
+    return bool(_durable_fields(old) == _durable_fields(new) and before == after)
 
 
-_lasting = attrgetter(
+_durable_fields = attrgetter(
     *("spec", "metadata.labels", "metadata.annotations", "metadata.uid", "metadata.deletion_timestamp"),
     *("status.capacity", "status.allocatable", "status.images", "status.declared_features"),
 )
 
 
-def _timeless(taint: Taint) -> Taint:
+def _without_time(taint: Taint) -> Taint:
     return taint if taint.time_added is None else msgspec.structs.replace(taint, time_added=None)

@@ -34,7 +34,7 @@ class ObjectStore(Generic[T]):
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """Return the object of this name, or None."""
-        return self._now((namespace, name))
+        return self._current((namespace, name))
 
     def latest(self, name: str, namespace: str = "") -> T | None:
         """Return the API server's version of an object, whatever is assumed, or None."""
@@ -48,50 +48,50 @@ class ObjectStore(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
-    def index(self, make: Callable[[ObjectStore[T]], Index]) -> Index:
-        """Return the index that `make` builds of this store: it keeps itself current and is shared by all callers."""
+    def index(self, build: Callable[[ObjectStore[T]], Index]) -> Index:
+        """Return the index that `build` builds of this store: it keeps itself current and is shared by all callers."""
         indexes = cast("dict[Hashable, Index]", self._indexes)
-        if make not in indexes:
-            indexes[make] = make(self)
-        return indexes[make]
+        if build not in indexes:
+            indexes[build] = build(self)
+        return indexes[build]
 
-    # -- what the cluster says -------------------------------------------------------------------------------------
+    # -- the cluster's versions ------------------------------------------------------------------------------------
 
     def put(self, metadata: ObjectMeta, obj: T) -> T | None:
         """Store an object and return the API server's previous version; a change ends the assumption."""
         key = (metadata.namespace, metadata.name)
-        before, old = self._now(key), self._objects.get(key)
+        before, old = self._current(key), self._objects.get(key)
         if old != obj:
             self._assumed.pop(key, None)
         self._objects[key] = obj
         self._versions[key] = metadata.resource_version
-        self._tell(before, self._now(key))
+        self._notify(before, self._current(key))
         return old
 
     def remove(self, metadata: ObjectMeta) -> T | None:
         """Drop an object and return it, or None if it was not there."""
         key = (metadata.namespace, metadata.name)
-        before = self._now(key)
+        before = self._current(key)
         self._assumed.pop(key, None)
         self._versions.pop(key, None)
         old = self._objects.pop(key, None)
         if old is not None:
-            self._tell(before, None)
+            self._notify(before, None)
         return old
 
     # -- what the scheduler assumes: only the cycle and the inbox do -----------------------------------------------
 
     def assume(self, metadata: ObjectMeta, obj: T) -> None:
-        """Believe in this version of an object; AssumptionError if it was not made of the one that the cluster has."""
+        """Assume this version of an object; AssumptionError if it was not derived from the version in the cluster."""
         key = (metadata.namespace, metadata.name)
         stored = self._versions.get(key)
         if stored != metadata.resource_version:
             name = "/".join(filter(None, key))
-            made_of = metadata.resource_version
-            raise AssumptionError(f'"{name}" is out of sync (stored: {stored}, assume: {made_of})')
-        before = self._now(key)
+            version = metadata.resource_version
+            raise AssumptionError(f'"{name}" is out of sync (stored: {stored}, assume: {version})')
+        before = self._current(key)
         self._assumed[key] = (metadata.resource_version, obj)
-        self._tell(before, obj)
+        self._notify(before, obj)
 
     def restore(self, metadata: ObjectMeta) -> None:
         """Drop the assumed version, unless it was derived from another version than this one."""
@@ -99,9 +99,9 @@ class ObjectStore(Generic[T]):
         version, before = self._assumed.get(key, (None, None))
         if version == metadata.resource_version:
             del self._assumed[key]
-            self._tell(before, self._objects[key])
+            self._notify(before, self._objects[key])
 
-    # -- those who follow ------------------------------------------------------------------------------------------
+    # -- callbacks -----------------------------------------------------------------------------------------------
 
     def on_change(self, callback: Callable[[T | None, T | None], None]) -> None:
         """Call back with (old, new), assumed versions if there are any, on every change."""
@@ -113,11 +113,11 @@ class ObjectStore(Generic[T]):
             callback(None, obj)
         self.on_change(callback)
 
-    def _now(self, key: tuple[str, str]) -> T | None:
+    def _current(self, key: tuple[str, str]) -> T | None:
         assumed = self._assumed.get(key)
         return assumed[1] if assumed is not None else self._objects.get(key)
 
-    def _tell(self, old: T | None, new: T | None) -> None:
+    def _notify(self, old: T | None, new: T | None) -> None:
         for callback in self._callbacks:
             callback(old, new)
 

@@ -1,4 +1,4 @@
-"""Pods that share their labels, and counts of those that selections choose."""
+"""Pods that share their labels, and counts of those that selections match."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from kframework.objects.label_selectors import Selector
 from kframework.state.columns import Column
-from kframework.state.row_counts import Pair, found, pairs
+from kframework.state.row_counts import LabelPair, lookup, required_labels
 from kframework.state.topology import Tally, Topology
 
 
@@ -37,7 +37,7 @@ class Selection(NamedTuple):
     selector: Selector
     terminating: bool = True
 
-    def chooses(self, pods: LabelClass) -> bool:
+    def matches(self, pods: LabelClass) -> bool:
         """Return whether the selection matches the pods of a class."""
         if pods.terminating and not self.terminating:
             return False
@@ -50,29 +50,29 @@ class WeightedSelections:
     Instances are compared by content, which is hashed once: there may be thousands.
     """
 
-    __slots__ = ("_by_pair", "_hash", "selections")
+    __slots__ = ("_by_label", "_hash", "selections")
 
     def __init__(self, selections: tuple[tuple[int, Selection], ...]) -> None:
         self.selections: tuple[tuple[int, Selection], ...] = selections
         self._hash = hash(selections)
-        self._by_pair: dict[Pair | None, list[tuple[int, Selection]]] = {}
+        self._by_label: dict[LabelPair | None, list[tuple[int, Selection]]] = {}
         for weighted in selections:
-            self._by_pair.setdefault(next(pairs(weighted[1].selector), None), []).append(weighted)
+            self._by_label.setdefault(next(required_labels(weighted[1].selector), None), []).append(weighted)
 
     @property
     def namespaces(self) -> frozenset[str] | None:
         """The namespaces of all pods that may match; None for any."""
-        chosen = [selection.namespaces for _, selection in self.selections]
-        return None if None in chosen else frozenset().union(*(names for names in chosen if names is not None))
+        namespaces = [selection.namespaces for _, selection in self.selections]
+        return None if None in namespaces else frozenset().union(*(names for names in namespaces if names is not None))
 
     @property
-    def pairs(self) -> tuple[Pair, ...]:
-        """The labels that all pods that are chosen must carry."""
-        return () if len(self._by_pair) > 1 else tuple(each for each in self._by_pair if each is not None)
+    def required_labels(self) -> tuple[LabelPair, ...]:
+        """The labels that all matching pods must carry."""
+        return () if len(self._by_label) > 1 else tuple(each for each in self._by_label if each is not None)
 
     def weight(self, pods: LabelClass) -> int:
         """Return the weight of a pod of a class."""
-        return sum(weight for weight, selection in found(self._by_pair, pods.labels) if selection.chooses(pods))
+        return sum(weight for weight, selection in lookup(self._by_label, pods.labels) if selection.matches(pods))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, WeightedSelections) and self.selections == other.selections)
@@ -96,13 +96,13 @@ class AllOf:
         return self.selections[0].namespaces
 
     @property
-    def pairs(self) -> tuple[Pair, ...]:
-        """The labels that all pods that are chosen must carry."""
-        return tuple(pairs(*(each.selector for each in self.selections)))
+    def required_labels(self) -> tuple[LabelPair, ...]:
+        """The labels that all matching pods must carry."""
+        return tuple(required_labels(*(each.selector for each in self.selections)))
 
     def weight(self, pods: LabelClass) -> int:
         """Return 1 for a pod of a class that is counted, else 0."""
-        return int(all(selection.chooses(pods) for selection in self.selections))
+        return int(all(selection.matches(pods) for selection in self.selections))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, AllOf) and self.selections == other.selections)
@@ -114,26 +114,26 @@ class AllOf:
 class PodCount:
     """The weighted number of selected pods: per row (`column`) and, on demand, per domain.
 
-    `unasked` counts the changes since its last use, starting below 0 by the cost of rebuilding it; `sweep` is the
-    number of the sweep (`Counters`) that was next at its last use.
+    `changes_since_read` starts below 0 by the cost of rebuilding the count; `sweep` is the number of the
+    sweep (`Counters`) that was next when it was last read.
     """
 
-    __slots__ = ("__weakref__", "_tallies", "chosen", "column", "made_of", "sweep", "unasked")
+    __slots__ = ("__weakref__", "_tallies", "changes_since_read", "column", "rebuild_cost", "selection", "sweep")
 
-    def __init__(self, chosen: AllOf | WeightedSelections, capacity: int) -> None:
-        self.chosen: AllOf | WeightedSelections = chosen
+    def __init__(self, selection: AllOf | WeightedSelections, capacity: int) -> None:
+        self.selection: AllOf | WeightedSelections = selection
         self.column: Column = Column(capacity)
-        self.made_of: int = 0
-        self.unasked: int = 0
+        self.rebuild_cost: int = 0
+        self.changes_since_read: int = 0
         self.sweep: int = 0
         self._tallies: dict[str, tuple[Topology, Tally]] = {}
 
-    def add(self, row: int, more: int) -> None:
-        """Count so much more on a row."""
-        self.unasked += 1
-        self.column.cells[row] += more
+    def add(self, row: int, delta: int) -> None:
+        """Add to the count of a row."""
+        self.changes_since_read += 1
+        self.column.cells[row] += delta
         for topology, tally in self._tallies.values():
-            tally.add(topology.cells[row], more)
+            tally.add(topology.cells[row], delta)
 
     def on_row(self, row: int) -> int:
         """Return the number of pods on a row."""
@@ -141,13 +141,13 @@ class PodCount:
 
     def domains(self, topology: Topology) -> Tally:
         """Return the number of pods in each domain."""
-        known = self._tallies.get(topology.key)
-        if known is not None:
-            return known[1]
-        tally = Tally(topology.room)
+        entry = self._tallies.get(topology.key)
+        if entry is not None:
+            return entry[1]
+        tally = Tally(topology.code_capacity)
         np.add.at(tally.values, topology.values, self.column.values)
         tally.values[0] = 0
         tally.total = int(tally.values.sum())
         self._tallies[topology.key] = (topology, tally)
-        topology.tallied.add(self)
+        topology.tally_owners.add(self)
         return tally

@@ -33,7 +33,7 @@ T = TypeVar("T")
 Requests = tuple[tuple[str, int], ...]
 
 #: The namespace of a pod, and the values of some of its labels.
-ReadWith = tuple[str | None, ...]
+SpecContext = tuple[str | None, ...]
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -44,26 +44,26 @@ class PodTemplate:
     Left out are nodeName, hostname, names of projected volumes, names of claims, and the node that a DaemonSet pod is
     pinned to; these stay on the pod. `fit` are the requests (pod-level resources included), `scoring` those that
     NodeResourcesFit scores, `on_node` and `non_zero` (cpu, memory) the amounts added to a node, `host_ports` the ports
-    used there. `read_with` is what interpreting the spec depends on: namespace and labels of the pod, if any.
+    used there. `context` is what interpreting the spec depends on: namespace and labels of the pod, if any.
     """
 
     __slots__ = (
         "__weakref__",
         "_memo",
+        "context",
         "fit",
         "has_terms",
         "host_ports",
         "non_zero",
         "on_node",
-        "read_with",
         "scoring",
         "spec",
     )
 
-    def __init__(self, spec: PodSpec, read_with: ReadWith = ()) -> None:
+    def __init__(self, spec: PodSpec, context: SpecContext = ()) -> None:
         pod = Pod(spec=spec)
         self.spec: PodSpec = spec
-        self.read_with: ReadWith = read_with
+        self.context: SpecContext = context
         self.fit: Requests = tuple(fit_requests(spec).items())
         self.scoring: Mapping[str, int] = scoring_requests(spec)
         self.on_node: Requests = tuple(on_node_requests(pod).items())
@@ -73,8 +73,8 @@ class PodTemplate:
         self.has_terms: bool = _has_terms(spec)
         self._memo: dict[Hashable, object] = {}
 
-    def once(self, key: Hashable, compute: Callable[[PodSpec], T]) -> T:
-        """Work something out of the spec on the first call and remember it for all pods of this template."""
+    def cached(self, key: Hashable, compute: Callable[[PodSpec], T]) -> T:
+        """Compute a value from the spec on the first call and cache it for all pods of this template."""
         memo: dict[Hashable, T] = self._memo  # type: ignore[assignment]  # the value was computed by its key
         if key not in memo:
             memo[key] = compute(self.spec)
@@ -110,44 +110,44 @@ class PodInfo:
         "uid",
     )
 
-    def __init__(self, pod: Pod, interned: TemplateInterner, before: PodInfo | None = None) -> None:
+    def __init__(self, pod: Pod, interner: TemplateInterner, previous: PodInfo | None = None) -> None:
         metadata, spec = pod.metadata, pod.spec
         self.uid: str = metadata.uid
         self.name: str = metadata.name
         self.generation: int = metadata.generation
-        self.template: PodTemplate = interned.template(spec, metadata, None if before is None else before.template)
+        self.template: PodTemplate = interner.template(spec, metadata, None if previous is None else previous.template)
         self.terminating: bool = metadata.deletion_timestamp is not None
-        self.label_class: LabelClass = interned.label_class(metadata.namespace, metadata.labels, self.terminating)
+        self.label_class: LabelClass = interner.label_class(metadata.namespace, metadata.labels, self.terminating)
         self.node_name: str = spec.node_name
         self.row: int = -1
         self.priority: int = spec.priority or 0
         self.start_time: str | None = pod.status.start_time
-        self.disrupted: bool = any(map(_tells_of_preemption, pod.status.conditions))
+        self.disrupted: bool = any(map(_is_preemption, pod.status.conditions))
         self.nominated_node_name: str = pod.status.nominated_node_name
         self.claim_statuses: tuple[PodResourceClaimStatus, ...] = pod.status.resource_claim_statuses
-        self.claims: tuple[str, ...] = _claims(spec) if spec.volumes else ()
+        self.claims: tuple[str, ...] = _claim_names(spec) if spec.volumes else ()
         self.resized: tuple[Requests, tuple[int, int]] | None = None
-        if tells_of_resize(pod.status):
+        if reports_resources(pod.status):
             actual = tuple(on_node_requests(pod).items())
             if actual != self.template.on_node:
                 self.resized = (actual, non_zero_requests(pod))
 
     def with_status(self, status: PodStatus) -> PodInfo:
-        """Return the pod with another status, which does not tell of a resize; itself if that tells nothing new."""
-        told = (
+        """Return the pod with another status, which reports no resources; itself if nothing relevant changed."""
+        facts = (
             status.start_time,
-            any(map(_tells_of_preemption, status.conditions)),
+            any(map(_is_preemption, status.conditions)),
             status.nominated_node_name,
             status.resource_claim_statuses,
         )
-        if told == (self.start_time, self.disrupted, self.nominated_node_name, self.claim_statuses):
+        if facts == (self.start_time, self.disrupted, self.nominated_node_name, self.claim_statuses):
             return self
-        pod = self._placed()
-        pod.start_time, pod.disrupted, pod.nominated_node_name, pod.claim_statuses = told
+        pod = self._copy()
+        pod.start_time, pod.disrupted, pod.nominated_node_name, pod.claim_statuses = facts
         return pod
 
-    def _placed(self) -> PodInfo:
-        """Copy what is kept of a pod on a node."""
+    def _copy(self) -> PodInfo:
+        """Copy the fields of a pod on a node."""
         pod = PodInfo.__new__(PodInfo)
         pod.uid, pod.name, pod.generation = self.uid, self.name, self.generation
         pod.template, pod.label_class, pod.terminating = self.template, self.label_class, self.terminating
@@ -209,12 +209,12 @@ class PodInfo:
 _facts = attrgetter(*(name for name in PodInfo.__slots__ if name != "row"))
 
 
-def tells_of_resize(status: PodStatus) -> bool:
-    """Return whether a status tells what a pod takes of its node, as it does where containers were resized."""
+def reports_resources(status: PodStatus) -> bool:
+    """Return whether a status reports the pod's actual resources, as after an in-place resize."""
     return bool(status.container_statuses or status.init_container_statuses) or status.resources is not None
 
 
-def _tells_of_preemption(condition: PodCondition) -> bool:
+def _is_preemption(condition: PodCondition) -> bool:
     return (
         condition.type == "DisruptionTarget"
         and condition.status == "True"
@@ -241,16 +241,16 @@ class PendingPod(PodInfo):
 
     __slots__ = ("kind", "object")
 
-    def __init__(self, pod: Pod, interned: TemplateInterner, before: PodInfo | None = None) -> None:
-        super().__init__(pod, interned, before)
-        self.object: Pod = _made_of(pod, self.template.spec, self.label_class)
+    def __init__(self, pod: Pod, interner: TemplateInterner, previous: PodInfo | None = None) -> None:
+        super().__init__(pod, interner, previous)
+        self.object: Pod = _share_parts(pod, self.template.spec, self.label_class)
         owners = pod.metadata.owner_references
         is_like_others = self.resized is None
-        self.kind: PodKind = interned.kind(self.template, self.label_class, owners) if is_like_others else PodKind()
+        self.kind: PodKind = interner.kind(self.template, self.label_class, owners) if is_like_others else PodKind()
 
-    def bound(self, label_class: LabelClass) -> PodInfo:
+    def to_bound(self, label_class: LabelClass) -> PodInfo:
         """Return the PodInfo of the pod on its node, which may have added labels."""
-        pod = self._placed()
+        pod = self._copy()
         pod.label_class, pod.nominated_node_name = label_class, ""
         return pod
 
@@ -279,7 +279,7 @@ class PendingPod(PodInfo):
         return self.object.spec.scheduler_name or "default-scheduler"
 
     @property
-    def whole(self) -> Hashable:
+    def signature_fields(self) -> Hashable:
         """Everything of the pod but its own names, uid and times: the signature of a plugin without `sign`.
 
         Its own names are name, hostname and those of its projected volumes, one of which every pod gets.
@@ -287,8 +287,8 @@ class PendingPod(PodInfo):
         metadata, spec, status = self.object.metadata, self.object.spec, self.object.status
         claims = [volume.persistent_volume_claim for volume in spec.volumes]
         own = (metadata.annotations, metadata.owner_references, spec.node_name, claims, spec.affinity)
-        seen = (status.nominated_node_name, status.resource_claim_statuses)
-        return (self.template, self.label_class, _encode((own, seen)))
+        in_status = (status.nominated_node_name, status.resource_claim_statuses)
+        return (self.template, self.label_class, _encode((own, in_status)))
 
 
 class TemplateInterner:
@@ -306,27 +306,27 @@ class TemplateInterner:
         self._template_of: IdentityDict[PodSpec, PodTemplate] = IdentityDict()
         self._class_of: IdentityDict[Mapping[str, str], LabelClass] = IdentityDict()
 
-    def template(self, spec: PodSpec, metadata: ObjectMeta, likely: PodTemplate | None = None) -> PodTemplate:
+    def template(self, spec: PodSpec, metadata: ObjectMeta, candidate: PodTemplate | None = None) -> PodTemplate:
         """Return the shared template of all specs that differ only in parts of the single pod.
 
         If interpreting a spec depends on namespace and labels, only pods that have these in common share a template, as
-        derived values are stored with it. `likely` is compared first, before the lookup.
+        derived values are stored with it. `candidate` is compared first, before the lookup.
         """
         known = self._template_of.get(spec)
-        if known is not None and not known.read_with:
+        if known is not None and not known.context:
             return known
-        template = self._find_template(spec, metadata, likely)
+        template = self._find_template(spec, metadata, candidate)
         self._template_of.put(spec, template)
         return template
 
-    def _find_template(self, spec: PodSpec, metadata: ObjectMeta, likely: PodTemplate | None) -> PodTemplate:
-        shared, read_with = _shared(spec), _read_with(spec, metadata)
-        if likely is not None and likely.read_with == read_with and likely.spec == shared:
-            return likely
-        content = (_encode(shared), *read_with)
+    def _find_template(self, spec: PodSpec, metadata: ObjectMeta, candidate: PodTemplate | None) -> PodTemplate:
+        shared, context = _shared_spec(spec), _spec_context(spec, metadata)
+        if candidate is not None and candidate.context == context and candidate.spec == shared:
+            return candidate
+        content = (_encode(shared), *context)
         template = self._templates.get(content)
         if template is None:
-            template = self._templates[content] = PodTemplate(shared, read_with)
+            template = self._templates[content] = PodTemplate(shared, context)
         return template
 
     def label_class(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> LabelClass:
@@ -335,26 +335,26 @@ class TemplateInterner:
         if known is not None and known.namespace == namespace and known.terminating == terminating:
             return known
         key = (namespace, frozenset(labels.items()), terminating)
-        found = self._classes.get(key)
-        if found is None:
-            found = self._classes[key] = LabelClass(namespace, labels, terminating)
-        self._class_of.put(labels, found)
-        return found
+        result = self._classes.get(key)
+        if result is None:
+            result = self._classes[key] = LabelClass(namespace, labels, terminating)
+        self._class_of.put(labels, result)
+        return result
 
     def kind(self, template: PodTemplate, label_class: LabelClass, owners: tuple[OwnerReference, ...]) -> PodKind:
         """Return the shared kind of all pods to be scheduled that have these in common."""
         key = (template, label_class, owners)
-        found = self._kinds.get(key)
-        if found is None:
-            found = self._kinds[key] = PodKind()
-        return found
+        result = self._kinds.get(key)
+        if result is None:
+            result = self._kinds[key] = PodKind()
+        return result
 
 
 def _has_terms(spec: PodSpec) -> bool:
     return spec.affinity is not None and bool(spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity)
 
 
-def _read_with(spec: PodSpec, metadata: ObjectMeta) -> ReadWith:
+def _spec_context(spec: PodSpec, metadata: ObjectMeta) -> SpecContext:
     """Return what interpreting a spec depends on: terms and constraints refer to the pod's namespace and labels."""
     constraints = spec.topology_spread_constraints
     if not constraints and not _has_terms(spec):
@@ -363,7 +363,7 @@ def _read_with(spec: PodSpec, metadata: ObjectMeta) -> ReadWith:
     return (metadata.namespace, *own)
 
 
-def _shared(spec: PodSpec) -> PodSpec:
+def _shared_spec(spec: PodSpec) -> PodSpec:
     """Return the spec without the parts of the single pod."""
     if not (spec.node_name or spec.hostname or spec.volumes or spec.affinity):
         return spec
@@ -371,12 +371,12 @@ def _shared(spec: PodSpec) -> PodSpec:
         spec,
         node_name="",
         hostname="",
-        volumes=tuple(map(_anonymous, spec.volumes)),
-        affinity=_unpinned(spec.affinity),
+        volumes=tuple(map(_without_own_name, spec.volumes)),
+        affinity=_without_pinned_node(spec.affinity),
     )
 
 
-def _made_of(pod: Pod, shared: PodSpec, label_class: LabelClass) -> Pod:
+def _share_parts(pod: Pod, shared: PodSpec, label_class: LabelClass) -> Pod:
     """Return the pod, rebuilt from its shared and its own parts.
 
     A decoded pod shares nothing: 44 MB for 20,000 waiting pods of one template.
@@ -391,12 +391,12 @@ def _made_of(pod: Pod, shared: PodSpec, label_class: LabelClass) -> Pod:
     return msgspec.structs.replace(pod, metadata=metadata, spec=shared)
 
 
-def _claims(spec: PodSpec) -> tuple[str, ...]:
+def _claim_names(spec: PodSpec) -> tuple[str, ...]:
     sources = (volume.persistent_volume_claim for volume in spec.volumes)
     return tuple(source.claim_name for source in sources if source is not None)
 
 
-def _anonymous(volume: Volume) -> Volume:
+def _without_own_name(volume: Volume) -> Volume:
     """Drop the name of a projected volume (made up for each pod) and of a claim."""
     if volume.projected is not None:
         return msgspec.structs.replace(volume, name="")
@@ -406,7 +406,7 @@ def _anonymous(volume: Volume) -> Volume:
     return volume
 
 
-def _unpinned(affinity: Affinity | None) -> Affinity | None:
+def _without_pinned_node(affinity: Affinity | None) -> Affinity | None:
     """Drop the name of the node to which the DaemonSet controller pins a pod."""
     if affinity is None or affinity.node_affinity is None:
         return affinity
@@ -414,7 +414,7 @@ def _unpinned(affinity: Affinity | None) -> Affinity | None:
     if required is None or not any(term.match_fields for term in required.node_selector_terms):
         return affinity
     terms = tuple(
-        msgspec.structs.replace(term, match_fields=tuple(_unnamed(field) for field in term.match_fields))
+        msgspec.structs.replace(term, match_fields=tuple(_without_node_name(field) for field in term.match_fields))
         for term in required.node_selector_terms
     )
     node_affinity = msgspec.structs.replace(
@@ -424,7 +424,7 @@ def _unpinned(affinity: Affinity | None) -> Affinity | None:
     return msgspec.structs.replace(affinity, node_affinity=node_affinity)
 
 
-def _unnamed(field: NodeSelectorRequirement) -> NodeSelectorRequirement:
+def _without_node_name(field: NodeSelectorRequirement) -> NodeSelectorRequirement:
     if field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1:
         return msgspec.structs.replace(field, values=("",))
     return field

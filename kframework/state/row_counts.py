@@ -10,17 +10,17 @@ from kframework.objects.label_selectors import Selector
 
 K = TypeVar("K", bound=Hashable)
 
-_NOWHERE: Mapping[int, int] = MappingProxyType({})
+_NO_ROWS: Mapping[int, int] = MappingProxyType({})
 
 
-def count(rows: dict[int, int], row: int, more: int) -> int:
+def add_to_row(rows: dict[int, int], row: int, delta: int) -> int:
     """Add to the number of a row and return it; rows with 0 are removed."""
-    left = rows.get(row, 0) + more
-    if left:
-        rows[row] = left
+    number = rows.get(row, 0) + delta
+    if number:
+        rows[row] = number
     else:
         del rows[row]
-    return left
+    return number
 
 
 class RowCounts(Generic[K]):
@@ -29,24 +29,24 @@ class RowCounts(Generic[K]):
     def __init__(self) -> None:
         self._rows: dict[K, dict[int, int]] = {}
 
-    def count(self, key: K, row: int, more: int) -> int:
+    def add(self, key: K, row: int, delta: int) -> int:
         """Add to the count of an item on a row (negative to subtract); return the new count."""
         rows = self._rows.setdefault(key, {})
-        left = count(rows, row, more)
+        number = add_to_row(rows, row, delta)
         if not rows:
             del self._rows[key]
-        return left
+        return number
 
     def rows(self, key: K) -> Mapping[int, int]:
         """Return the counts of an item by row; empty if it does not occur."""
-        return self._rows.get(key, _NOWHERE)
+        return self._rows.get(key, _NO_ROWS)
 
 
 T = TypeVar("T")
-Pair = tuple[str, str]
+LabelPair = tuple[str, str]
 
 
-def pairs(*selectors: Selector) -> Iterator[Pair]:
+def required_labels(*selectors: Selector) -> Iterator[LabelPair]:
     """Yield the labels that a pod must carry to match all of these selectors."""
     for selector in selectors:
         for requirement in selector.requirements:
@@ -54,7 +54,7 @@ def pairs(*selectors: Selector) -> Iterator[Pair]:
                 yield (requirement.key, requirement.values[0])
 
 
-def found(by_pair: Mapping[Pair | None, Iterable[T]], labels: Mapping[str, str]) -> Iterator[T]:
+def lookup(by_label: Mapping[LabelPair | None, Iterable[T]], labels: Mapping[str, str]) -> Iterator[T]:
     """Yield the items filed under one of these labels, or under none."""
     for key in (None, *labels.items()):
-        yield from by_pair.get(key, ())
+        yield from by_label.get(key, ())

@@ -23,51 +23,51 @@ from kframework.values.scores import Rows
 Mask = NDArray[np.bool_]
 
 
-def required(nodes: NodeTable, spec: PodSpec, rows: Rows) -> Mask:
+def match_required(nodes: NodeTable, spec: PodSpec, rows: Rows) -> Mask:
     """Return a mask of the rows that match a pod's nodeSelector and required node affinity."""
-    chosen = labelled(nodes, spec.node_selector, rows)
+    mask = match_labels(nodes, spec.node_selector, rows)
     selector = required_node_selector(spec)
-    return chosen if selector is None else chosen & matched(nodes, selector.node_selector_terms, rows)
+    return mask if selector is None else mask & match_terms(nodes, selector.node_selector_terms, rows)
 
 
-def labelled(nodes: NodeTable, labels: Mapping[str, str], rows: Rows) -> Mask:
+def match_labels(nodes: NodeTable, labels: Mapping[str, str], rows: Rows) -> Mask:
     """Return a mask of the rows that carry all of these labels."""
-    chosen = _all(nodes, rows)
+    mask = _all_rows(nodes, rows)
     for key, value in labels.items():
-        chosen &= _one_of(nodes, key, (value,), rows)
-    return chosen
+        mask &= _match_values(nodes, key, (value,), rows)
+    return mask
 
 
-def matched(nodes: NodeTable, terms: Iterable[NodeSelectorTerm], rows: Rows) -> Mask:
+def match_terms(nodes: NodeTable, terms: Iterable[NodeSelectorTerm], rows: Rows) -> Mask:
     """Return a mask of the rows that one of the terms matches; empty and invalid terms match none."""
-    chosen = ~_all(nodes, rows)
+    mask = ~_all_rows(nodes, rows)
     for term in terms:
         if (term.match_expressions or term.match_fields) and not NodeSelectorTerms((term,)).errors:
-            chosen |= _term(nodes, term, rows)
-    return chosen
+            mask |= _match_term(nodes, term, rows)
+    return mask
 
 
-def preferred(nodes: NodeTable, terms: Iterable[PreferredSchedulingTerm], rows: Rows) -> NDArray[np.int64]:
+def score_preferred(nodes: NodeTable, terms: Iterable[PreferredSchedulingTerm], rows: Rows) -> NDArray[np.int64]:
     """Add up the weights of the terms that match, for each row."""
     score = np.zeros(nodes.capacity, dtype=np.int64)[rows]
     for term in terms:
-        score += term.weight * matched(nodes, (term.preference,), rows)
+        score += term.weight * match_terms(nodes, (term.preference,), rows)
     return score
 
 
-def _term(nodes: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Mask:
-    conditions = [_expression(nodes, expression, rows) for expression in term.match_expressions]
-    conditions += [_field(nodes, field, rows) for field in term.match_fields]
+def _match_term(nodes: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Mask:
+    conditions = [_match_expression(nodes, expression, rows) for expression in term.match_expressions]
+    conditions += [_match_field(nodes, field, rows) for field in term.match_fields]
     return reduce(np.logical_and, conditions)
 
 
-def _expression(nodes: NodeTable, expression: NodeSelectorRequirement, rows: Rows) -> Mask:
+def _match_expression(nodes: NodeTable, expression: NodeSelectorRequirement, rows: Rows) -> Mask:
     column = nodes.label(expression.key)
     match expression.operator:
         case "In":
-            return _one_of(nodes, expression.key, expression.values, rows)
+            return _match_values(nodes, expression.key, expression.values, rows)
         case "NotIn":
-            return ~_one_of(nodes, expression.key, expression.values, rows)
+            return ~_match_values(nodes, expression.key, expression.values, rows)
         case "Exists":
             return np.not_equal(column.values[rows], 0)
         case "DoesNotExist":
@@ -78,18 +78,18 @@ def _expression(nodes: NodeTable, expression: NodeSelectorRequirement, rows: Row
             return np.array(holds)[column.values[rows]]
 
 
-def _one_of(nodes: NodeTable, key: str, values: Iterable[str], rows: Rows) -> Mask:
+def _match_values(nodes: NodeTable, key: str, values: Iterable[str], rows: Rows) -> Mask:
     column = nodes.label(key)
     codes = column.values[rows]
-    chosen = ~_all(nodes, rows)
+    mask = ~_all_rows(nodes, rows)
     for value in values:
-        code = column.known(value)
+        code = column.find_code(value)
         if code is not None:
-            chosen |= codes == code
-    return chosen
+            mask |= codes == code
+    return mask
 
 
-def _field(nodes: NodeTable, field: NodeSelectorRequirement, rows: Rows) -> Mask:
+def _match_field(nodes: NodeTable, field: NodeSelectorRequirement, rows: Rows) -> Mask:
     (value,) = field.values
     same = np.zeros(nodes.capacity, dtype=np.bool_)
     if field.key != "metadata.name":
@@ -99,18 +99,18 @@ def _field(nodes: NodeTable, field: NodeSelectorRequirement, rows: Rows) -> Mask
     return same[rows] if field.operator == "In" else ~same[rows]
 
 
-def _all(nodes: NodeTable, rows: Rows) -> Mask:
+def _all_rows(nodes: NodeTable, rows: Rows) -> Mask:
     return np.ones(nodes.capacity, dtype=np.bool_)[rows]
 
 
 #: The number of cached names, all selectors together; each selector counts as 64 more, as it takes a kilobyte itself.
 #: The least recently used are dropped.
-_NAMES, _SELECTOR = 500_000, 64
+_MAX_NAMES, _SELECTOR_COST = 500_000, 64
 #: A selector is also dropped if it is unused while this many namespaces change: where namespaces come and go, so do the
 #: pods that select them.
-_UNASKED = 64
+_STALE_AFTER = 64
 #: The number of logged changes; a selector unused for longer is matched against all namespaces.
-_CHANGES = 1_024
+_LOG_SIZE = 1_024
 
 
 class Namespaces:
@@ -123,47 +123,49 @@ class Namespaces:
         #: The names of those that did, youngest last.
         self._changes: list[str] = []
         #: The matches of selectors with their generation, least recently used first.
-        self._chosen: OrderedDict[Selector, tuple[int, frozenset[str]]] = OrderedDict()
+        self._matches: OrderedDict[Selector, tuple[int, frozenset[str]]] = OrderedDict()
         self._names = 0
-        store.on_change(self._changed)
+        store.on_change(self._on_change)
 
     def labels(self, name: str) -> Mapping[str, str]:
         """Return the labels of a namespace; an unknown namespace has none."""
         namespace = self._store.get(name)
         return namespace.metadata.labels if namespace is not None else {}
 
-    def chosen(self, selector: Selector) -> frozenset[str]:
+    def matching(self, selector: Selector) -> frozenset[str]:
         """Return the names of the namespaces whose labels match; only those changed since the last call are matched."""
-        at, names = self._chosen.pop(selector, (-1, None))
-        if names is None or self.generation - at > len(self._changes):
-            now = frozenset(each.metadata.name for each in self._store if selector.matches(each.metadata.labels))
+        generation, names = self._matches.pop(selector, (-1, None))
+        if names is None or self.generation - generation > len(self._changes):
+            matches = frozenset(each.metadata.name for each in self._store if selector.matches(each.metadata.labels))
         else:
-            now = self._caught_up(selector, names, self._changes[len(self._changes) - (self.generation - at) :])
-        self._chosen[selector] = (self.generation, now)
-        self._names += _room(now) - (_room(names) if names is not None else 0)
-        while len(self._chosen) > 1:
-            unasked = self.generation - next(iter(self._chosen.values()))[0]
-            if self._names <= _NAMES and unasked <= _UNASKED:
+            matches = self._update_matches(
+                selector, names, self._changes[len(self._changes) - (self.generation - generation) :]
+            )
+        self._matches[selector] = (self.generation, matches)
+        self._names += _cost(matches) - (_cost(names) if names is not None else 0)
+        while len(self._matches) > 1:
+            age = self.generation - next(iter(self._matches.values()))[0]
+            if self._names <= _MAX_NAMES and age <= _STALE_AFTER:
                 break
-            self._names -= _room(self._chosen.popitem(last=False)[1][1])
-        return now
+            self._names -= _cost(self._matches.popitem(last=False)[1][1])
+        return matches
 
-    def _caught_up(self, selector: Selector, names: frozenset[str], changed: list[str]) -> frozenset[str]:
-        found = ((name, self._store.get(name)) for name in dict.fromkeys(changed))
-        matches = {name: each is not None and selector.matches(each.metadata.labels) for name, each in found}
+    def _update_matches(self, selector: Selector, names: frozenset[str], changed: list[str]) -> frozenset[str]:
+        namespaces = ((name, self._store.get(name)) for name in dict.fromkeys(changed))
+        matches = {name: each is not None and selector.matches(each.metadata.labels) for name, each in namespaces}
         if all(matches[name] == (name in names) for name in matches):
             return names
         return (names - matches.keys()) | {name for name in matches if matches[name]}
 
-    def _changed(self, old: Namespace | None, new: Namespace | None) -> None:
+    def _on_change(self, old: Namespace | None, new: Namespace | None) -> None:
         if old is None or new is None or old.metadata.labels != new.metadata.labels:
             changed = new or old
             assert changed is not None
             self.generation += 1
             self._changes.append(changed.metadata.name)
-            if len(self._changes) > 2 * _CHANGES:
-                del self._changes[:_CHANGES]
+            if len(self._changes) > 2 * _LOG_SIZE:
+                del self._changes[:_LOG_SIZE]
 
 
-def _room(names: frozenset[str]) -> int:
-    return len(names) + _SELECTOR
+def _cost(names: frozenset[str]) -> int:
+    return len(names) + _SELECTOR_COST

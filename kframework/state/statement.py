@@ -43,18 +43,18 @@ class Statement:
     __slots__ = (
         "_added",
         "_entries",
-        "_let_go",
+        "_evicted_rows",
         "_origins",
         "_outer",
+        "_released_ports",
         "_replaced",
-        "_seats",
         "_start",
         "_state",
         "_undo",
         "_writes",
+        "changed_uids",
         "closed",
         "evicted",
-        "touched",
     )
 
     closed: bool
@@ -66,7 +66,7 @@ class Statement:
         self._undo: list[Callable[[], object]] = []
         self._origins: dict[PodInfo, int] = {}
         self._start = (state.nodes.node_log.end, state.nodes.pod_log.end)
-        self._let_go = state.nodes.host_ports.let_go
+        self._released_ports = state.nodes.host_ports.released
         #: The number of entries of the two logs made by this statement.
         self._entries = 0
         #: Whether it wrote a Node object or a column.
@@ -75,10 +75,10 @@ class Statement:
         self._replaced: list[int] = []
         self.closed = False
         #: The uids of the pods that were added or removed.
-        self.touched: set[str] = set()
+        self.changed_uids: set[str] = set()
         #: The pods to be evicted when the outermost statement is committed, and the rows they ran on.
         self.evicted: list[PodInfo] = []
-        self._seats: dict[PodInfo, int] = {}
+        self._evicted_rows: dict[PodInfo, int] = {}
         state.statements.append(self)
 
     # -- operations ------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Statement:
         """Put a pod that is on no node on this one, as long as the outermost statement is open."""
         row = self._free_row(pod, node_name)
         self._record_pod(pod, pod.row)
-        self._state.nodes.place(pod, row)
+        self._state.nodes.add_pod(pod, row)
         if row != self._origins[pod]:
             self._added.append(pod)
 
@@ -98,9 +98,9 @@ class Statement:
             raise StatementError(f"pod {pod.key} is on no node")
         nodes, row = self._state.nodes, pod.row
         self._record_pod(pod, row)
-        nodes.lift(pod)
+        nodes.remove_pod(pod)
         if pod.template.host_ports:
-            nodes.host_ports.let_go |= {(port, row) for port in pod.template.host_ports}
+            nodes.host_ports.released |= {(port, row) for port in pod.template.host_ports}
 
     def evict(self, pod: PodInfo) -> None:
         """Remove a pod from its node as if it were deleted, and list it in `evicted`.
@@ -111,7 +111,7 @@ class Statement:
         row = pod.row
         self.remove(pod)
         self.evicted.append(pod)
-        self._seats[pod] = row
+        self._evicted_rows[pod] = row
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Assume a pending pod on a node, as after a scheduling decision."""
@@ -138,11 +138,11 @@ class Statement:
 
         def restore() -> None:
             column.cells[row] = old
-            nodes.touch(row)
+            nodes.mark_changed(row)
 
         before = self._log_ends()
         column.cells[row] = value
-        nodes.touch(row)
+        nodes.mark_changed(row)
         self._record_write(restore, self._log_ends() - before)
 
     def record(self, undo: Callable[[], object]) -> None:
@@ -171,11 +171,11 @@ class Statement:
             self._check_added()
             nodes, known = self._state.nodes, self._state.pods
             for row in self._replaced:
-                nodes.settle(row)
+                nodes.update_order(row)
             # Put evicted pods back that are still known and not placed elsewhere.
-            for pod, row in self._seats.items():
+            for pod, row in self._evicted_rows.items():
                 if pod.row < 0 and known.get(pod.uid) is pod:
-                    nodes.place(pod, row)
+                    nodes.add_pod(pod, row)
         else:
             self._merge_into(self._outer)
         self._close()
@@ -192,14 +192,14 @@ class Statement:
         for pod, row in self._origins.items():
             if pod.row != row:
                 if pod.row >= 0:
-                    nodes.lift(pod)
+                    nodes.remove_pod(pod)
                 if row >= 0:
-                    nodes.place(pod, row)
-        nodes.host_ports.let_go = self._let_go
+                    nodes.add_pod(pod, row)
+        nodes.host_ports.released = self._released_ports
         if alone:
             # If no reader has seen this what-if's log entries, remove them.
-            nodes.node_log.cut(node_start)
-            nodes.pod_log.cut(pod_start)
+            nodes.node_log.discard_since(node_start)
+            nodes.pod_log.discard_since(pod_start)
         self._close()
 
     def __enter__(self) -> Statement:
@@ -219,15 +219,15 @@ class Statement:
         outer._writes |= self._writes
         outer._added += self._added
         outer._replaced += self._replaced
-        outer.touched |= self.touched
+        outer.changed_uids |= self.changed_uids
         outer.evicted += self.evicted
-        outer._seats |= self._seats
+        outer._evicted_rows |= self._evicted_rows
 
     def _close(self) -> None:
         state = self._state
         state.statements.remove(self)
         if not state.statements:
-            state.nodes.host_ports.let_go = frozenset()
+            state.nodes.host_ports.released = frozenset()
         self.closed = True
 
     # -- recording -------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class Statement:
         """Record where a pod was before its first move."""
         self._origins.setdefault(pod, row)
         self._entries += 1
-        self.touched.add(pod.uid)
+        self.changed_uids.add(pod.uid)
 
     def _record_write(self, undo: Callable[[], object], entries: int) -> None:
         self._undo.append(undo)
@@ -251,7 +251,7 @@ class Statement:
     def _row(self, node_name: str) -> int:
         row = self._state.nodes.row(node_name)
         if row is None:
-            raise StatementError(f"there is no node {node_name!r}")
+            raise StatementError(f"unknown node {node_name!r}")
         return row
 
     def _free_row(self, pod: PodInfo, node_name: str) -> int:
@@ -267,43 +267,43 @@ class Statement:
     def _check_pod(self, pod: PodInfo) -> None:
         if self._is_innermost():
             return
-        for younger in self._younger():
-            if pod.uid in younger.touched:
-                raise StatementError(f"a younger statement, still open, has touched pod {pod.key}")
+        for later in self._opened_later():
+            if pod.uid in later.changed_uids:
+                raise StatementError(f"a later statement, still open, has moved pod {pod.key}")
 
     def _check_write(self) -> None:
-        if any(younger._writes for younger in self._younger()):
-            raise StatementError("a younger statement, still open, has written nodes too")
+        if any(later._writes for later in self._opened_later()):
+            raise StatementError("a later statement, still open, has written nodes too")
 
     def _check_close(self) -> None:
-        if not self._is_innermost() and any(self._depends_on(younger) for younger in self._younger()):
-            raise StatementError("a younger statement, still open, builds on this one; close it first")
+        if not self._is_innermost() and any(self._depends_on(later) for later in self._opened_later()):
+            raise StatementError("a later statement, still open, builds on this one; close it first")
 
     def _check_basis(self) -> None:
         """Reject a commit past open statements that this one depends on."""
         statements = self._state.statements
         start = 0 if self._outer is None else statements.index(self._outer) + 1
-        if any(self._depends_on(older) for older in statements[start : statements.index(self)]):
-            raise StatementError("an older statement, still open, is what this one builds on; close it first")
+        if any(self._depends_on(earlier) for earlier in statements[start : statements.index(self)]):
+            raise StatementError("this statement builds on an earlier one, still open; close that first")
 
     def _check_added(self) -> None:
         state = self._state
         for pod in self._added:
-            at_home = state.pods.get(pod.uid) is pod and state.nodes.row(pod.node_name) == pod.row
-            if pod.row >= 0 and not at_home:
+            is_assumed = state.pods.get(pod.uid) is pod and state.nodes.row(pod.node_name) == pod.row
+            if pod.row >= 0 and not is_assumed:
                 raise StatementError(f"pod {pod.key} was only added; assume it to keep it")
 
     def _depends_on(self, other: Statement) -> bool:
-        return not self.touched.isdisjoint(other.touched) or (self._writes and other._writes)
+        return not self.changed_uids.isdisjoint(other.changed_uids) or (self._writes and other._writes)
 
-    def _younger(self) -> list[Statement]:
+    def _opened_later(self) -> list[Statement]:
         """List the open statements opened after this one; raises if this one may not be used."""
         self._check_open()
         statements = self._state.statements
-        younger = statements[statements.index(self) + 1 :]
-        if any(other._within(self) for other in younger):
+        later = statements[statements.index(self) + 1 :]
+        if any(other._is_inside(self) for other in later):
             raise StatementError("an inner statement is still open")
-        return younger
+        return later
 
     def _is_innermost(self) -> bool:
         return not self.closed and self._state.statements[-1] is self
@@ -312,7 +312,7 @@ class Statement:
         if self.closed:
             raise StatementError("the statement is closed")
 
-    def _within(self, other: Statement) -> bool:
+    def _is_inside(self, other: Statement) -> bool:
         outer = self._outer
         while outer is not None and outer is not other:
             outer = outer._outer
@@ -320,4 +320,4 @@ class Statement:
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
-        return f"<Statement {state}, {len(self.touched)} pods touched>"
+        return f"<Statement {state}, {len(self.changed_uids)} pods changed>"

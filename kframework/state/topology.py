@@ -26,14 +26,14 @@ class Tally(Column):
         super().__init__(capacity)
         self.total: int = 0
 
-    def add(self, code: int, more: int) -> None:
+    def add(self, code: int, delta: int) -> None:
         """Add to a domain."""
         if code:
-            self.cells[code] += more
-            self.total += more
+            self.cells[code] += delta
+            self.total += delta
 
 
-class Tallied(Protocol):
+class TallyOwner(Protocol):
     """An owner of a tally on a topology, derived from its numbers per row."""
 
     def on_row(self, row: int) -> int:
@@ -71,41 +71,41 @@ class Topology(CodeColumn[str | None]):
     name any number of them.
     """
 
-    __slots__ = ("__weakref__", "_domains", "_nowhere", "key", "room", "sizes", "tallied")
+    __slots__ = ("__weakref__", "_domains", "_empty", "code_capacity", "key", "sizes", "tally_owners")
 
-    def __init__(self, key: str, nowhere: Column) -> None:
+    def __init__(self, key: str, empty: Column) -> None:
         super().__init__(0, None)
-        self._nowhere: Column | None = nowhere
-        self._share(nowhere)
+        self._empty: Column | None = empty
+        self._share(empty)
         self.key: str = key
         #: The number of codes that tallies have room for.
-        self.room: int = 64
+        self.code_capacity: int = 64
         #: The number of nodes in each domain.
-        self.sizes: Tally = Tally(self.room)
+        self.sizes: Tally = Tally(self.code_capacity)
         self._domains: NDArray[np.int64] | None = None
         #: The owners of tallies to keep current, as long as they live.
-        self.tallied: WeakSet[Tallied] = WeakSet()
+        self.tally_owners: WeakSet[TallyOwner] = WeakSet()
 
     @property
-    def present(self) -> NDArray[np.int64]:
+    def occupied(self) -> NDArray[np.int64]:
         """The codes of the domains that have nodes, in order."""
         if self._domains is None:
             self._domains = np.flatnonzero(self.sizes.values)
         return self._domains
 
     def grow(self, capacity: int) -> None:
-        if self._nowhere is None:
+        if self._empty is None:
             super().grow(capacity)
         else:
-            self._share(self._nowhere)
+            self._share(self._empty)
 
     def code(self, value: str | None) -> int:
         code = super().code(value)
-        if code == self.room:
-            self.room *= 2
-            self.sizes.grow(self.room)
-            for tallied in self.tallied:
-                tallied.domains(self).grow(self.room)
+        if code == self.code_capacity:
+            self.code_capacity *= 2
+            self.sizes.grow(self.code_capacity)
+            for owner in self.tally_owners:
+                owner.domains(self).grow(self.code_capacity)
         return code
 
     def put(self, row: int, value: str | None) -> None:
@@ -113,24 +113,24 @@ class Topology(CodeColumn[str | None]):
         old, new = self.cells[row], self.code(value)
         if old == new:
             return
-        if self._nowhere is not None:
-            self._nowhere = None
+        if self._empty is not None:
+            self._empty = None
             self._hold(self.values.copy())
         self.cells[row] = new
         self.sizes.add(old, -1)
         self.sizes.add(new, 1)
         self._domains = None
-        for tallied in self.tallied:
-            amount = tallied.on_row(row)
+        for owner in self.tally_owners:
+            amount = owner.on_row(row)
             if amount:
-                tally = tallied.domains(self)
+                tally = owner.domains(self)
                 tally.add(old, -amount)
                 tally.add(new, amount)
 
-    def tidy(self) -> NDArray[np.int64]:
-        kept = super().tidy()
-        for tally in (self.sizes, *(tallied.domains(self) for tallied in self.tallied)):
-            tally.values[1 : len(kept) + 1] = tally.values[kept]
-            tally.values[len(kept) + 1 :] = 0
+    def compact(self) -> NDArray[np.int64]:
+        used = super().compact()
+        for tally in (self.sizes, *(owner.domains(self) for owner in self.tally_owners)):
+            tally.values[1 : len(used) + 1] = tally.values[used]
+            tally.values[len(used) + 1 :] = 0
         self._domains = None
-        return kept
+        return used

@@ -48,8 +48,8 @@ class ReservedPod(WaitingPod):
     """
 
     __slots__ = (
-        *("_asked", "_cancel", "_hook", "_notify", "_preempted"),
-        *("listen", "node_name", "pending", "pod", "since", "verdict"),
+        *("_call_starts", "_cancel", "_hook", "_notify", "_preempted"),
+        *("on_change", "node_name", "pending", "pod", "since", "verdict"),
     )
 
     def __init__(self, pod: PendingPod, node_name: str, pending: dict[str, float], since: float) -> None:
@@ -59,10 +59,10 @@ class ReservedPod(WaitingPod):
         self.since: float = since
         self.verdict: Status | None = None if pending else _ALLOWED
         #: Called with the plugin that has allowed the pod while others wait on, or with "" and the verdict.
-        self.listen: Callable[[str, Status | None], None] = lambda plugin, verdict: None
+        self.on_change: Callable[[str, Status | None], None] = lambda plugin, verdict: None
         #: The hook that its binding is in, and when each plugin's call began.
         self._hook: str = ""
-        self._asked: dict[str, float] = {}
+        self._call_starts: dict[str, float] = {}
         self._notify: Callable[[], None] | None = None
         self._cancel: Callable[[], None] | None = None
         self._preempted: Status | None = None
@@ -82,7 +82,7 @@ class ReservedPod(WaitingPod):
         self.pending.pop(plugin, None)
         if not self.pending:
             return self.decide(_ALLOWED)
-        self.listen(plugin, None)
+        self.on_change(plugin, None)
         return True
 
     def reject(self, plugin: str, message: str) -> bool:
@@ -100,27 +100,27 @@ class ReservedPod(WaitingPod):
         cancel()
         return True
 
-    def enter(self, hook: str, plugin: str, now: float) -> None:
+    def hook_started(self, hook: str, plugin: str, now: float) -> None:
         """Record that this hook of a plugin is called from now on; concurrent plugins are in the same hook."""
         self._hook = hook
-        self._asked[plugin] = now
+        self._call_starts[plugin] = now
 
-    def leave(self, plugin: str) -> None:
+    def hook_finished(self, plugin: str) -> None:
         """Note that the plugin has answered."""
-        self._asked.pop(plugin, None)
+        self._call_starts.pop(plugin, None)
 
     @property
-    def asked(self) -> tuple[str, Mapping[str, float]]:
+    def running_hooks(self) -> tuple[str, Mapping[str, float]]:
         """The hook that its binding waits for, and the start of each plugin's call (seconds since 1970), if any."""
         if self.verdict is None:
             return "permit", dict.fromkeys(self.pending, self.since)
-        return self._hook, self._asked
+        return self._hook, self._call_starts
 
     def describe_wait(self, now: float) -> str:
         """Return what its binding waits for and for how long, as `in Quota.pre_bind for 40 s`; "" if for nothing."""
-        hook, asked = self.asked
+        hook, starts = self.running_hooks
         verb = "waiting on" if self.verdict is None else "in"
-        return ", ".join(f"{verb} {plugin}.{hook} for {now - since:.0f} s" for plugin, since in asked.items())
+        return ", ".join(f"{verb} {plugin}.{hook} for {now - since:.0f} s" for plugin, since in starts.items())
 
     def start_pre_bind(self, cancel: Callable[[], None]) -> None:
         """Allow `preempt` to cancel the binding from now on."""
@@ -148,7 +148,7 @@ class ReservedPod(WaitingPod):
         if self.verdict is not None:
             return False
         self.verdict = verdict
-        self.listen("", verdict)
+        self.on_change("", verdict)
         if self._notify is not None:
             self._notify()
         return True
@@ -165,7 +165,7 @@ class WaitingPods:
         self._pods: dict[str, ReservedPod] = {}
         self._waiting: dict[str, ReservedPod] = {}  # those that had to wait: few of many
 
-    def put(self, reserved: ReservedPod) -> None:
+    def add(self, reserved: ReservedPod) -> None:
         """Take a pod in."""
         self._pods[reserved.pod.uid] = reserved
         if reserved.verdict is None:

@@ -199,11 +199,11 @@ class RandomCluster:
         for _ in range(number):
             wanted = self._some_node() if self.random.random() < 0.1 else ""
             pods.append(random_pod(self.random, self._name("pending"), node_name=wanted))
-        return [PendingPod(read_only(each), self.state.interned) for pod in pods for each in (pod, renamed(pod))]
+        return [PendingPod(read_only(each), self.state.interner) for pod in pods for each in (pod, renamed(pod))]
 
     def another_pod(self) -> PendingPod:
         """Make one more pod without a node, every other time one like those given."""
-        return PendingPod(read_only(self._pod(self._name("pod"), "")), self.state.interned)
+        return PendingPod(read_only(self._pod(self._name("pod"), "")), self.state.interner)
 
     def change(self, look: Callable[[], None]) -> str:
         """Change something and return a description; in the middle of a what-if, call `look`."""

@@ -122,7 +122,7 @@ def stub_handle(
     engine.apply_messages()
     for plugin, held in (waiting or {}).items():
         for pod in held:
-            pending, node_name = PendingPod(read_only(pod), state.interned), pod.spec.node_name
+            pending, node_name = PendingPod(read_only(pod), state.interner), pod.spec.node_name
             state.assume(pending, node_name)
-            state.waiting.put(ReservedPod(pending, node_name, {plugin: clock.now() + _WAIT}, clock.now()))
+            state.waiting.add(ReservedPod(pending, node_name, {plugin: clock.now() + _WAIT}, clock.now()))
     return StubHandle(engine, clock, api)

@@ -63,7 +63,7 @@ class Watching(SchedulingQueue):
         self.nominated_to: list[str] = []
 
     def move(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
-        others = [PendingPod(make_pod(f"x{n}", priority=n), ClusterState().interned) for n in (0, 5, 9)]
+        others = [PendingPod(make_pod(f"x{n}", priority=n), ClusterState().interner) for n in (0, 5, 9)]
         to = "" if only is None else f" to {[other.priority for other in others if only(other)]}"
         self.told.append(event.label + to)
         if isinstance(event.old, PodInfo):
@@ -87,7 +87,7 @@ class Stage:
         assert queued is not None and queued.pod.uid == pod.metadata.uid
         self.cluster.assume(queued.pod, "a")
         reserved = ReservedPod(queued.pod, "a", {"P": VIRTUAL_EPOCH + 9} if waiting else {}, VIRTUAL_EPOCH)
-        self.cluster.waiting.put(reserved)
+        self.cluster.waiting.add(reserved)
         return reserved
 
 
@@ -204,10 +204,10 @@ def test_a_bound_pod_leaves_the_queue_and_its_nomination() -> None:
     stage = Stage()
     stage.handlers.upserted(NODE)
     stage.handlers.upserted(nominated(POD, "a"))
-    assert stage.cluster.nominator.node_of(POD.metadata.uid) == "a"
+    assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == "a"
     stage.handlers.upserted(moved(POD, node="a"))
     assert len(stage.queue) == 0 and not stage.handlers.pending
-    assert stage.cluster.nominator.node_of(POD.metadata.uid) == ""
+    assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == ""
     assert [pod.name for pod in cast("list[PodInfo]", list(stage.cluster.nodes[0].pods))] == ["p"]
 
 
@@ -223,9 +223,9 @@ def test_a_bound_pod_leaves_the_queue_and_its_nomination() -> None:
 def test_a_nomination_in_memory_outlives_updates_that_know_of_none(held: str, update: Pod, node: str) -> None:
     stage = Stage()
     stage.handlers.upserted(POD)
-    stage.cluster.nominator.put(stage.handlers.pending[POD.metadata.uid], held)
+    stage.cluster.nominator.nominate(stage.handlers.pending[POD.metadata.uid], held)
     stage.handlers.upserted(update)
-    assert stage.cluster.nominator.node_of(POD.metadata.uid) == node
+    assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == node
 
 
 @pytest.mark.parametrize(
@@ -244,17 +244,17 @@ def test_room_that_only_memory_kept_wakes_others_when_it_is_given_up(
     stage = Stage()
     stage.handlers.upserted(pod)
     pending = stage.handlers.pending[POD.metadata.uid]
-    stage.cluster.nominator.put(pending, held)
+    stage.cluster.nominator.nominate(pending, held)
     stage.queue.told.clear()
     stage.handlers.nominate(pending, node)
-    assert stage.cluster.nominator.node_of(POD.metadata.uid) == node
+    assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == node
     assert stage.queue.told == told
 
 
 def test_room_that_only_memory_kept_is_free_when_the_pod_is_gone() -> None:
     stage = Stage()
     stage.handlers.upserted(POD)
-    stage.cluster.nominator.put(stage.handlers.pending[POD.metadata.uid], "a")
+    stage.cluster.nominator.nominate(stage.handlers.pending[POD.metadata.uid], "a")
     stage.handlers.deleted(POD)
     assert stage.queue.told == ["AssignedPodDelete to [0]"]
     assert stage.queue.nominated_to == ["a"], "queueing hints look at it"

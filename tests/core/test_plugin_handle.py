@@ -104,7 +104,7 @@ def test_it_asks_the_filters_about_a_node_as_it_stands(filters: list[type[Plugin
     answers: list[str | None] = []
 
     def permit(state: CycleState, pod: PendingPod, node_name: str) -> None:
-        node = held(asking).nodes.named(node_name)
+        node = held(asking).nodes.find(node_name)
         assert node is not None
         status = held(asking).fits(state, pod, node)
         answers.append(status.message if status is not None else None)
@@ -144,7 +144,7 @@ def test_pods_that_room_must_be_left_for_can_be_looked_up() -> None:
             for name, priority in (("less", -1), ("more", 1))
         )
         for other in (less, more, pod):
-            handle._engine.cluster.nominator.put(other, "a")  # type: ignore[attr-defined]  # as a cycle would in the end
+            handle._engine.cluster.nominator.nominate(other, "a")  # type: ignore[attr-defined]  # as a cycle would in the end
         return [[other.name for other in handle.nominated_pods(pod, node)] for node in "ab"]
 
     assert asked(nominate_and_look)[0] == [["more"], []]
@@ -180,7 +180,7 @@ def test_a_statement_that_is_left_open_is_undone_and_told(caplog: pytest.LogCapt
     result = run(leaking, pods=[make_pod("old", node_name="a"), make_pod("leaky"), make_pod("other")])
     assert result.place_of("other") == "bound"
     assert [pod.name for pod in held(leaking).pods.values()].count("old") == 1
-    assert len(held(leaking).nodes.named("a").pods) == 3  # type: ignore[union-attr]  # it is there
+    assert len(held(leaking).nodes.find("a").pods) == 3  # type: ignore[union-attr]  # it is there
 
 
 @pytest.mark.parametrize("kind", [Pod, Node])

@@ -258,7 +258,7 @@ def test_victims_are_sent_away_outside() -> None:
     stage.engine.offer(PreemptionEnded(UID, 1, failed=False))
     stage.steps()
     assert stage.engine.is_idle and len(stage.decisions) == 1
-    assert stage.engine.cluster.nominator.node_of(UID) == "a"
+    assert stage.engine.cluster.nominator.nominated_node(UID) == "a"
 
 
 def test_a_preemptor_waits_until_its_last_victim_is_going() -> None:
@@ -310,7 +310,7 @@ def test_a_nomination_that_the_api_has_not_heard_of_stays_when_nothing_is_said_a
     stage.engine.offer(Nominated(UID, "a"))
     stage.steps()
     assert stage.decisions[0].nominated is None
-    assert stage.engine.cluster.nominator.node_of(UID) == "a"
+    assert stage.engine.cluster.nominator.nominated_node(UID) == "a"
 
 
 def test_an_assumed_pod_cannot_be_nominated() -> None:
@@ -377,7 +377,7 @@ def test_what_a_hook_asks_for_is_done_when_its_cycle_ends() -> None:
 
 def test_a_nomination_takes_effect_when_the_cycle_ends() -> None:
     stage = waiting(lambda handle, pod: handle.nominate(pod, "a"))
-    assert stage.engine.cluster.nominator.node_of(make_pod("sleeper").metadata.uid) == "a"
+    assert stage.engine.cluster.nominator.nominated_node(make_pod("sleeper").metadata.uid) == "a"
 
 
 def test_asked_between_two_cycles_it_is_a_message() -> None:
@@ -406,7 +406,7 @@ def test_a_pod_that_is_on_a_node_already_is_let_go() -> None:
     stage = Stage(objects=[make_node("a"), POD])
     for message in stage.engine.inbox.drain():
         stage.engine._apply(message)
-    assumed = PendingPod(POD, stage.engine.cluster.interned)
+    assumed = PendingPod(POD, stage.engine.cluster.interner)
     stage.engine.cluster.assume(assumed, "a")
     assert stage.engine.step()
     assert stage.decisions == [] and len(stage.engine.queue.in_flight) == 0

@@ -46,7 +46,7 @@ def nodes(number: int) -> list[Upserted]:
 
 
 def asked(stage: Stage, name: str = "pod", **fields: object) -> FullEvaluation:
-    pod = PendingPod(make_pod(name, **fields), stage.engine.cluster.interned)  # type: ignore[arg-type]  # fields of a pod
+    pod = PendingPod(make_pod(name, **fields), stage.engine.cluster.interner)  # type: ignore[arg-type]  # fields of a pod
     return run_to_end(evaluate(stage.engine, pod))
 
 
@@ -193,7 +193,7 @@ def test_one_feasible_node_is_not_scored() -> None:
 def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooperative, "SLICE", 0.0)
     stage = staged(against_n0("A", NO), number=40)
-    work = evaluate(stage.engine, PendingPod(make_pod(), stage.engine.cluster.interned))
+    work = evaluate(stage.engine, PendingPod(make_pod(), stage.engine.cluster.interner))
     for number in range(3):
         for _ in range(4):
             next(work)
@@ -261,8 +261,8 @@ def test_room_is_left_for_pods_nominated_to_a_node() -> None:
             return NO if len(node.pods) else None
 
     stage = staged(One)
-    rival = PendingPod(make_pod("rival", priority=5), stage.engine.cluster.interned)
-    stage.engine.cluster.nominator.put(rival, "n2")
+    rival = PendingPod(make_pod("rival", priority=5), stage.engine.cluster.interner)
+    stage.engine.cluster.nominator.nominate(rival, "n2")
     evaluation = asked(stage)
     row = evaluation.nodes.row("n2")
     assert row is not None
@@ -287,8 +287,8 @@ def test_a_nominated_pod_that_is_not_taken_in_comes_before_what_plugins_say() ->
             return error("no place in the books")
 
     stage = staged(Refuses)
-    rival = PendingPod(make_pod("rival", priority=5), stage.engine.cluster.interned)
-    stage.engine.cluster.nominator.put(rival, "n2")
+    rival = PendingPod(make_pod("rival", priority=5), stage.engine.cluster.interner)
+    stage.engine.cluster.nominator.nominate(rival, "n2")
     evaluation = asked(stage)
     first = [evaluation.status(int(evaluation.first_rejection[row])) for row in evaluation.rows]
     assert first[:2] == [NO.with_plugin("Refuses")] * 2
@@ -326,8 +326,8 @@ def test_nominated_pods_arrive_on_their_own_node_only() -> None:
 
     stage = staged(AtMostOne)
     for number in range(2):
-        rival = PendingPod(make_pod(f"rival-{number}", priority=5), stage.engine.cluster.interned)
-        stage.engine.cluster.nominator.put(rival, f"n{number}")
+        rival = PendingPod(make_pod(f"rival-{number}", priority=5), stage.engine.cluster.interner)
+        stage.engine.cluster.nominator.nominate(rival, f"n{number}")
     evaluation = asked(stage)
     assert len(evaluation.nominated) == 2
     assert len(evaluation.feasible) == 3
@@ -338,10 +338,10 @@ def test_nominated_pods_may_arrive_meanwhile(monkeypatch: pytest.MonkeyPatch, sl
     monkeypatch.setattr(cooperative, "SLICE", -1.0)
     stage = staged(against_n0("A", NO, "node"))
     cluster = stage.engine.cluster
-    rivals = [PendingPod(make_pod(f"rival-{number}", priority=5), cluster.interned) for number in range(2)]
+    rivals = [PendingPod(make_pod(f"rival-{number}", priority=5), cluster.interner) for number in range(2)]
     for number, rival in enumerate(rivals):
-        cluster.nominator.put(rival, f"n{number}")
-    work = evaluate(stage.engine, PendingPod(make_pod(), cluster.interned))
+        cluster.nominator.nominate(rival, f"n{number}")
+    work = evaluate(stage.engine, PendingPod(make_pod(), cluster.interner))
     for _ in range(slices_before):
         next(work)
     cluster.assume(rivals[1], "n1")

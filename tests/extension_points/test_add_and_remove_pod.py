@@ -88,7 +88,7 @@ def test_a_plugin_may_ask_what_would_be_if_a_pod_were_gone(undo: bool, says: str
 
     def look(state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> None:
         handle = held(asking)
-        node = handle.nodes.named("a")
+        node = handle.nodes.find("a")
         assert node is not None
         with handle.statement() as statement:
             if undo:

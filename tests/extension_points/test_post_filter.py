@@ -178,7 +178,7 @@ def preempting(*names: str) -> type[Plugin]:
     def propose(state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Preempt | None:
         if pod.name != "pod":
             return None
-        nodes = [diagnosis.nodes.named(name) for name in names]
+        nodes = [diagnosis.nodes.find(name) for name in names]
         candidates = tuple(Candidate(node.name, tuple(node.pods)) for node in nodes if node is not None)
         return Preempt(candidates, key=lambda candidate: len(candidate.victims))
 

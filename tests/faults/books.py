@@ -233,7 +233,7 @@ def _of_pending(engine: PodEngine, pending: dict[str, Pod], by_plugins: Mapping[
     queued = {queued.pod.uid: queued.pod.object for queued in engine.queue}
     yield from _differences("pod in the queue", queued, pending)
     nominator = engine.cluster.nominator
-    nominated = {uid: nominator.node_of(uid) for uid in pending}
+    nominated = {uid: nominator.nominated_node(uid) for uid in pending}
     wanted = {uid: pod.status.nominated_node_name for uid, pod in pending.items()}
     for uid, node_name in by_plugins.items():
         if uid in wanted and nominated[uid] == node_name:

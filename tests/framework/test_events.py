@@ -34,7 +34,7 @@ from kframework.objects import (
     Toleration,
     kind_of,
 )
-from kframework.state.nodes import same_node
+from kframework.state.nodes import is_heartbeat
 from kframework.state.pods import PendingPod, TemplateInterner
 from tests.support.declared import Team
 from tests.support.objects_made import node, pod, taint
@@ -241,7 +241,7 @@ def test_a_node_update_is_taken_apart(old: Node, new: Node, updates: list[Action
 
 @pytest.mark.parametrize(("old", "new", "updates"), NODE_UPDATES)
 def test_whatever_is_an_event_is_a_change_of_the_table_too(old: Node, new: Node, updates: list[ActionType]) -> None:
-    assert not (updates and same_node(old, new))
+    assert not (updates and is_heartbeat(old, new))
 
 
 def with_status(of: Pod, **fields: object) -> Pod:

@@ -26,7 +26,7 @@ def made(plugin: type[P], args: PluginArgs | None = None, handle: object = None)
 
 def pending(pod: Pod, cluster: ClusterState | None = None) -> PendingPod:
     """Show a pod as a hook sees it."""
-    return PendingPod(pod, cluster.interned if cluster else TemplateInterner())
+    return PendingPod(pod, cluster.interner if cluster else TemplateInterner())
 
 
 def on_node(pod: Pod) -> PodInfo:

@@ -136,7 +136,7 @@ class World:
             self.cluster.put_pod(msgspec.structs.replace(other, metadata=metadata))
 
     def assume_pod(self) -> None:
-        pod = PendingPod(self.pod(constrained=False), self.cluster.interned)
+        pod = PendingPod(self.pod(constrained=False), self.cluster.interner)
         self.cluster.assume(pod, self._some_node())
         if self.random.random() < 0.3:
             self.cluster.forget(pod.uid)

@@ -109,7 +109,7 @@ def test_a_nominated_node_on_which_nothing_helps_is_not_waited_for() -> None:
 def test_a_nomination_that_the_api_has_not_heard_of_counts_too() -> None:
     nodes, pods = full("a", "b")
     stopped = unfit(nodes, [going("low"), pods[1]], make_pod("x", cpu=1, priority=5))
-    stopped.engine.cluster.nominator.put(stopped.pod, "a")
+    stopped.engine.cluster.nominator.nominate(stopped.pod, "a")
     assert post_filter(stopped) == Status(Code.UNSCHEDULABLE, (WAITS,))
 
 

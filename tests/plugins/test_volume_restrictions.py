@@ -273,5 +273,5 @@ def test_a_reader_far_behind_the_log_sees_all() -> None:
             node.row: len(node.pods) for node in nodes if node.pods
         }
         for _ in range(2 * nodes.capacity):
-            cluster.state.nodes.touch(0)
+            cluster.state.nodes.mark_changed(0)
         cluster.change(lambda: None)

@@ -138,7 +138,7 @@ class Reader:
 
     def catch_up(self, nodes: NodeTable) -> None:
         """Read again what the log says has changed; then the copies are the truth."""
-        rows = self.reader.changed()
+        rows = self.reader.read_new()
         truth = {info.row: self._facts(info) for info in nodes}
         for row in truth if rows is None else rows:
             if row in truth:
@@ -212,7 +212,7 @@ class StateMachine(RuleBasedStateMachine):
             assert [reader.log.end for reader in self.readers] == ends
 
     def remove_node(self, name: str) -> None:
-        info = self.state.nodes.named(name)
+        info = self.state.nodes.find(name)
         assert self.state.remove_node(name) == self.truth.nodes.pop(name, None)
         if info is not None:
             with pytest.raises(StaleNodeError):
@@ -226,7 +226,7 @@ class StateMachine(RuleBasedStateMachine):
         spec = msgspec.structs.replace(new.spec, node_name=node_name)
         old = self.state.put_pod(msgspec.structs.replace(new, spec=spec))
         assert (old is None) == (uid not in self.truth.pods)
-        on = self.state.nodes.named(node_name)
+        on = self.state.nodes.find(node_name)
         assert on is None or self.state.pods[uid] in on.pods
         self.truth.pods[uid] = self.truth.placed[uid] = (new, node_name)
         self.truth.assumed.discard(uid)
@@ -248,7 +248,7 @@ class StateMachine(RuleBasedStateMachine):
     def assume(self, new: Pod, node_name: str) -> None:
         uid = new.metadata.uid
         try:
-            self.state.assume(PendingPod(new, self.state.interned), node_name)
+            self.state.assume(PendingPod(new, self.state.interner), node_name)
         except AssumeError:
             assert uid in self.truth.pods
         else:

@@ -73,7 +73,7 @@ class Race:
         name = f"node-{self.random.randint(1, 8)}"
         status = msgspec.structs.replace(pod.object.status, nominated_node_name=name)
         metadata = msgspec.structs.replace(pod.object.metadata, uid=f"{pod.uid}-nominated")
-        return PendingPod(msgspec.structs.replace(pod.object, status=status, metadata=metadata), self.state.interned)
+        return PendingPod(msgspec.structs.replace(pod.object, status=status, metadata=metadata), self.state.interner)
 
     def run(self) -> None:
         with (
@@ -108,7 +108,7 @@ class Race:
 
     def _change_nominations(self) -> None:
         pod, nodes = self.random.choice(self.pods), [node.name for node in self.state.nodes]
-        self.state.nominator.put(pod, self.random.choice(["", *nodes]))
+        self.state.nominator.nominate(pod, self.random.choice(["", *nodes]))
 
     def _note(self, slow: SlowCycle, search: Search, expected: Chosen | NoneFits | Error) -> None:
         """Count what kinds of search there were."""

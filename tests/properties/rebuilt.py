@@ -191,7 +191,7 @@ def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, P
         },
         "held": {
             _only_term(holders): {name_of[row]: n for row, n in holders.rows.items()}
-            for holders in nodes.existing_terms._holders.values()
+            for holders in nodes.existing_terms._owners.values()
             if holders.rows
         },
         "refused": {
@@ -199,7 +199,7 @@ def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, P
             for classes in nodes.counters._classes.values()
             for pods in classes
             if pods.pods
-            for topology, tally in nodes.existing_terms.about(pods, {}).anti_affinity
+            for topology, tally in nodes.existing_terms.terms_matching(pods, {}).anti_affinity
             if (found := _tallied(topology, tally))
         },
         "domains": {
@@ -212,7 +212,7 @@ def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, P
 
 
 def _only_term(holders: TermOwners) -> tuple[str, frozenset[str], str]:
-    ((_, _, term),) = chain.from_iterable(holders.by_pair.values())
+    ((_, _, term),) = chain.from_iterable(holders.by_label.values())
     return term.topology_key, term.namespaces, str(term.selector)
 
 

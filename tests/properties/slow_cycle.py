@@ -114,10 +114,10 @@ class SlowCycle:
         return remembered
 
     def nominated_node(self) -> str:
-        return self.pod.status.nominated_node_name or self.cluster.nominator.node_of(self.pod.uid)
+        return self.pod.status.nominated_node_name or self.cluster.nominator.nominated_node(self.pod.uid)
 
     def nominated_node_fits(self) -> bool:
-        node = self.cluster.nodes.named(self.nominated_node())
+        node = self.cluster.nodes.find(self.nominated_node())
         if node is None:
             return False
         try:

@@ -58,7 +58,7 @@ class Tries:
         if self.cluster.random.random() < 0.5:
             return pod
         spec = msgspec.structs.replace(pod.object.spec, priority=100)
-        return PendingPod(msgspec.structs.replace(pod.object, spec=spec), self.cluster.state.interned)
+        return PendingPod(msgspec.structs.replace(pod.object, spec=spec), self.cluster.state.interner)
 
     def run(self) -> None:
         for _ in range(CHANGES):

@@ -46,7 +46,7 @@ class Judge(Plugin):
 
     def _judge(self, pod: PendingPod, chosen: Candidate, candidates: tuple[Candidate, ...]) -> None:
         for candidate in candidates:
-            node = self.handle.nodes.named(candidate.node)
+            node = self.handle.nodes.find(candidate.node)
             assert node is not None
             assert all(victim.priority < pod.priority for victim in candidate.victims)
             staying = [other for other in node.pods if other not in candidate.victims]

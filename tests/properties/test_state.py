@@ -24,7 +24,7 @@ TestState = StateMachine.TestCase
 TestState.settings = settings(stateful_step_count=50)
 
 append, count, write, put_node = Log.append, NodeTable._count, NodeTable._write, ClusterState.put_node
-grow, add, join, put = Column.grow, NodeOrder.add, Counters.join, Topology.put
+grow, add, join, put = Column.grow, NodeOrder.add, Counters.register, Topology.put
 
 
 def log_another_row(log: Log[int], row: int) -> None:

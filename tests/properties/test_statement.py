@@ -259,7 +259,7 @@ class StatementMachine(StateMachine):
         known = self.state.pods.get(uid)
         if known is not None:
             return known, self.now().pods[uid][0]
-        return self.loose.setdefault(uid, (PendingPod(new, self.state.interned), new))
+        return self.loose.setdefault(uid, (PendingPod(new, self.state.interner), new))
 
     def _try(self, legal: bool, act: Callable[[], object]) -> bool:
         try:
@@ -282,7 +282,7 @@ TestStatement = StatementMachine.TestCase
 TestStatement.settings = settings(stateful_step_count=50)
 
 rollback, merge_into = Statement.rollback, Statement._merge_into
-cut, lift, replace = Log.cut, NodeTable.lift, NodeTable.replace
+cut, lift, replace = Log.discard_since, NodeTable.remove_pod, NodeTable.replace
 
 
 def cut_what_was_read(log: Log[int], position: int) -> bool:
@@ -295,7 +295,7 @@ def cut_what_others_wrote(statement: Statement) -> None:
     for log, start in zip(
         (statement._state.nodes.node_log, statement._state.nodes.pod_log), statement._start, strict=True
     ):
-        log.cut(start)
+        log.discard_since(start)
 
 
 def undo_the_first_first(statement: Statement) -> None:
@@ -334,7 +334,7 @@ def stay_on_the_row(nodes: NodeTable, pod: PodInfo) -> None:
 
 def replace_and_settle(nodes: NodeTable, row: int, node: Node) -> Node:
     old = replace(nodes, row, node)
-    nodes.settle(row)
+    nodes.update_order(row)
     return old
 
 

@@ -57,7 +57,7 @@ class _Eviction:
         self.events: list[tuple[str, str]] = []
         waiting, interned = WaitingPods(), TemplateInterner()
         for each in reserved:
-            waiting.put(each)
+            waiting.add(each)
         self.eviction = Eviction(
             attempt=7,
             profile="default-scheduler",

@@ -34,7 +34,7 @@ class Suspendable:
             self.state.put_node(make_node(name))
             self.state.put_pod(make_pod(f"on-{name}", node_name=name, priority=-1))
         pod = make_pod("new", containers=containers, init_containers=init)
-        self.pod = PendingPod(pod, self.state.interned)
+        self.pod = PendingPod(pod, self.state.interner)
         self.nodes: list[NodeInfo] = list(self.state.nodes)
         self.uids = {pod.name: uid for uid, pod in self.state.pods.items()}
 
@@ -92,7 +92,7 @@ def test_nodes_pass_in_the_order_of_the_answer_each_once() -> None:
     answers = {"filter": {"NodeNames": ["c", "a", "c"], "FailedNodes": {"b": ""}}}
     filtered = run(extender(answers, nodeCacheCapable=True).filter(asking.pod, asking.nodes))
     assert [node.name for node in filtered.nodes] == ["c", "a"]
-    assert all(node is asking.state.nodes.named(node.name) for node in filtered.nodes)
+    assert all(node is asking.state.nodes.find(node.name) for node in filtered.nodes)
     assert filtered.failed == {"b": Status(Code.UNSCHEDULABLE, ("",))}
 
 

@@ -28,7 +28,7 @@ def cluster() -> tuple[ClusterState, PendingPod]:
     state.put_node(make_node("b"))
     state.put_pod(make_pod("low", node_name="a", labels={"app": "web"}, start_time="2026-01-01T00:00:00Z", priority=-1))
     new = make_pod("new", annotations={"note": "x"}, requests={"example.com/gpu": 2}, overhead={"cpu": 0.5})
-    return state, PendingPod(new, state.interned)
+    return state, PendingPod(new, state.interner)
 
 
 def test_a_question_about_nodes_holds_them() -> None:
@@ -71,7 +71,7 @@ def test_a_question_about_victims_holds_them() -> None:
 
 def test_a_victim_that_is_about_to_be_bound_is_sent_whole_with_its_node() -> None:
     state, pod = cluster()
-    assumed = PendingPod(make_pod("young", annotations={"note": "y"}), state.interned)
+    assumed = PendingPod(make_pod("young", annotations={"note": "y"}), state.interner)
     state.assume(assumed, "b")
     asked = json.loads(ask_about_victims(pod, [Candidate("b", (state.pods[assumed.uid],))], names_only=False))
     (sent,) = asked["NodeNameToVictims"]["b"]["Pods"]

@@ -45,17 +45,17 @@ BOUNDS: Mapping[str, int] = {
     "scheduler.profiles._first._signatures": 20_000,  # those of plans
     "scheduler.engine.cluster.nodes.node_log": 2 * 64,
     "scheduler.engine.cluster.nodes.pod_log": 2 * 64,
-    "scheduler.engine.cluster.nodes._places": 2 * 64,  # made when somebody asks
-    "scheduler.engine.cluster.nodes._labels": 30 * 4 * 64,  # domains are tidied after 128 writes of nodes
+    "scheduler.engine.cluster.nodes._positions": 2 * 64,  # computed on demand
+    "scheduler.engine.cluster.nodes._labels": 30 * 4 * 64,  # domains are compacted after 128 writes of nodes
     "scheduler.engine.cluster.nodes.taint_sets": 4 * 64,
     "scheduler.engine.cluster.nodes.allocatables": 64 * (2 * 64 + 64),  # twice the resources in use, and 64
     "scheduler.engine.cluster.nodes.requesteds": 64 * (2 * 64 + 64),
     "scheduler.engine.cluster.nodes.counters": 64 << 17,  # 64 MiB of dense counts, 8 bytes each
     "scheduler._started[]._affinities.namespaces._changes": 2 * 1024,  # those that selectors catch up with
-    "scheduler._started[]._affinities.namespaces._chosen": 30 * 500_000 // 64,  # what so many selectors chose
-    "scheduler.engine.cluster.interned._classes": 16 * 1024,  # label classes are swept when there are 1,024
-    "scheduler.engine.cluster.interned._class_of": 16 * 1024,  # the last 1,024 labels
-    "scheduler.engine.cluster.interned._template_of": 16 * 1024,  # the last 1,024 specs
+    "scheduler._started[]._affinities.namespaces._matches": 30 * 500_000 // 64,  # those of so many selectors
+    "scheduler.engine.cluster.interner._classes": 16 * 1024,  # label classes are swept when there are 1,024
+    "scheduler.engine.cluster.interner._class_of": 16 * 1024,  # the last 1,024 labels
+    "scheduler.engine.cluster.interner._template_of": 16 * 1024,  # the last 1,024 specs
 }
 
 

@@ -50,10 +50,10 @@ def test_equal_values_share_a_code() -> None:
 
 def test_asking_whether_a_value_is_known_makes_no_code() -> None:
     column: CodeColumn[str | None] = CodeColumn(2, None)
-    assert column.known("x") is None
-    assert column.known(None) == 0
+    assert column.find_code("x") is None
+    assert column.find_code(None) == 0
     assert column.code("x") == 1
-    assert column.known("x") == 1
+    assert column.find_code("x") == 1
     assert column.meanings == [None, "x"]
 
 

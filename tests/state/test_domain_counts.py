@@ -35,13 +35,13 @@ def web(name: str, node_name: str) -> Pod:
 def counted(cluster: ClusterState, disk: str = "", min_domains: int = 1) -> DomainCounts:
     """Count by zone, on all nodes or on those with such a disk."""
     nodes = cluster.nodes
-    pod = PendingPod(make_pod(node_selector={"disk": disk} if disk else {}), cluster.interned)
-    among = partial(NodeSets(nodes).of, pod, (ZONE,), affinity=True, taints=False)
+    pod = PendingPod(make_pod(node_selector={"disk": disk} if disk else {}), cluster.interner)
+    among = partial(NodeSets(nodes).for_pod, pod, (ZONE,), affinity=True, taints=False)
     return DomainCounts(nodes, nodes.label(ZONE), nodes.counters.count(WEB), among, min_domains)
 
 
 def seen(counts: DomainCounts | CountsSnapshot) -> tuple[dict[str | None, int], int]:
-    tally, fewest = counts.look()
+    tally, fewest = counts.read()
     meanings = counts.topology.meanings
     return {meanings[code]: pods for code, pods in enumerate(tally.values.tolist()) if pods}, fewest
 
@@ -87,7 +87,7 @@ def test_a_what_if_that_follows_on_another_is_seen(cluster: ClusterState) -> Non
     counts = counted(cluster)
     for name, expected in (("b", 2), ("c", 1)):
         with cluster.statement() as statement:
-            statement.add(PodInfo(web("new", ""), cluster.interned), name)
+            statement.add(PodInfo(web("new", ""), cluster.interner), name)
             assert seen(counts)[0].get(name) == expected
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.state.log import NEVER, Log
+from kframework.state.log import UNREAD, Log
 
 
 def filled(limit: int, entries: int) -> Log[int]:
@@ -27,8 +27,8 @@ def test_a_reader_gets_what_came_since() -> None:
 
 
 def test_a_new_reader_has_everything_to_read() -> None:
-    assert Log(4).since(NEVER) is None
-    assert filled(4, 2).since(NEVER) is None
+    assert Log(4).since(UNREAD) is None
+    assert filled(4, 2).since(UNREAD) is None
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_entries_that_nobody_saw_are_cut_away() -> None:
     mark = log.end
     log.append(7)
     log.append(8)
-    assert log.cut(mark)
+    assert log.discard_since(mark)
     assert log.end == mark
     log.append(9)
     assert log.since(reader) == [9]
@@ -72,7 +72,7 @@ def test_entries_that_somebody_saw_stay(read_after: int) -> None:
         log.append(entry)
         if entry == read_after:
             log.since(0)
-    assert not log.cut(mark)
+    assert not log.discard_since(mark)
     assert log.since(mark) == [1, 2]
 
 
@@ -80,9 +80,9 @@ def test_a_first_reader_counts_too() -> None:
     log = filled(10, 2)
     mark = log.end
     log.append(7)
-    assert log.since(NEVER) is None
+    assert log.since(UNREAD) is None
     position = log.end
-    assert not log.cut(mark)
+    assert not log.discard_since(mark)
     log.append(8)
     assert log.since(position) == [8]
 
@@ -91,7 +91,7 @@ def test_a_mark_before_what_was_trimmed_cuts_nothing() -> None:
     log: Log[int] = Log(2)
     for row in range(6):
         log.append(row)
-    assert not log.cut(1)
+    assert not log.discard_since(1)
     assert log.since(3) == [3, 4, 5]
 
 
@@ -118,10 +118,10 @@ def test_readers_miss_nothing(limit: int, steps: list[int | str]) -> None:
                 for row in [row for row in changes if changes[row] != before[row]]:
                     changes[row] = before[row]
                     log.append(row)
-                log.cut(mark)
+                log.discard_since(mark)
             case "read 0" | "read 1":
                 number = int(step[-1])
-                rows = readers[number].changed()
+                rows = readers[number].read_new()
                 copies[number].update({row: changes[row] for row in (changes if rows is None else rows)})
                 assert copies[number] == changes
 
@@ -129,10 +129,10 @@ def test_readers_miss_nothing(limit: int, steps: list[int | str]) -> None:
 def test_a_reader_is_told_each_change_once() -> None:
     log = filled(10, 2)
     reader = log.reader()
-    assert reader.changed() is None
-    assert reader.changed() == []
+    assert reader.read_new() is None
+    assert reader.read_new() == []
     log.append(7)
-    assert reader.changed() == [7]
-    assert reader.changed() == []
+    assert reader.read_new() == [7]
+    assert reader.read_new() == []
     reader.restart()
-    assert reader.changed() is None
+    assert reader.read_new() is None

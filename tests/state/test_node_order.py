@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.state.node_order import NodeOrder, Positions, among, rotate, zone_of
+from kframework.state.node_order import NodeOrder, Positions, rotate, take, zone_of
 from tests.properties.rebuilt import NodeTree
 
 BETA_REGION, BETA_ZONE = "failure-domain.beta.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone"
@@ -111,4 +111,4 @@ def test_only_places_that_pass_the_end_cost_a_copy(start: int, copied: bool) -> 
 @pytest.mark.parametrize("found", [slice(0, 0), slice(1, 3), np.array([0, 2])])
 def test_places_are_found_among_places(start: int, found: Positions) -> None:
     places, column = rotate(start, 3, 5), np.arange(5)
-    assert column[among(places, found)].tolist() == column[places][found].tolist()
+    assert column[take(places, found)].tolist() == column[places][found].tolist()

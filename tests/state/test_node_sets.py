@@ -44,7 +44,7 @@ def test_the_nodes_that_suit_a_pod(seed: int) -> None:
         world.change()
         for pod in pods:
             for keys, by_affinity, by_taints in ASKED:
-                found = sets.of(PendingPod(pod, cluster.interned), keys, affinity=by_affinity, taints=by_taints)
+                found = sets.for_pod(PendingPod(pod, cluster.interner), keys, affinity=by_affinity, taints=by_taints)
                 expected = suited(cluster, pod, keys, by_affinity, by_taints)
                 if found is None:
                     assert len(expected) == sum(
@@ -57,12 +57,12 @@ def test_the_nodes_that_suit_a_pod(seed: int) -> None:
 def compare(found: NodeSet, cluster: ClusterState, expected: set[str]) -> None:
     nodes = cluster.nodes
     assert {nodes[row].name for row in found.rows().tolist()} == expected
-    assert {node.name for node in nodes if found.has(node.row)} == expected
+    assert {node.name for node in nodes if found.contains(node.row)} == expected
     zones, pods = nodes.label(ZONE), nodes.counters.count(WEB)
     domains: dict[str | None, int] = {}
     for node in nodes:
         if node.name in expected and ZONE in node.labels:
-            here = sum(WEB.chooses(pod.label_class) for pod in node.pods)
+            here = sum(WEB.matches(pod.label_class) for pod in node.pods)
             domains[node.labels[ZONE]] = domains.get(node.labels[ZONE], 0) + here
     assert {zones.meanings[code] for code in found.domains(zones).tolist()} == domains.keys()
     tally = found.tally(pods, zones)
@@ -80,16 +80,16 @@ def cluster() -> ClusterState:
 
 
 def pending(cluster: ClusterState, pod: Pod) -> PendingPod:
-    return PendingPod(pod, cluster.interned)
+    return PendingPod(pod, cluster.interner)
 
 
 def test_pods_that_ask_for_the_same_share_a_set(cluster: ClusterState) -> None:
     sets, wants = NodeSets(cluster.nodes), {"disk": "ssd"}
     one, other = (pending(cluster, make_pod(cpu=cpu, node_selector=wants)) for cpu in (1, 2))
-    first = sets.of(one, (ZONE,), affinity=True, taints=False)
+    first = sets.for_pod(one, (ZONE,), affinity=True, taints=False)
     assert first is not None
-    assert sets.of(other, (ZONE,), affinity=True, taints=True) is first  # no node has a taint
-    assert sets.of(one, (), affinity=True, taints=False) is not first
+    assert sets.for_pod(other, (ZONE,), affinity=True, taints=True) is first  # no node has a taint
+    assert sets.for_pod(one, (), affinity=True, taints=False) is not first
 
 
 def test_pods_that_name_nodes_share_none(cluster: ClusterState) -> None:
@@ -97,27 +97,27 @@ def test_pods_that_name_nodes_share_none(cluster: ClusterState) -> None:
     named = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in "ab"]
     pods = [pending(cluster, make_pod(affinity=affinity(term))) for term in named]
     assert pods[0].template is pods[1].template
-    found = [sets.of(pod, (ZONE,), affinity=True, taints=False) for pod in pods]
+    found = [sets.for_pod(pod, (ZONE,), affinity=True, taints=False) for pod in pods]
     assert [each.rows().tolist() for each in found if each is not None] == [[0], [1]]
 
 
 def test_no_set_is_needed_where_no_node_is_left_out(cluster: ClusterState) -> None:
     sets = NodeSets(cluster.nodes)
     tolerant, needs_scoring = pending(cluster, make_pod()), pending(cluster, make_pod(node_selector={"disk": "ssd"}))
-    assert sets.of(tolerant, (ZONE, "kubernetes.io/hostname"), affinity=True, taints=True) is None
-    assert sets.of(needs_scoring, ("disk",), affinity=False, taints=True) is None
-    assert sets.of(needs_scoring, (ZONE, "disk"), affinity=False, taints=True) is not None
+    assert sets.for_pod(tolerant, (ZONE, "kubernetes.io/hostname"), affinity=True, taints=True) is None
+    assert sets.for_pod(needs_scoring, ("disk",), affinity=False, taints=True) is None
+    assert sets.for_pod(needs_scoring, (ZONE, "disk"), affinity=False, taints=True) is not None
 
 
 def test_a_set_that_was_not_asked_for_lately_is_forgotten(
     cluster: ClusterState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_sets, "_MOST", 2)
+    monkeypatch.setattr(node_sets, "_MAX_SETS", 2)
     sets = NodeSets(cluster.nodes)
     a, b, c = (pending(cluster, make_pod(node_selector={"disk": disk})) for disk in "abc")
 
     def found(pod: PendingPod) -> NodeSet | None:
-        return sets.of(pod, (ZONE,), affinity=True, taints=False)
+        return sets.for_pod(pod, (ZONE,), affinity=True, taints=False)
 
     kept, dropped = found(a), found(b)
     assert found(a) is kept

@@ -10,7 +10,7 @@ import pytest
 from kframework.errors import StaleNodeError
 from kframework.objects import ContainerImage, Node, NodeCondition, NodeStatus
 from kframework.state.cluster import ClusterState
-from kframework.state.nodes import NodeInfo, NodeTable, same_node
+from kframework.state.nodes import NodeInfo, NodeTable, is_heartbeat
 from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_node, make_pod
 from tests.support.objects_made import node, pod, taint
@@ -31,7 +31,7 @@ def changed(of: Node, part: str, **fields: object) -> Node:
 
 def named(nodes: NodeTable, name: str) -> NodeInfo:
     """Return a node that is there."""
-    info = nodes.named(name)
+    info = nodes.find(name)
     assert info is not None
     return info
 
@@ -55,7 +55,7 @@ def test_columns_mirror_the_node() -> None:
 def test_absent_things_are_none_or_zero_or_raise() -> None:
     nodes = table(node("a"))
     assert nodes.row("b") is None
-    assert nodes.named("b") is None
+    assert nodes.find("b") is None
     assert "b" not in nodes
     assert named(nodes, "a").allocatable("example.com/gpu") == 0
     assert named(nodes, "a").requested("example.com/gpu") == 0
@@ -111,7 +111,7 @@ def test_every_field_of_a_status_is_known_to_be_a_change() -> None:
 def test_a_heartbeat_is_no_change_but_the_object_is_kept(newer: Node) -> None:
     nodes = table(NODE)
     ends = nodes.node_log.end, nodes.pod_log.end
-    assert same_node(NODE, newer)
+    assert is_heartbeat(NODE, newer)
     assert nodes.put(newer) is NODE
     assert (nodes.node_log.end, nodes.pod_log.end) == ends
     assert named(nodes, "a").object is newer
@@ -135,7 +135,7 @@ def test_a_heartbeat_is_no_change_but_the_object_is_kept(newer: Node) -> None:
 def test_a_change_is_noted_in_both_logs(newer: Node) -> None:
     nodes = table(NODE)
     ends = nodes.node_log.end, nodes.pod_log.end
-    assert not same_node(NODE, newer)
+    assert not is_heartbeat(NODE, newer)
     nodes.put(newer)
     row = nodes.row("a")
     assert (nodes.node_log.since(ends[0]), nodes.pod_log.since(ends[1])) == ([row], [row])
@@ -145,22 +145,22 @@ def test_a_pod_is_noted_in_the_pod_log_only() -> None:
     nodes = table(node("a"), node("b"))
     info = PodInfo(pod("p", {"cpu": "1"}), TemplateInterner())
     ends = nodes.node_log.end, nodes.pod_log.end
-    nodes.place(info, 1)
-    nodes.lift(info)
+    nodes.add_pod(info, 1)
+    nodes.remove_pod(info)
     assert (nodes.node_log.since(ends[0]), nodes.pod_log.since(ends[1])) == ([], [1, 1])
 
 
 def test_touch_is_noted_in_both_logs() -> None:
     nodes = table(node("a"))
     ends = nodes.node_log.end, nodes.pod_log.end
-    nodes.touch(0)
+    nodes.mark_changed(0)
     assert (nodes.node_log.since(ends[0]), nodes.pod_log.since(ends[1])) == ([0], [0])
 
 
 def test_a_freed_row_is_reused_and_holds_nothing_of_its_past() -> None:
     nodes = table(node("a", {"cpu": "8", "example.com/gpu": "4"}, labels={"disk": "ssd"}, taints=(taint("spot"),)))
     nodes.label("disk")
-    nodes.place(PodInfo(pod("p", {"cpu": "1", "example.com/gpu": "2"}), TemplateInterner()), 0)
+    nodes.add_pod(PodInfo(pod("p", {"cpu": "1", "example.com/gpu": "2"}), TemplateInterner()), 0)
     generation = nodes.generation
     removed = nodes.remove("a")
     assert removed is not None
@@ -222,7 +222,7 @@ def test_a_stale_node_knows_its_name() -> None:
     info = nodes[0]
     nodes.remove("a")
     assert info.name == "a"
-    assert repr(info) == "<NodeInfo a gone>"
+    assert repr(info) == "<NodeInfo a removed>"
     assert isinstance(info, NodeInfo)
 
 
@@ -284,7 +284,7 @@ def test_a_scalar_resource_may_appear_later_on_a_node_or_a_pod() -> None:
     nodes = table(node("a"))
     nodes.put(node("b", {"cpu": "4", "example.com/gpu": "2"}))
     assert nodes.allocatable("example.com/gpu")[:2].tolist() == [0, 2]
-    nodes.place(PodInfo(pod("p", {"example.com/nic": "3"}), TemplateInterner()), 0)
+    nodes.add_pod(PodInfo(pod("p", {"example.com/nic": "3"}), TemplateInterner()), 0)
     assert nodes.requested("example.com/nic")[:2].tolist() == [3, 0]
     assert nodes[0].allocatable("example.com/nic") == 0
 
@@ -298,9 +298,9 @@ def test_a_resource_that_a_node_stops_offering_is_zero() -> None:
 def test_what_pods_take_is_counted_up_and_down() -> None:
     nodes = table(node("a"))
     one, two = (PodInfo(pod(uid, {"cpu": "1"}), TemplateInterner()) for uid in ("p", "q"))
-    nodes.place(one, 0)
-    nodes.place(two, 0)
-    nodes.lift(one)
+    nodes.add_pod(one, 0)
+    nodes.add_pod(two, 0)
+    nodes.remove_pod(one)
     info = nodes[0]
     assert (info.requested("cpu"), info.requested("memory"), info.requested("pods")) == (1000, 0, 1)
     assert (nodes.non_zero_cpu.cells[0], nodes.non_zero_memory.cells[0]) == (1000, 200 * 2**20)
@@ -313,7 +313,7 @@ def test_a_replaced_node_keeps_its_place_until_it_is_settled() -> None:
     nodes.replace(0, node("a", zone="y"))
     nodes.put(node("d", zone="x"))
     assert [info.name for info in nodes] == ["a", "c", "b", "d"]
-    nodes.settle(0)
+    nodes.update_order(0)
     nodes.put(node("e", zone="y"))
     assert [info.name for info in nodes] == ["b", "c", "d", "a", "e"]
 

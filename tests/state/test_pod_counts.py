@@ -54,7 +54,7 @@ def test_pods_that_are_being_deleted_are_a_class_of_their_own() -> None:
 def test_a_selection_chooses_by_namespace_labels_and_deletion(
     selected: Selection, namespace: str, terminating: bool, chosen: bool
 ) -> None:
-    assert selected.chooses(LabelClass(namespace, {"app": "web"}, terminating)) is chosen
+    assert selected.matches(LabelClass(namespace, {"app": "web"}, terminating)) is chosen
 
 
 def test_a_count_is_kept_per_row_and_per_domain() -> None:
@@ -77,13 +77,13 @@ def test_pods_weigh_together_what_the_selections_that_choose_them_weigh() -> Non
         LabelClass(namespace, {"app": app}, False) for namespace in ("default", "other") for app in ("web", "db")
     ]
     assert [weighed.weight(pods) for pods in classes] == [5, 8, 3, 3]
-    assert (weighed.namespaces, weighed.pairs) == (None, ())
+    assert (weighed.namespaces, weighed.required_labels) == (None, ())
 
 
 def test_what_all_selections_ask_for_is_what_all_pods_carry() -> None:
     twice = WeightedSelections(((2, WEB), (3, selection("other", app="web"))))
-    assert (twice.namespaces, twice.pairs) == (frozenset({"default", "other"}), (("app", "web"),))
-    assert AllOf((WEB, selection("other", tier="x"))).pairs == (("app", "web"), ("tier", "x"))
+    assert (twice.namespaces, twice.required_labels) == (frozenset({"default", "other"}), (("app", "web"),))
+    assert AllOf((WEB, selection("other", tier="x"))).required_labels == (("app", "web"), ("tier", "x"))
 
 
 def test_what_is_chosen_is_told_apart_by_its_content() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kframework.errors import StatementError
 from kframework.state.cluster import AssumeError, ClusterState
-from kframework.state.log import NEVER
+from kframework.state.log import UNREAD
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 from tests.support.objects_made import node, pod
@@ -24,7 +24,7 @@ class Cluster(ClusterState):
         for uid in "pq":
             self.put_pod(pod(uid, {"cpu": "1"}, node_name="a"))
         self.put_pod(pod("orphan", node_name="gone"))
-        self.pending = {uid: PendingPod(pod(uid, {"cpu": "1"}), self.interned) for uid in "rs"}
+        self.pending = {uid: PendingPod(pod(uid, {"cpu": "1"}), self.interner) for uid in "rs"}
 
     def pod(self, uid: str) -> PodInfo:
         """Return a pod, placed or pending."""
@@ -32,7 +32,7 @@ class Cluster(ClusterState):
 
     def on(self, name: str) -> str:
         """Spell the pods on a node, having compared the books with them."""
-        info = self.nodes.named(name)
+        info = self.nodes.find(name)
         assert info is not None
         assert info.requested("cpu") == 1000 * info.requested("pods") == 1000 * len(info.pods)
         return "".join(sorted(each.uid for each in info.pods))
@@ -68,9 +68,9 @@ def test_operations_show_at_once_and_are_undone(state: Cluster) -> None:
         assert (state.on("a"), state.on("b"), state.on("c")) == ("", "rs", "p")
         assert (state.nodes.allocatable("cpu")[1], cells[1], state.assumed) == (1000, 7, {"s"})
         assert [each.uid for each in statement.evicted] == ["q"]
-        assert statement.touched == {"p", "q", "r", "s"}
-        assert repr(statement) == "<Statement open, 4 pods touched>"
-    assert repr(statement) == "<Statement closed, 4 pods touched>"
+        assert statement.changed_uids == {"p", "q", "r", "s"}
+        assert repr(statement) == "<Statement open, 4 pods changed>"
+    assert repr(statement) == "<Statement closed, 4 pods changed>"
     assert (state.on("a"), state.on("b"), state.on("c")) == ("pq", "", "")
     assert (state.nodes.allocatable("cpu")[1], cells[1], state.assumed) == (4000, 0, set())
     assert (state.pod("s").node_name, state.pod("p").node_name) == ("", "a")
@@ -139,10 +139,10 @@ def test_an_exception_rolls_back(state: Cluster) -> None:
         (lambda of, state: of.assume(state.pod("p"), "b"), "pod default/p is on a node already"),
         (lambda of, state: of.remove(state.pod("r")), "pod default/r is on no node"),
         (lambda of, state: of.evict(state.pod("r")), "pod default/r is on no node"),
-        (lambda of, state: of.add(state.pod("r"), "x"), "there is no node 'x'"),
-        (lambda of, state: of.assume(state.pod("r"), "x"), "there is no node 'x'"),
-        (lambda of, state: of.set_node(node("x")), "there is no node 'x'"),
-        (lambda of, state: of.add(PodInfo(pod("p"), state.interned), "b"), "pod default/p is on a node already"),
+        (lambda of, state: of.add(state.pod("r"), "x"), "unknown node 'x'"),
+        (lambda of, state: of.assume(state.pod("r"), "x"), "unknown node 'x'"),
+        (lambda of, state: of.set_node(node("x")), "unknown node 'x'"),
+        (lambda of, state: of.add(PodInfo(pod("p"), state.interner), "b"), "pod default/p is on a node already"),
         (lambda of, state: of.add(state.pod("orphan"), "b"), "pod default/orphan is on a node already"),
         (lambda of, state: of.remove(state.pod("orphan")), "pod default/orphan is on no node"),
     ],
@@ -155,7 +155,7 @@ def test_what_cannot_be_done_changes_nothing(
     with pytest.raises(StatementError, match=message):
         act(statement, state)
     assert (state.on("a"), state.on("b"), state.assumed, state.log_ends()) == ("pq", "", set(), ends)
-    assert (statement.touched, statement.evicted) == (set(), [])
+    assert (statement.changed_uids, statement.evicted) == (set(), [])
     statement.rollback()
     assert (state.on("a"), state.on("b")) == ("pq", "")
 
@@ -285,7 +285,7 @@ def test_of_dependent_statements_the_younger_is_closed_first(state: Cluster, fir
     older, younger = state.statement(), state.statement()
     first(older, state)
     then(younger, state)
-    with pytest.raises(StatementError, match="a younger statement, still open, builds on this one; close it first"):
+    with pytest.raises(StatementError, match="a later statement, still open, builds on this one; close it first"):
         close(older, kept)
     younger.rollback()
     older.rollback()
@@ -298,7 +298,7 @@ def test_what_builds_on_a_what_if_is_not_kept_before_it(state: Cluster, first: A
     older, younger = state.statement(), state.statement()
     first(older, state)
     then(younger, state)
-    with pytest.raises(StatementError, match="an older statement, still open, is what this one builds on"):
+    with pytest.raises(StatementError, match="this statement builds on an earlier one, still open"):
         younger.commit()
     younger.rollback()
     older.rollback()
@@ -309,7 +309,7 @@ def test_what_builds_on_a_what_if_is_not_kept_before_it(state: Cluster, first: A
 def test_an_older_statement_does_not_meddle(state: Cluster, first: Act, then: Act) -> None:
     older, younger = state.statement(), state.statement()
     first(younger, state)
-    with pytest.raises(StatementError, match="a younger statement, still open, has"):
+    with pytest.raises(StatementError, match="a later statement, still open, has"):
         then(older, state)
     younger.rollback()
     older.rollback()
@@ -321,7 +321,7 @@ def test_an_inner_commit_does_not_slip_below_what_it_builds_on(state: Cluster) -
     between.remove(state.pod("p"))
     inner = older.statement()
     inner.add(state.pod("p"), "b")
-    with pytest.raises(StatementError, match="an older statement, still open, is what this one builds on"):
+    with pytest.raises(StatementError, match="this statement builds on an earlier one, still open"):
         inner.commit()
     for each in (inner, between, older):
         each.rollback()
@@ -359,7 +359,7 @@ def test_a_pod_that_is_assumed_where_a_what_if_took_it_off_goes_back_there(
 
 def test_a_reader_inside_a_what_if_is_told_what_was_restored(state: Cluster) -> None:
     log = state.nodes.pod_log
-    log.since(NEVER)
+    log.since(UNREAD)
     statement = state.statement()
     statement.remove(state.pod("p"))
     log.since(log.end - 1)
@@ -370,7 +370,7 @@ def test_a_reader_inside_a_what_if_is_told_what_was_restored(state: Cluster) -> 
 
 def test_a_commit_beside_an_older_what_if_stays_in_the_log(state: Cluster) -> None:
     log = state.nodes.pod_log
-    log.since(NEVER)
+    log.since(UNREAD)
     position = log.end
     older, younger = state.statement(), state.statement()
     older.add(state.pod("r"), "b")
@@ -386,7 +386,7 @@ def test_what_an_older_what_if_restored_stays_in_the_log(state: Cluster) -> None
     log = state.nodes.pod_log
     older = state.statement()
     older.remove(state.pod("p"))
-    log.since(NEVER)
+    log.since(UNREAD)
     position = log.end
     younger = state.statement()
     younger.add(state.pod("r"), "b")

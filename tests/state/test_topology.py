@@ -14,7 +14,7 @@ def zone(state: ClusterState) -> Topology:
 
 def tallied(topology: Topology, tally: Tally) -> dict[str | None, int]:
     """Read a tally by value."""
-    return {topology.meanings[code]: int(tally.values[code]) for code in topology.present.tolist()}
+    return {topology.meanings[code]: int(tally.values[code]) for code in topology.occupied.tolist()}
 
 
 def test_domains_are_the_values_that_nodes_have() -> None:
@@ -51,7 +51,7 @@ def test_there_is_room_for_any_number_of_domains() -> None:
         state.put_node(node(f"n{n}", labels={"zone": f"z{n}"}))
         state.put_pod(pod(f"p{n}", node_name=f"n{n}"))
     assert tally.total == tally.values.sum() == 300
-    assert len(tally.values) == len(zone(state).sizes.values) == zone(state).room
+    assert len(tally.values) == len(zone(state).sizes.values) == zone(state).code_capacity
 
 
 def test_values_that_no_node_has_any_more_are_forgotten() -> None:
@@ -93,8 +93,8 @@ def test_topologies_that_no_node_has_share_a_column_and_live_as_long_as_they_are
     assert {len(topology.values) for topology in absent} == {state.nodes.capacity}
     state.put_node(node("a", labels={"key-7": "x"}))
     assert absent[7] is state.nodes.label("key-7")
-    assert (absent[7].present.tolist(), absent[8].present.tolist()) == ([1], [])
+    assert (absent[7].occupied.tolist(), absent[8].occupied.tolist()) == ([1], [])
     state.put_node(node("a"))
-    assert (absent[7].present.tolist(), len(state.nodes._labels)) == ([], 0)
+    assert (absent[7].occupied.tolist(), len(state.nodes._labels)) == ([], 0)
     del absent
     assert len(state.nodes._absent) == 0

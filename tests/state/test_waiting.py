@@ -53,7 +53,7 @@ def test_all_plugins_must_allow() -> None:
 
 def test_every_word_that_counts_is_heard() -> None:
     waiting, heard = reserved(Quota=9.0, Gang=5.0), list[tuple[str, Status | None]]()
-    waiting.listen = lambda plugin, verdict: heard.append((plugin, verdict))
+    waiting.on_change = lambda plugin, verdict: heard.append((plugin, verdict))
     assert waiting.allow("Gang") and waiting.reject("Quota", "no") and not waiting.allow("Quota")
     assert heard == [("Gang", None), ("", Status(Code.UNSCHEDULABLE, ("no",), "Quota"))]
 
@@ -81,8 +81,8 @@ def test_one_who_asks_late_is_told_at_once() -> None:
 
 def test_reserved_pods_are_kept_until_removed() -> None:
     pods, one, other = WaitingPods(), reserved("p", Quota=9.0), reserved("q", Quota=5.0)
-    pods.put(one)
-    pods.put(other)
+    pods.add(one)
+    pods.add(other)
     assert (pods.get("p"), pods.get("nobody"), len(pods)) == (one, None, 2)
     assert list(pods.awaiting_permit()) == [one, other]
     other.allow("Quota")
@@ -96,7 +96,7 @@ def test_reserved_pods_are_kept_until_removed() -> None:
 def test_the_earliest_deadline_of_the_undecided_counts() -> None:
     pods, deadlines = WaitingPods(), list[float | None]()
     for waiting in (reserved("p", Quota=9.0), reserved("q", Quota=5.0, Gang=7.0), reserved("r")):
-        pods.put(waiting)
+        pods.add(waiting)
     for uid in ("r", "q", "p"):
         deadlines.append(pods.deadline)
         decided = pods.get(uid)
@@ -108,7 +108,7 @@ def test_the_earliest_deadline_of_the_undecided_counts() -> None:
 def test_a_verdict_may_be_given_while_the_waiting_are_listed() -> None:
     pods = WaitingPods()
     for uid in "pqr":
-        pods.put(reserved(uid, Gang=1.0))
+        pods.add(reserved(uid, Gang=1.0))
     for waiting in pods.awaiting_permit():
         waiting.allow("Gang")
         pods.remove(waiting.pod.uid)

@@ -57,7 +57,7 @@ class ClosedEngine(Engine):
                 case Upserted(Pod() as pod) if pod.spec.node_name:
                     self.cluster.put_pod(pod)
                 case Upserted(Pod() as pod):
-                    self._waiting[pod.metadata.uid] = PendingPod(pod, self.cluster.interned)
+                    self._waiting[pod.metadata.uid] = PendingPod(pod, self.cluster.interner)
                 case Synced():
                     self.synced = True
                 case _:

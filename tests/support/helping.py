@@ -47,7 +47,7 @@ def engine_of(objects: Iterable[ApiObject], *plugins: type[Plugin]) -> PodEngine
 
 def pending(engine: PodEngine, pod: Pod) -> PendingPod:
     """Return the pod as the engine sees it; it need not know it."""
-    return PendingPod(pod, engine.cluster.interned)
+    return PendingPod(pod, engine.cluster.interner)
 
 
 def suggested(
@@ -56,7 +56,7 @@ def suggested(
     """Ask a plugin what would answer its rejection of a node, or of the pod as a whole (no name)."""
     engine = engine_of(objects)
     trial = Trial(engine.cluster, engine.profiles[pod.spec.scheduler_name], pending(engine, pod))
-    return SuggestHooks(trial.profile).suggest(trial, trial.nodes.named(node), Status(code, ("no",), plugin))
+    return SuggestHooks(trial.profile).suggest(trial, trial.nodes.find(node), Status(code, ("no",), plugin))
 
 
 def deletion(pod: Pod) -> Suggestion:

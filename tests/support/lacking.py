@@ -83,7 +83,7 @@ def shortfalls(
         cluster.put_node(make_node(name))
     for each in (*slices, device_class(), *in_use):
         cluster.objects(type(each)).put(each.metadata, each)
-    node = cluster.nodes.named("n1")
+    node = cluster.nodes.find("n1")
     assert node is not None
     return Shortfalls(Devices(cluster), claims, node)  # type: ignore[arg-type]  # stores are all that it asks for
 

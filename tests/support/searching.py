@@ -60,7 +60,7 @@ class Searching:
             self.cluster.put_pod(pod)
 
     def pending(self, pod: Pod) -> PendingPod:
-        return PendingPod(pod, self.cluster.interned)
+        return PendingPod(pod, self.cluster.interner)
 
     def plan(self, pod: Pod | PendingPod) -> Plan:
         pending = self.pending(pod) if isinstance(pod, Pod) else pod

@@ -137,7 +137,7 @@ def slow_answer(cluster: ClusterState, pod: Pod, node_name: str, objects: Mappin
 
     `objects` are the pods of the cluster by uid.
     """
-    node_info = cluster.nodes.named(node_name)
+    node_info = cluster.nodes.find(node_name)
     assert node_info is not None
     on_node = cluster.objects(CSINode).latest(node_name)
     try:

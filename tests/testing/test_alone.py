@@ -49,7 +49,7 @@ def test_the_handle_shows_the_tables_and_does_nothing() -> None:
     cluster = ClusterState()
     handle = profile_of(NodeResourcesFit, {}, cluster).plugins["NodeResourcesFit"].handle
     cluster.put_node(make_node("a"))
-    pod = PendingPod(make_pod(), cluster.interned)
+    pod = PendingPod(make_pod(), cluster.interner)
     assert [node.name for node in handle.nodes] == ["a"]
     handle.event(pod, reason="Because", action="Doing", note="something")
     handle.nominate(pod, "a")

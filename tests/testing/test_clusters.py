@@ -51,7 +51,7 @@ def test_given_objects_are_mixed_in() -> None:
     node = random_node(Random(0), "mine")
     pod = random_pod(Random(0), "mine")
     cluster = RandomCluster(Random(5), nodes=[node], pods=[pod])
-    assert cluster.state.nodes.named("mine") is not None
+    assert cluster.state.nodes.find("mine") is not None
     assert cluster.pending(2)[0].object == pod
     for _ in range(40):
         cluster.change(lambda: None)
@@ -61,7 +61,7 @@ def test_given_objects_are_mixed_in() -> None:
 def test_a_twin_differs_in_nothing_that_a_whole_signature_may_see() -> None:
     for seed in range(CLUSTERS):
         for pod, twin in _pairs(RandomCluster(Random(seed)).pending(3)):
-            assert pod.whole == twin.whole
+            assert pod.signature_fields == twin.signature_fields
             assert {pod.name, pod.uid} & {twin.name, twin.uid} == set()
             assert pod.object != twin.object
 

@@ -111,7 +111,7 @@ def test_hypernodes_hold_hypernodes_and_circles_do_no_harm() -> None:
 def test_members_are_looked_up_anew_when_nodes_or_hypernodes_change() -> None:
     world = World(hypernode("h", labelled(rack="a"), exactly("d-1")))
     before = world.hypernodes.domains()
-    world.cluster.nodes.touch(0)
+    world.cluster.nodes.mark_changed(0)
     assert world.hypernodes.domains() is before
     world.cluster.put_node(make_node("a-2", labels={"rack": "b"}))
     assert world.found == {"h": "a-1"}

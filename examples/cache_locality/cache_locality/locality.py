@@ -63,7 +63,7 @@ class CacheLocality(Plugin[CacheLocalityArgs]):
 
     @hookimpl
     async def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
-        dataset, node = pod.labels.get(DATASET), self.handle.nodes.named(node_name)
+        dataset, node = pod.labels.get(DATASET), self.handle.nodes.find(node_name)
         if not dataset or node is None:
             return
         cached = self._cached(node.annotations)
@@ -71,7 +71,7 @@ class CacheLocality(Plugin[CacheLocalityArgs]):
         # read, and is compared with that again when it is done: who came meanwhile may have been overwritten.
         while node is not None and cached != (newest := self._newest(dataset, node, cached)):
             cached = await self.write(node_name, newest)
-            node = self.handle.nodes.named(node_name)
+            node = self.handle.nodes.find(node_name)
 
     async def write(self, node_name: str, datasets: Sequence[str]) -> list[str]:
         """Write the annotation; return what it says then."""

@@ -36,8 +36,8 @@ class CheapestArgs(PluginArgs):
 
     def price_nodes(self, nodes: NodeTable, rows: Rows) -> NDArray[np.float64]:
         """Return what nodes cost; each value of a label is looked up once, however many nodes have it."""
-        prices = nodes.label(self.label).answers(rows, self._list_price)
-        spot = nodes.label(self.spot_label).answers(rows, _is_spot) == 1
+        prices = nodes.label(self.label).map_values(rows, self._list_price)
+        spot = nodes.label(self.spot_label).map_values(rows, _is_spot) == 1
         return np.where(spot, prices * self.spot_factor, prices)
 
     def _list_price(self, value: str | None) -> int:

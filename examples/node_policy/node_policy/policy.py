@@ -95,7 +95,7 @@ class NodePolicies(Plugin[PluginArgs]):
     @hookimpl
     async def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
         # Between a binding and its end the cluster moves on: what is counted is what is there by now.
-        node = self.handle.nodes.named(node_name)
+        node = self.handle.nodes.find(node_name)
         for policy in self._policies_of(node) if node is not None else ():
             there = sum(_pods_of(policy, other) for other in self.handle.nodes if policy in self._policies_of(other))
             await self.handle.api.patch_status(NodePolicy, policy.metadata.name, {"pods": there})

@@ -69,7 +69,7 @@ class AllNodesSearch(Search):
 
     def score(self, rows: NDArray[np.int64]) -> Scores | Status:
         """Return the totals of these rows relative to each other, or the error."""
-        self.keep_feasible(self.nodes.places[rows])
+        self.keep_feasible(self.nodes.positions[rows])
         if not self.profile.scores or not len(rows):
             return np.zeros(len(rows), dtype=np.int64)
         return self._totals()

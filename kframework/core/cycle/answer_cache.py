@@ -172,7 +172,7 @@ class AnswerColumns:
                 # Its rejections, which ours include, refer to other Statuses now.
                 self._rebuilt_below = below._rebuilt
                 self._log.restart()
-        rows = self._log.changed()
+        rows = self._log.read_new()
         if rows == []:
             return
         if rows is None or len(self.table) > 2 * len(self._nodes) + 2 * FEW:
@@ -194,7 +194,7 @@ class AnswerColumns:
                 self._ask_rows(profile, state, pod, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
 
     def _ask_row(self, profile: Profile, state: CycleState, pod: PendingPod, row: int) -> None:
-        node, place, below = self._nodes.by_row[row], int(self._nodes.places[row]), self.below
+        node, place, below = self._nodes.by_row[row], int(self._nodes.positions[row]), self.below
         rejection = PASS if below is None else below.rejections.cells[place]
         reach = plugin_order(rejection)
         for step in profile.matching_steps(self.filters):
@@ -235,7 +235,7 @@ class AnswerColumns:
         self.totals.cells[place] = total
 
     def _ask_rows(self, profile: Profile, state: CycleState, pod: PendingPod, rows: NDArray[np.int64]) -> None:
-        nodes, places, below = self._nodes, self._nodes.places[rows], self.below
+        nodes, places, below = self._nodes, self._nodes.positions[rows], self.below
         if below is None:
             rejections = np.full(len(rows), PASS, dtype=np.int64)
             totals = np.zeros(len(rows), dtype=np.int64)
@@ -311,8 +311,8 @@ class ChangedRows:
 
     def since_last(self, pod: PodInfo) -> list[int] | None:
         """Return the changed rows, possibly with duplicates; None if any may have changed, as at first."""
-        rows, names = self._pods.changed(), self._nominations.changed()
-        before, self._own = self._own, self._nominator.node_of(pod.uid)
+        rows, names = self._pods.read_new(), self._nominations.read_new()
+        before, self._own = self._own, self._nominator.nominated_node(pod.uid)
         if rows is None or names is None:
             return None
         found = (self._nodes.row(name) for name in (before, self._own, *names) if name)

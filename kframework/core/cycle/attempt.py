@@ -99,7 +99,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             return self._roll_back(search, result, status)
         now = self.clock.now()
         reserved = ReservedPod(pod, node, {plugin: now + seconds for plugin, seconds in waits}, now)
-        self.cluster.waiting.put(reserved)
+        self.cluster.waiting.add(reserved)
         return self.decision(result), Reservation(self.profile, self.queued, search.state, reserved, self.trace)
 
     def _roll_back(self, search: Search, result: ScheduleResult, status: Status) -> AttemptResult:

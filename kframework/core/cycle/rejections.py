@@ -144,7 +144,7 @@ def filter_assuming_nominated_pods(
 
     Those count that are at least as important as the pod.
     """
-    nominated = question.cluster.nominator.beside(question.pod, node.name)
+    nominated = question.cluster.nominator.nominated_pods_for_node(question.pod, node.name)
     if not nominated:
         return None
     with with_nominated_pods(question, state, node, nominated) as taken_in:

@@ -49,7 +49,7 @@ class Scoring(msgspec.Struct, eq=False):
         """Normalise a plugin's cached scores; a result for equal raw scores is reused."""
         raw, nodes = cache.uniform_raw_score(step.name), len(self.rows)
         if raw is None:
-            return step.normalize_scores(self.state, self.pod, cache.raw_of(step.name).shown[self.places])
+            return step.normalize_scores(self.state, self.pod, cache.raw_of(step.name).view[self.places])
         known = self.plan.uniform_scores.get(step.name)
         if known is not None and known[:2] == (raw, nodes):
             return known[2]
@@ -63,7 +63,7 @@ class Scoring(msgspec.Struct, eq=False):
     def totals(self, skipped: frozenset[str]) -> Scores | Status:
         """Return the weighted sum of all scores for each candidate, or the error."""
         plan, cache = self.plan, self.plan.cache
-        totals = np.zeros(len(self.rows), dtype=np.int64) if cache is None else cache.totals.shown[self.places]
+        totals = np.zeros(len(self.rows), dtype=np.int64) if cache is None else cache.totals.view[self.places]
         if cache is not None:
             problem = cache.score_fault(self.rows.tolist()) if cache.faulty_scores else None
             if problem is not None:

@@ -43,7 +43,7 @@ from kframework.errors import FAULTS
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
 from kframework.state.cluster import ClusterState
-from kframework.state.node_order import Positions, among, rotate
+from kframework.state.node_order import Positions, rotate, take
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.scores import Scores
@@ -199,7 +199,7 @@ class Search:
 
     def _try_nominated_node(self) -> Suspendable[ScheduleResult | None]:
         """Try only the node that the pod is nominated to; if it fails, the search continues."""
-        name = self.pod.status.nominated_node_name or self.cluster.nominator.node_of(self.pod.uid)
+        name = self.pod.status.nominated_node_name or self.cluster.nominator.nominated_node(self.pod.uid)
         row = self.nodes.row(name) if name else None
         if row is None:
             return None
@@ -259,7 +259,7 @@ class Search:
         assert cache is not None
         candidates, evaluated = find_first_passing(cache.passing, cache.rejected, self.start_index, enough)
         places = rotate(self.start_index, evaluated, self.size)
-        return FilterOutcome(nodes.order[places], cache.rejections.shown[places], evaluated, candidates)
+        return FilterOutcome(nodes.order[places], cache.rejections.view[places], evaluated, candidates)
 
     @property
     def needs_scoring(self) -> bool:
@@ -271,7 +271,7 @@ class Search:
         if result.nodes is None:
             return None
         rows = [row for name in result.nodes if (row := self.nodes.row(name)) is not None]
-        return np.sort(self.nodes.places[rows]) if rows else _NONE
+        return np.sort(self.nodes.positions[rows]) if rows else _NONE
 
     def run_filters(self, allowed: NDArray[np.int64] | None, count: int, enough: int) -> FilterOutcome:
         """Filter `count` nodes; called with the first few, and with more if those were not enough."""
@@ -284,15 +284,15 @@ class Search:
         passes = rejections == PASS
         if np.count_nonzero(passes) == len(passes):  # a microsecond less than `all`
             evaluated = min(enough, len(node_order))
-            return FilterOutcome(node_order, rejections, evaluated, among(places, slice(0, evaluated)))
+            return FilterOutcome(node_order, rejections, evaluated, take(places, slice(0, evaluated)))
         passing = passes.nonzero()[0]
         evaluated = int(passing[enough]) if len(passing) > enough else len(node_order)
-        return FilterOutcome(node_order, rejections, evaluated, among(places, passing[:enough]))
+        return FilterOutcome(node_order, rejections, evaluated, take(places, passing[:enough]))
 
     def _rejections(self, places: Positions, node_order: NDArray[np.int64]) -> Scores:
         """Return the rejections of these rows, without those of uncached scalar plugins."""
         cache = self.plan.cache
-        rejections = np.full(len(node_order), PASS) if cache is None else cache.rejections.shown[places]
+        rejections = np.full(len(node_order), PASS) if cache is None else cache.rejections.view[places]
         if self.plan.fresh_columnar or self.plan.fresh_scalar:
             rejections = rejections.copy()
         for step in self.plan.fresh_columnar:
@@ -408,7 +408,7 @@ class Search:
                 status = answer.failed.get(node.name, result.excluded or _NO_REASON).with_plugin(EXTENDER)
                 rejection = self.table.rejection(len(self.profile.filters), status)
                 self._rejected_by_extenders[node.row] = rejection
-        self.keep_feasible(self.nodes.places[np.array([node.row for node in answer.nodes], dtype=np.int64)])
+        self.keep_feasible(self.nodes.positions[np.array([node.row for node in answer.nodes], dtype=np.int64)])
         return None
 
     def _feasible_nodes(self) -> list[NodeInfo]:

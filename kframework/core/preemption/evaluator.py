@@ -64,8 +64,8 @@ class Evaluator(Preemption):
     def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
         if pod.spec.preemption_policy == "Never":
             return _NEVER
-        name = pod.status.nominated_node_name or self._cluster.nominator.node_of(pod.uid)
-        node = self._cluster.nodes.named(name)
+        name = pod.status.nominated_node_name or self._cluster.nominator.nominated_node(pod.uid)
+        node = self._cluster.nodes.find(name)
         if node is None or diagnosis[node.row].code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return None
         leaving = (other for other in node.pods if other.terminating and other.disrupted)

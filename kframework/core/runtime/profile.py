@@ -406,7 +406,7 @@ def _sign_function(plugin: Plugin) -> Callable[[PendingPod], Hashable | None]:
     sign = find_hook(plugin, "sign")
     if sign is not None:
         return cast("Callable[[PendingPod], Hashable | None]", sign)
-    return attrgetter("whole") if plugin.reads is not None else _sign_nothing
+    return attrgetter("signature_fields") if plugin.reads is not None else _sign_nothing
 
 
 def _sign_nothing(pod: PendingPod) -> None:

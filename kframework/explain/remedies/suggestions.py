@@ -142,7 +142,7 @@ class Trial:
 
     def rejections(self, node_name: str) -> list[Status]:
         """List the rejections of the pod as a whole, or else of a node by all plugins, in order."""
-        node = self.nodes.named(node_name)
+        node = self.nodes.find(node_name)
         if self.rejection is not None:
             return [self.rejection]
         if node is None or (self._result.nodes is not None and node_name not in self._result.nodes):
@@ -175,7 +175,7 @@ class Trial:
 
     def fits(self, node_name: str) -> bool:
         """Return whether the pod fits on a `passing` node; runs the plugins without a columnar form first."""
-        node = self.nodes.named(node_name)
+        node = self.nodes.find(node_name)
         scalar = [step for step in self.filters if step.run_rows is None]
         if node is None or filter_node(scalar, self.state, self.pod, node) is not None:
             return False
@@ -204,11 +204,11 @@ class WhatIf:
             for claim in self._claims(changes):
                 self._assume(statement, claim)
             # In a what-if a port is free once one of its users leaves; here the removal is final, and all users count.
-            self.cluster.nodes.host_ports.let_go = frozenset()
+            self.cluster.nodes.host_ports.released = frozenset()
             nodes: dict[str, Node] = {}
             for change in changes:
                 name = change.target.node
-                if not change.target.pod and (info := self.cluster.nodes.named(name)) is not None:
+                if not change.target.pod and (info := self.cluster.nodes.find(name)) is not None:
                     nodes[name] = change.patch(nodes.get(name, info.object))
             for node in nodes.values():
                 statement.set_node(node)
@@ -221,7 +221,7 @@ class WhatIf:
             pod = self._pod.object
             for change in own:
                 pod = change.patch(pod)
-            self._pods[own] = PendingPod(pod, self.cluster.interned)
+            self._pods[own] = PendingPod(pod, self.cluster.interner)
         return self._pods[own]
 
     def _claims(self, changes: Iterable[Suggestion]) -> Iterable[ResourceClaim]:

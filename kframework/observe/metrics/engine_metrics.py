@@ -50,7 +50,7 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
     def binding_since() -> Mapping[tuple[str, ...], list[float]]:
         since: dict[tuple[str, ...], list[float]] = {}
         for reserved in cluster.waiting:
-            hook, asked = reserved.asked
+            hook, asked = reserved.running_hooks
             for plugin, moment in asked.items():
                 since.setdefault((EXTENSION_POINTS[hook], plugin), []).append(moment)
         return since
@@ -102,7 +102,7 @@ class _PodResources(Series):
             yield self._lines(pod, pod.node_name) if pod.uid not in pending else ""
 
     def _lines(self, pod: PodInfo, node_name: str) -> str:
-        endings = pod.template.once(self.family.name, self._endings)
+        endings = pod.template.cached(self.family.name, self._endings)
         if not endings:
             return ""
         names = label_pairs(("namespace", "pod", "node"), (pod.namespace, pod.name, node_name))

@@ -82,7 +82,7 @@ class RecordingPodEngine(RecordingEngine, PodEngine):
         def listen(plugin: str, verdict: Status | None) -> None:
             self.told(PermitAllowed(uid, plugin) if verdict is None else PermitDecided(uid, verdict))
 
-        reservation.reserved.listen = listen
+        reservation.reserved.on_change = listen
         super().start_binding(reservation)
 
     def opening(self, header: Header, now: float) -> PartStart:
@@ -91,7 +91,7 @@ class RecordingPodEngine(RecordingEngine, PodEngine):
         nominated = (
             Nominated(uid, node_name)
             for uid, pod in self.handlers.pending.items()
-            if (node_name := nominator.node_of(uid)) != pod.nominated_node_name
+            if (node_name := nominator.nominated_node(uid)) != pod.nominated_node_name
         )
         before: list[Message] = []
         for source in self.sources:

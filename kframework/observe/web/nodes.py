@@ -86,7 +86,7 @@ def nodes(table: NodeTable) -> Nodes:
 
 def node_pods(cluster: ClusterState, name: str) -> NodePods | None:
     """Show one node; None if there is no such node."""
-    info = cluster.nodes.named(name)
+    info = cluster.nodes.find(name)
     if info is None:
         return None
     pods = sorted(info.pods, key=lambda pod: (*pod.non_zero, pod.key), reverse=True)

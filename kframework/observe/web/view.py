@@ -117,7 +117,7 @@ class EngineView(Generic[E]):
 
     def binding_pod(self, reserved: ReservedPod) -> PodView:
         """Show a pod that has its place on a node and is not bound yet."""
-        hook, asked = reserved.asked
+        hook, asked = reserved.running_hooks
         pod = reserved.pod
         return PodView(
             pod.key,

@@ -46,7 +46,7 @@ from kframework.plugins.dynamic_resources.requests import asked_of_all
 from kframework.plugins.dynamic_resources.results import allocation
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.selection import matched
+from kframework.state.selection import match_terms
 from kframework.values.scores import Rows, Scores
 
 # Reasons to reject a node besides the results of its search.
@@ -86,7 +86,9 @@ _NO_DEVICES = ExtendedResources()
 def extended_resources(pod: PodInfo, classes: BackedResources) -> ExtendedResources:
     """Return which of a pod's extended resources may be devices; empty if none may."""
     template = pod.template
-    asked = template.once(extended_resources, lambda spec: [name for name, n in template.fit if n and is_scalar(name)])
+    asked = template.cached(
+        extended_resources, lambda spec: [name for name, n in template.fit if n and is_scalar(name)]
+    )
     backed = tuple([name for name in asked if classes.behind(name) is not None]) if asked else ()
     return ExtendedResources(backed, tuple(set(asked).difference(backed))) if backed else _NO_DEVICES
 
@@ -202,7 +204,7 @@ class ClaimsInCycle:
             return np.zeros(len(rows), dtype=np.bool_)
         if allocation is None or allocation.node_selector is None:
             return np.ones(len(rows), dtype=np.bool_)
-        return matched(nodes, allocation.node_selector.node_selector_terms, rows)
+        return match_terms(nodes, allocation.node_selector.node_selector_terms, rows)
 
     def _lacking(self, nodes: NodeTable, rows: Ints) -> list[int]:
         """Return the places of rows that do not know an extended resource which no class backs."""

@@ -110,7 +110,7 @@ class DeviceCounts:
 
     def catch_up(self) -> None:
         """Apply the changes of nodes, slices and allocations since the last call."""
-        relabelled = self._node_log.changed() != []
+        relabelled = self._node_log.read_new() != []
         if self._generation != self._nodes.generation or (relabelled and self._selects):
             self._generation = self._nodes.generation
             self._spread()
@@ -124,7 +124,7 @@ class DeviceCounts:
                 if self._slices.get(name) is not each:
                     self._count_slice(each, 1)
             self._slices = current
-        changed = self._allocated_log.changed()
+        changed = self._allocated_log.read_new()
         for device in list(self._places) if changed is None else changed:
             if device in self._places:
                 self._recount(device)

@@ -50,7 +50,7 @@ class NodePools:
 
     def catch_up(self) -> None:
         """Drop the pools of nodes whose slices changed, or whose labels did if those matter."""
-        names, rows = self._slices.changed(), self._rows.changed()
+        names, rows = self._slices.read_new(), self._rows.read_new()
         if names is None or rows is None or "" in names or self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
             self._known.clear()

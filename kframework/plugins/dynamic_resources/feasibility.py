@@ -196,13 +196,13 @@ class Feasibility:
     def _catch_up(self) -> None:
         pools, nodes = self._devices.pools, self._devices.nodes
         pools.catch_up()
-        rows = self._pools.changed()
+        rows = self._pools.read_new()
         if rows is None or self._epoch != pools.epoch or len(self._scope_of) != nodes.capacity:
             self._epoch = pools.epoch
             self._scope_of = np.full(nodes.capacity, _UNKNOWN)
         else:
             self._scope_of[rows] = _UNKNOWN
-        changed = self._taken.changed()
+        changed = self._taken.read_new()
         if changed is None or len(self._scopes) > 2 * len(nodes) + 64:
             self._forget_scopes()
         else:

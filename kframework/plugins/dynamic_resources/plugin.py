@@ -332,7 +332,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     @hookimpl
     def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-        claims, node = state[CLAIMS], self.handle.nodes.named(node_name)
+        claims, node = state[CLAIMS], self.handle.nodes.find(node_name)
         if claims is None or node is None:
             return None
         try:

@@ -90,11 +90,11 @@ class Affinities:
             return Selection(None, term.selector)
         if not term.namespace_selector.requirements:
             return Selection(term.namespaces, term.selector)
-        return Selection(term.namespaces | self.namespaces.chosen(term.namespace_selector), term.selector)
+        return Selection(term.namespaces | self.namespaces.matching(term.namespace_selector), term.selector)
 
     def existing_terms(self, pod: PodInfo, nodes: NodeTable) -> MatchingTerms:
         """Return the terms in use that match a pod; some may have lost their last pod."""
-        return nodes.existing_terms.about(pod.label_class, self.namespaces.labels(pod.namespace))
+        return nodes.existing_terms.terms_matching(pod.label_class, self.namespaces.labels(pod.namespace))
 
 
 def _summed_up(terms: Iterable[tuple[int, str, Selection]]) -> tuple[Sum, ...]:

@@ -151,7 +151,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         counts = (*rules.affinity, *rules.anti_affinity, *rules.existing_anti_affinity)
         codes = _codes((topology for topology, _ in counts), rows)
         # Possibly no node has the topologies of any term.
-        any_codes = next(iter(codes.values())) if codes else nodes.places[rows]
+        any_codes = next(iter(codes.values())) if codes else nodes.positions[rows]
         bits = np.zeros(len(any_codes), dtype=np.int64)
         # The last word is the first rejection.
         for reason, refused in ((_EXISTING, rules.existing_anti_affinity), (_ANTI_AFFINITY, rules.anti_affinity)):
@@ -255,7 +255,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         changes = was != now and (now or incoming_terms.met_by(pod.label_class))
         # A pod no longer matches the anti-affinity.
         ends = old is not None and any(
-            selection.chooses(old.label_class) and not (new is not None and selection.chooses(new.label_class))
+            selection.matches(old.label_class) and not (new is not None and selection.matches(new.label_class))
             for _, selection in incoming_terms.refused
         )
         # The anti-affinity of one that has gone was about this pod; to the hint its namespace has no labels.
@@ -275,7 +275,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         before = old.metadata.labels if old is not None else NO_LABELS
         after = new.metadata.labels if new is not None else NO_LABELS
         existing_terms = self._affinities.existing_terms(pod, self.handle.nodes)
-        left = [*(key for _, key, _ in incoming_terms.anti_affinity), *existing_terms.refused_by]
+        left = [*(key for _, key, _ in incoming_terms.anti_affinity), *existing_terms.anti_affinity_keys]
         if incoming_terms.met_by(pod.label_class):
             left += incoming_terms.keys
         return queue_if(_enters(incoming_terms.keys, before, after) or _enters(left, after, before))
@@ -308,7 +308,7 @@ def _enters(keys: Iterable[str], before: Mapping[str, str], after: Mapping[str, 
 
 def _counted(nodes: NodeTable, key: str, chosen: AllOf | WeightedSelections) -> _Counts:
     topology = nodes.label(key)
-    return topology, nodes.counters.of(chosen).domains(topology)
+    return topology, nodes.counters.count_for(chosen).domains(topology)
 
 
 def _anywhere(counts: tuple[_Counts, ...]) -> bool:
@@ -353,9 +353,9 @@ def unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterato
         yield from pods_in_domain(node, key, selection)
     for _, tally in affinities.existing_terms(pod, nodes).anti_affinity:
         unwilling = set(tally.sources[::2])
-        for row in tally.rows_beside(node.row):
+        for row in tally.rows_in_domain_of(node.row):
             others = (other for other in nodes[row].pods if other.template.has_terms)
-            yield from (other for other in others if nodes.existing_terms.holders(other).serial in unwilling)
+            yield from (other for other in others if nodes.existing_terms.owners(other).serial in unwilling)
 
 
 def drop_terms(pod: PendingPod) -> Suggestions:

@@ -74,7 +74,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         Their number depends on slices and claims, which do not invalidate cached answers.
         """
         template = pod.template
-        signature, scalars = template.once(NodeResourcesFit, lambda spec: _signature(template))
+        signature, scalars = template.cached(NodeResourcesFit, lambda spec: _signature(template))
         if not scalars:
             return signature
         backed = tuple(name for name in scalars if self._backed.behind(name) is not None)
@@ -117,7 +117,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
-        return pod.template.once((self, bits), lambda spec: self._status(pod, bits))
+        return pod.template.cached((self, bits), lambda spec: self._status(pod, bits))
 
     def _status(self, pod: PendingPod, bits: int) -> Status:
         reasons = [TOO_MANY_PODS] if bits & _FULL else []

@@ -56,8 +56,8 @@ def topology_keys(constraints: Iterable[SpreadConstraint]) -> tuple[str, ...]:
 def own_constraints(pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
     """Return the constraints with this action that a pod itself has; raises SelectorError."""
     labels, namespace = pod.labels, pod.namespace
-    told_apart_by = tuple(labels.get(key) for key in pod.template.once(_match_label_keys, _match_label_keys))
-    return pod.template.once(
+    told_apart_by = tuple(labels.get(key) for key in pod.template.cached(_match_label_keys, _match_label_keys))
+    return pod.template.cached(
         (own_constraints, action, namespace, told_apart_by),
         lambda spec: tuple(
             _compiled(constraint, _selector(constraint, labels), namespace)

@@ -60,7 +60,7 @@ class Limit(NamedTuple):
 
     def excess(self) -> Scores:
         """Return by how many pods each domain exceeds the limit, by its code."""
-        tally, fewest = self.counts.look()
+        tally, fewest = self.counts.read()
         excess: Scores = np.maximum(tally.values - fewest - self.leeway, 0)
         return excess
 
@@ -96,7 +96,7 @@ class Limits:
             code = counts.topology.cells[row]
             if not code:
                 return _UNLABELLED
-            tally, fewest = counts.look()
+            tally, fewest = counts.read()
             if tally.cells[code] > fewest + leeway:
                 return _SKEWED
         return None
@@ -139,7 +139,7 @@ class Limits:
 
 
 def _rejections(limit: Limit, rows: Rows) -> Scores:
-    tally, fewest = limit.counts.look()
+    tally, fewest = limit.counts.read()
     by_domain = (tally.values > fewest + limit.leeway).astype(np.int64)
     by_domain[0] = _NO_LABEL
     bits: Scores = by_domain[limit.counts.topology.values[rows]]
@@ -153,7 +153,9 @@ def limits_of(
     keys = topology_keys(constraints)
     limits = []
     for constraint in constraints:
-        among = partial(node_sets.of, pod, keys, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
+        among = partial(
+            node_sets.for_pod, pod, keys, affinity=constraint.honors_affinity, taints=constraint.honors_taints
+        )
         topology, count = nodes.label(constraint.topology_key), nodes.counters.count(constraint.counted)
         counts = DomainCounts(nodes, topology, count, among, constraint.min_domains)
         limits.append(Limit(constraint, counts, constraint.max_skew - constraint.selector.matches(pod.labels)))

@@ -124,10 +124,10 @@ def _part(
         # kube-scheduler then counts on the node itself, regardless of the policies for the node.
         everywhere = topology.sizes.total == len(nodes)
         return _PerNode(topology, everywhere, count.column, _weight(len(scored)), always)
-    among = node_sets.of(pod, needed, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
+    among = node_sets.for_pod(pod, needed, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
     pods = (count.domains(topology) if among is None else among.tally(count, topology)).values
     codes = topology.values[scored]
-    nameless = None if needed else topology.known("")
+    nameless = None if needed else topology.find_code("")
     if nameless is not None:
         # The domain of the empty value is that of the nodes without the label too.
         pods, codes = pods.copy(), np.where(codes == 0, nameless, codes)

@@ -24,18 +24,18 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
-from kframework.state.volumes.volume_ids import Source, UsedVolumes, VolumeId, VolumeIds, limited_volumes
+from kframework.state.volumes.volume_ids import ObjectKey, UsedVolumes, VolumeId, VolumeIds, limited_volumes
 from kframework.values.status import Status
 
 #: The users of volumes on a row: its pods, and under the node's name the VolumeAttachments.
 User = PodInfo | str
-_NOBODY: Mapping[User, UsedVolumes] = {}
+_NO_USERS: Mapping[User, UsedVolumes] = {}
 
 
 class Attachments:
     """The volumes of the nodes' pods and VolumeAttachments, distinct and counted by driver.
 
-    Call `catch_up` before reading. `faults` has, for rows with limits, the error of a pod's volume there.
+    Call `refresh` before reading. `errors` has, for rows with limits, the error of a pod's volume there.
     """
 
     def __init__(self, stores: Stores, nodes: NodeTable) -> None:
@@ -50,25 +50,25 @@ class Attachments:
         #: The inputs of each row's count: volumes by user, volumes by pod, and objects read.
         self._users: dict[int, dict[User, UsedVolumes]] = {}
         self._attached = RowCounts[VolumeId]()
-        self._held = RowCounts[VolumeId]()
-        self._readers = RowCounts[Source]()
+        self._used_by_pods = RowCounts[VolumeId]()
+        self._readers = RowCounts[ObjectKey]()
         self._counts: dict[str, Column] = {}
         #: By driver, one more than a node can attach; 0 if it has no limit.
         self._limits: dict[str, Column] = {}
-        self.faults: dict[int, Status] = {}
+        self.errors: dict[int, Status] = {}
         stores.objects(VolumeAttachment).follow(self._attachment_changed)
         for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode):
             stores.objects(kind).on_change(self._object_changed)
 
     @staticmethod
-    def of(stores: Stores, nodes: NodeTable) -> Attachments:
+    def for_stores(stores: Stores, nodes: NodeTable) -> Attachments:
         """Return the index that all callers with the same stores share."""
-        place = stores.objects(VolumeAttachment).index(_Place)
-        if place.index is None:
-            place.index = Attachments(stores, nodes)
-        return place.index
+        holder = stores.objects(VolumeAttachment).index(_SharedIndex)
+        if holder.index is None:
+            holder.index = Attachments(stores, nodes)
+        return holder.index
 
-    # -- asking ----------------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------------
 
     def exceeds(self, row: int, driver: str, wanted: Collection[VolumeId]) -> bool:
         """Return whether these volumes of a driver, added to the node's, exceed its limit.
@@ -79,48 +79,48 @@ class Attachments:
         limit = self._limits.get(driver)
         if limit is None or not limit.cells[row]:
             return False
-        fresh = sum(row not in self._held.rows(volume) for volume in wanted)
-        return fresh > 0 and self._count_of(driver).cells[row] + fresh >= limit.cells[row]
+        fresh = sum(row not in self._used_by_pods.rows(volume) for volume in wanted)
+        return fresh > 0 and self._count_column(driver).cells[row] + fresh >= limit.cells[row]
 
-    def exceeding(self, driver: str, wanted: Collection[VolumeId]) -> NDArray[np.bool_]:
+    def exceeding_rows(self, driver: str, wanted: Collection[VolumeId]) -> NDArray[np.bool_]:
         """Answer `exceeds` for all rows."""
         limit = self._limits.get(driver)
         if limit is None:
             return np.zeros(self._capacity, dtype=np.bool_)
         fresh = np.full(self._capacity, len(wanted), dtype=np.int64)
         for volume in wanted:
-            there = self._held.rows(volume)
-            fresh[np.fromiter(there, dtype=np.int64, count=len(there))] -= 1
-        full: NDArray[np.bool_] = self._count_of(driver).values + fresh >= limit.values
+            rows = self._used_by_pods.rows(volume)
+            fresh[np.fromiter(rows, dtype=np.int64, count=len(rows))] -= 1
+        full: NDArray[np.bool_] = self._count_column(driver).values + fresh >= limit.values
         return full & (limit.values > 0) & (fresh > 0)
 
     # -- keeping current -------------------------------------------------------------------------------------------
 
-    def catch_up(self) -> None:
+    def refresh(self) -> None:
         """Recount the rows that changed since the last call."""
-        nodes, changed = self._nodes, self._pod_log.changed()
+        nodes, changed = self._nodes, self._pod_log.read_new()
         if nodes.capacity > self._capacity:
             self._capacity = nodes.capacity
             for column in (*self._counts.values(), *self._limits.values()):
                 column.grow(self._capacity)
         rows = range(nodes.size) if changed is None else dict.fromkeys((*changed, *self._stale))
         for row in rows:
-            self._look(nodes.by_row[row], row)
+            self._recount_row(nodes.by_row[row], row)
         self._stale.clear()
 
-    def _look(self, node: NodeInfo | None, row: int) -> None:
+    def _recount_row(self, node: NodeInfo | None, row: int) -> None:
         """Compare the users of a row's volumes with the previous ones, and count the difference."""
-        before = self._users.get(row, _NOBODY)
-        known = _NOBODY if row in self._stale else before
+        before = self._users.get(row, _NO_USERS)
+        reusable = _NO_USERS if row in self._stale else before
         now: dict[User, UsedVolumes] = {}
         if node is not None:
             # The row also depends on its CSINode.
-            read: list[Source] = [(VolumeAttachment, "", node.name), (CSINode, "", node.name)]
+            read: list[ObjectKey] = [(VolumeAttachment, "", node.name), (CSINode, "", node.name)]
             attached = self._by_node.get(node.name, {}).values()
-            now[node.name] = known.get(node.name) or self._ids.of_attachments(attached, read)
+            now[node.name] = reusable.get(node.name) or self._ids.attached_volumes(attached, read)
             for pod in node.pods:
                 if limited_volumes(pod):
-                    now[pod] = known.get(pod) or self._ids.of_pod(pod)
+                    now[pod] = reusable.get(pod) or self._ids.pod_volumes(pod)
         for user, volumes in before.items():
             if now.get(user) is not volumes:
                 self._count(user, volumes, row, -1)
@@ -128,39 +128,39 @@ class Attachments:
             if before.get(user) is not volumes:
                 self._count(user, volumes, row, 1)
         self._users[row] = now
-        self._judge(node, row)
+        self._update_limits(node, row)
 
     def _count(self, user: User, volumes: UsedVolumes, row: int, sign: int) -> None:
         for volume in volumes.ids:
-            left = self._attached.count(volume, row, sign)
-            if left == (1 if sign > 0 else 0):
-                self._count_of(volume.driver).cells[row] += sign
+            number = self._attached.add(volume, row, sign)
+            if number == (1 if sign > 0 else 0):
+                self._count_column(volume.driver).cells[row] += sign
             if isinstance(user, PodInfo):
-                self._held.count(volume, row, sign)
+                self._used_by_pods.add(volume, row, sign)
         for source in volumes.read:
-            self._readers.count(source, row, sign)
+            self._readers.add(source, row, sign)
 
-    def _judge(self, node: NodeInfo | None, row: int) -> None:
+    def _update_limits(self, node: NodeInfo | None, row: int) -> None:
         """Store the limits of a row, and the volume error if there are limits."""
         csi_node = self._csi_nodes.latest(node.name) if node is not None else None
-        limits = limits_of(csi_node) if csi_node is not None else {}
+        limits = attach_limits(csi_node) if csi_node is not None else {}
         for driver in limits.keys() - self._limits.keys():
             self._limits[driver] = Column(self._capacity)
         for driver, column in self._limits.items():
             column.cells[row] = limits.get(driver, -1) + 1
-        faults = (volumes.fault for volumes in self._users[row].values())
-        fault = next((fault for fault in faults if fault is not None), None)
-        if limits and fault is not None:
-            self.faults[row] = fault
+        errors = (volumes.error for volumes in self._users[row].values())
+        error = next((error for error in errors if error is not None), None)
+        if limits and error is not None:
+            self.errors[row] = error
         else:
-            self.faults.pop(row, None)
+            self.errors.pop(row, None)
 
-    def _count_of(self, driver: str) -> Column:
+    def _count_column(self, driver: str) -> Column:
         if driver not in self._counts:
             self._counts[driver] = Column(self._capacity)
         return self._counts[driver]
 
-    # -- what the stores tell --------------------------------------------------------------------------------------
+    # -- store callbacks ------------------------------------------------------------------------------------------
 
     def _object_changed(self, old: ApiObject | None, new: ApiObject | None) -> None:
         changed = new or old
@@ -179,13 +179,13 @@ class Attachments:
             self._by_node.setdefault(new.spec.node_name, {})[new.metadata.name] = new
 
 
-def limits_of(csi_node: CSINode) -> dict[str, int]:
+def attach_limits(csi_node: CSINode) -> dict[str, int]:
     """Return the number of volumes a node can attach, for each driver with a limit."""
     limits = ((driver.name, driver.allocatable) for driver in csi_node.spec.drivers)
     return {name: limit.count for name, limit in limits if limit is not None and limit.count is not None}
 
 
-class _Place:
+class _SharedIndex:
     """A holder of the stores' shared index."""
 
     def __init__(self, store: ObjectStore[VolumeAttachment]) -> None:

@@ -24,7 +24,7 @@ from kframework.objects.csi_migration import (
 from kframework.objects.quantity import value
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.selection import Mask
-from kframework.state.volumes.volumes import Candidates, Migrations, Reach, Storage
+from kframework.state.volumes.volumes import Candidates, Migrations, Storage, VolumeTopology
 from kframework.values.scores import Rows
 
 #: The reasons to reject a node, as bits; reported in this order.
@@ -43,7 +43,7 @@ class PodVolumes(msgspec.Struct, frozen=True):
 class PodClaims:
     """The claims of one pod, in one cycle: bound ones, and those that wait for their first consumer.
 
-    `find` and `rejections` raise SelectorError if they need the selector of a claim and it does not parse, and
+    `find_volumes` and `rejections` raise SelectorError if they need the selector of a claim and it does not parse, and
     TranslationError if a bound volume is served by a CSI driver that cannot.
     """
 
@@ -68,19 +68,19 @@ class PodClaims:
 
     # -- one node --------------------------------------------------------------------------------------------------
 
-    def find(self, node: NodeInfo) -> tuple[int, PodVolumes]:
+    def find_volumes(self, node: NodeInfo) -> tuple[int, PodVolumes]:
         """Return the rejection bits of a node, and the volumes that its waiting claims would get there."""
         bits = 0
-        for reach in self._reaches:
-            if reach is None or not reach.covers(node):
-                bits = VOLUME_MISSING if reach is None else NODE_CONFLICT
+        for access in self._bound_access:
+            if access is None or not access.includes(node):
+                bits = VOLUME_MISSING if access is None else NODE_CONFLICT
                 break
         if any(name != node.name for name in self._nodes_selected):
             return bits | BIND_CONFLICT, PodVolumes()
         static, unmatched = self._match(node.labels)
         provisioned = (*self._selected, *unmatched)
         provisions = (self._provisions[claim.metadata.name] for claim in provisioned)
-        bits |= next(filter(None, (provision.bits(node.labels) for provision in provisions)), 0)
+        bits |= next(filter(None, (provision.rejection(node.labels) for provision in provisions)), 0)
         return bits, PodVolumes(static, provisioned)
 
     def _match(
@@ -90,7 +90,7 @@ class PodClaims:
         pairs: dict[str, tuple[PersistentVolume, PersistentVolumeClaim]] = {}
         unmatched = []
         for claim, candidates in zip(self._others, self._candidates, strict=True):
-            volume = candidates.best(labels, pairs.keys())
+            volume = candidates.find_best(labels, pairs.keys())
             if volume is None:
                 unmatched.append(claim)
             else:
@@ -100,67 +100,69 @@ class PodClaims:
     # -- many rows -------------------------------------------------------------------------------------------------
 
     def rejections(self, nodes: NodeTable, rows: Rows) -> Bits:
-        """Return the rejection bits of these rows, like `find` for each."""
-        listed = np.arange(nodes.capacity)[rows]
-        bits = np.zeros(len(listed), dtype=np.int64)
-        for reach in self._reaches:
-            conflict = VOLUME_MISSING if reach is None else np.where(reach.covered(nodes, listed), 0, NODE_CONFLICT)
+        """Return the rejection bits of these rows, like `find_volumes` for each."""
+        row_numbers = np.arange(nodes.capacity)[rows]
+        bits = np.zeros(len(row_numbers), dtype=np.int64)
+        for access in self._bound_access:
+            conflict = VOLUME_MISSING if access is None else np.where(access.mask(nodes, row_numbers), 0, NODE_CONFLICT)
             bits = np.where(bits == 0, conflict, bits)
         if self.all_bound:
             return bits
         # A claim's volume is provisioned, or to be provisioned, for another node.
-        elsewhere = np.zeros(len(listed), dtype=np.bool_)
+        elsewhere = np.zeros(len(row_numbers), dtype=np.bool_)
         for name in self._nodes_selected:
             selected = nodes.row(name)
-            elsewhere |= listed != (-1 if selected is None else selected)
+            elsewhere |= row_numbers != (-1 if selected is None else selected)
         bits[elsewhere] |= BIND_CONFLICT
-        for places, unmatched in self._matched(nodes, listed, np.flatnonzero(~elsewhere)):
-            made = np.zeros(len(places), dtype=np.int64)
+        for positions, unmatched in self._group_by_unmatched(nodes, row_numbers, np.flatnonzero(~elsewhere)):
+            unprovisioned = np.zeros(len(positions), dtype=np.int64)
             for claim in (*self._selected, *unmatched):
                 provision = self._provisions[claim.metadata.name]
-                made = np.where(made == 0, provision.column(nodes, listed[places]), made)
-            bits[places] |= made
+                unprovisioned = np.where(
+                    unprovisioned == 0, provision.rejections(nodes, row_numbers[positions]), unprovisioned
+                )
+            bits[positions] |= unprovisioned
         return bits
 
-    def _matched(
-        self, nodes: NodeTable, rows: NDArray[np.int64], places: NDArray[np.int64]
+    def _group_by_unmatched(
+        self, nodes: NodeTable, rows: NDArray[np.int64], positions: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int64], tuple[PersistentVolumeClaim, ...]]]:
-        """Group places of rows by the claims that get no free volume there: nodes of the same labels get the same."""
-        if not len(places):
+        """Group positions of rows by the claims that get no free volume there, computed once per set of labels."""
+        if not len(positions):
             return
         keys = sorted(frozenset[str]().union(*(candidates.labels for candidates in self._candidates)))
-        kinds, kind_of = _kinds(nodes, keys, rows[places])
+        label_sets, set_of_row = _distinct_label_sets(nodes, keys, rows[positions])
         groups: dict[tuple[int, ...], int] = {}
-        missing: list[tuple[PersistentVolumeClaim, ...]] = []
-        group_of = np.zeros(len(kinds), dtype=np.int64)
-        for number, labels in enumerate(kinds):
+        unmatched_by_group: list[tuple[PersistentVolumeClaim, ...]] = []
+        group_of_set = np.zeros(len(label_sets), dtype=np.int64)
+        for number, labels in enumerate(label_sets):
             unmatched = self._match(labels)[1]
-            group = groups.setdefault(tuple(map(id, unmatched)), len(missing))
-            if group == len(missing):
-                missing.append(unmatched)
-            group_of[number] = group
-        for group, unmatched in enumerate(missing):
-            yield places[group_of[kind_of] == group], unmatched
+            group = groups.setdefault(tuple(map(id, unmatched)), len(unmatched_by_group))
+            if group == len(unmatched_by_group):
+                unmatched_by_group.append(unmatched)
+            group_of_set[number] = group
+        for group, unmatched in enumerate(unmatched_by_group):
+            yield positions[group_of_set[set_of_row] == group], unmatched
 
-    # -- worked out once in a cycle --------------------------------------------------------------------------------
+    # -- computed once in a cycle --------------------------------------------------------------------------------
 
     @cached_property
-    def _reaches(self) -> Sequence[VolumeReach | None]:
-        """The reach of each bound claim's volume; None for a volume that does not exist."""
+    def _bound_access(self) -> Sequence[VolumeAccess | None]:
+        """The nodes that can access each bound claim's volume; None for a volume that does not exist."""
         storage = self._storage
         volumes = (storage.volumes.get(claim.spec.volume_name) for claim in self._bound)
-        return [VolumeReach(volume, storage.migrations) if volume is not None else None for volume in volumes]
+        return [VolumeAccess(volume, storage.migrations) if volume is not None else None for volume in volumes]
 
     @cached_property
     def _candidates(self) -> Sequence[Candidates]:
         return [Candidates(self._storage.by_class[claim_class(claim)], claim) for claim in self._others]
 
     @cached_property
-    def _provisions(self) -> dict[str, _Provision]:
-        return {claim.metadata.name: _Provision(self._storage, claim) for claim in (*self._selected, *self._others)}
+    def _provisions(self) -> dict[str, _Provisioning]:
+        return {claim.metadata.name: _Provisioning(self._storage, claim) for claim in (*self._selected, *self._others)}
 
 
-def _kinds(
+def _distinct_label_sets(
     nodes: NodeTable, keys: Sequence[str], rows: NDArray[np.int64]
 ) -> tuple[list[dict[str, str]], NDArray[np.int64]]:
     """Return the distinct sets of values of these labels on these rows, and each row's set."""
@@ -169,52 +171,52 @@ def _kinds(
     for column in columns:
         # Renumbered after each label, so that the product never overflows an integer.
         packed = np.unique(packed * len(column.meanings) + column.values[rows], return_inverse=True)[1]
-    _, firsts, kind_of = np.unique(packed, return_index=True, return_inverse=True)
-    kinds = []
+    _, firsts, set_of_row = np.unique(packed, return_index=True, return_inverse=True)
+    label_sets = []
     for row in rows[firsts].tolist():
         meanings = ((key, column.meanings[column.cells[row]]) for key, column in zip(keys, columns, strict=True))
-        kinds.append({key: meaning for key, meaning in meanings if meaning is not None})
-    return kinds, kind_of
+        label_sets.append({key: meaning for key, meaning in meanings if meaning is not None})
+    return label_sets, set_of_row
 
 
-class VolumeReach:
+class VolumeAccess:
     """The nodes that can access a volume; where a CSI driver serves it now, by that driver's labels.
 
     For such a node it raises TranslationError if the driver cannot serve the volume.
     """
 
     def __init__(self, volume: PersistentVolume, migrations: Migrations) -> None:
-        self._reach = Reach.of_volume(volume.spec.node_affinity)
+        self._topology = VolumeTopology.from_node_affinity(volume.spec.node_affinity)
         self._migrations = migrations
         self._plugin = migrated_plugin(volume.spec)
         self._volume = volume
 
-    def covers(self, node: NodeInfo) -> bool:
+    def includes(self, node: NodeInfo) -> bool:
         """Return whether the node can access the volume."""
         if self._plugin is not None and node.name in self._migrations.nodes(self._plugin):
-            return self._after_migration.covers(node.labels)
-        return self._reach.covers(node.labels)
+            return self._migrated_topology.includes(node.labels)
+        return self._topology.includes(node.labels)
 
-    def covered(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Mask:
+    def mask(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Mask:
         """Return a mask of the rows that can access the volume."""
-        covered = self._reach.covered(nodes, rows)
+        mask = self._topology.mask(nodes, rows)
         if self._plugin is None:
-            return covered
-        concerned = [nodes.row(name) for name in self._migrations.nodes(self._plugin)]
-        after = np.isin(rows, [row for row in concerned if row is not None])
-        return np.where(after, self._after_migration.covered(nodes, rows), covered) if after.any() else covered
+            return mask
+        migrated_rows = [nodes.row(name) for name in self._migrations.nodes(self._plugin)]
+        is_migrated = np.isin(rows, [row for row in migrated_rows if row is not None])
+        return np.where(is_migrated, self._migrated_topology.mask(nodes, rows), mask) if is_migrated.any() else mask
 
     @cached_property
-    def _after_migration(self) -> Reach:
+    def _migrated_topology(self) -> VolumeTopology:
         assert self._plugin is not None
         try:
             translated_volume(self._volume)
         except TranslationError as problem:
             raise TranslationError(f"could not translate pv: {problem}") from problem
-        return Reach.of_volume(node_affinity_after_migration(self._volume, self._plugin))
+        return VolumeTopology.from_node_affinity(node_affinity_after_migration(self._volume, self._plugin))
 
 
-class _Provision:
+class _Provisioning:
     """The nodes where a volume can be provisioned for a claim: allowed by its class, with capacity of its driver."""
 
     def __init__(self, storage: Storage, claim: PersistentVolumeClaim) -> None:
@@ -222,30 +224,30 @@ class _Provision:
         storage_class = storage.classes.get(name)
         provisioner = storage_class.provisioner if storage_class is not None else ""
         allowed = storage_class.allowed_topologies if storage_class is not None else ()
-        self._possible = provisioner not in ("", NO_PROVISIONER)
-        self._allowed = Reach.of_class(allowed)
+        self._can_provision = provisioner not in ("", NO_PROVISIONER)
+        self._allowed = VolumeTopology.from_allowed_topologies(allowed)
         driver = storage.drivers.get(provisioner)
         size = claim.spec.resources.requests.get("storage")
-        self._rooms: list[Reach] | None = None
+        self._with_capacity: list[VolumeTopology] | None = None
         if driver is not None and driver.spec.storage_capacity and size is not None:
-            self._rooms = storage.capacities.enough(name, value(size))
+            self._with_capacity = storage.capacities.topologies_with_room(name, value(size))
 
-    def bits(self, labels: Mapping[str, str]) -> int:
+    def rejection(self, labels: Mapping[str, str]) -> int:
         """Return the rejection bits of a node with these labels."""
-        if not self._possible or not self._allowed.covers(labels):
+        if not self._can_provision or not self._allowed.includes(labels):
             return BIND_CONFLICT
-        roomy = self._rooms is None or any(room.covers(labels) for room in self._rooms)
-        return 0 if roomy else NOT_ENOUGH_SPACE
+        has_capacity = self._with_capacity is None or any(topology.includes(labels) for topology in self._with_capacity)
+        return 0 if has_capacity else NOT_ENOUGH_SPACE
 
-    def column(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Bits:
+    def rejections(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Bits:
         """Return the rejection bits of these rows."""
-        if not self._possible:
+        if not self._can_provision:
             return np.full(len(rows), BIND_CONFLICT)
         bits = np.zeros(len(rows), dtype=np.int64)
-        if self._rooms is not None:
-            roomy = np.zeros(len(rows), dtype=np.bool_)
-            for room in self._rooms:
-                roomy |= room.covered(nodes, rows)
-            bits[~roomy] = NOT_ENOUGH_SPACE
-        bits[~self._allowed.covered(nodes, rows)] = BIND_CONFLICT
+        if self._with_capacity is not None:
+            has_capacity = np.zeros(len(rows), dtype=np.bool_)
+            for topology in self._with_capacity:
+                has_capacity |= topology.mask(nodes, rows)
+            bits[~has_capacity] = NOT_ENOUGH_SPACE
+        bits[~self._allowed.mask(nodes, rows)] = BIND_CONFLICT
         return bits

@@ -29,7 +29,7 @@ from kframework.state.pods import PodInfo
 from kframework.values.status import Code, Status, error, unresolvable
 
 #: Kind, namespace and name of a looked-up object, whether it exists or not.
-Source = tuple[type, str, str]
+ObjectKey = tuple[type, str, str]
 
 
 class VolumeId(NamedTuple):
@@ -39,7 +39,7 @@ class VolumeId(NamedTuple):
     handle: str | tuple[str, str]
 
 
-class Problem(NamedTuple):
+class VolumeProblem(NamedTuple):
     """A problem with a volume of a pod: a rejection if its claim is missing, else an error.
 
     `migrated` ones concern in-tree volumes; they count only on nodes that have a CSINode.
@@ -52,17 +52,17 @@ class Problem(NamedTuple):
 class UsedVolumes:
     """Distinct volumes, the problems of others in order of appearance, and the objects read.
 
-    `fault` is the first error; for a pod on a node, a missing claim is none.
+    `error` is the first error; for a pod on a node, a missing claim is none.
     """
 
-    __slots__ = ("fault", "ids", "problems", "read")
+    __slots__ = ("error", "ids", "problems", "read")
 
-    def __init__(self, ids: Iterable[VolumeId], problems: Iterable[Problem], read: Iterable[Source]) -> None:
+    def __init__(self, ids: Iterable[VolumeId], problems: Iterable[VolumeProblem], read: Iterable[ObjectKey]) -> None:
         self.ids: frozenset[VolumeId] = frozenset(ids)
-        self.problems: tuple[Problem, ...] = tuple(problems)
-        self.read: frozenset[Source] = frozenset(read)
+        self.problems: tuple[VolumeProblem, ...] = tuple(problems)
+        self.read: frozenset[ObjectKey] = frozenset(read)
         errors = (problem.status for problem in self.problems if problem.status.code == Code.ERROR)
-        self.fault: Status | None = next(errors, None)
+        self.error: Status | None = next(errors, None)
 
 
 def limited_volumes(pod: PodInfo) -> tuple[Volume, ...]:
@@ -71,15 +71,15 @@ def limited_volumes(pod: PodInfo) -> tuple[Volume, ...]:
     def is_limited(volume: Volume) -> bool:
         return claim_name("", volume) is not None or in_tree_plugin(volume) is not None
 
-    return pod.template.once(limited_volumes, lambda spec: tuple(filter(is_limited, spec.volumes)))
+    return pod.template.cached(limited_volumes, lambda spec: tuple(filter(is_limited, spec.volumes)))
 
 
 def claim_names(pod: PodInfo) -> Iterator[str]:
     """Name the claims of a pod's volumes, ephemeral ones included."""
-    return (name for _, name in _named(pod) if name is not None)
+    return (name for _, name in _with_claim_names(pod) if name is not None)
 
 
-def _named(pod: PodInfo) -> Iterator[tuple[Volume, str | None]]:
+def _with_claim_names(pod: PodInfo) -> Iterator[tuple[Volume, str | None]]:
     """Pair the limited volumes with the names of their claims, None for in-tree ones."""
     claims = iter(pod.claims)  # the volumes of its template do not name them
     for volume in limited_volumes(pod):
@@ -94,37 +94,39 @@ class VolumeIds:
         self._volumes = stores.objects(PersistentVolume)
         self._classes = stores.objects(StorageClass)
 
-    def of_pod(self, pod: PodInfo) -> UsedVolumes:
+    def pod_volumes(self, pod: PodInfo) -> UsedVolumes:
         """Return the volumes that a pod uses."""
         ids: list[VolumeId] = []
-        problems: list[Problem] = []
-        read: set[Source] = set()
-        for volume, claim in _named(pod):
+        problems: list[VolumeProblem] = []
+        read: set[ObjectKey] = set()
+        for volume, claim in _with_claim_names(pod):
             if claim is None:
-                found = _of_inline(volume)
+                result = _inline_volume_id(volume)
             else:
-                found = self._of_claimed(pod, volume, claim, read)
-            if isinstance(found, VolumeId):
-                ids.append(found)
-            elif found is not None:
-                problems.append(Problem(found, migrated=claim is None))
+                result = self._find_claim_volume(pod, volume, claim, read)
+            if isinstance(result, VolumeId):
+                ids.append(result)
+            elif result is not None:
+                problems.append(VolumeProblem(result, migrated=claim is None))
         return UsedVolumes(ids, problems, read)
 
-    def of_attachments(self, attachments: Iterable[VolumeAttachment], read: Iterable[Source]) -> UsedVolumes:
+    def attached_volumes(self, attachments: Iterable[VolumeAttachment], read: Iterable[ObjectKey]) -> UsedVolumes:
         """Return the volumes of these attachments, attached or not; `read` are the keys that found them."""
         ids: list[VolumeId] = []
-        sources = set(read)
+        keys = set(read)
         for attachment in attachments:
             name = attachment.spec.source.persistent_volume_name
             if not attachment.spec.attacher or name is None:
                 continue
-            sources.add((PersistentVolume, "", name))
+            keys.add((PersistentVolume, "", name))
             volume = self._volumes.latest(name)
             if volume is not None and volume.spec.csi is not None:
                 ids.append(VolumeId(attachment.spec.attacher, volume.spec.csi.volume_handle))
-        return UsedVolumes(ids, (), sources)
+        return UsedVolumes(ids, (), keys)
 
-    def _of_claimed(self, pod: PodInfo, volume: Volume, name: str, read: set[Source]) -> VolumeId | Status | None:
+    def _find_claim_volume(
+        self, pod: PodInfo, volume: Volume, name: str, read: set[ObjectKey]
+    ) -> VolumeId | Status | None:
         namespace = pod.namespace
         if not name:
             return error("PersistentVolumeClaim had no name")
@@ -134,16 +136,16 @@ class VolumeIds:
             return unresolvable(f'looking up PVC {namespace}/{name}: persistentvolumeclaim "{name}" not found')
         if volume.ephemeral is not None and not is_controlled_by(claim.metadata, pod.uid):
             return error(f"PVC {namespace}/{name} was not created for pod {pod.key} (pod is not owner)")
-        return self._of_claim(claim, read)
+        return self._claim_volume(claim, read)
 
-    def _of_claim(self, claim: PersistentVolumeClaim, read: set[Source]) -> VolumeId | None:
+    def _claim_volume(self, claim: PersistentVolumeClaim, read: set[ObjectKey]) -> VolumeId | None:
         """Return the claim's volume; without one it counts as one volume of its class's driver."""
         name = claim.spec.volume_name
         if name:
             read.add((PersistentVolume, "", name))
             volume = self._volumes.latest(name)
             if volume is not None:
-                return _of_volume(volume)
+                return _volume_id(volume)
         name = claim_class(claim)
         if not name:
             return None
@@ -153,21 +155,21 @@ class VolumeIds:
         return VolumeId(driver, (claim.metadata.namespace, claim.metadata.name)) if driver else None
 
 
-def _of_volume(volume: PersistentVolume) -> VolumeId | None:
+def _volume_id(volume: PersistentVolume) -> VolumeId | None:
     try:
         source = volume.spec.csi or translated_volume(volume)
     except TranslationError:
         return None
-    return _id(source) if source is not None and source.driver and source.volume_handle else None
+    return _csi_volume_id(source) if source is not None and source.driver and source.volume_handle else None
 
 
-def _of_inline(volume: Volume) -> VolumeId | Status | None:
+def _inline_volume_id(volume: Volume) -> VolumeId | Status | None:
     try:
         source = translated_inline(volume)
     except TranslationError as problem:
         return error(f"converting volume({volume.name}) from inline to csi: {problem}")
-    return _id(source) if source is not None else None
+    return _csi_volume_id(source) if source is not None else None
 
 
-def _id(source: CSISource) -> VolumeId:
+def _csi_volume_id(source: CSISource) -> VolumeId:
     return VolumeId(source.driver, source.volume_handle)

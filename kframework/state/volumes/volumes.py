@@ -43,51 +43,51 @@ Entry = tuple[int, str, PersistentVolume]
 class ClassVolumes:
     """The available volumes of one storage class, the smallest first.
 
-    Free volumes are grouped by reach: `anywhere`; by the value of one node label, as local volumes are; or another way
-    (`elsewhere`). `kept` are those reserved for a claim, or bound to it, by its namespace and name. `reach_of` has the
-    reach of each, by its name.
+    Free volumes are grouped by topology: `anywhere`; by the value of one node label, as local volumes are; all others
+    (`elsewhere`). `reserved` has those reserved for a claim, or bound to it, by the claim's namespace and name;
+    `topologies` are by volume name.
     """
 
     def __init__(self) -> None:
         self.anywhere: list[Entry] = []
         self.by_label: dict[str, dict[str, list[Entry]]] = {}
         self.elsewhere: list[Entry] = []
-        self.kept: dict[tuple[str, str], list[Entry]] = {}
-        self.reach_of: dict[str, Reach] = {}
+        self.reserved: dict[tuple[str, str], list[Entry]] = {}
+        self.topologies: dict[str, VolumeTopology] = {}
 
     def add(self, volume: PersistentVolume) -> None:
         """Add a volume; one that is neither free nor reserved is ignored."""
         name = volume.metadata.name
-        reach = self.reach_of[name] = Reach.of_volume(volume.spec.node_affinity)
-        for entries in self._places(volume, reach):
+        topology = self.topologies[name] = VolumeTopology.from_node_affinity(volume.spec.node_affinity)
+        for entries in self._lists_with(volume, topology):
             insort(entries, (capacity(volume), name, volume))
 
     def remove(self, volume: PersistentVolume) -> None:
-        """Leave a volume out."""
-        name, by = volume.metadata.name, volume.spec.claim_ref
-        reach = self.reach_of.pop(name)
-        for entries in self._places(volume, reach):
+        """Remove a volume."""
+        name, reference = volume.metadata.name, volume.spec.claim_ref
+        topology = self.topologies.pop(name)
+        for entries in self._lists_with(volume, topology):
             del entries[bisect_left(entries, (capacity(volume), name))]
-        if by is not None:
-            _drop_empty(self.kept, (by.namespace, by.name))
-        elif reach.label_values is not None:
-            key, values = reach.label_values
+        if reference is not None:
+            _drop_empty(self.reserved, (reference.namespace, reference.name))
+        elif topology.label_values is not None:
+            key, values = topology.label_values
             for value in values:
                 _drop_empty(self.by_label.get(key, {}), value)
             _drop_empty(self.by_label, key)
 
-    def _places(self, volume: PersistentVolume, reach: Reach) -> Iterator[list[Entry]]:
-        by = volume.spec.claim_ref
-        if by is not None:
-            yield self.kept.setdefault((by.namespace, by.name), [])
+    def _lists_with(self, volume: PersistentVolume, topology: VolumeTopology) -> Iterator[list[Entry]]:
+        reference = volume.spec.claim_ref
+        if reference is not None:
+            yield self.reserved.setdefault((reference.namespace, reference.name), [])
         elif not is_free(volume):
             return
-        elif reach.anywhere:
+        elif topology.anywhere:
             yield self.anywhere
-        elif reach.label_values is None:
+        elif topology.label_values is None:
             yield self.elsewhere
         else:
-            key, values = reach.label_values
+            key, values = topology.label_values
             for value in dict.fromkeys(values):
                 yield self.by_label.setdefault(key, {}).setdefault(value, [])
 
@@ -102,52 +102,54 @@ class Candidates:
 
     def __init__(self, volumes: ClassVolumes, claim: PersistentVolumeClaim) -> None:
         self._volumes = volumes
-        self._wanted = Wanted(claim)
-        kept = volumes.kept.get((claim.metadata.namespace, claim.metadata.name), ())
-        self._kept = [each for each in kept if is_claimed_by(each[2], claim) and self._wanted.suits(each[2])]
-        self._sifted: dict[tuple[str, str], list[Entry]] = {}
+        self._requirements = Wanted(claim)
+        reserved = volumes.reserved.get((claim.metadata.namespace, claim.metadata.name), ())
+        self._reserved = [
+            each for each in reserved if is_claimed_by(each[2], claim) and self._requirements.suits(each[2])
+        ]
+        self._fitting: dict[tuple[str, str], list[Entry]] = {}
 
     @property
     def labels(self) -> frozenset[str]:
         """The node labels that the choice depends on; empty if it is the same for all nodes."""
         volumes = self._volumes
-        reaches = [volumes.reach_of[name].labels for _, name, _ in (*self._kept, *volumes.elsewhere)]
-        return frozenset(volumes.by_label).union(*reaches)
+        topologies = [volumes.topologies[name].labels for _, name, _ in (*self._reserved, *volumes.elsewhere)]
+        return frozenset(volumes.by_label).union(*topologies)
 
-    def best(self, labels: Mapping[str, str], taken: Set[str]) -> PersistentVolume | None:
+    def find_best(self, labels: Mapping[str, str], taken: Set[str]) -> PersistentVolume | None:
         """Choose for a node of these labels, leaving out the volumes of these names.
 
-        A volume that is kept for the claim is its only choice; else it is the smallest that will do, of equals the
+        A volume reserved for the claim is its only choice; else it is the smallest that fits, of equals the
         first by name.
         """
-        for _, name, volume in self._kept:
+        for _, name, volume in self._reserved:
             if name not in taken:
-                return volume if self._volumes.reach_of[name].covers(labels) else None
+                return volume if self._volumes.topologies[name].includes(labels) else None
         smallest: Entry | None = None
-        for entries in self._reached(labels):
+        for entries in self._accessible(labels):
             first = next((entry for entry in entries if entry[1] not in taken), None)
             if first is not None and (smallest is None or first < smallest):
                 smallest = first
         return smallest[2] if smallest is not None else None
 
-    def _reached(self, labels: Mapping[str, str]) -> Iterator[Iterable[Entry]]:
-        """List the volumes that a node reaches and the claim may take, place by place, each the smallest first."""
+    def _accessible(self, labels: Mapping[str, str]) -> Iterator[Iterable[Entry]]:
+        """Yield the volumes that a node can access and the claim may get, in groups, each the smallest first."""
         volumes = self._volumes
         if volumes.anywhere:
-            yield self._best_fit(("", ""), volumes.anywhere)
+            yield self._fitting_entries(("", ""), volumes.anywhere)
         for key, by_value in volumes.by_label.items():
             label = labels.get(key)
             if label is not None and label in by_value:
-                yield self._best_fit((key, label), by_value[label])
+                yield self._fitting_entries((key, label), by_value[label])
         if volumes.elsewhere:
-            fitting = self._best_fit(("", "elsewhere"), volumes.elsewhere)
-            yield (each for each in fitting if volumes.reach_of[each[1]].covers(labels))
+            fitting = self._fitting_entries(("", "elsewhere"), volumes.elsewhere)
+            yield (each for each in fitting if volumes.topologies[each[1]].includes(labels))
 
-    def _best_fit(self, place: tuple[str, str], entries: list[Entry]) -> list[Entry]:
-        if place not in self._sifted:
-            large_enough = entries[bisect_left(entries, (self._wanted.size,)) :]
-            self._sifted[place] = [each for each in large_enough if self._wanted.may_take(each[2])]
-        return self._sifted[place]
+    def _fitting_entries(self, group: tuple[str, str], entries: list[Entry]) -> list[Entry]:
+        if group not in self._fitting:
+            large_enough = entries[bisect_left(entries, (self._requirements.size,)) :]
+            self._fitting[group] = [each for each in large_enough if self._requirements.may_take(each[2])]
+        return self._fitting[group]
 
 
 # -- indexes over the stores ---------------------------------------------------------------------------------------
@@ -158,17 +160,17 @@ class VolumesByClass:
 
     def __init__(self, store: ObjectStore[PersistentVolume]) -> None:
         self._classes: dict[str, ClassVolumes] = {}
-        store.follow(self._changed)
+        store.follow(self._on_change)
 
     def __getitem__(self, name: str) -> ClassVolumes:
         """Return the volumes of a class, possibly empty."""
         return self._classes.get(name) or ClassVolumes()
 
-    def _changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+    def _on_change(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         if old is not None:
             name = volume_class(old)
             self._classes[name].remove(old)
-            if not self._classes[name].reach_of:
+            if not self._classes[name].topologies:
                 del self._classes[name]
         if new is not None:
             self._classes.setdefault(volume_class(new), ClassVolumes()).add(new)
@@ -178,25 +180,28 @@ class StorageCapacities:
     """The capacity for new volumes of each storage class."""
 
     def __init__(self, store: ObjectStore[CSIStorageCapacity]) -> None:
-        self._classes: dict[str, dict[tuple[str, str], tuple[int, Reach]]] = {}
-        store.follow(self._changed)
+        self._classes: dict[str, dict[tuple[str, str], tuple[int, VolumeTopology]]] = {}
+        store.follow(self._on_change)
 
-    def enough(self, storage_class: str, size: int) -> list[Reach]:
-        """Return the reaches with capacity for a volume of this many bytes."""
-        return [reach for limit, reach in self._classes.get(storage_class, {}).values() if limit >= size]
+    def topologies_with_room(self, storage_class: str, size: int) -> list[VolumeTopology]:
+        """Return the topologies with capacity for a volume of this many bytes."""
+        return [topology for limit, topology in self._classes.get(storage_class, {}).values() if limit >= size]
 
-    def _changed(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
+    def _on_change(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
         if old is not None:
             self._classes.get(old.storage_class_name, {}).pop((old.metadata.namespace, old.metadata.name), None)
-        limit = largest_volume(new) if new is not None else None
+        limit = max_volume_size(new) if new is not None else None
         if new is not None and limit is not None:
-            rooms = self._classes.setdefault(new.storage_class_name, {})
-            rooms[new.metadata.namespace, new.metadata.name] = (limit, Reach.of_capacity(new.node_topology))
+            capacities = self._classes.setdefault(new.storage_class_name, {})
+            capacities[new.metadata.namespace, new.metadata.name] = (
+                limit,
+                VolumeTopology.from_selector(new.node_topology),
+            )
 
 
-def largest_volume(room: CSIStorageCapacity) -> int | None:
-    """Return the size of the largest volume for which there is room, in bytes; None if that is not known."""
-    limit = room.maximum_volume_size if room.maximum_volume_size is not None else room.capacity
+def max_volume_size(capacity: CSIStorageCapacity) -> int | None:
+    """Return the size of the largest volume that fits, in bytes; None if that is not known."""
+    limit = capacity.maximum_volume_size if capacity.maximum_volume_size is not None else capacity.capacity
     return value(limit) if limit is not None else None
 
 
@@ -205,13 +210,13 @@ class Migrations:
 
     def __init__(self, store: ObjectStore[CSINode]) -> None:
         self._nodes: dict[str, dict[str, None]] = {}
-        store.follow(self._changed)
+        store.follow(self._on_change)
 
     def nodes(self, plugin: str) -> Collection[str]:
         """Name the nodes on which a plugin has been replaced."""
         return self._nodes.get(plugin, ())
 
-    def _changed(self, old: CSINode | None, new: CSINode | None) -> None:
+    def _on_change(self, old: CSINode | None, new: CSINode | None) -> None:
         if old is not None:
             for plugin in migrated_plugins(old):
                 del self._nodes[plugin][old.metadata.name]
@@ -233,7 +238,7 @@ class Storage:
         self.migrations: Migrations = stores.objects(CSINode).index(Migrations)
 
 
-class Reach:
+class VolumeTopology:
     """The nodes whose labels match one of these terms; conditions on other fields are ignored.
 
     An empty or invalid term matches no node.
@@ -242,50 +247,50 @@ class Reach:
     __slots__ = ("_compiled", "_terms", "anywhere", "labels")
 
     def __init__(self, terms: Iterable[NodeSelectorTerm]) -> None:
-        said = (term for term in terms if term.match_expressions or term.match_fields)
-        sound = [replace(term, match_fields=()) for term in said if not NodeSelectorTerms((term,)).errors]
+        nonempty = (term for term in terms if term.match_expressions or term.match_fields)
+        valid = [replace(term, match_fields=()) for term in nonempty if not NodeSelectorTerms((term,)).errors]
         #: Whether every node matches.
-        self.anywhere: bool = any(not term.match_expressions for term in sound)
+        self.anywhere: bool = any(not term.match_expressions for term in valid)
         #: The labels that decide; empty if every node matches.
-        self.labels: frozenset[str] = frozenset(each.key for term in sound for each in term.match_expressions)
+        self.labels: frozenset[str] = frozenset(each.key for term in valid for each in term.match_expressions)
         if self.anywhere:
             self.labels = frozenset()
-        self._terms = tuple(sound)
-        self._compiled = NodeSelectorTerms(sound)
+        self._terms = tuple(valid)
+        self._compiled = NodeSelectorTerms(valid)
 
     @classmethod
-    def of_volume(cls, affinity: VolumeNodeAffinity | None) -> Reach:
+    def from_node_affinity(cls, affinity: VolumeNodeAffinity | None) -> VolumeTopology:
         """Read the node affinity of a PersistentVolume."""
         required = affinity.required if affinity is not None else None
-        return ANYWHERE if required is None else cls(required.node_selector_terms)
+        return ANY_NODE if required is None else cls(required.node_selector_terms)
 
     @classmethod
-    def of_class(cls, allowed: tuple[TopologySelectorTerm, ...]) -> Reach:
+    def from_allowed_topologies(cls, allowed: tuple[TopologySelectorTerm, ...]) -> VolumeTopology:
         """Read the allowed topologies of a StorageClass; none means that all are allowed."""
         if not allowed:
-            return ANYWHERE
+            return ANY_NODE
         return cls(
             NodeSelectorTerm(
-                match_expressions=tuple(_in(each.key, each.values) for each in term.match_label_expressions)
+                match_expressions=tuple(_in_requirement(each.key, each.values) for each in term.match_label_expressions)
             )
             for term in allowed
         )
 
     @classmethod
-    def of_capacity(cls, selector: LabelSelector | None) -> Reach:
-        """Return the reach of a CSIStorageCapacity topology; None matches no node."""
+    def from_selector(cls, selector: LabelSelector | None) -> VolumeTopology:
+        """Return the topology of a CSIStorageCapacity; None matches no node."""
         try:
             label_selector(selector)
         except SelectorError:
             selector = None
         if selector is None:
             return cls(())
-        expressions = [_in(key, (value,)) for key, value in selector.match_labels.items()]
+        expressions = [_in_requirement(key, (value,)) for key, value in selector.match_labels.items()]
         expressions += [
             NodeSelectorRequirement(key=each.key, operator=each.operator, values=each.values)
             for each in selector.match_expressions
         ]
-        return cls((NodeSelectorTerm(match_expressions=tuple(expressions)),)) if expressions else ANYWHERE
+        return cls((NodeSelectorTerm(match_expressions=tuple(expressions)),)) if expressions else ANY_NODE
 
     @property
     def label_values(self) -> tuple[str, tuple[str, ...]] | None:
@@ -295,21 +300,21 @@ class Reach:
         (expression,) = self._terms[0].match_expressions
         return (expression.key, expression.values) if expression.operator == "In" else None
 
-    def covers(self, labels: Mapping[str, str]) -> bool:
+    def includes(self, labels: Mapping[str, str]) -> bool:
         """Return whether a node with these labels matches."""
         return self.anywhere or self._compiled.matches(labels, "")
 
-    def covered(self, nodes: NodeTable, rows: Rows) -> Mask:
+    def mask(self, nodes: NodeTable, rows: Rows) -> Mask:
         """Return a mask of the rows that match."""
         if self.anywhere:
             return np.ones(nodes.capacity, dtype=np.bool_)[rows]
-        return selection.matched(nodes, self._terms, rows)
+        return selection.match_terms(nodes, self._terms, rows)
 
 
-def _in(key: str, values: tuple[str, ...]) -> NodeSelectorRequirement:
+def _in_requirement(key: str, values: tuple[str, ...]) -> NodeSelectorRequirement:
     return NodeSelectorRequirement(key=key, operator="In", values=values)
 
 
 _ANY_NAME = NodeSelectorRequirement(key="metadata.name", operator="NotIn", values=("",))
 #: Every node: a term without label conditions.
-ANYWHERE = Reach((NodeSelectorTerm(match_fields=(_ANY_NAME,)),))
+ANY_NODE = VolumeTopology((NodeSelectorTerm(match_fields=(_ANY_NAME,)),))

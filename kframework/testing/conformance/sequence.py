@@ -60,7 +60,7 @@ def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fa
     yield from (not_built("steps", name) for name in silenced)
     yield Fact(("steps",), len(recorded.steps), len(given.pending_pods))
     for number, (step, unscheduled) in enumerate(zip(recorded.steps, given.pending_pods, strict=False)):
-        pod = PendingPod(unscheduled, engine.cluster.interned)
+        pod = PendingPod(unscheduled, engine.cluster.interner)
         yield from compare_pre_enqueue(step.pre_enqueue, engine.profiles[PROFILE], pod, built, "steps", number)
         if step.pre_enqueue:
             continue

@@ -54,7 +54,7 @@ def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fa
         yield Fact(("configError",), recorded.config_error, None)
         return
     profile, nodes, built = engine.profiles[PROFILE], engine.cluster.nodes, frozenset(registry)
-    pod = PendingPod(given.pod, engine.cluster.interned)
+    pod = PendingPod(given.pod, engine.cluster.interner)
     yield from (not_built("answers", name) for name in sorted(recorded.plugins - built))
     yield from compare_pre_enqueue(recorded.pre_enqueue, profile, pod, built)
     if recorded.pre_enqueue:

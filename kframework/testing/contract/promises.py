@@ -182,7 +182,7 @@ def _equal_signatures_answer_equally(questions: Questions) -> None:
         )
         part = copy.copy(questions.nodes)  # with these rows alone, and the same columns
         part._row_of = {questions.nodes[row].name: row for row in some}
-        part._listed = np.array(some)
+        part._rows_in_order = np.array(some)
         others = questions.answers_given(pod, part, np.array(some))
         asked = "given other nodes, pre_filter or pre_score"
         remedy = "let neither depend on the nodes it is given, or answer None in `sign`"

@@ -139,7 +139,7 @@ def test_a_pod_is_assumed_before_its_plugins_reserve() -> None:
     seen: list[tuple[bool, int]] = []
 
     def reserve(state: CycleState, pod: PendingPod, node_name: str) -> None:
-        node = held(reserving).nodes.named(node_name)
+        node = held(reserving).nodes.find(node_name)
         assert node is not None
         seen.append((pod.uid in held(reserving).pods, len(node.pods)))
 

@@ -204,7 +204,7 @@ def test_room_is_kept_for_a_nominated_pod_unless_it_is_less_important() -> None:
     few = Remembers("A", lambda pod, node: no if len(node.pods) > 1 else None)
     searching = Searching(profile_of(few), [make_node("a")], [make_pod("x", node_name="a")])
     rival = searching.pending(make_pod("rival", priority=5))
-    searching.cluster.nominator.put(rival, "a")
+    searching.cluster.nominator.nominate(rival, "a")
     assert isinstance(searching.run(make_pod(priority=5)), FitError)
     assert isinstance(searching.run(make_pod(priority=6)), ScheduleResult)
     assert rival.row == -1
@@ -215,7 +215,7 @@ def test_what_nominated_pods_rule_out_stands_whatever_is_said_without_them(plugi
     lonely = plugin("A", lambda pod, node: never if not node.pods else None)
     full = Remembers("B", lambda pod, node: no if node.pods else None)
     searching = Searching(profile_of(lonely, full), [make_node("a")])
-    searching.cluster.nominator.put(searching.pending(make_pod("rival")), "a")
+    searching.cluster.nominator.nominate(searching.pending(make_pod("rival")), "a")
     outcome = searching.run(make_pod())
     assert isinstance(outcome, FitError)
     assert (outcome.reasons, outcome.rejectors) == ({"no": 1}, frozenset("B"))
@@ -368,7 +368,7 @@ class AddsUp(Plugin):
 
 def test_a_nominated_pod_that_cannot_be_added_is_a_fault() -> None:
     searching = Searching(profile_of(AddsUp), map(make_node, "ab"))
-    searching.cluster.nominator.put(searching.pending(make_pod("rival")), "a")
+    searching.cluster.nominator.nominate(searching.pending(make_pod("rival")), "a")
     outcome = searching.run(make_pod())
     assert isinstance(outcome, ScheduleError)
     assert outcome.status.message == 'running AddPod on PreFilter plugin "AddsUp": cannot add rival'

@@ -44,7 +44,7 @@ class Stage:
         self.cluster.put_node(make_node("a"))
         self.nodes: NodeTable = self.cluster.nodes
         self.node: NodeInfo = self.nodes[0]
-        self.pod = PendingPod(make_pod(), self.cluster.interned)
+        self.pod = PendingPod(make_pod(), self.cluster.interner)
         self.state = CycleState()
 
 

@@ -18,7 +18,7 @@ from tests.extension_points.scripted import plugin, profile
 def asked(compiled: Profile) -> tuple[CycleState, PendingPod, Any]:
     cluster = ClusterState()
     cluster.put_node(make_node("a"))
-    return CycleState(), PendingPod(make_pod(), cluster.interned), cluster.nodes[0]
+    return CycleState(), PendingPod(make_pod(), cluster.interner), cluster.nodes[0]
 
 
 def made(kind: type[Plugin]) -> Plugin:

@@ -62,7 +62,7 @@ def test_a_pod_waits_on_permit_until_the_first_plugin_gives_up() -> None:
     scene = Scene(make_node("n1", cpu=4), POD).settle()
     reserved = scene.engine.cluster.waiting.get(UID)
     assert reserved is not None
-    scene.engine.cluster.waiting.put(ReservedPod(reserved.pod, "n1", {"Gang": 9.0, "Quota": 8.0}, 3.0))
+    scene.engine.cluster.waiting.add(ReservedPod(reserved.pod, "n1", {"Gang": 9.0, "Quota": 8.0}, 3.0))
     expected = Waiting(queued_at=3.0, until=8.0, held_by=("Gang", "Quota"), hook="permit")
     assert seen(scene) == (State.PERMIT, expected)
 
@@ -72,10 +72,10 @@ def test_a_pod_that_is_being_bound_waits_for_the_plugins_that_are_asked() -> Non
     reserved = scene.engine.cluster.waiting.get(UID)
     assert reserved is not None
     assert seen(scene) == (State.BINDING, None)
-    reserved.enter("pre_bind", "Quota", 5.0)
-    reserved.enter("pre_bind", "Disks", 3.0)
+    reserved.hook_started("pre_bind", "Quota", 5.0)
+    reserved.hook_started("pre_bind", "Disks", 3.0)
     assert seen(scene) == (State.BINDING, Waiting(queued_at=3.0, held_by=("Quota", "Disks"), hook="pre_bind"))
-    reserved.leave("Disks")
+    reserved.hook_finished("Disks")
     assert seen(scene) == (State.BINDING, Waiting(queued_at=5.0, held_by=("Quota",), hook="pre_bind"))
 
 

@@ -192,7 +192,7 @@ async def test_a_binding_that_waits_says_where_and_for_how_long(browser: Browser
     made = scene()
     binding = made.engine.cluster.waiting.get(make_pod("fits").metadata.uid)
     assert binding is not None
-    binding.enter("pre_bind", "Quota", made.engine.clock.now() - 40)
+    binding.hook_started("pre_bind", "Quota", made.engine.clock.now() - 40)
     async with served(made) as url, browser.open(url) as tab:
         await shown(tab)
         assert "in Quota.pre_bind for 40s" in await tab.text("#pods [data-key='default/fits']")

@@ -63,7 +63,7 @@ def test_a_pod_that_is_being_bound_says_in_which_hook_it_is() -> None:
     assert reserved is not None
     (pod,) = shown(made, place="binding").pods
     assert (pod.plugins, pod.hook, pod.asked) == ((), "", None)
-    reserved.enter("bind", "Quota", 7.0)
+    reserved.hook_started("bind", "Quota", 7.0)
     (pod,) = shown(made, place="binding").pods
     assert (pod.plugins, pod.hook, pod.asked) == (("Quota",), "bind", 7.0)
 

@@ -188,7 +188,7 @@ def test_the_devices_are_named_that_come_and_go() -> None:
     store = ObjectStore[ResourceClaim]()
     found = AllocatedDevices(store)
     reader = found.log.reader()
-    reader.changed()
+    reader.read_new()
     for step, names in [
         (said(FREE), []),
         (reserved, [X, Y]),
@@ -197,7 +197,7 @@ def test_the_devices_are_named_that_come_and_go() -> None:
         (said(GIVEN_BACK), [X, Y]),
     ]:
         step(store, found)
-        assert reader.changed() == names
+        assert reader.read_new() == names
 
 
 @pytest.mark.parametrize(

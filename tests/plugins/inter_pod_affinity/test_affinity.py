@@ -38,7 +38,7 @@ def put(state: ClusterState, name: str, **labels: str) -> None:
 
 
 def pending(state: ClusterState, name: str = "p", **fields: Any) -> PendingPod:
-    return PendingPod(pod(name, **fields), state.interned)
+    return PendingPod(pod(name, **fields), state.interner)
 
 
 def test_incoming_terms_are_worked_out_once_for_each_namespace_until_namespaces_change() -> None:

@@ -28,7 +28,7 @@ def test_shortages_reckon_with_pods_that_are_nominated() -> None:
     asked = [("cpu", 2000), ("memory", 2 << 30), ("pods", 1)]
     nominated = pending(engine, make_pod("nominated", cpu=2, memory=None))
     small = Shortage("memory", (1 << 30) + (128 << 20), 2 << 30, possible=False)
-    node = engine.cluster.nodes.named("a")
+    node = engine.cluster.nodes.find("a")
     assert node is not None
     assert shortages(node, asked, []) == [small]
     assert shortages(node, asked, [nominated]) == [

@@ -92,7 +92,7 @@ def test_the_rules_with_more_nodes_than_there_was_room_for() -> None:
 def compare(plugin: PodTopologySpread, world: World, pod: Pod) -> None:
     """Ask the plugin all it can answer about a pod, and work out the same slowly."""
     slow = SlowSpread(world.cluster, pod, plugin.args)
-    state, pending = CycleState(), PendingPod(pod, world.cluster.interned)
+    state, pending = CycleState(), PendingPod(pod, world.cluster.interner)
     compare_filter(plugin, state, pending, slow)
     feasible = world.random.sample(slow.nodes, world.random.randint(1, len(slow.nodes)))
     compare_scores(plugin, state, pending, slow, feasible)
@@ -171,7 +171,7 @@ def compare_what_if(plugin: PodTopologySpread, world: World, pod: PendingPod, sl
                 plugin.remove_pod(copied, pod, other, node)
                 slow.add(limits, other, node, -1)
             else:
-                other = PodInfo(world.pod(constrained=False), world.cluster.interned)
+                other = PodInfo(world.pod(constrained=False), world.cluster.interner)
                 statement.add(other, node.name)
                 plugin.add_pod(copied, pod, other, node)
                 slow.add(limits, other, node, 1)
@@ -214,7 +214,7 @@ def test_a_selector_that_does_not_parse_is_an_error_where_it_is_needed(when: str
     cluster = ClusterState()
     cluster.put_node(make_node("n", zone="a"))
     plugin, state = plugin_of(cluster), CycleState()
-    pod = PendingPod(web("new", constraint(when=when, labelSelector=INVALID)), cluster.interned)
+    pod = PendingPod(web("new", constraint(when=when, labelSelector=INVALID)), cluster.interner)
     answers = {
         "pre_filter": plugin.pre_filter(state, pod, cluster.nodes),
         "pre_score": plugin.pre_score(state, pod, cluster.nodes, cluster.nodes.order),

@@ -41,7 +41,7 @@ def scored(
     """Score these nodes; name those that are ignored."""
     nodes = cluster.nodes
     rows = np.array([nodes.row(name) for name in among.split()])
-    pod = PendingPod(make_pod(topology_spread=wishes), cluster.interned)
+    pod = PendingPod(make_pod(topology_spread=wishes), cluster.interner)
     found = SpreadScores(
         pod, nodes, own_constraints(pod, SCHEDULE_ANYWAY), NodeSets(nodes), rows, needs_labels=needs_labels
     )
@@ -72,7 +72,7 @@ def test_the_empty_value_names_the_domain_of_the_nodes_without_the_label(cluster
 
 def test_slices_are_rows_too(cluster: ClusterState) -> None:
     nodes = cluster.nodes
-    pod = PendingPod(make_pod(topology_spread=[wish(ZONE), wish(HOSTNAME)]), cluster.interned)
+    pod = PendingPod(make_pod(topology_spread=[wish(ZONE), wish(HOSTNAME)]), cluster.interner)
     wishes = own_constraints(pod, SCHEDULE_ANYWAY)
     one, other = (
         SpreadScores(pod, nodes, wishes, NodeSets(nodes), rows, needs_labels=True)

@@ -156,7 +156,7 @@ def test_all_that_is_wrong_is_said_in_order() -> None:
 def test_a_claim_that_does_not_parse_is_an_error() -> None:
     nonsense = claim(selector={"matchExpressions": [{"key": "x", "operator": "Like"}]})
     cluster, state = cluster_with([nonsense, storage_class()]), CycleState()
-    plugin, pod, node = plugin_of(cluster), pending(using("data"), cluster), cluster.nodes.named("a")
+    plugin, pod, node = plugin_of(cluster), pending(using("data"), cluster), cluster.nodes.find("a")
     assert node is not None and plugin.pre_filter(state, pod, cluster.nodes) is None
     status = plugin.filter(state, pod, node)
     assert status is not None and status.code == Code.ERROR and "unknown operator 'Like'" in status.message

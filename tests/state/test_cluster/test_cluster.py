@@ -21,7 +21,7 @@ def cluster(*nodes: str) -> ClusterState:
 
 def pending(state: ClusterState, uid: str) -> PendingPod:
     """Make a pod of one core that waits to be scheduled."""
-    return PendingPod(pod(uid, {"cpu": "1"}), state.interned)
+    return PendingPod(pod(uid, {"cpu": "1"}), state.interner)
 
 
 def taken(state: ClusterState) -> dict[str, int]:

@@ -14,14 +14,14 @@ def nominated(**priorities: int) -> tuple[Nominator, dict[str, PodInfo]]:
     nominator, interned = Nominator(), TemplateInterner()
     pods = {uid: PodInfo(pod(uid, priority=priority), interned) for uid, priority in priorities.items()}
     for uid, info in pods.items():
-        nominator.put(info, uid[0])
+        nominator.nominate(info, uid[0])
     return nominator, pods
 
 
 def test_a_pod_has_one_nomination() -> None:
     nominator, pods = nominated(a1=0)
-    nominator.put(pods["a1"], "b")
-    assert nominator.node_of("a1") == "b"
+    nominator.nominate(pods["a1"], "b")
+    assert nominator.nominated_node("a1") == "b"
     assert len(nominator) == 1
 
 
@@ -31,9 +31,9 @@ def test_a_nomination_is_taken_back(how: str) -> None:
     if how == "remove":
         nominator.remove("a1")
     else:
-        nominator.put(pods["a1"], "")
+        nominator.nominate(pods["a1"], "")
     nominator.remove("a1")
-    assert nominator.node_of("a1") == ""
+    assert nominator.nominated_node("a1") == ""
     assert (len(nominator), len(nominator.node_names)) == (0, 0)
 
 

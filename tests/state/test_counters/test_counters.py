@@ -98,7 +98,7 @@ def test_counts_that_nobody_asks_for_are_dropped(monkeypatch: pytest.MonkeyPatch
         counters.count(selection("default", app=str(n)))
     put(state, "q", "a", app="web")
     assert first.column.cells[0] == 1
-    assert len(counters._counts_by_pair) == len(counters._counts) == 64
+    assert len(counters._counts_by_label) == len(counters._counts) == 64
     assert counters.count(WEB).column.cells[0] == 2
 
 
@@ -124,8 +124,8 @@ def test_a_count_is_made_and_dropped_without_a_look_at_the_pods_of_other_workloa
 
 
 def test_classes_are_found_by_a_label_whenever_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters_module, "_FEWEST", 0)
-    monkeypatch.setattr(counters_module, "_BUDGET", 0)  # so that every count is made anew
+    monkeypatch.setattr(counters_module, "_MIN_COUNTS", 0)
+    monkeypatch.setattr(counters_module, "_BUDGET", 0)  # so that every count is built again
     state = cluster("a")
     anywhere = Selection(None, exact({"app": "web"}))
     for n in range(3):
@@ -157,7 +157,11 @@ def test_counts_of_no_pods_are_let_go_unless_somebody_asks_for_them() -> None:
     counters = state.nodes.counters
     put(state, "other", "a", app="other")
     sums = WeightedSelections(((1, Selection(None, EVERYTHING)), (-1, Selection(None, exact({"app": "other"})))))
-    kept, asked, nothing = counters.count(selection("default", app="other")), counters.count(WEB), counters.of(sums)
+    kept, asked, nothing = (
+        counters.count(selection("default", app="other")),
+        counters.count(WEB),
+        counters.count_for(sums),
+    )
     most = 0
     for n in range(5000):
         put(state, "p", "a", job=str(n))
@@ -172,13 +176,13 @@ def test_counts_of_no_pods_are_let_go_unless_somebody_asks_for_them() -> None:
     for pods in counters._classes["default"]:
         assert set(pods.counts or ()) <= set(counters._counts.values())
     put(state, "p", "a", app="web")
-    assert [per_row(state, WEB)[0], counters.of(sums).column.cells[0]] == [1, 1]
+    assert [per_row(state, WEB)[0], counters.count_for(sums).column.cells[0]] == [1, 1]
 
 
 def test_a_sum_of_selections_is_one_count() -> None:
     state = cluster("a", "b")
     put(state, "p", "a", app="web")
-    count = state.nodes.counters.of(WeightedSelections(((2, WEB), (3, Selection(None, EVERYTHING)))))
+    count = state.nodes.counters.count_for(WeightedSelections(((2, WEB), (3, Selection(None, EVERYTHING)))))
     put(state, "q", "b", app="db")
     put(state, "r", "a", app="web", tier="new class")
     assert count.column.cells[:2].tolist() == [10, 3]
@@ -193,13 +197,13 @@ def test_counts_that_nobody_asks_for_cost_the_pods_that_come_and_go_nothing_for_
     wanted = counters.count(WEB)
     for n in range(100):
         counters.count(WEB, Selection(None, parse_label_selector(f"app!=none-{n}")))
-    for _ in range(2 * counters_module._UNASKED):
+    for _ in range(2 * counters_module._STALE_AFTER):
         put(state, "q", "a", app="web")
         state.remove_pod("q")
         assert counters.count(WEB) is wanted
-    web = state.interned.label_class("default", {"app": "web"}, False)
+    web = state.interner.label_class("default", {"app": "web"}, False)
     assert web.counts is not None and wanted in web.counts
-    assert len(web.counts) <= counters_module._MANY + 1
+    assert len(web.counts) <= counters_module._MAX_PER_CLASS + 1
 
 
 def test_no_count_is_dropped_in_the_middle_of_a_what_if() -> None:
@@ -208,7 +212,7 @@ def test_no_count_is_dropped_in_the_middle_of_a_what_if() -> None:
     counters = state.nodes.counters
     counts = [counters.count(WEB, Selection(None, parse_label_selector(f"app!=none-{n}"))) for n in range(100)]
     with state.statement() as statement:
-        for _ in range(2 * counters_module._UNASKED):
+        for _ in range(2 * counters_module._STALE_AFTER):
             statement.remove(state.pods["p"])
             statement.add(state.pods["p"], "a")
     assert len(counters._counts) == len(counts)

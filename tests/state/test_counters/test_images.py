@@ -54,7 +54,7 @@ HISTORIES = st.lists(st.tuples(st.integers(0, 9), IMAGES | st.none()), max_size=
 
 def shown(states: ImageStates) -> dict[str, tuple[int, set[int]]]:
     found = {name: states.get(name) for name in NAMES}
-    return {name: (s.size, {row for row in range(12) if s.on(row)}) for name, s in found.items() if s is not None}
+    return {name: (s.size, {row for row in range(12) if s.is_on(row)}) for name, s in found.items() if s is not None}
 
 
 @given(HISTORIES)
@@ -103,4 +103,4 @@ def test_the_column_of_an_image() -> None:
     state = ImageState(1, 1 << 0 | 1 << 8 | 1 << 1000)
     column = state.column(1024)
     assert [row for row, has in enumerate(column.tolist()) if has] == [0, 8, 1000]
-    assert (len(column), state.nodes) == (1024, 3)
+    assert (len(column), state.node_count) == (1024, 3)

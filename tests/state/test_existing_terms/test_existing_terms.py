@@ -62,9 +62,9 @@ def about(
     state: ClusterState, namespace: str = "default", team: dict[str, str] | None = None, **labels: str
 ) -> MatchingTerms:
     """Ask for the terms about such pods."""
-    pods = state.interned.label_class(namespace, labels or {"app": "web", "tier": "x"}, False)
+    pods = state.interner.label_class(namespace, labels or {"app": "web", "tier": "x"}, False)
     state.__dict__.setdefault("kept", []).append(pods)  # a pod that waits keeps its class
-    return state.nodes.existing_terms.about(pods, team or {})
+    return state.nodes.existing_terms.terms_matching(pods, team or {})
 
 
 def totals(found: MatchingTerms) -> dict[str, int]:
@@ -103,7 +103,7 @@ def test_tallies_follow_pods_and_nodes() -> None:
     assert [tally.cells[zones.code(zone)] for zone in "xy"] == [2, 2]
     state.put_node(node("b", labels={"zone": "x", "host": "b"}))
     assert [tally.cells[zones.code(zone)] for zone in "xy"] == [4, 0]
-    assert sorted(tally.rows_beside(0)) == [0, 1]
+    assert sorted(tally.rows_in_domain_of(0)) == [0, 1]
     state.remove_pod("p")
     state.remove_node("b")
     assert tally.total == 0
@@ -113,7 +113,7 @@ def test_only_topologies_that_nodes_have_are_summed_up() -> None:
     state = cluster()
     hold(state, "p", away(term("rack"), term("zone")))
     assert totals(about(state)) == {"zone": 1}
-    assert about(state).refused_by == {"rack", "zone"}
+    assert about(state).anti_affinity_keys == {"rack", "zone"}
     state.put_node(node("a", labels={"zone": "x", "rack": "1"}))
     assert totals(about(state)) == {"rack": 1, "zone": 1}
     state.put_node(node("a", labels={"rack": "1"}))
@@ -139,7 +139,7 @@ def test_a_set_of_terms_that_no_pod_has_any_more_is_forgotten() -> None:
     state.remove_pod("p")
     gc.collect()
     terms = state.nodes.existing_terms
-    assert (len(terms._holders), len(terms._about)) == (0, 0)
+    assert (len(terms._owners), len(terms._by_class)) == (0, 0)
     assert totals(about(state)) == {}
 
 
@@ -147,7 +147,7 @@ def test_labels_that_no_term_names_any_more_take_no_room() -> None:
     state = cluster()
     for n in range(2500):
         hold(state, "p", away(term(app=str(n))))
-    assert len(state.nodes.existing_terms._by_pair) < 1200
+    assert len(state.nodes.existing_terms._by_label) < 1200
 
 
 def test_others_see_one_tally_for_each_role_sign_and_topology_however_many_terms_there_are() -> None:
@@ -204,12 +204,12 @@ def test_a_set_of_terms_is_tried_once_for_each_label_class_whatever_comes_later(
 ) -> None:
     state = cluster()
     seen = asked(monkeypatch)
-    kept = [state.interned.label_class("default", {"app": str(n)}, False) for n in range(3)]
+    kept = [state.interner.label_class("default", {"app": str(n)}, False) for n in range(3)]
     for n in range(20):
         hold(state, f"p{n}", away(not_in(f"none-{n}")))
         for pods in kept:
-            assert totals(state.nodes.existing_terms.about(pods, {})) == {"zone": n + 1}
-            state.nodes.existing_terms.about(pods, {})
+            assert totals(state.nodes.existing_terms.terms_matching(pods, {})) == {"zone": n + 1}
+            state.nodes.existing_terms.terms_matching(pods, {})
     assert len(seen) == 20 * len(kept)
 
 
@@ -219,22 +219,22 @@ def test_sets_of_terms_that_are_gone_are_let_go_of() -> None:
         hold(state, "p", away(not_in(f"none-{n}")))
         assert totals(about(state)) == {"zone": 1}
     assert len(about(state).sources) == 1
-    assert all(len(sources) < 2 * module._SPARE for sources in about(state).sources.values())
+    assert all(len(sources) < 2 * module._MAX_NEW_OWNERS for sources in about(state).sources.values())
     assert len(state.nodes.existing_terms._tallies) == 1
 
 
 def test_a_class_that_has_not_looked_for_long_sees_all() -> None:
     state = cluster()
     about(state)
-    for n in range(2 * module._SPARE):
+    for n in range(2 * module._MAX_NEW_OWNERS):
         hold(state, f"p{n}", away(not_in(f"none-{n}")))
-    assert totals(about(state)) == {"zone": 2 * module._SPARE}
+    assert totals(about(state)) == {"zone": 2 * module._MAX_NEW_OWNERS}
 
 
 def test_label_classes_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BUDGET", 0)
     state = cluster()
     hold(state, "p", away(not_in("db")))
-    for n in range(3 * module._FEWEST):
+    for n in range(3 * module._MIN_CACHED):
         assert totals(about(state, app=f"w{n}")) == {"zone": 1}
-    assert len(state.nodes.existing_terms._about) == module._FEWEST
+    assert len(state.nodes.existing_terms._by_class) == module._MIN_CACHED

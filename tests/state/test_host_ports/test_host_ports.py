@@ -20,7 +20,7 @@ PORTS = st.builds(
 
 
 def rows(held: HostPorts, wanted: HostPort) -> set[int]:
-    return {row for found in held.against(wanted) for row in found}
+    return {row for found in held.conflicting_rows(wanted) for row in found}
 
 
 @given(st.lists(st.tuples(PORTS, st.integers(0, 3), st.booleans()), max_size=30))
@@ -39,7 +39,7 @@ def test_nothing_is_left_of_ports_that_are_free() -> None:
     held = HostPorts()
     for more in (1, 1, -1, -1):
         held.count(HostPort("0.0.0.0", "TCP", 80), 0, more)
-    assert held._held == {}
+    assert held._rows_by_port == {}
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -51,7 +51,7 @@ def test_a_what_if_takes_and_frees_ports(keep: bool) -> None:
     here, there = cluster.nodes.row("a"), cluster.nodes.row("b")
     victim, statement = cluster.pods[make_pod("there").metadata.uid], cluster.statement()
     statement.evict(victim)
-    statement.assume(PendingPod(make_pod("new", host_ports=[80]), cluster.interned), "b")
+    statement.assume(PendingPod(make_pod("new", host_ports=[80]), cluster.interner), "b")
     assert rows(cluster.nodes.host_ports, wanted) == {there}
     (statement.commit if keep else statement.rollback)()
     # A victim holds its port until the cluster says that it is gone.

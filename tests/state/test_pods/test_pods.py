@@ -208,9 +208,9 @@ def test_a_status_that_says_what_the_spec_says_costs_nothing() -> None:
 
 def test_a_template_computes_a_thing_once() -> None:
     template = PodTemplate(pod("a").spec)
-    results = [template.once("key", lambda spec: [spec]) for _ in range(2)]
+    results = [template.cached("key", lambda spec: [spec]) for _ in range(2)]
     assert results[0] is results[1]
-    assert template.once("other", lambda spec: None) is None
+    assert template.cached("other", lambda spec: None) is None
 
 
 def test_facts_of_a_pod() -> None:
@@ -228,7 +228,7 @@ def test_facts_of_a_pod() -> None:
 def test_a_pods_own_names_are_not_in_its_signature(one: Spec, other: Spec) -> None:
     interned = TemplateInterner()
     pending = PendingPod(pod("a", **one), interned), PendingPod(pod("b", **other), interned)
-    assert pending[0].whole == pending[1].whole
+    assert pending[0].signature_fields == pending[1].signature_fields
 
 
 @pytest.mark.parametrize(("one", "other"), [*OWN[3:], OWN[0], *SHARED, ({"labels": {"a": "b"}}, {"labels": {}})])
@@ -236,8 +236,8 @@ def test_all_else_is_in_its_signature(one: Spec, other: Spec) -> None:
     interned = TemplateInterner()
     first = PendingPod(pod("a", **one), interned)
     second = PendingPod(pod("a", **other), interned)
-    assert first.whole != second.whole
-    assert hash(first.whole) is not None
+    assert first.signature_fields != second.signature_fields
+    assert hash(first.signature_fields) is not None
 
 
 def test_pods_show_themselves() -> None:

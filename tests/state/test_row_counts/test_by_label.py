@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.objects.label_selectors import EVERYTHING, parse_label_selector
-from kframework.state.row_counts import found, pairs
+from kframework.state.row_counts import lookup, required_labels
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ from kframework.state.row_counts import found, pairs
     ],
 )
 def test_labels_that_pods_must_carry(text: str, carried: list[tuple[str, str]]) -> None:
-    assert list(pairs(parse_label_selector(text))) == carried
+    assert list(required_labels(parse_label_selector(text))) == carried
 
 
 def test_what_several_ask_for_is_found_under_the_first() -> None:
-    assert next(pairs(EVERYTHING, parse_label_selector("b=2,a=1"))) == ("a", "1")
+    assert next(required_labels(EVERYTHING, parse_label_selector("b=2,a=1"))) == ("a", "1")
 
 
 def test_found_is_what_is_filed_under_a_label_or_under_none() -> None:
     filed = {None: ["any"], ("app", "web"): ["web"], ("app", "db"): ["db"]}
-    assert list(found(filed, {"app": "web", "tier": "x"})) == ["any", "web"]
+    assert list(lookup(filed, {"app": "web", "tier": "x"})) == ["any", "web"]

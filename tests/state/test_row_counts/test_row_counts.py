@@ -19,7 +19,7 @@ def test_things_are_counted_where_they_occur(history: list[tuple[str, int, int]]
         if not more or truth[key, row] + more < 0:
             continue
         truth[key, row] += more
-        assert counts.count(key, row, more) == truth[key, row]
+        assert counts.add(key, row, more) == truth[key, row]
         for thing in "ab":
             assert counts.rows(thing) == {row: n for (other, row), n in truth.items() if other == thing and n}
     assert len(counts._rows) == len({key for (key, _), n in truth.items() if n})

@@ -24,11 +24,11 @@ def test_labels_and_what_a_selector_chooses() -> None:
     put(store, "b", team="y")
     assert namespaces.labels("a") == {"team": "x"}
     assert namespaces.labels("unheard-of") == {}
-    assert namespaces.chosen(exact({"team": "x"})) == {"a"}
-    assert namespaces.chosen(EVERYTHING) == {"a", "b"}
-    assert namespaces.chosen(NOTHING) == frozenset()
+    assert namespaces.matching(exact({"team": "x"})) == {"a"}
+    assert namespaces.matching(EVERYTHING) == {"a", "b"}
+    assert namespaces.matching(NOTHING) == frozenset()
     put(store, "b", team="x")
-    assert namespaces.chosen(exact({"team": "x"})) == {"a", "b"}
+    assert namespaces.matching(exact({"team": "x"})) == {"a", "b"}
 
 
 def test_the_generation_moves_with_names_and_labels() -> None:
@@ -60,14 +60,14 @@ def test_a_selector_is_tried_on_the_namespaces_that_changed_since_it_was_asked_a
         return labels.get("team") == "x"
 
     selector = Selector((), of_team_x)
-    assert len(namespaces.chosen(selector)) == len(tried) == 100
+    assert len(namespaces.matching(selector)) == len(tried) == 100
     put(store, "n7", team="y")
     put(store, "n7", team="z")
     store.remove(ObjectMeta(name="n8"))
-    assert namespaces.chosen(selector) == {f"n{n}" for n in range(100)} - {"n7", "n8"}
+    assert namespaces.matching(selector) == {f"n{n}" for n in range(100)} - {"n7", "n8"}
     assert len(tried) == 101
-    again = namespaces.chosen(selector)
-    assert (namespaces.chosen(selector) is again, len(tried)) == (True, 101)
+    again = namespaces.matching(selector)
+    assert (namespaces.matching(selector) is again, len(tried)) == (True, 101)
 
 
 def test_a_selector_that_is_asked_for_no_more_is_forgotten_when_namespaces_come_and_go() -> None:
@@ -76,17 +76,17 @@ def test_a_selector_that_is_asked_for_no_more_is_forgotten_when_namespaces_come_
     kept = exact({"team": "x"})
     for n in range(1000):
         put(store, f"n{n}", team=f"team-{n}")
-        namespaces.chosen(exact({"team": f"team-{n}"}))
-        namespaces.chosen(kept)
-    assert len(namespaces._chosen) <= 66 and kept in namespaces._chosen
-    assert namespaces.chosen(exact({"team": "team-3"})) == {"n3"}
+        namespaces.matching(exact({"team": f"team-{n}"}))
+        namespaces.matching(kept)
+    assert len(namespaces._matches) <= 66 and kept in namespaces._matches
+    assert namespaces.matching(exact({"team": "team-3"})) == {"n3"}
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_chosen_stays_true_within_any_bounds(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(module, "_CHANGES", 4)
-    monkeypatch.setattr(module, "_NAMES", 36)
-    monkeypatch.setattr(module, "_SELECTOR", 10)
+    monkeypatch.setattr(module, "_LOG_SIZE", 4)
+    monkeypatch.setattr(module, "_MAX_NAMES", 36)
+    monkeypatch.setattr(module, "_SELECTOR_COST", 10)
     random, store = Random(seed), ObjectStore[Namespace]()
     namespaces = store.index(Namespaces)
     selectors = [parse_label_selector(text) for text in ("team=x", "team!=x", "team", "!team", "team in (x,y)")]
@@ -99,5 +99,5 @@ def test_what_is_chosen_stays_true_within_any_bounds(monkeypatch: pytest.MonkeyP
         if random.random() < 0.5:
             selector = random.choice(selectors)
             chosen = {each.metadata.name for each in store if selector.matches(each.metadata.labels)}
-            assert namespaces.chosen(selector) == chosen
-        assert sum(10 + len(names) for _, names in namespaces._chosen.values()) <= 36 or len(namespaces._chosen) == 1
+            assert namespaces.matching(selector) == chosen
+        assert sum(10 + len(names) for _, names in namespaces._matches.values()) <= 36 or len(namespaces._matches) == 1

@@ -58,8 +58,8 @@ def test_many_rows_are_told_what_each_is_told(
     table, spec = cluster_of(nodes).nodes, spec_of(labels, terms)
     alone = required_node_affinity(spec)
     expected = [alone is None or alone(node.labels, node.name) for node in table]
-    assert selection.required(table, spec, table.order).tolist() == expected
-    assert selection.required(table, spec, slice(0, table.capacity))[table.order].tolist() == expected
+    assert selection.match_required(table, spec, table.order).tolist() == expected
+    assert selection.match_required(table, spec, slice(0, table.capacity))[table.order].tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_weights_add_up(preferred: list[object], scores: list[int]) -> None:
     table = cluster_of([{"a": "1"}, {"a": "2"}, {}]).nodes
     affinity = msgspec.convert({"preferredDuringSchedulingIgnoredDuringExecution": preferred}, AffinityToNodes)
     terms = affinity.preferred_during_scheduling_ignored_during_execution
-    assert selection.preferred(table, terms, table.order).tolist() == scores
+    assert selection.score_preferred(table, terms, table.order).tolist() == scores
     alone = preferred_node_score(terms)
     assert [alone(node.labels, node.name) for node in table] == scores
 
@@ -92,7 +92,7 @@ def test_weights_add_up(preferred: list[object], scores: list[int]) -> None:
 def test_labels_that_come_later_are_seen() -> None:
     cluster = cluster_of([{"a": "x"}, {}])
     nodes = cluster.nodes
-    assert selection.labelled(nodes, {"a": "y"}, nodes.order).tolist() == [False, False]
+    assert selection.match_labels(nodes, {"a": "y"}, nodes.order).tolist() == [False, False]
     cluster.put_node(make_node("n1", labels={"a": "y"}))
-    assert selection.labelled(nodes, {"a": "y"}, nodes.order).tolist() == [False, True]
-    assert selection.labelled(nodes, {}, nodes.order[:1]).dtype == np.bool_
+    assert selection.match_labels(nodes, {"a": "y"}, nodes.order).tolist() == [False, True]
+    assert selection.match_labels(nodes, {}, nodes.order[:1]).dtype == np.bool_

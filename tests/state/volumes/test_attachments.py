@@ -29,21 +29,21 @@ def cluster_of(limit: int = 2) -> ClusterState:
 
 def free(cluster: ClusterState, attachments: Attachments, driver: str = "a") -> int:
     """Count how many new volumes a node can attach, up to 9."""
-    attachments.catch_up()
+    attachments.refresh()
     row = cluster.nodes.row("n")
     assert row is not None
     more = 0
     while more < 9 and not attachments.exceeds(row, driver, [VolumeId(driver, str(n)) for n in range(more + 1)]):
         more += 1
     wanted = [VolumeId(driver, str(n)) for n in range(more + 1)]
-    assert bool(attachments.exceeding(driver, wanted)[row]) is (more < 9)
+    assert bool(attachments.exceeding_rows(driver, wanted)[row]) is (more < 9)
     return more
 
 
 def test_all_who_ask_for_the_same_stores_share_one_index() -> None:
     cluster, other = cluster_of(), cluster_of()
-    assert Attachments.of(cluster, cluster.nodes) is Attachments.of(cluster, cluster.nodes)
-    assert Attachments.of(cluster, cluster.nodes) is not Attachments.of(other, other.nodes)
+    assert Attachments.for_stores(cluster, cluster.nodes) is Attachments.for_stores(cluster, cluster.nodes)
+    assert Attachments.for_stores(cluster, cluster.nodes) is not Attachments.for_stores(other, other.nodes)
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_a_volume_is_attached_once_for_all_its_users() -> None:
 def test_a_volume_of_a_pod_there_is_not_new() -> None:
     cluster = cluster_of(limit=1)
     attachments = Attachments(cluster, cluster.nodes)
-    attachments.catch_up()
+    attachments.refresh()
     old = VolumeId("a", "v1")
     for wanted, exceeds in ([old], False), ([old, NEW], True), ([NEW], True):
         assert attachments.exceeds(0, "a", wanted) is exceeds
-        assert attachments.exceeding("a", wanted)[0] == exceeds
+        assert attachments.exceeding_rows("a", wanted)[0] == exceeds
 
 
 def test_a_node_that_takes_the_row_of_another_has_its_own_limits_and_volumes() -> None:
@@ -123,7 +123,7 @@ def test_a_node_that_takes_the_row_of_another_has_its_own_limits_and_volumes() -
     assert free(cluster, attachments) == 0
     cluster.remove_node("n")
     cluster.put_node(make_node("m"))
-    attachments.catch_up()
+    attachments.refresh()
     assert cluster.nodes.row("m") == 0
     assert not attachments.exceeds(0, "a", [VolumeId("a", str(n)) for n in range(7)])
     assert attachments.exceeds(0, "a", [VolumeId("a", str(n)) for n in range(8)])
@@ -133,11 +133,11 @@ def test_a_fault_matters_where_there_are_limits() -> None:
     cluster = cluster_of()
     cluster.put_pod(using("", name="broken", node_name="n"))
     attachments = Attachments(cluster, cluster.nodes)
-    attachments.catch_up()
-    assert attachments.faults[0].message == "PersistentVolumeClaim had no name"
+    attachments.refresh()
+    assert attachments.errors[0].message == "PersistentVolumeClaim had no name"
     put(cluster, csi_node("n", {"a": None}))
-    attachments.catch_up()
-    assert attachments.faults == {}
+    attachments.refresh()
+    assert attachments.errors == {}
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -147,7 +147,7 @@ def test_a_what_if_attaches_and_detaches(keep: bool, seen: bool) -> None:
     attachments, statement = Attachments(cluster, cluster.nodes), cluster.statement()
     put(cluster, claim("c2", "v2"), claim("c3", "v3"), csi_volume("v3"))
     assert free(cluster, attachments) == 1
-    statement.assume(PendingPod(using("c2", "c3", name="new"), cluster.interned), "n")
+    statement.assume(PendingPod(using("c2", "c3", name="new"), cluster.interner), "n")
     if seen:
         assert free(cluster, attachments) == 0
     (statement.commit if keep else statement.rollback)()
@@ -158,12 +158,12 @@ def test_nothing_is_left_of_pods_that_are_gone() -> None:
     cluster = cluster_of()
     attachments = Attachments(cluster, cluster.nodes)
     put(cluster, attachment("x", "n", "v2"))
-    attachments.catch_up()
+    attachments.refresh()
     drop(cluster, attachment("x", "n", "v2"))
     cluster.remove_pod(using(name="there").metadata.uid)
     cluster.remove_node("n")
-    attachments.catch_up()
-    assert not any(each._rows for each in (attachments._attached, attachments._held, attachments._readers))
+    attachments.refresh()
+    assert not any(each._rows for each in (attachments._attached, attachments._used_by_pods, attachments._readers))
     assert attachments._by_node == {}
 
 

@@ -69,7 +69,7 @@ def found(cluster: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> Fou
     columns = [asked.rejections(nodes, rows) for rows in (nodes.order, slice(0, nodes.capacity))]
     for place, row in enumerate(nodes.order.tolist()):
         node = nodes[row]
-        bits, volumes = asked.find(node)
+        bits, volumes = asked.find_volumes(node)
         pairs = [(kept.metadata.name, by.metadata.name) for kept, by in volumes.static]
         made = [each.metadata.name for each in volumes.provisioned]
         assert (bits, pairs, made) == slow_find(cluster, bound, waiting, node.object), node.name
@@ -220,7 +220,7 @@ def test_a_driver_has_zone_labels_of_its_own(objects: Sequence[ApiObject], reach
     for each in (disk, *objects):
         cluster.objects(type(each)).put(each.metadata, each)
     asked, nodes = PodClaims(Storage(cluster), [claim(bound="v")], []), cluster.nodes
-    assert [node.name for node in nodes if not asked.find(node)[0]] == reached
+    assert [node.name for node in nodes if not asked.find_volumes(node)[0]] == reached
     columns = zip(nodes.order.tolist(), asked.rejections(nodes, nodes.order).tolist(), strict=True)
     assert [nodes[row].name for row, bits in columns if not bits] == reached
 
@@ -245,10 +245,10 @@ def test_a_volume_that_no_driver_can_serve_is_a_fault_where_one_should(
 ) -> None:
     cluster = cluster_with([volume("v", **source), migrated("b", plugin)])
     asked = PodClaims(Storage(cluster), [claim(bound="v")], [])
-    a, b = cluster.nodes.named("a"), cluster.nodes.named("b")
+    a, b = cluster.nodes.find("a"), cluster.nodes.find("b")
     assert a is not None and b is not None
-    assert asked.find(a)[0] == 0
-    for ask in (lambda: asked.find(b), lambda: asked.rejections(cluster.nodes, cluster.nodes.order)):
+    assert asked.find_volumes(a)[0] == 0
+    for ask in (lambda: asked.find_volumes(b), lambda: asked.rejections(cluster.nodes, cluster.nodes.order)):
         with pytest.raises(TranslationError) as raised:
             ask()
         assert str(raised.value) == f"could not translate pv: {problem}"
@@ -258,12 +258,12 @@ def test_a_selector_that_does_not_parse_is_a_fault_where_it_is_asked() -> None:
     cluster = cluster_with([])
     nonsense = claim("nonsense", selector={"matchExpressions": [{"key": "x", "operator": "Like"}]})
     asked = PodClaims(Storage(cluster), [], [nonsense, claim("made", "csi", selected="b")])
-    a, b = cluster.nodes.named("a"), cluster.nodes.named("b")
+    a, b = cluster.nodes.find("a"), cluster.nodes.find("b")
     assert a is not None and b is not None
-    assert asked.find(a)[0] == BIND_CONFLICT
+    assert asked.find_volumes(a)[0] == BIND_CONFLICT
     rows = cluster.nodes.order[[node.name == "a" for node in cluster.nodes]]
     assert asked.rejections(cluster.nodes, rows).tolist() == [BIND_CONFLICT]
-    for ask in (lambda: asked.find(b), lambda: asked.rejections(cluster.nodes, cluster.nodes.order)):
+    for ask in (lambda: asked.find_volumes(b), lambda: asked.rejections(cluster.nodes, cluster.nodes.order)):
         with pytest.raises(
             SelectorError, match=r"^error creating internal label selector for claim: default/nonsense: "
         ):

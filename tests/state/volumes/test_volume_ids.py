@@ -13,7 +13,7 @@ from kframework.objects import (
 )
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PodInfo, TemplateInterner
-from kframework.state.volumes.volume_ids import Source, VolumeId, VolumeIds, claim_names, limited_volumes
+from kframework.state.volumes.volume_ids import ObjectKey, VolumeId, VolumeIds, claim_names, limited_volumes
 from kframework.values.status import Code
 from tests.support.volumes_in_use import attachment, claim, csi_volume, ephemeral, put, storage_class, using
 
@@ -22,7 +22,7 @@ BROKEN = Volume(name="broken", aws_elastic_block_store=AWSElasticBlockStore(volu
 SECRET = Volume(name="secret", secret=OpaqueSource())
 
 INLINE = VolumeId("ebs.csi.aws.com", "vol-1")
-CLAIM: Source = (PersistentVolumeClaim, "default", "c")
+CLAIM: ObjectKey = (PersistentVolumeClaim, "default", "c")
 
 
 def info(*volumes: str | Volume) -> PodInfo:
@@ -46,12 +46,12 @@ def test_volumes_that_a_driver_may_have_to_attach() -> None:
     ],
 )
 def test_a_claim_and_what_it_was_known_by(
-    bound_to: str, class_name: str | None, volume: VolumeId | None, read: set[Source]
+    bound_to: str, class_name: str | None, volume: VolumeId | None, read: set[ObjectKey]
 ) -> None:
     cluster = ClusterState()
     put(cluster, csi_volume("v", handle="handle"), storage_class("fast", "b"))
     put(cluster, claim("c", bound_to, storage_class=class_name))
-    used = VolumeIds(cluster).of_pod(info("c"))
+    used = VolumeIds(cluster).pod_volumes(info("c"))
     assert used.ids == ({volume} if volume is not None else set())
     assert used.read == {CLAIM, *read}
     assert used.problems == ()
@@ -64,7 +64,7 @@ def test_a_claim_without_a_volume_is_like_no_volume() -> None:
 def test_problems_stand_in_the_order_of_the_volumes() -> None:
     cluster = ClusterState()
     put(cluster, claim("pod-foreign", owner="another"))
-    used = VolumeIds(cluster).of_pod(info(EBS, "gone", BROKEN, ephemeral("foreign"), ""))
+    used = VolumeIds(cluster).pod_volumes(info(EBS, "gone", BROKEN, ephemeral("foreign"), ""))
     assert used.ids == {INLINE}
     assert [(problem.status.code, problem.migrated) for problem in used.problems] == [
         (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, False),
@@ -72,12 +72,12 @@ def test_problems_stand_in_the_order_of_the_volumes() -> None:
         (Code.ERROR, False),
         (Code.ERROR, False),
     ]
-    assert used.fault is used.problems[1].status
+    assert used.error is used.problems[1].status
     assert used.read >= {(PersistentVolumeClaim, "default", "gone"), (PersistentVolumeClaim, "default", "pod-foreign")}
 
 
 def test_a_missing_claim_is_no_fault_of_a_pod_on_a_node() -> None:
-    assert VolumeIds(ClusterState()).of_pod(info("gone")).fault is None
+    assert VolumeIds(ClusterState()).pod_volumes(info("gone")).error is None
 
 
 def test_attachments_tell_of_volumes_that_exist() -> None:
@@ -89,6 +89,6 @@ def test_attachments_tell_of_volumes_that_exist() -> None:
         attachment("3", "n", None),
         attachment("4", "n", "v", attacher=""),
     ]
-    used = VolumeIds(cluster).of_attachments(attachments, [CLAIM])
+    used = VolumeIds(cluster).attached_volumes(attachments, [CLAIM])
     assert used.ids == {VolumeId("b", "handle")}
     assert used.read == {CLAIM, (PersistentVolume, "", "v"), (PersistentVolume, "", "gone")}

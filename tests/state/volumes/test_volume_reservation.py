@@ -51,7 +51,7 @@ def reserved(cluster: ClusterState, disk: PersistentVolume = DISK) -> VolumeRese
 
 
 def complete(cluster: ClusterState, reservation: VolumeReservation) -> bool:
-    node = cluster.nodes.named("n")
+    node = cluster.nodes.find("n")
     assert node is not None
     return reservation.is_complete(node)
 

@@ -63,7 +63,7 @@ class Case:
             Given,
         )
         self.engine: PodEngine = given.engine(Registry.from_installed())
-        self.pod = PendingPod(given.pod, self.engine.cluster.interned)
+        self.pod = PendingPod(given.pod, self.engine.cluster.interner)
 
     def reserved(self) -> Reservation | None:
         return reserved(self.engine, self.pod, WholeCycle(self.engine, self.pod).search.state, "a")

@@ -67,7 +67,7 @@ def cycle(changes: Part | None = None, *plugins: type[Plugin]) -> WholeCycle:
     profile = with_plugins(*(plugin.name for plugin in plugins), *PLUGINS)
     given = msgspec.convert({**single()["input"], "profile": profile, **(changes or {})}, Given)
     engine = given.engine(Registry.with_plugins(*plugins))
-    return WholeCycle(engine, PendingPod(given.pod, engine.cluster.interned))
+    return WholeCycle(engine, PendingPod(given.pod, engine.cluster.interner))
 
 
 def test_the_verdicts_are_those_of_the_search() -> None:
@@ -135,7 +135,7 @@ def test_every_node_is_feasible_that_passes_though_nobody_scores() -> None:
     profile = with_plugins("PrioritySort", "DefaultBinder", "NodeName")
     given = msgspec.convert({**single()["input"], "profile": profile}, Given)
     engine = given.engine(Registry.from_installed())
-    made = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interned))
+    made = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interner))
     assert made.feasible == ["hard", "plain", "soft"]
     assert made.totals == {"hard": 0, "plain": 0, "soft": 0}
     assert made.best == ["hard", "plain", "soft"]

@@ -70,7 +70,7 @@ class Bindings:
     def _launch(self, run: Run) -> None:
         for place in range(len(run)):
             reservation = run.reservation(place)
-            self._cluster.waiting.put(reservation.reserved)
+            self._cluster.waiting.add(reservation.reserved)
             self._under_way[reservation.pod.uid] = reservation
             self._host.bind(reservation)
 

@@ -185,7 +185,7 @@ class JobCache:
         old = self.pending.get(uid)
         if old is not None and old.object.metadata.resource_version == pod.metadata.resource_version != "":
             return False
-        new = self.pending[uid] = PendingPod(pod, self.cluster.interned)
+        new = self.pending[uid] = PendingPod(pod, self.cluster.interner)
         if old is None:
             self.on_new(pod)
         freed = False
@@ -228,7 +228,7 @@ class JobCache:
         if group is not None:
             uid, job = pod.metadata.uid, self.job(group)
             # In this order: an assumed pod counts on its node, in every case.
-            info = self.cluster.pods.get(uid) or self.pending.get(uid) or PodInfo(pod, self.cluster.interned)
+            info = self.cluster.pods.get(uid) or self.pending.get(uid) or PodInfo(pod, self.cluster.interner)
             new = self.tasks[uid] = TaskInfo(job, info, pod, self._status(pod))
             job.add(new)
         if old is not None:

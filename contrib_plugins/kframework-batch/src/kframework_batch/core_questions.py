@@ -106,7 +106,7 @@ class CoreQuestions:
             return last
         pod = self.pending(task)
         signature = self._profiles[pod.scheduler_name].sign(pod, self._cluster.epoch)
-        alike = (signature, pod.kind, nodes.terms_moved, nodes.node_log.end)
+        alike = (signature, pod.kind, nodes.term_changes, nodes.node_log.end)
         follows = last is not None and last.alone and last.alike == alike
         plan = last.plan if last is not None and follows else self._layers[pod.scheduler_name].plan(signature, pod)
         cache = plan.cache
@@ -126,7 +126,7 @@ class CoreQuestions:
     def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
         """Return whether all answers are cached; within a session only other pods' terms can change that."""
         # What is not remembered is no part of the signature, and so not of the plan either: a pod's own terms are not.
-        alike, moved = (plan, task.pod.template, task.pod.label_class), self._cluster.nodes.terms_moved
+        alike, moved = (plan, task.pod.template, task.pod.label_class), self._cluster.nodes.term_changes
         known = self._unasked.get(alike)
         if known is None or known[0] != moved:
             known = self._unasked[alike] = (moved, self._fresh(task, plan).remembered())

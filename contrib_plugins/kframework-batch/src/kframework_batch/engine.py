@@ -302,7 +302,7 @@ class BatchEngine(Engine, Consequences):
                 rows = (self.cluster.nodes.row(name) for name in names)
                 for row in self.cluster.nodes.order.tolist() if not names else rows:
                     if row is not None:
-                        self.cluster.nodes.touch(row)
+                        self.cluster.nodes.mark_changed(row)
                 self._dirty = True
             case _:
                 pass  # messages to other engines, or requests of their plugins

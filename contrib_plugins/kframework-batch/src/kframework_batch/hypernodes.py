@@ -85,7 +85,7 @@ class HyperNodes:
 
     def _nodes_differ(self) -> bool:
         """Return whether nodes have come or gone, or have other labels, since this was asked last."""
-        nodes, rows = self._nodes, self._log.changed()
+        nodes, rows = self._nodes, self._log.read_new()
         if nodes.generation != self._generation:
             self._generation = nodes.generation
             self._labels = {}

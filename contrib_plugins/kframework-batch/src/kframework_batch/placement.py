@@ -259,7 +259,7 @@ class Placement:
         """Return the scores of tasks like this one, with the rows asked again that have changed."""
         nodes = self._nodes
         scores = self._score_cache.get(signature, nodes)
-        rows = scores.log.changed()
+        rows = scores.log.read_new()
         if rows is None:
             self._fill(scores, task, nodes.order)
         elif len(distinct := dict.fromkeys(rows)) <= _FEW:

@@ -43,7 +43,7 @@ class NodeIdle:
             if pod.row >= 0:
                 for resource, amount in _amounts(pod):
                     self._column("terminating", resource).cells[pod.row] += amount
-                nodes.touch(pod.row)
+                nodes.mark_changed(pod.row)
 
     def close(self) -> None:
         """Clear the columns: the next session begins with its own."""
@@ -51,7 +51,7 @@ class NodeIdle:
             for column in columns.values():
                 for row in np.flatnonzero(column.values).tolist():
                     column.cells[row] = 0
-                    self._nodes.touch(row)
+                    self._nodes.mark_changed(row)
             columns.clear()
 
     def count(self, kind: str, statement: Statement, pod: PodInfo, row: int) -> None:

@@ -65,7 +65,7 @@ class Stage:
         task.node_name = "a"
         task.job.move(task, TaskStatus.BINDING)
         reserved = ReservedPod(pod, "a", {"P": 1.0} if waits else {}, 0.0)
-        self.cluster.waiting.put(reserved)
+        self.cluster.waiting.add(reserved)
         return reserved
 
     def fail_binding(self) -> None:
@@ -140,7 +140,7 @@ def test_only_what_a_session_could_see_counts(history: Sequence[ApiObject | Dele
 )
 def test_where_a_pod_stands(pod: Pod, status: TaskStatus, taken: int) -> None:
     stage = Stage(NODE, GROUP, pod)
-    node = stage.cluster.nodes.named("a")
+    node = stage.cluster.nodes.find("a")
     assert node is not None
     assert (stage.task.status, node.requested("cpu")) == (status, taken)
     assert stage.task.job is stage.cache.jobs["default/g"]
@@ -182,7 +182,7 @@ def test_a_pod_waits_for_its_node_to_appear() -> None:
     stage = Stage(GROUP, RUNNING)
     assert stage.task.pod.row == -1
     stage.tell(NODE)
-    node = stage.cluster.nodes.named("a")
+    node = stage.cluster.nodes.find("a")
     assert node is not None and list(node.pods) == [stage.task.pod]
 
 

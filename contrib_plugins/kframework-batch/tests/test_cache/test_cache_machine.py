@@ -242,7 +242,7 @@ class Cluster(RuleBasedStateMachine):
         task.job.move(task, TaskStatus.BINDING)
         self.assumed[task.uid], self.assumed_as[task.uid] = node, pod
         if waits:
-            self.cluster.waiting.put(ReservedPod(waiting, node, {"P": 1.0}, 0.0))
+            self.cluster.waiting.add(ReservedPod(waiting, node, {"P": 1.0}, 0.0))
             self.waits.add(task.uid)
 
     @rule(at=pick)
@@ -409,7 +409,7 @@ class Cluster(RuleBasedStateMachine):
         assert {uid: pod.node_name for uid, pod in self.cluster.pods.items()} == on_nodes
         assert self.cluster.assumed == self.assumed.keys()
         for name in self.nodes:
-            node = self.cluster.nodes.named(name)
+            node = self.cluster.nodes.find(name)
             assert node is not None
             here = [uid for uid, where in on_nodes.items() if where == name]
             assert {pod.uid for pod in node.pods} == set(here)

@@ -30,7 +30,7 @@ class Nodes:
         return next(pod for pod in self.cluster.pods.values() if pod.name == name)
 
     def task(self, pod: Pod) -> TaskInfo:
-        return TaskInfo(self.job, PendingPod(pod, self.cluster.interned), pod, TaskStatus.PENDING)
+        return TaskInfo(self.job, PendingPod(pod, self.cluster.interner), pod, TaskStatus.PENDING)
 
     def row(self, node: str) -> int:
         row = self.cluster.nodes.row(node)

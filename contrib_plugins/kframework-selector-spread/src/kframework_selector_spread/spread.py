@@ -69,7 +69,7 @@ class SelectorSpread(Plugin):
         self._counts: OrderedDict[tuple[str, Selector], RowNumbers] = OrderedDict()
         #: Numbers for the zones, from 1; 0 is no zone.
         self._known_zones: dict[tuple[str, str], int] = {("", ""): 0}
-        self._zones = RowNumbers(handle.nodes, handle.nodes.node_log.reader().changed, self._zone)
+        self._zones = RowNumbers(handle.nodes, handle.nodes.node_log.reader().read_new, self._zone)
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
@@ -114,7 +114,7 @@ class SelectorSpread(Plugin):
         if counts is None:
             nodes = self.handle.nodes
             counts = RowNumbers(
-                nodes, nodes.pod_log.reader().changed, lambda node: _matching_pods(node, namespace, selector)
+                nodes, nodes.pod_log.reader().read_new, lambda node: _matching_pods(node, namespace, selector)
             )
             self._counts[key] = counts
             if len(self._counts) > _SELECTORS:

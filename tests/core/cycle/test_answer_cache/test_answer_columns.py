@@ -155,7 +155,7 @@ def test_a_touched_row_is_asked_again() -> None:
     searching = Searching(profile_of(Owner), map(make_node, "ab"))
     pod = searching.pending(make_pod())
     caught_up(searching, pod)
-    searching.nodes.touch(1)
+    searching.nodes.mark_changed(1)
     caught_up(searching, pod)
     owner = searching.profile.plugins["Owner"]
     assert isinstance(owner, Owner)
@@ -167,7 +167,7 @@ def test_what_was_first_asked_in_a_what_if_sees_what_comes_after_it() -> None:
     pod, cluster = searching.pending(make_pod()), searching.cluster
     cluster.put_pod(make_pod("y", node_name="b"))
     with cluster.statement() as statement:
-        statement.add(PodInfo(make_pod("x"), cluster.interned), "a")
+        statement.add(PodInfo(make_pod("x"), cluster.interner), "a")
         caught_up(searching, pod)
     cluster.put_pod(make_pod("z", node_name="b"))
     assert words(searching, pod) == {"a": "", "b": "2 pods"}

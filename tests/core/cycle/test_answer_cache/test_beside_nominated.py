@@ -41,7 +41,7 @@ def searching(two: Two) -> Searching:
 
 def nominate(stage: Searching, name: str, node_name: str, priority: int = 5) -> PendingPod:
     pending = stage.pending(make_pod(name, priority=priority))
-    stage.cluster.nominator.put(pending, node_name)
+    stage.cluster.nominator.nominate(pending, node_name)
     return pending
 
 
@@ -91,7 +91,9 @@ def test_remembered_answers_are_those_asked_afresh(seed: int) -> None:
     for _ in range(60):
         match random.randrange(4):
             case 0:
-                stage.cluster.nominator.put(stage.pending(random.choice(waiting)), random.choice([*NODES, "", "gone"]))
+                stage.cluster.nominator.nominate(
+                    stage.pending(random.choice(waiting)), random.choice([*NODES, "", "gone"])
+                )
             case 1:
                 stage.cluster.put_pod(make_pod(f"p{random.randrange(9)}", node_name=random.choice(NODES)))
             case 2:

@@ -15,7 +15,7 @@ Happens = Callable[[ClusterState], object]
 
 
 def pending(cluster: ClusterState, name: str) -> PendingPod:
-    return PendingPod(make_pod(name), cluster.interned)
+    return PendingPod(make_pod(name), cluster.interner)
 
 
 def settled() -> tuple[ClusterState, ChangedRows]:
@@ -34,8 +34,8 @@ def settled() -> tuple[ClusterState, ChangedRows]:
     [
         (lambda cluster: cluster.put_node(make_node("b", labels={"new": "yes"})), "b"),
         (lambda cluster: cluster.put_pod(make_pod("p", node_name="c")), "c"),
-        (lambda cluster: cluster.nominator.put(pending(cluster, "n"), "a"), "a"),
-        (lambda cluster: cluster.nominator.put(pending(cluster, "n"), "nowhere"), ""),
+        (lambda cluster: cluster.nominator.nominate(pending(cluster, "n"), "a"), "a"),
+        (lambda cluster: cluster.nominator.nominate(pending(cluster, "n"), "nowhere"), ""),
         (lambda cluster: None, ""),
     ],
     ids=["node", "pod", "nomination", "unknown node", "nothing"],
@@ -53,7 +53,7 @@ def test_rows_change_with_their_node_pods_and_nominations(
 def test_a_nomination_that_moves_changes_both_nodes() -> None:
     cluster, changed = settled()
     for node_name in "ab":
-        cluster.nominator.put(pending(cluster, "n"), node_name)
+        cluster.nominator.nominate(pending(cluster, "n"), node_name)
     rows = changed.since_last(pending(cluster, "next"))
     assert rows is not None and {cluster.nodes[row].name for row in rows} == {"a", "b"}
 
@@ -61,7 +61,7 @@ def test_a_nomination_that_moves_changes_both_nodes() -> None:
 def test_to_its_own_node_a_nominated_pod_is_another_one() -> None:
     cluster, changed = settled()
     nominated = pending(cluster, "n")
-    cluster.nominator.put(nominated, "b")
+    cluster.nominator.nominate(nominated, "b")
     changed.since_last(pending(cluster, "next"))
     row = cluster.nodes.row("b")
     assert changed.since_last(nominated) == [row]
@@ -72,5 +72,5 @@ def test_to_its_own_node_a_nominated_pod_is_another_one() -> None:
 def test_who_has_missed_too_much_looks_at_all() -> None:
     cluster, changed = settled()
     for number in range(3000):
-        cluster.nominator.put(pending(cluster, "n"), "ab"[number % 2])
+        cluster.nominator.nominate(pending(cluster, "n"), "ab"[number % 2])
     assert changed.since_last(pending(cluster, "next")) is None

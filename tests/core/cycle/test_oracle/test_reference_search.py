@@ -117,7 +117,7 @@ def test_a_failed_attempt_and_one_that_took_its_nominated_node_have_nothing_to_v
 
 def test_verifying_changes_nothing() -> None:
     searching = Searching(profile(Says("A", on("n0", no)), Likes), nodes(120))
-    searching.cluster.nominator.put(searching.pending(make_pod("rival")), "n1")
+    searching.cluster.nominator.nominate(searching.pending(make_pod("rival")), "n1")
     search = searching.search(make_pod())
     outcome = search.run()
     after, drawn, logged = searching.rotation.next_start_index, searching.random.getstate(), searching.nodes.pod_log.end

@@ -71,9 +71,9 @@ def asked(nominated: Iterable[tuple[str, int]] = (), **labels: str) -> Asked:
     for name in "ab":
         cluster.put_node(make_node(name))
     for name, priority in nominated:
-        cluster.nominator.put(PendingPod(pod(name, priority=priority), cluster.interned), "a")
+        cluster.nominator.nominate(PendingPod(pod(name, priority=priority), cluster.interner), "a")
     profile = profile_of(Alone)
-    pending = PendingPod(pod("incoming", priority=5, labels=labels), cluster.interned)
+    pending = PendingPod(pod("incoming", priority=5, labels=labels), cluster.interner)
     return Asked(cluster, cluster.nodes, profile, pending, profile.filters)
 
 
@@ -89,7 +89,7 @@ def test_room_is_left_to_pods_that_are_at_least_as_important(
     nominated: list[tuple[str, int]], names: list[str]
 ) -> None:
     question = asked(nominated)
-    found = question.cluster.nominator.beside(question.pod, "a")
+    found = question.cluster.nominator.nominated_pods_for_node(question.pod, "a")
     assert [other.name for other in found] == names
 
 
@@ -126,7 +126,7 @@ def test_they_are_gone_again_behind_the_block() -> None:
     state = CycleState()
     state[SEEN] = ()
     node = question.nodes[0]
-    pods = question.cluster.nominator.beside(question.pod, node.name)
+    pods = question.cluster.nominator.nominated_pods_for_node(question.pod, node.name)
     with with_nominated_pods(question, state, node, pods) as taken_in:
         assert isinstance(taken_in, CycleState) and taken_in[SEEN] == ("one",)
         assert [other.name for other in node.pods] == ["one"]

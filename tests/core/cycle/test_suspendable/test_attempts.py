@@ -263,7 +263,7 @@ def test_what_others_ask_while_extenders_think_is_not_timed() -> None:
         return 1
 
     def look_on(question: Any) -> object:
-        run_to_end(evaluate(staged.engine, PendingPod(make_pod("another"), staged.engine.cluster.interned)))
+        run_to_end(evaluate(staged.engine, PendingPod(make_pod("another"), staged.engine.cluster.interner)))
         return lets_pass("a")(question)
 
     staged = stage(plugin("A", score=score), extenders=[extender({"filter": look_on})])

@@ -181,7 +181,7 @@ class Cycle(NamedTuple):
         return self.engine.preemption
 
     def victims(self, node_name: str) -> Candidate | Status:
-        node = self.engine.cluster.nodes.named(node_name)
+        node = self.engine.cluster.nodes.find(node_name)
         assert node is not None
         return self.evaluator.victims(self.search.state, self.pod, node)
 
@@ -211,7 +211,7 @@ def cycle(
     for budget in budgets:
         cluster.objects(PodDisruptionBudget).put(budget.metadata, budget)
     for pod in nominated:
-        cluster.nominator.put(PendingPod(pod, cluster.interned), pod.status.nominated_node_name)
+        cluster.nominator.nominate(PendingPod(pod, cluster.interner), pod.status.nominated_node_name)
     engine = PodEngine(
         cluster,
         SystemClock(),
@@ -220,7 +220,7 @@ def cycle(
         preempt_other_schedulers_pods=preempt_other_schedulers_pods,
         verifying=verifying,
     )
-    pending = PendingPod(preemptor, cluster.interned)
+    pending = PendingPod(preemptor, cluster.interner)
     search = engine.search(engine.start_attempt(QueuedPod(pending, 0.0)))
     outcome = engine.check_outcome(search, search.run())
     return Cycle(engine, search, pending, outcome.diagnosis) if isinstance(outcome, FitError) else None

@@ -56,7 +56,7 @@ class Course:
             self.cluster.put_pod(pod)
         self.preemptors = [
             PendingPod(
-                make_pod(f"x-{n}", cpu=cpu, memory=None, priority=priority, labels=labels), self.cluster.interned
+                make_pod(f"x-{n}", cpu=cpu, memory=None, priority=priority, labels=labels), self.cluster.interner
             )
             for n in range(2)
             for cpu, priority, labels in [("800m", 3, {}), ("800m", 100, {}), ("300m", 10, {"app": "web"})]
@@ -99,7 +99,7 @@ class Course:
     def nominate(self) -> None:
         rival = self.pending(self.world._pod(f"rival-{self.random.randint(0, 2)}"))
         pod = self.random.choice([rival, *self.preemptors])
-        self.cluster.nominator.put(pod, self.random.choice(["", *self.names()]))
+        self.cluster.nominator.nominate(pod, self.random.choice(["", *self.names()]))
 
     def allow(self) -> None:
         changed = self.world._budget(f"budget-{self.random.randint(0, 2)}")
@@ -112,7 +112,7 @@ class Course:
             self.cluster.assume(pod, self.random.choice(self.names()))
 
     def pending(self, pod: Pod) -> PendingPod:
-        return PendingPod(pod, self.cluster.interned)
+        return PendingPod(pod, self.cluster.interner)
 
     def names(self) -> list[str]:
         return [node.name for node in self.cluster.nodes]
@@ -159,12 +159,12 @@ def fails(seeds: range) -> bool:
 
 
 def since_last_without_the_pods(changed: ChangedRows, pod: PodInfo) -> list[int] | None:
-    changed._pods.changed()
+    changed._pods.read_new()
     return since_last(changed, pod)
 
 
 def since_last_without_the_nominations(changed: ChangedRows, pod: PodInfo) -> list[int] | None:
-    changed._nominations.changed()
+    changed._nominations.read_new()
     return since_last(changed, pod)
 
 
@@ -217,7 +217,7 @@ class Counted:
 def again(stopped: Cycle, pod: Pod) -> Cycle:
     """Let another preemptor come to where this one stopped."""
     engine = stopped.engine
-    pending = PendingPod(pod, engine.cluster.interned)
+    pending = PendingPod(pod, engine.cluster.interner)
     search = engine.search(engine.start_attempt(QueuedPod(pending, 0.0)))
     outcome = engine.check_outcome(search, search.run())
     assert isinstance(outcome, FitError)
@@ -240,9 +240,9 @@ def test_the_next_of_its_kind_asks_only_about_what_changed(monkeypatch: pytest.M
     cluster.put_pod(make_pod("on-b", cpu=1, node_name="b", priority=3))
     again(stopped, make_pod("y", cpu=1, priority=5)).candidates()
     assert asked.since() == ["b"]
-    rival = PendingPod(make_pod("z", priority=9), cluster.interned)
+    rival = PendingPod(make_pod("z", priority=9), cluster.interner)
     for node in ("c", ""):
-        cluster.nominator.put(rival, node)
+        cluster.nominator.nominate(rival, node)
         again(stopped, make_pod("y", cpu=1, priority=5)).candidates()
         assert asked.since() == ["c"]
     again(stopped, make_pod("y", cpu=1, priority=6)).candidates()

@@ -142,7 +142,7 @@ def test_a_nomination_is_lost_at_once() -> None:
         engine.offer(Upserted(obj))
     engine.offer(Synced())
     assert engine.step()
-    assert engine.cluster.nominator.node_of(middle.metadata.uid) == ""
+    assert engine.cluster.nominator.nominated_node(middle.metadata.uid) == ""
     (eviction,) = recorder.evictions
     assert [pod.name for pod in eviction.lower_priority] == ["middle"]
     assert [pod.name for pod in eviction.victims] == ["low"]

@@ -17,7 +17,7 @@ from tests.core.preemption.test_evaluator.stopped import full, unfit
 def candidate(node: str, *victims: tuple[int, str | None], violations: int = 0) -> Candidate:
     cluster = ClusterState()
     pods = [make_pod(f"{node}-{n}", priority=priority, start_time=at) for n, (priority, at) in enumerate(victims)]
-    return Candidate(node, tuple(PodInfo(pod, cluster.interned) for pod in pods), violations)
+    return Candidate(node, tuple(PodInfo(pod, cluster.interner) for pod in pods), violations)
 
 
 DAYS = [f"2026-01-0{day}T00:00:00Z" for day in range(1, 5)]
@@ -112,7 +112,7 @@ def test_errors_do_not_matter_beside_a_candidate() -> None:
 
 def test_only_the_pod_of_the_cycle_may_ask() -> None:
     stopped = unfit(*full("n"), make_pod("x", priority=1))
-    other = PendingPod(make_pod("y", priority=1), stopped.engine.cluster.interned)
+    other = PendingPod(make_pod("y", priority=1), stopped.engine.cluster.interner)
     with pytest.raises(RuntimeError, match="pod default/y"):
         stopped.evaluator.candidates(stopped.search.state, other, stopped.diagnosis)
     stopped.engine.current_search = None

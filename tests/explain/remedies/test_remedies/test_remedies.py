@@ -278,7 +278,7 @@ def test_a_single_change_leaves_combinations_unsaid() -> None:
 def test_room_is_left_for_the_pods_nominated_to_a_node() -> None:
     engine = engine_of([make_node("a", cpu=2)])
     rival = pending(engine, make_pod("rival", cpu="1500m", priority=10))
-    engine.cluster.nominator.put(rival, "a")
+    engine.cluster.nominator.nominate(rival, "a")
     (freed, *_) = sought(engine, make_pod(cpu=1, priority=10))
     assert freed == (free_resource("a", "cpu", 500),)
 

@@ -65,7 +65,7 @@ def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Sugge
         assert [status.plugin for status in trial.rejections("a")] == plugins
     assert run_to_end(tried.fits_somewhere(changes)) is not bool(plugins)
     assert not tried.cluster.statements
-    node = tried.cluster.nodes.named("a")
+    node = tried.cluster.nodes.find("a")
     assert node is not None
     assert (len(node.pods), node.requested("cpu"), node.allocatable("cpu")) == (2, 2000, 3000)
     assert "disk" not in node.labels
@@ -73,7 +73,7 @@ def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Sugge
 
 def test_several_changes_of_a_node_add_up() -> None:
     with trials().apply([free_resource("a", "cpu", 1), free_resource("a", "cpu", 2), LABEL]) as trial:
-        node = trial.nodes.named("a")
+        node = trial.nodes.find("a")
         assert node is not None
         assert node.allocatable("cpu") == 3003
         assert node.labels["disk"] == "ssd"

@@ -18,7 +18,7 @@ def shown(*objects: ApiObject) -> list[NodeDevice]:
     cluster.put_pod(make_pod("holder", node_name="n1"))
     for each in objects:
         cluster.objects(type(each)).put(each.metadata, each)
-    node = cluster.nodes.named("n1")
+    node = cluster.nodes.find("n1")
     assert node is not None
     return node_devices(cluster, node)
 

@@ -40,7 +40,7 @@ class World:
         self.pools = NodePools(self.nodes, Inventory(self.slices))
         self.log = self.pools.log.reader()
         self.reached()
-        self.log.changed()
+        self.log.read_new()
 
     def put(self, each: ResourceSlice) -> None:
         self.slices.put(each.metadata, each)
@@ -54,7 +54,7 @@ class World:
 
     def told(self) -> list[str]:
         """Return the nodes that are said to reach others since it was asked last."""
-        rows = self.log.changed()
+        rows = self.log.read_new()
         assert rows is not None
         return [self.nodes[row].name for row in rows]
 

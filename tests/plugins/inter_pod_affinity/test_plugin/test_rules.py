@@ -142,7 +142,7 @@ def test_a_term_that_nobody_held_before_is_seen_when_its_pod_comes_in_a_what_if(
     info = pending(pod(app="x", affinity=away(term())), there.cluster)
     assert there.plugin.pre_filter(state, info, nodes) is None
     rival = pending(pod("rival", "db", affinity=away(term(app="x"))), there.cluster)
-    node = nodes.named("b1")
+    node = nodes.find("b1")
     assert node is not None
     with there.cluster.statement() as statement:
         inner = state.clone()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.objects import LabelSelector, TopologySelectorTerm, VolumeNodeAffinity
-from kframework.state.volumes.volumes import ANYWHERE, Reach
+from kframework.state.volumes.volumes import ANY_NODE, VolumeTopology
 from kframework.testing import make_node
 from tests.plugins.asking import cluster_of
 from tests.support.storage import affinity, near
@@ -34,25 +34,29 @@ def term(*expressions: Mapping[str, Any], fields: Sequence[Mapping[str, Any]] = 
     return {"matchExpressions": list(expressions), "matchFields": list(fields)}
 
 
-def of_volume(stated: Mapping[str, Any] | None) -> Reach:
-    return Reach.of_volume(msgspec.convert(stated, VolumeNodeAffinity) if stated is not None else None)
+def of_volume(stated: Mapping[str, Any] | None) -> VolumeTopology:
+    return VolumeTopology.from_node_affinity(
+        msgspec.convert(stated, VolumeNodeAffinity) if stated is not None else None
+    )
 
 
-def of_class(*terms: Mapping[str, list[str]]) -> Reach:
+def of_class(*terms: Mapping[str, list[str]]) -> VolumeTopology:
     stated = [{"matchLabelExpressions": [{"key": key, "values": v} for key, v in each.items()]} for each in terms]
-    return Reach.of_class(msgspec.convert(stated, tuple[TopologySelectorTerm, ...]))
+    return VolumeTopology.from_allowed_topologies(msgspec.convert(stated, tuple[TopologySelectorTerm, ...]))
 
 
-def of_capacity(stated: Mapping[str, Any] | None) -> Reach:
-    return Reach.of_capacity(msgspec.convert(stated, LabelSelector) if stated is not None else None)
+def of_capacity(stated: Mapping[str, Any] | None) -> VolumeTopology:
+    return VolumeTopology.from_selector(msgspec.convert(stated, LabelSelector) if stated is not None else None)
 
 
-def reached(reach: Reach) -> list[int]:
+def reached(reach: VolumeTopology) -> list[int]:
     """Ask about a node of each of the LABELS in both forms; return the numbers of those that are reached."""
     cluster = cluster_of(make_node(f"n{number}", labels=labels) for number, labels in enumerate(LABELS))
     nodes = cluster.nodes
-    scalar = [number for number, labels in enumerate(LABELS) if reach.covers(nodes[row(cluster.nodes, number)].labels)]
-    covered = reach.covered(nodes, nodes.order)
+    scalar = [
+        number for number, labels in enumerate(LABELS) if reach.includes(nodes[row(cluster.nodes, number)].labels)
+    ]
+    covered = reach.mask(nodes, nodes.order)
     columnar = [int(nodes[int(each)].name[1:]) for each, there in zip(nodes.order, covered, strict=True) if there]
     assert sorted(columnar) == scalar
     return scalar
@@ -155,5 +159,5 @@ def test_both_forms_agree(terms: list[Mapping[str, Any]]) -> None:
 
 
 def test_anywhere_is_anywhere() -> None:
-    assert reached(ANYWHERE) == EVERYWHERE
-    assert ANYWHERE.anywhere and not of_volume(near("zone", "a")).anywhere
+    assert reached(ANY_NODE) == EVERYWHERE
+    assert ANY_NODE.anywhere and not of_volume(near("zone", "a")).anywhere

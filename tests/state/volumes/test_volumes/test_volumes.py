@@ -8,7 +8,7 @@ import pytest
 
 from kframework.objects import CSINode, CSIStorageCapacity, PersistentVolume
 from kframework.state.cluster import ClusterState
-from kframework.state.volumes.volumes import Candidates, Reach, Storage, VolumesByClass, largest_volume
+from kframework.state.volumes.volumes import Candidates, Storage, VolumesByClass, VolumeTopology, max_volume_size
 from tests.support.storage import HOSTNAME, affinity, capacity, claim, migrated, near, reference, volume
 
 VERSIONS = [
@@ -36,21 +36,21 @@ def test_volumes_come_change_and_go_without_a_trace() -> None:
         rebuilt = VolumesByClass(store)
         for name in ("local", "other"):
             mine, other = index[name], rebuilt[name]
-            assert (mine.anywhere, mine.by_label, mine.elsewhere, mine.kept) == (
+            assert (mine.anywhere, mine.by_label, mine.elsewhere, mine.reserved) == (
                 other.anywhere,
                 other.by_label,
                 other.elsewhere,
-                other.kept,
+                other.reserved,
             )
     store.remove(VERSIONS[0].metadata)
-    assert [name for _, name, _ in index["local"].anywhere] == ["w"] and list(index["local"].reach_of) == ["w"]
-    assert not index["other"].reach_of
+    assert [name for _, name, _ in index["local"].anywhere] == ["w"] and list(index["local"].topologies) == ["w"]
+    assert not index["other"].topologies
 
 
 def test_a_class_without_volumes_has_none() -> None:
     cluster = ClusterState()
     nobody = Storage(cluster).by_class["none"]
-    assert Candidates(nobody, claim(of="none")).best({}, set()) is None
+    assert Candidates(nobody, claim(of="none")).find_best({}, set()) is None
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_room_comes_and_goes() -> None:
     store, rooms = cluster.objects(CSIStorageCapacity), Storage(cluster).capacities
 
     def enough(size: int) -> list[bool]:
-        return [reach.covers({"zone": "a"}) for reach in rooms.enough("csi", size)]
+        return [reach.includes({"zone": "a"}) for reach in rooms.topologies_with_room("csi", size)]
 
     assert enough(1) == []
     store.put(capacity().metadata, capacity(size="1Ki", zone="a"))
@@ -102,7 +102,7 @@ def test_room_comes_and_goes() -> None:
     ],
 )
 def test_the_largest_volume(room: CSIStorageCapacity, limit: int | None) -> None:
-    assert largest_volume(room) == limit
+    assert max_volume_size(room) == limit
 
 
 def test_migrations_come_and_go() -> None:
@@ -123,4 +123,4 @@ def test_all_who_ask_share_the_indexes() -> None:
     one, other = Storage(cluster), Storage(cluster)
     assert one.by_class is other.by_class and one.capacities is other.capacities
     assert one.migrations is other.migrations
-    assert Reach.of_volume(None).anywhere
+    assert VolumeTopology.from_node_affinity(None).anywhere

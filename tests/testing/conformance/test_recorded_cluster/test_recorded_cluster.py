@@ -28,7 +28,7 @@ def test_objects_take_their_places() -> None:
     state = recorded.engine(Registry.from_installed()).cluster
     assert [info.name for info in state.nodes] == ["a"]
     assert [on.key for on in state.nodes[0].pods] == ["default/running"]
-    assert state.nominator.node_of("pod-preemptor") == "a"
+    assert state.nominator.nominated_node("pod-preemptor") == "a"
     assert len(state.objects(Namespace)) == len(state.objects(PersistentVolume)) == 1
 
 

@@ -64,7 +64,7 @@ def differing(recorded: Part, *plugins: type[Plugin], priority: int = 10, cpu: s
     }
     given = msgspec.convert(case, Given)
     engine = given.engine(Registry.with_plugins(*plugins))
-    cycle = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interned))
+    cycle = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interner))
     found = compare_post_filter(msgspec.convert(recorded, PostFilter), cycle, {plugin.name for plugin in plugins})
     return {
         f"{item.part}: {item.reason}" if isinstance(item, Uncompared) else spelled(item.path)

@@ -361,7 +361,7 @@ def may_push_out(session: Session, task: TaskInfo) -> bool:
     if task.object.spec.preemption_policy == "Never":
         return False
     name = task.object.status.nominated_node_name
-    node = session.nodes.named(name) if name else None
+    node = session.nodes.find(name) if name else None
     if node is None:
         return True
     rejection = session.placement.rejection(task, node.row)

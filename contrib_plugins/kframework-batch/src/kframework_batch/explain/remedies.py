@@ -74,7 +74,7 @@ def _ended(job: JobInfo, statement: Statement) -> Iterator[None]:
 @contextmanager
 def _larger(engine: BatchEngine, name: str, more: Mapping[str, int], statement: Statement) -> Iterator[None]:
     """Enlarge the node; raises KeyError if it is gone."""
-    info = engine.cluster.nodes.named(name)
+    info = engine.cluster.nodes.find(name)
     if info is None:
         raise KeyError(name)
     node = info.object

@@ -66,7 +66,7 @@ class NodeOrder(BatchPlugin):
     def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
         memory = session.core.remembered(task)
         if memory is not None:
-            return float(memory.totals.cells[node.table.places[node.row]])
+            return float(memory.totals.cells[node.table.positions[node.row]])
         return float(self.node_order_nodes(session, task, np.array([node.row]))[0])
 
     @hookimpl
@@ -74,7 +74,7 @@ class NodeOrder(BatchPlugin):
         """Score many nodes; PluginError for what a Score plugin did wrong."""
         memory = session.core.remembered(task)
         if memory is not None:
-            return memory.totals.values[session.nodes.places[rows]].astype(np.float64)
+            return memory.totals.values[session.nodes.positions[rows]].astype(np.float64)
         totals = session.core.search(task).score(rows)
         if isinstance(totals, Status):
             raise PluginError(totals.message, plugin=totals.plugin, hook="score")

@@ -73,7 +73,7 @@ class Predicates(BatchPlugin):
         memory = core.remembered(task)
         if memory is None:
             return core.ask(task).ask(node.row)
-        rejection = memory.rejections.cells[node.table.places[node.row]]
+        rejection = memory.rejections.cells[node.table.positions[node.row]]
         return None if rejection == PASS else core.ask(task).status(rejection)
 
     @hookimpl
@@ -83,7 +83,7 @@ class Predicates(BatchPlugin):
         if memory is None:
             rejections = session.core.search(task).by_row[rows]
         else:
-            rejections = memory.rejections.values[session.nodes.places[rows]]
+            rejections = memory.rejections.values[session.nodes.positions[rows]]
         return np.where(rejections == PASS, 0, rejections)
 
     @hookimpl
