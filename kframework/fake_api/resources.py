@@ -113,6 +113,7 @@ SUBRESOURCES = {
 #: subresources, and the category with a plus.
 _BUILT_IN_KINDS = """
 v1
+  Binding bindings, review
   ComponentStatus componentstatuses cs, cluster
   ConfigMap configmaps cm,
   Endpoints endpoints ep,

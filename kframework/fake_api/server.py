@@ -220,6 +220,8 @@ class ApiServer:
                         return evict_pod(self._store.cluster, call)
                 return self.accounts.issue(call)
             case "POST", False if "create" in allowed and bool(call.path.namespace) == call.resource.kind.namespaced:
+                if call.path.plural == "bindings":
+                    return bind_pod(self._store.cluster, call)
                 if call.resource.is_review:
                     return answer_review(call, self.authorizer, self.authenticator)
                 return self._create_verbs(call).create()

@@ -83,9 +83,9 @@ class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
 
 def bind_pod(cluster: MemoryCluster, call: ApiCall) -> Response:
     """Bind a pod to a node; ClusterError 400, 404, 409 or 422 as an API server."""
-    namespace, name = call.key
     binding = read_body(call.request, _Binding)
     metadata, target = binding.metadata, binding.target
+    namespace, name = call.path.namespace, call.path.name or metadata.name
     if metadata.name:
         check_name(metadata.name, name)
     if target.kind not in ("", "Node"):

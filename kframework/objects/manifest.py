@@ -5,6 +5,7 @@ Valid files are read without line numbers: only an error reads the file a second
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -163,7 +164,7 @@ def read(paths: Iterable[str]) -> Manifest:
 def _sources(paths: Iterable[str]) -> Iterator[Source]:
     for path in paths:
         if path == "-":
-            yield Source("<stdin>", sys.stdin.read())
+            yield _source("<stdin>", sys.stdin.read())
         elif Path(path).is_dir():
             files = sorted(file for file in Path(path).rglob("*") if file.suffix in SUFFIXES and file.is_file())
             if not files:
@@ -176,11 +177,18 @@ def _sources(paths: Iterable[str]) -> Iterator[Source]:
 def source_of(path: str | Path) -> Source:
     """Read a file; raises InputError."""
     try:
-        return Source(str(path), Path(path).read_text(encoding="utf-8-sig"))
+        return _source(str(path), Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(error.strerror or str(error), file=str(path)) from error
     except UnicodeDecodeError as error:
         raise InputError("not UTF-8 text", file=str(path)) from error
+
+
+def _source(name: str, text: str) -> Source:
+    if text.startswith("{") and "\n{" in text:
+        # JSON objects one after the other, as kubectl reads them, are the documents of YAML on the same lines.
+        text = re.sub(r"(?<=})(\s*\n)(?={)", r"\1--- ", text)
+    return Source(name, text)
 
 
 def documents_of(source: Source) -> Iterator[object]:

@@ -37,10 +37,10 @@ class ApiDocument:
         """Create the document of an object that has only its struct."""
         return cls(subject, encode(subject))
 
-    @classmethod
-    def from_draft(cls, draft: Draft, subject: ApiObject) -> ApiDocument:
+    @staticmethod
+    def from_draft(draft: Draft, subject: ApiObject) -> ApiDocument:
         """Create the document of a stored object from its draft."""
-        return cls(subject, msgspec.json.encode(update_document(draft.data, draft.subject, subject)))
+        return ApiDocument(subject, msgspec.json.encode(update_document(draft.data, draft.subject, subject)))
 
     @property
     def body(self) -> bytes:

@@ -303,7 +303,7 @@ class Search:
         return all(taken.get(counter, 0) + needed.get(counter, 0) <= left for counter, left in available.items())
 
     def _takes_nothing_more(self, device: PoolDevice) -> bool:
-        return device.shared and bool(self._allocated.taken(device.id) or self._shares.get(device.id))
+        return device.shared and (self._allocated.is_in_use(device.id) or bool(self._shares.get(device.id)))
 
     def _taken(self, pool: PoolId) -> dict[tuple[str, str], int]:
         """Return what devices allocated in this search consume of the pool's counters."""

@@ -29,6 +29,15 @@ async def test_a_pod_is_bound() -> None:
     assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
 
 
+async def test_pod_is_bound_through_the_bindings_of_its_namespace() -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod())
+    path = PODS.replace("/pods", "/bindings")
+    assert (await served.send("POST", path, to("n1", name="web"))).status == 201
+    assert (await served.ask("GET", f"{PODS}/web"))["spec"]["nodeName"] == "n1"
+    assert (await served.refused("POST", path, to("n1", name="absent")))[:2] == (404, "NotFound")
+
+
 @pytest.mark.parametrize(
     ("binding", "status", "message"),
     [

@@ -121,6 +121,19 @@ def test_json(tmp_path: Path) -> None:
     assert names(path) == ["Node a", "Node b"]
 
 
+def test_json_objects_may_follow_each_other_and_keep_their_lines(tmp_path: Path) -> None:
+    node, pod = (
+        '{"apiVersion": "v1", "kind": "Node",\n "metadata": {"name": "a"}}',
+        '{"apiVersion": "v1", "kind": "Pod"',
+    )
+    stream = tmp_path / "stream.json"
+    stream.write_text(f'{node}\n\n{pod}, "metadata": {{"name": "p"}}}}\n')
+    assert [each.metadata.name for each in read([str(stream)]).objects] == ["a", "p"]
+    stream.write_text(f'{node}\n{pod},\n "metadata": {{"name": 7}}}}\n')
+    with pytest.raises(InputError, match=r"stream\.json:4: "):
+        read([str(stream)])
+
+
 def test_a_folder_is_read_through_in_order(tmp_path: Path) -> None:
     for name in ("z.yaml", "b/c.yml", "a.json", "b/ignored.txt"):
         written(tmp_path, name, NODE % Path(name).stem)

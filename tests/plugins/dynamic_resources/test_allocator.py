@@ -108,6 +108,13 @@ WHOLE = [{"name": "whole", "counters": {"slices": {"value": "4"}}}]
         ([parts("a", "b", "c")], claims(exactly(count=2)), used("a"), None),
         ([parts("a", "b", "c")], claims(exactly()), used("a"), [["r: p0/b"]]),
         ([parts("a", "b", "c")], claims(exactly()), used("a", "b"), None),
+        # a shared device uses its counters once, whether it has capacities or not
+        (
+            [parts("a", "b", allowMultipleAllocations=True)],
+            claims(exactly()),
+            InUse(memory={DeviceId(DRIVER, "p0", name): 0 for name in "ab"}),
+            [["r: p0/a"]],
+        ),
         (
             [parts("a", **SHARED)],
             claims(of("1", "x"), of("1", "y"), of("1", "z")),

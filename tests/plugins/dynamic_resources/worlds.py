@@ -32,7 +32,7 @@ class InUse(Allocated):
 
     def __init__(self, dedicated: Sequence[DeviceId] = (), memory: Mapping[DeviceId, int] = {}) -> None:
         self._dedicated = frozenset(dedicated)
-        self._capacity = {device: {"memory": amount} for device, amount in memory.items()}
+        self._capacity = {device: {"memory": amount} if amount else {} for device, amount in memory.items()}
 
     def is_dedicated(self, device: DeviceId) -> bool:
         return device in self._dedicated

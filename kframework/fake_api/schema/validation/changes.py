@@ -38,11 +38,16 @@ def update_causes(old: Data, new: Data) -> Iterator[Cause]:
         yield invalid("spec.activeDeadlineSeconds", after, "must not update from a positive integer to nil value")
     elif isinstance(before, int) and isinstance(after, int) and before < after:
         yield invalid("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")
-    if any(each not in entries(new, "tolerations") for each in entries(old, "tolerations")):
+    tolerated = [_without_seconds(each) for each in entries(new, "tolerations")]
+    if any(_without_seconds(each) not in tolerated for each in entries(old, "tolerations")):
         yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
     changeable = _CHANGEABLE + (_CHANGEABLE_GATED if old.get("schedulingGates") else ())
     if _immutable_fields(old, changeable) != _immutable_fields(new, changeable):
         yield forbidden("spec", _POD_MESSAGE)
+
+
+def _without_seconds(toleration: Data) -> Data:
+    return {field: value for field, value in toleration.items() if field != "tolerationSeconds"}
 
 
 def _immutable_fields(spec: Data, changeable: tuple[str, ...]) -> Data:
@@ -126,6 +131,9 @@ _FIELDS = {
     ("batch/v1", "Job"): ("spec.selector", "spec.completionMode", "spec.template"),
     ("v1", "Secret"): ("type",),
 }
+#: Fields of a Job's template that may change while the Job is suspended and has not started.
+_DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
+_NOTES = ("labels", "annotations")
 _CLAIMS = "persistentVolumeClaimRetentionPolicy"
 _MUTABLE_FIELDS = (
     *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", _CLAIMS, "minReadySeconds"),
@@ -141,8 +149,11 @@ def change_causes(old: Data, new: Data, api_version: str, kind: str) -> Iterator
     fields = _FIELDS.get((api_version, kind), ())
     if kind in ("ConfigMap", "Secret", "StatefulSet", "Service") or fields:
         old = with_defaults(old, api_version, kind)  # it may come from a file, without defaults
+    may_be_placed_anew = kind == "Job" and value(old, "spec.suspend") is True and not value(old, "status.startTime")
     for path in fields:
         before, after = value(old, path), value(new, path)
+        if path == "spec.template" and may_be_placed_anew:
+            before, after = _without_directives(mapping(old, path)), _without_directives(mapping(new, path))
         if before is not None and after is not None and before != after:
             yield invalid(path, after, _IMMUTABLE)
     match api_version, kind:
@@ -165,6 +176,15 @@ def change_causes(old: Data, new: Data, api_version: str, kind: str) -> Iterator
         case "rbac.authorization.k8s.io/v1", "RoleBinding" | "ClusterRoleBinding":
             if (after := new.get("roleRef")) != old.get("roleRef"):
                 yield invalid("roleRef", after, "cannot change roleRef")
+
+
+def _without_directives(template: Data) -> Data:
+    """Return the template of a Job without what decides where its pods run and how much they request."""
+    spec = {field: value for field, value in mapping(template, "spec").items() if field not in _DIRECTIVES}
+    affinity = {field: value for field, value in mapping(spec, "affinity").items() if field != "nodeAffinity"}
+    containers = {field: [{**each, "resources": {}} for each in entries(spec, field)] for field in _LISTS}
+    metadata = {field: each for field, each in mapping(template, "metadata").items() if field not in _NOTES}
+    return {**template, "metadata": metadata, "spec": {**spec, "affinity": affinity, **containers}}
 
 
 def part_causes(part: str, old: Data, new: Data, api_version: str, kind: str) -> Iterator[Cause]:

@@ -46,8 +46,8 @@ def pod_causes(spec: Data) -> list[Cause]:
     return _spec_cache.get(spec)
 
 
-def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
-    """Yield problems of a pod spec."""
+def spec_causes(spec: Data, path: str, claims: Iterable[Data] = ()) -> Iterator[Cause]:
+    """Yield problems of a pod spec; pods of a StatefulSet have volumes for the templates of its `claims`, too."""
     volumes = entries(spec, "volumes")
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
@@ -61,7 +61,7 @@ def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
                 yield required(f"{location}.{source}.{needed}")
     if not spec.get("containers"):
         yield required(f"{path}.containers")
-    known = {text(volume, "name") for volume in volumes}
+    known = {text(volume, "name") for volume in volumes} | {text(claim, "metadata.name") for claim in claims}
     names: set[str] = set()
     for field in ("initContainers", "containers"):
         for index, container in enumerate(entries(spec, field)):
@@ -220,7 +220,7 @@ def workload_causes(data: Data, kind: str) -> Iterator[Cause]:
         yield invalid("spec.selector", selector, f"empty selector is invalid for {kind.lower()}")
     elif not _selects(selector, mapping(template, "metadata.labels")):
         yield invalid("spec.template.metadata.labels", mapping(template, "metadata.labels"), _MISMATCH)
-    yield from _template_causes(template, "spec.template")
+    yield from _template_causes(template, "spec.template", entries(spec, "volumeClaimTemplates"))
     if (policy := value(template, "spec.restartPolicy")) not in (None, "Always"):
         yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
     if value(template, "spec.activeDeadlineSeconds") is not None:
@@ -256,6 +256,6 @@ def _selects(selector: Data, labels: Data) -> bool:
     return compiled.matches({key: str(label) for key, label in labels.items()})
 
 
-def _template_causes(template: Data, path: str) -> Iterator[Cause]:
+def _template_causes(template: Data, path: str, claims: Iterable[Data] = ()) -> Iterator[Cause]:
     yield from labels_causes(mapping(template, "metadata"), f"{path}.")
-    yield from spec_causes(mapping(template, "spec"), f"{path}.spec")
+    yield from spec_causes(mapping(template, "spec"), f"{path}.spec", claims)

@@ -1,0 +1,69 @@
+"""Fields that decide where pods run may change where a real API server lets them change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kframework.fake_api.schema.defaults.kinds import with_defaults
+from kframework.fake_api.schema.validation.changes import change_causes, update_causes
+from kframework.fake_api.schema.validation.kinds import object_causes
+
+
+def toleration(**fields: Any) -> dict[str, Any]:
+    return {"tolerations": [{"key": "broken", "operator": "Exists", "effect": "NoExecute"} | fields]}
+
+
+def job(suspended: bool = True, start_time: str | None = None, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "command": ["sh"]} | spec.pop("container", {})
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"restartPolicy": "Never", "containers": [container]} | spec,
+    }
+    data = {"spec": {"suspend": suspended, "template": template}, "status": {"startTime": start_time}}
+    return with_defaults(data, "batch/v1", "Job")
+
+
+def test_toleration_seconds_of_a_pod_may_change() -> None:
+    assert list(update_causes(toleration(tolerationSeconds=15), toleration(tolerationSeconds=600))) == []
+    (cause,) = update_causes(toleration(tolerationSeconds=15), toleration(tolerationSeconds=15, key="other"))
+    assert str(cause).endswith("existing toleration can not be modified except its tolerationSeconds")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"nodeSelector": {"zone": "b"}},
+        {"tolerations": [{"operator": "Exists"}]},
+        {"schedulingGates": [{"name": "g"}]},
+        {"affinity": {"nodeAffinity": {}}},
+        {"container": {"resources": {"requests": {"cpu": "2"}}}},
+    ],
+)
+def test_directives_of_a_suspended_job_may_change_until_it_starts(changed: dict[str, Any]) -> None:
+    def causes(**state: Any) -> list[str]:
+        return [
+            str(cause).rpartition(": ")[2] for cause in change_causes(job(**state), job(**changed), "batch/v1", "Job")
+        ]
+
+    assert causes() == []
+    assert causes(suspended=False) == ["field is immutable"]
+    assert causes(start_time="2026-01-01T00:00:00Z") == ["field is immutable"]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"container": {"command": ["bash"]}}, {"affinity": {"podAffinity": {"a": "b"}}}, {"hostNetwork": True}]
+)
+def test_the_rest_of_a_suspended_jobs_template_is_immutable(changed: dict[str, Any]) -> None:
+    assert len(list(change_causes(job(), job(**changed), "batch/v1", "Job"))) == 1
+
+
+@pytest.mark.parametrize(("mounted", "problems"), [("data", 0), ("other", 1)])
+def test_containers_of_a_stateful_set_mount_the_templates_of_its_claims(mounted: str, problems: int) -> None:
+    container = {"name": "c", "image": "i", "volumeMounts": [{"name": mounted, "mountPath": "/data"}]}
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [container]}}
+    claims = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
+    spec = {"selector": {"matchLabels": {"app": "db"}}, "template": template, "volumeClaimTemplates": claims}
+    data = {"metadata": {"name": "db"}, "spec": spec}
+    assert len(list(object_causes(data, "apps/v1", "StatefulSet"))) == problems
