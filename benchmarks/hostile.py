@@ -134,7 +134,7 @@ def _one_more(side: Side, move: ApiObject, events: Numbers) -> None:
     """Let a hostile object come or change; if it is a pod that waits, it has its turn, and then goes."""
     events["message"].append(side.apply(move))
     if isinstance(move, Pod) and not move.spec.node_name:
-        waiting = side.engine.queue.pending()["active"]
+        waiting = side.engine.queue.count_by_queue()["active"]
         if waiting:
             events["cycle"].append(side.step())
             side.apply(side.ended() or move)

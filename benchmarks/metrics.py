@@ -80,7 +80,7 @@ def _per_event() -> float:
     timed, _ = engine()
     Metrics().attach(timed)
     node = _node(0)
-    return microseconds(lambda: timed.handlers.upserted(node)) - microseconds(lambda: plain.handlers.upserted(node))
+    return microseconds(lambda: timed.handlers.upsert(node)) - microseconds(lambda: plain.handlers.upsert(node))
 
 
 class _AtOnce:
@@ -142,7 +142,7 @@ def main() -> None:
             attempts.on_binding(record)
     made, _ = engine()
     for number in range(RESIDENT):
-        made.handlers.upserted(make_pod(f"pod-{number}", node_name=f"node-{number % 5000}"))
+        made.handlers.upsert(make_pod(f"pod-{number}", node_name=f"node-{number % 5000}"))
     collect()
     print()
     rows = [

@@ -34,7 +34,7 @@ def _crowded() -> PodEngine:
         made.offer(Upserted(_greedy(index)))
     while made.step():
         pass
-    assert made.queue.pending()["unschedulable"] == PODS, made.queue
+    assert made.queue.count_by_queue()["unschedulable"] == PODS, made.queue
     return made
 
 

@@ -90,7 +90,7 @@ class Engine(ABC):
 
     def bind_individually(self, run: Run) -> None:
         """Start the binding cycle of each pod of a run that could not be bound at once."""
-        raise NotImplementedError(f"{type(self).__name__} hands no runs over")
+        raise NotImplementedError(f"{type(self).__name__} does not bind runs")
 
     def request(self, message: Message) -> None:
         """Queue a plugin's request."""

@@ -34,7 +34,7 @@ class PodEvent(msgspec.Struct, frozen=True):
 
 
 def bound_note(pod: PodInfo, node_name: str) -> str:
-    """Return the note that a pod is bound."""
+    """Return the note of the Event for a bound pod."""
     return f"Successfully assigned {pod.key} to {node_name}"
 
 
@@ -47,7 +47,7 @@ class Host:
     @property
     def api(self) -> Api:
         """The cluster's API; raises RuntimeError if there is no cluster."""
-        raise RuntimeError("there is no API: a plugin may ask it from the hooks that bind, and from spawned coroutines")
+        raise RuntimeError("no API here: a plugin may call it from the hooks that bind, and from spawned coroutines")
 
     def bind(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod; BindingStarted and BindingEnded report on it."""
@@ -67,7 +67,7 @@ class Host:
         """Record an Event about a pod."""
 
     def record_run(self, bound: RunBinding) -> None:
-        """Record of each pod of a run that it is bound, in Events as those of `record`."""
+        """Record a Scheduled event for each bound pod of a run."""
 
     def evict(self, eviction: Eviction) -> None:
         """Start evicting the victims of a preemption; LastVictimReached and PreemptionEnded report on it."""

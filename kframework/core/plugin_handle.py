@@ -1,4 +1,4 @@
-"""The handle as a plugin gets it: one per plugin and profile, in front of one engine."""
+"""The handle of a plugin: one per plugin and profile, for one engine."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ ProfilesFactory = Callable[[Engine], Profiles]
 def profiles_factory(configuration: Configuration, registry: Registry, host: Host) -> ProfilesFactory:
     """Return a function that compiles a configuration's profiles for an engine; it raises ConfigError."""
 
-    def make(engine: Engine) -> Profiles:
+    def compile_for(engine: Engine) -> Profiles:
         return compile_profiles(
             configuration, registry, lambda profile, plugin: PluginHandle(engine, host, profile, plugin)
         )
 
-    return make
+    return compile_for
 
 
 class PluginHandle(Handle):

@@ -109,7 +109,7 @@ class PodEngine(PodOutcomes):
             self.preempting,
             self.seeds.generator("preemption offset"),
             lambda: self.current_search,
-            spared=None
+            exempt=None
             if preempt_other_schedulers_pods
             else lambda pod: (pod.spec.scheduler_name or "default-scheduler") not in self.profiles,
             verifying=self._verifying,
@@ -188,7 +188,7 @@ class PodEngine(PodOutcomes):
             self._apply(message)
         now = self.clock.now()
         if self.sources:
-            for turn in self.sources.expired(now):
+            for turn in self.sources.expire(now):
                 self.on_source_update(turn)
         deadline = self.cluster.waiting.deadline
         if deadline is not None and deadline <= now:
@@ -207,7 +207,7 @@ class PodEngine(PodOutcomes):
 
     @property
     def is_idle(self) -> bool:
-        pending = self.queue.pending()
+        pending = self.queue.count_by_queue()
         queued = pending["active"] or pending["backoff"]
         busy = queued or len(self.queue.in_flight) or self._binding or self._running or len(self.preempting)
         return self.synced and not busy and not len(self.inbox)
@@ -216,11 +216,11 @@ class PodEngine(PodOutcomes):
         # The four messages of every pod come first and bind no fields: a pattern that binds takes 0.4 us more.
         match message:
             case Bound() if isinstance(message.obj, Pod):
-                self.handlers.bound(message.obj, message.version)
+                self.handlers.confirm_binding(message.obj, message.version)
             case StatusChanged() if isinstance(message.obj, Pod):
-                self.handlers.status_changed(message.obj)
+                self.handlers.update_status(message.obj)
             case Upserted():
-                self.handlers.upserted(message.obj)
+                self.handlers.upsert(message.obj)
             case BindingStarted():
                 self.queue.done(message.uid)
             case BindingEnded():
@@ -228,12 +228,12 @@ class PodEngine(PodOutcomes):
             case RunBinding():
                 self._run_binding_ended(message)
             case Deleted(obj):
-                self.handlers.deleted(obj)
+                self.handlers.delete(obj)
             case Synced():
                 self.synced = True
-                self.handlers.synced()
+                self.handlers.mark_synced()
             case LastVictimReached(uid, attempt, victim):
-                self.preempting.last_victim(uid, attempt, victim)
+                self.preempting.record_last_victim(uid, attempt, victim)
             case PreemptionEnded():
                 self._preemption_ended(message)
             case ActivateRequested(uids):
@@ -308,7 +308,7 @@ class PodEngine(PodOutcomes):
         """Pop the next pod, unless the run is full or other work is due first."""
         if len(run.attempts) >= run.limit or self._deferred or len(self.inbox):
             return None
-        queued = self.queue.first()
+        queued = self.queue.peek()
         if queued is None or queued.pod.terminating or queued.pod.uid in self.cluster.pods:
             return None
         return self.queue.pop()

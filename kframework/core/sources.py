@@ -1,4 +1,4 @@
-"""The sources of all plugins, as an engine has them: filled by messages, stale in time."""
+"""The sources of all plugins of an engine: filled by messages, and stale without new ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kframework.state.inbox import SourceChanged, SourceFailed
 
 
 class SourceUpdate(msgspec.Struct, frozen=True):
-    """Something that matters has happened to a source: a change, or None: it is fresh again, or stale."""
+    """An update of a source: a change of its data, or None if it became fresh again or stale."""
 
     source: Source[object]
     change: SourceChange[object] | None = None
@@ -34,17 +34,17 @@ class Sources:
         if source is None:
             return None
         if isinstance(message, SourceFailed):
-            was_said, told = source.error, not source.fresh and source.settings.when_stale != "ignore"
+            old_error, is_visible = source.error, not source.fresh and source.settings.when_stale != "ignore"
             source._record_failure(message.error)
             # The rejection message of pods contains the error.
-            return SourceUpdate(source) if told and source.error != was_said else None
+            return SourceUpdate(source) if is_visible and source.error != old_error else None
         was_fresh = source.fresh
         change = source._apply(message.at, source.convert(message.values), message.gone)
         if not was_fresh:
             return SourceUpdate(source)
         return SourceUpdate(source, change) if change.values or change.removed else None
 
-    def follow(self, others: Sources) -> Iterator[SourceUpdate]:
+    def copy_from(self, others: Sources) -> Iterator[SourceUpdate]:
         """Copy the state of sources with the same keys from `others`, and yield those that changed."""
         for source in self:
             other = others._by_key.get(source.key)
@@ -60,7 +60,7 @@ class Sources:
     def __bool__(self) -> bool:
         return bool(self._by_key)
 
-    def expired(self, now: float) -> Iterator[SourceUpdate]:
+    def expire(self, now: float) -> Iterator[SourceUpdate]:
         """Mark sources without a recent update as stale, and yield them."""
         for source in self:
             if source.stale_at is not None and source.stale_at <= now:

@@ -13,7 +13,7 @@ import numpy as np
 from kframework.core.cycle.records import Decision
 from kframework.core.cycle.rejections import PASS
 from kframework.core.pod_engine import PodEngine
-from kframework.core.preemption.dry_runs import Ranked, rank
+from kframework.core.preemption.dry_runs import RankedCandidate, rank_candidate
 from kframework.core.queue.pool import PluginKey
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
@@ -205,7 +205,7 @@ def state_of(engine: PodEngine, uid: str) -> State:
         return State.DELETED
     if pending.terminating:
         return State.TERMINATING
-    place = engine.queue.place_of(uid)
+    place = engine.queue.queue_of(uid)
     return State(place) if place else State.IN_FLIGHT
 
 
@@ -226,7 +226,7 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
     profile = engine.profiles[queued.pod.scheduler_name]
     match state:
         case State.ACTIVE:
-            return Waiting(queued_at=queued.timestamp, active=engine.queue.pending()["active"])
+            return Waiting(queued_at=queued.timestamp, active=engine.queue.count_by_queue()["active"])
         case State.BACKOFF:
             until = engine.queue.backoff_expires_at(queued)
             return Waiting(queued_at=queued.timestamp, until=until, held_by=tuple(sorted(queued.rejectors)))
@@ -277,19 +277,19 @@ class PodEngineView(EngineView[PodEngine]):
     """Shows the pods by the queue that they wait in; to show the first of many costs only these."""
 
     def places(self) -> Mapping[str, int]:
-        return {**self.engine.queue.pending(), BINDING: len(self.engine.cluster.waiting)}
+        return {**self.engine.queue.count_by_queue(), BINDING: len(self.engine.cluster.waiting)}
 
     def waiting(self, place: str) -> Iterable[PodView]:
-        if place in self.engine.queue.pending():
-            return map(self._queued, self.engine.queue.waiting(place))
+        if place in self.engine.queue.count_by_queue():
+            return map(self._queued, self.engine.queue.pods_in(place))
         return super().waiting(place) if place == BINDING else ()
 
     def place_of(self, pod: PodInfo) -> str:
         bound = self.engine.cluster.waiting.get(pod.uid) is not None
-        return BINDING if bound else self.engine.queue.place_of(pod.uid)
+        return BINDING if bound else self.engine.queue.queue_of(pod.uid)
 
     def holders(self) -> Mapping[PluginKey, int]:
-        return self.engine.queue.holders()
+        return self.engine.queue.count_by_plugin()
 
     def held_by(self, holder: PluginKey) -> Iterable[PodView]:
         return map(self._queued, self.engine.queue.held_by(holder))
@@ -306,7 +306,7 @@ class PodEngineView(EngineView[PodEngine]):
 
     def _queued(self, queued: QueuedPod) -> PodView:
         queue, pod = self.engine.queue, queued.pod
-        place = queue.place_of(pod.uid)
+        place = queue.queue_of(pod.uid)
         return PodView(
             pod.key,
             place,

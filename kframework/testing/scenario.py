@@ -116,7 +116,7 @@ class Scenario:
                 simulation.run_to_end(last + IDLE_LIMIT)
         queue, profiles = simulation.scheduler.engine.queue, simulation.scheduler.profiles
         # A queue lists its pods place by place, in the order of its counts.
-        places = (place for place, count in queue.pending().items() for _ in range(count))
+        places = (place for place, count in queue.count_by_queue().items() for _ in range(count))
         return Result(
             cluster=simulation.cluster,
             decisions=tuple(simulation.decisions),

@@ -167,9 +167,9 @@ class _Course(RandomOutside, Clock):
         self.profiles.notes.clear()
         for message in messages:
             if isinstance(message, Upserted):
-                self.engine.handlers.upserted(message.obj)
+                self.engine.handlers.upsert(message.obj)
             else:
-                self.engine.handlers.deleted(message.obj)
+                self.engine.handlers.delete(message.obj)
         asleep = {queued.pod.uid for queued in self._asleep()}
         for queued in list(self.engine.queue):
             if queued.pod.uid in self.stuck:

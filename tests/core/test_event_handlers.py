@@ -68,7 +68,7 @@ class Watching(SchedulingQueue):
         self.told.append(event.label + to)
         if isinstance(event.old, PodInfo):
             self.nominated_to.append(event.old.nominated_node_name)
-        super().move(event, only)
+        super().move_on_event(event, only)
 
 
 class Stage:
@@ -79,7 +79,7 @@ class Stage:
         profiles = Profiles({"default-scheduler": profile(LISTENING, *plugins)})
         self.queue = Watching(profiles)
         self.handlers = EventHandlers(self.cluster, self.queue, profiles)
-        self.handlers.synced()
+        self.handlers.mark_synced()
 
     def assume(self, pod: Pod, *, waiting: bool) -> ReservedPod:
         """Take a pod out of the queue and put it on the node."""
@@ -112,13 +112,13 @@ def test_until_all_is_listed_no_event_wakes_a_pod(monkeypatch: pytest.MonkeyPatc
     stage = Stage(Gatekeeper)
     stage.handlers = EventHandlers(stage.cluster, stage.queue, stage.handlers.profiles)
     monkeypatch.setattr(Gatekeeper, "asked", 0)
-    stage.handlers.upserted(POD)
+    stage.handlers.upsert(POD)
     monkeypatch.setattr(Gatekeeper, "is_open", True)
     for number in range(9):
-        stage.handlers.upserted(make_node(f"n{number}"))
-    assert (Gatekeeper.asked, stage.queue.told, stage.queue.pending()["gated"]) == (1, [], 1)
-    stage.handlers.synced()
-    assert (Gatekeeper.asked, stage.queue.pending()["active"]) == (2, 1)
+        stage.handlers.upsert(make_node(f"n{number}"))
+    assert (Gatekeeper.asked, stage.queue.told, stage.queue.count_by_queue()["gated"]) == (1, [], 1)
+    stage.handlers.mark_synced()
+    assert (Gatekeeper.asked, stage.queue.count_by_queue()["active"]) == (2, 1)
 
 
 Deleted = tuple[str, ApiObject]
@@ -169,34 +169,34 @@ def test_events(history: list[ApiObject | Deleted], told: list[str]) -> None:
     for step in history:
         stage.queue.told.clear()
         if isinstance(step, tuple):
-            stage.handlers.deleted(step[1])
+            stage.handlers.delete(step[1])
         else:
-            stage.handlers.upserted(step)
+            stage.handlers.upsert(step)
     assert stage.queue.told == told
 
 
 def test_a_node_is_told_to_be_gone_before_it_goes() -> None:
     stage = Stage()
-    stage.handlers.upserted(NODE)
+    stage.handlers.upsert(NODE)
     seen: list[int] = []
-    stage.queue.move = lambda event, only=None: seen.append(len(stage.cluster.nodes))  # type: ignore[method-assign]  # watched in passing
-    stage.handlers.deleted(NODE)
+    stage.queue.move_on_event = lambda event, only=None: seen.append(len(stage.cluster.nodes))  # type: ignore[method-assign]  # watched in passing
+    stage.handlers.delete(NODE)
     assert seen == [1] and len(stage.cluster.nodes) == 0
 
 
 def test_pods_of_nobody_or_of_others_are_not_queued() -> None:
     stage = Stage()
-    stage.handlers.upserted(make_pod("theirs", scheduler_name="another"))
-    stage.handlers.upserted(make_pod("ours", scheduler_name=""))
+    stage.handlers.upsert(make_pod("theirs", scheduler_name="another"))
+    stage.handlers.upsert(make_pod("ours", scheduler_name=""))
     assert [queued.pod.name for queued in stage.queue] == ["ours"]
 
 
 def test_the_same_version_again_is_no_news() -> None:
     stage = Stage()
     version = moved(POD)
-    stage.handlers.upserted(version)
+    stage.handlers.upsert(version)
     pending = stage.handlers.pending[version.metadata.uid]
-    stage.handlers.upserted(version)
+    stage.handlers.upsert(version)
     assert stage.handlers.pending[version.metadata.uid] is pending
 
 
@@ -242,7 +242,7 @@ def test_room_that_only_memory_kept_wakes_others_when_it_is_given_up(
     pod: Pod, held: str, node: str, told: list[str]
 ) -> None:
     stage = Stage()
-    stage.handlers.upserted(pod)
+    stage.handlers.upsert(pod)
     pending = stage.handlers.pending[POD.metadata.uid]
     stage.cluster.nominator.nominate(pending, held)
     stage.queue.told.clear()
@@ -265,8 +265,8 @@ DELETING = moved(POD, deletion_timestamp="2026-01-01T00:00:00Z")
 
 def assumed(*, waiting: bool) -> tuple[Stage, ReservedPod]:
     stage = Stage()
-    stage.handlers.upserted(NODE)
-    stage.handlers.upserted(POD)
+    stage.handlers.upsert(NODE)
+    stage.handlers.upsert(POD)
     reserved = stage.assume(POD, waiting=waiting)
     stage.queue.told.clear()
     return stage, reserved
@@ -276,7 +276,7 @@ def assumed(*, waiting: bool) -> tuple[Stage, ReservedPod]:
 @pytest.mark.parametrize("waiting", [True, False])
 def test_an_assumed_pod_that_goes_gives_up_its_place(goes: str, waiting: bool) -> None:
     stage, reserved = assumed(waiting=waiting)
-    stage.handlers.deleted(POD) if goes == "gone" else stage.handlers.upserted(DELETING)
+    stage.handlers.delete(POD) if goes == "gone" else stage.handlers.upsert(DELETING)
     assert stage.queue.told == ["AssignedPodDelete"]
     if waiting:
         assert reserved.verdict is not None and reserved.verdict.message == "removed"
@@ -287,15 +287,15 @@ def test_an_assumed_pod_that_goes_gives_up_its_place(goes: str, waiting: bool) -
 
 def test_a_deletion_is_told_once() -> None:
     stage, _ = assumed(waiting=True)
-    stage.handlers.upserted(DELETING)
-    stage.handlers.upserted(moved(DELETING))
+    stage.handlers.upsert(DELETING)
+    stage.handlers.upsert(moved(DELETING))
     assert stage.queue.told == ["AssignedPodDelete"]
 
 
 def test_other_changes_of_an_assumed_pod_are_kept_for_its_return() -> None:
     stage, _ = assumed(waiting=True)
     changed = moved(POD, labels={"app": "db"})
-    stage.handlers.upserted(changed)
+    stage.handlers.upsert(changed)
     assert stage.queue.told == []
     assert stage.handlers.pending[POD.metadata.uid].labels == {"app": "db"}
     assert stage.cluster.assumed == {POD.metadata.uid}
@@ -303,7 +303,7 @@ def test_other_changes_of_an_assumed_pod_are_kept_for_its_return() -> None:
 
 def test_an_assumed_pod_that_is_bound_is_confirmed() -> None:
     stage, _ = assumed(waiting=False)
-    stage.handlers.upserted(moved(POD, node="a"))
+    stage.handlers.upsert(moved(POD, node="a"))
     assert stage.queue.told == ["AssignedPodAdd"]
     assert not stage.cluster.assumed
     assert stage.cluster.pods[POD.metadata.uid].node_name == "a"
@@ -311,17 +311,17 @@ def test_an_assumed_pod_that_is_bound_is_confirmed() -> None:
 
 def test_a_pod_bound_elsewhere_than_assumed_stands_where_the_api_says() -> None:
     stage, _ = assumed(waiting=False)
-    stage.handlers.upserted(make_node("b"))
-    stage.handlers.upserted(moved(POD, node="b"))
+    stage.handlers.upsert(make_node("b"))
+    stage.handlers.upsert(moved(POD, node="b"))
     assert {node.name: len(node.pods) for node in stage.cluster.nodes} == {"a": 0, "b": 1}
 
 
 def test_objects_are_kept() -> None:
     stage = Stage()
-    stage.handlers.upserted(StorageClass(metadata=ObjectMeta(name="s")))
+    stage.handlers.upsert(StorageClass(metadata=ObjectMeta(name="s")))
     store = stage.cluster.objects(StorageClass)
     assert [each.metadata.name for each in store] == ["s"]
-    stage.handlers.deleted(StorageClass(metadata=ObjectMeta(name="s")))
+    stage.handlers.delete(StorageClass(metadata=ObjectMeta(name="s")))
     assert list(store) == []
 
 
@@ -342,11 +342,11 @@ def test_a_status_alone_does_what_the_whole_pod_does(before: list[ApiObject], st
     for alone in (True, False):
         stage = Stage()
         for obj in before:
-            stage.handlers.upserted(obj)
-        stage.handlers.upserted(make_pod("listens", cpu=99))
+            stage.handlers.upsert(obj)
+        stage.handlers.upsert(make_pod("listens", cpu=99))
         assert stage.queue.pop() is not None
         stage.queue.told.clear()
-        take_in = stage.handlers.status_changed if alone else stage.handlers.upserted
+        take_in = stage.handlers.update_status if alone else stage.handlers.upsert
         take_in(moved(replace(ON_NODE, status=status)))
         (pod,) = stage.cluster.pods.values()
         facts = [getattr(pod, name) for name in PodInfo.__slots__ if name not in ("template", "label_class")]

@@ -190,7 +190,7 @@ def test_a_failed_binding_is_undone_in_one_message(
     assert not stage.engine.step()
     assert journal == ["A.unreserve"]
     assert not stage.engine.cluster.pods and len(stage.engine.cluster.waiting) == 0
-    assert stage.engine.queue.pending()[place] == 1
+    assert stage.engine.queue.count_by_queue()[place] == 1
     assert stage.patches == ([] if text is None else [("pod", text, "")])
     assert len(stage.engine.queue.in_flight) == 0
 
@@ -289,7 +289,7 @@ def test_a_preemptor_whose_victims_stay_is_tried_again() -> None:
 def test_what_would_have_woken_the_preemptor_before_wakes_it_at_the_end() -> None:
     stage = preempting_stage()
     stage.engine.queue.activate(UID)
-    assert stage.engine.queue.pending()["gated"] == 1
+    assert stage.engine.queue.count_by_queue()["gated"] == 1
     stage.engine.offer(PreemptionEnded(UID, 1, failed=False))
     stage.steps()
     assert len(stage.decisions) == 2
@@ -358,7 +358,7 @@ def waiting(ask: Callable[[PluginHandle, PendingPod], None]) -> Stage:
         if pod.name == "pod":
             handle = cast("PluginHandle", asking.instance.handle)  # type: ignore[attr-defined]  # every scripted one has it
             ask(handle, stage.engine.handlers.pending[make_pod("sleeper").metadata.uid])
-            stage.seen = (stage.engine.queue.pending(), len(stage.engine.inbox))  # type: ignore[attr-defined]  # noted
+            stage.seen = (stage.engine.queue.count_by_queue(), len(stage.engine.inbox))  # type: ignore[attr-defined]  # noted
 
     sleepy = plugin("S", filter=lambda state, pod, node: unschedulable("no") if pod.name == "sleeper" else None)
     asking = plugin("A", reserve=reserve)
@@ -372,7 +372,7 @@ def test_what_a_hook_asks_for_is_done_when_its_cycle_ends() -> None:
     stage = waiting(lambda handle, pod: handle.activate([pod]))
     pending, inbox = stage.seen  # type: ignore[attr-defined]  # noted
     assert (pending["unschedulable"], inbox) == (1, 0), "not at once, and not through the inbox"
-    assert stage.engine.queue.pending()["active"] == 1
+    assert stage.engine.queue.count_by_queue()["active"] == 1
 
 
 def test_a_nomination_takes_effect_when_the_cycle_ends() -> None:

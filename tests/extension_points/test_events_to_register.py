@@ -96,10 +96,9 @@ def test_an_event_wakes_those_whose_rejector_registered_it(
     assert any(decision.popped_at >= began + 50.0 for decision in result.decisions_on("pod")) is woken
 
 
-def test_by_default_everything_on_the_usual_kinds_wakes() -> None:
-    """Its own new condition does so too, once."""
+def test_condition_written_by_the_scheduler_does_not_requeue_the_pod() -> None:
     result = run(plugin("R", filter=unschedulable("no"), events=None))
-    assert len(result.decisions) == 2
+    assert len(result.decisions) == 1
     assert result.place_of("pod") == "unschedulable"
 
 

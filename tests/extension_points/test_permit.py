@@ -200,7 +200,6 @@ def test_rejected_it_goes_back_and_everything_is_undone() -> None:
         ([20, 5], 5.0, "rejected due to timeout after waiting 5s at plugin P1"),
         ([90], 90.0, "rejected due to timeout after waiting 1m30s at plugin P0"),
         ([86400], 900.0, "rejected due to timeout after waiting 15m0s at plugin P0"),
-        ([0], 0.0, "rejected due to timeout after waiting 0s at plugin P0"),
     ],
 )
 def test_the_earliest_timeout_rejects(timeouts: list[float], seconds: float, message: str) -> None:

@@ -100,4 +100,4 @@ def test_to_report_changes_nothing() -> None:
         scene.time += 400
         scene.settle()
     assert [each.message for each in one.history.recent(9)] == [each.message for each in other.history.recent(9)]
-    assert one.engine.queue.pending() == other.engine.queue.pending()
+    assert one.engine.queue.count_by_queue() == other.engine.queue.count_by_queue()

@@ -55,7 +55,7 @@ def deaf(self: SchedulingQueue, *event: object) -> None:
 
 
 def test_a_lost_wake_up_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(SchedulingQueue, "move", deaf)
+    monkeypatch.setattr(SchedulingQueue, "move_on_event", deaf)
     reports = [pod_run.run(seed, pod_run.Shape(pause=3.0), tmp_path) for seed in range(2)]
     assert any("though it fits on" in str(report) for report in reports)
 

@@ -157,6 +157,6 @@ def test_what_holds_in_every_run_with_preemption(seed: int) -> None:
 
 
 def test_pods_that_are_sent_away_in_vain_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DryRun, "_reprieved", lambda self, what_if, pod: False)
+    monkeypatch.setattr(DryRun, "_reprieve", lambda self, what_if, pod: False)
     messages = [decision.message for seed in range(3) for decision in crowded(Random(seed)).run(until=900.0).decisions]
     assert [message for message in messages if "could have stayed on" in message]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kframework.core.queue.heap import Heap
-from kframework.core.queue.pool import HeldPods, InFlight, PluginKey
-from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
+from kframework.core.queue.pool import HeldPods, InFlightPods, PluginKey
+from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, pod_update_events
 from kframework.framework.events import ObservedEvent
 from kframework.state.pods import PendingPod, QueuedPod
 from tests.core.queue.rig import ANYTHING, NODE_ADD, NODE_TAINT, POD_GONE, REGISTERED, START, Rig, pending
@@ -66,10 +66,10 @@ class QueueMachine(RuleBasedStateMachine):
             if self.rig.queue.get(new.uid) is not None:
                 self.rig.queue.update(new)
             else:
-                for event in own_updates(old, new):
+                for event in pod_update_events(old, new):
                     if new.uid in self.rig.queue.in_flight:
                         self.rig.queue.in_flight.add(event)
-            self.model.update(name, [event.label for event in own_updates(old, new)])
+            self.model.update(name, [event.label for event in pod_update_events(old, new)])
 
     @rule(name=names)
     def delete(self, name: str) -> None:
@@ -140,7 +140,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(event=events, priority=st.sampled_from([0, 1, 9]))
     def happen(self, event: ObservedEvent, priority: int) -> None:
-        self.rig.queue.move(event, None if priority == 9 else lambda pod: pod.priority <= priority)
+        self.rig.queue.move_on_event(event, None if priority == 9 else lambda pod: pod.priority <= priority)
         self.model.move(event.label, lambda pod: pod.priority <= priority)
 
     @rule(name=names)
@@ -238,11 +238,11 @@ def rest_a_second_less(backoff: Backoff, queued: QueuedPod, now: float) -> bool:
     return backoff.expiry(queued) > math.floor(now)
 
 
-def hear_everything(in_flight: InFlight, uid: str) -> list[ObservedEvent]:
+def hear_everything(in_flight: InFlightPods, uid: str) -> list[ObservedEvent]:
     return [event for _, event in in_flight._events]
 
 
-def keep_the_events(in_flight: InFlight, uid: str) -> bool:
+def keep_the_events(in_flight: InFlightPods, uid: str) -> bool:
     return in_flight._popped.pop(uid, None) is not None
 
 
@@ -259,19 +259,19 @@ def look_at_everybody(pool: HeldPods, holders: Collection[PluginKey]) -> list[Qu
     return list(pool)
 
 
-_held_by = HeldPods.held_by
+_held_by_any = HeldPods.held_by_any
 
 
 def lose_the_index(pool: HeldPods, holders: Collection[PluginKey]) -> list[QueuedPod]:
-    return _held_by(pool, dict.fromkeys(sorted(holders)[:1]))
+    return _held_by_any(pool, dict.fromkeys(sorted(holders)[:1]))
 
 
 def flush_a_little_early(queue: SchedulingQueue, queued: QueuedPod) -> float:
-    return queue._born + math.ceil((queued.timestamp + queue._max_unschedulable - queue._born) / 30) * 30
+    return queue._created_at + math.ceil((queued.timestamp + queue._max_unschedulable - queue._created_at) / 30) * 30
 
 
 def wake_up_late(queue: SchedulingQueue) -> float | None:
-    first = queue._backing_off.first() or queue._backing_off_after_error.first()
+    first = queue._backing_off.peek() or queue._backing_off_after_error.peek()
     return queue._backoff.expiry(first) + 1 if first is not None else None
 
 
@@ -279,13 +279,13 @@ def wake_up_late(queue: SchedulingQueue) -> float | None:
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [
-        (Backoff, "resting", rest_a_second_less),
-        (InFlight, "since_pop", hear_everything),
-        (InFlight, "done", keep_the_events),
-        (SchedulingQueue, "_take", pop_after_errors_too),
+        (Backoff, "is_backing_off", rest_a_second_less),
+        (InFlightPods, "events_since_pop", hear_everything),
+        (InFlightPods, "done", keep_the_events),
+        (SchedulingQueue, "_pop_queued", pop_after_errors_too),
         (Heap, "remove", stay_where_it_was),
-        (HeldPods, "held_by", look_at_everybody),
-        (HeldPods, "held_by", lose_the_index),
+        (HeldPods, "held_by_any", look_at_everybody),
+        (HeldPods, "held_by_any", lose_the_index),
         (SchedulingQueue, "flush_time", flush_a_little_early),
         (SchedulingQueue, "retry_deadline", property(wake_up_late)),
     ],

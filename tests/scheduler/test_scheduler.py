@@ -730,7 +730,7 @@ def test_a_scheduler_that_stands_by_follows_the_cluster_and_schedules_nothing() 
             await asyncio.sleep(3600.0)
             cluster.add(make_pod("late"))
             await asyncio.sleep(1.0)
-            assert scheduler.engine.queue.pending()["active"] == 2
+            assert scheduler.engine.queue.count_by_queue()["active"] == 2
             assert [pod.spec.node_name for pod in cluster.objects(Pod)] == ["", ""]
             scheduler.lead()
             await asyncio.sleep(1.0)

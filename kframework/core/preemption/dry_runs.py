@@ -40,20 +40,20 @@ Rank = tuple[int, int, int, int, float, str]
 _seconds = lru_cache(maxsize=1 << 14)(seconds_of)
 
 
-class Ranked(Candidate, frozen=True):
+class RankedCandidate(Candidate, frozen=True):
     """A candidate that stores its rank, because cached candidates are ranked again and again."""
 
     rank: Rank = (0, 0, 0, 0, 0.0, "")
 
 
-def may_preempt(pod: PodInfo, other: PodInfo, spared: Callable[[PodInfo], bool] | None) -> bool:
+def may_preempt(pod: PodInfo, other: PodInfo, exempt: Callable[[PodInfo], bool] | None) -> bool:
     """Return whether this pod may preempt the other one."""
-    return other.priority < pod.priority and (spared is None or not spared(other))
+    return other.priority < pod.priority and (exempt is None or not exempt(other))
 
 
-def rank(candidate: Candidate) -> Rank:
+def rank_candidate(candidate: Candidate) -> Rank:
     """Return the rank of a candidate; the smallest costs least."""
-    if isinstance(candidate, Ranked):
+    if isinstance(candidate, RankedCandidate):
         return candidate.rank
     victims = candidate.victims
     highest = max(victim.priority for victim in victims)
@@ -62,17 +62,17 @@ def rank(candidate: Candidate) -> Rank:
         highest,
         sum(victim.priority + _LOWEST for victim in victims),
         len(victims),
-        -min(_started(victim) for victim in victims if victim.priority == highest),
+        -min(_start_time(victim) for victim in victims if victim.priority == highest),
         candidate.node,
     )
 
 
-def _importance(pod: PodInfo) -> tuple[int, float, str, str]:
+def _importance_key(pod: PodInfo) -> tuple[int, float, str, str]:
     """Rank a pod, the most important first: higher priority, then running for longer, then by name."""
-    return (-pod.priority, _started(pod), pod.namespace, pod.name)
+    return (-pod.priority, _start_time(pod), pod.namespace, pod.name)
 
 
-def _started(pod: PodInfo) -> float:
+def _start_time(pod: PodInfo) -> float:
     """Return when the pod started, in seconds since 1970; a pod that has not started counts as the youngest.
 
     kube-scheduler uses the current time instead, which is the same if the clocks of the cluster agree.
@@ -83,54 +83,54 @@ def _started(pod: PodInfo) -> float:
 class DryRun(msgspec.Struct, eq=False, dict=True):
     """A trial that finds, node by node, the victims needed to make room for a pod.
 
-    The preemptor must leave room for nominated pods of equal or higher priority; `spared` returns whether a pod is
+    The preemptor must leave room for nominated pods of equal or higher priority; `exempt` returns whether a pod is
     never a victim.
     """
 
     search: FilterTarget
     state: CycleState
     budgets: Budgets
-    spared: Callable[[PodInfo], bool] | None
+    exempt: Callable[[PodInfo], bool] | None
 
     def __post_init__(self) -> None:
         # The answer of a plugin that reads no pods does not depend on which of them stay.
-        self._look_at_pods = tuple(step for step in self.search.filters if step.plugin.reads != "node")
+        self._pod_filters = tuple(step for step in self.search.filters if step.plugin.reads != "node")
 
-    def __call__(self, node: NodeInfo) -> Ranked | Status:
+    def __call__(self, node: NodeInfo) -> RankedCandidate | Status:
         """Return the victims on the node, or the Status why preemption does not help."""
         search = self.search
-        lower = [other for other in node.pods if may_preempt(search.pod, other, self.spared)]
-        if not lower:
+        potential_victims = [other for other in node.pods if may_preempt(search.pod, other, self.exempt)]
+        if not potential_victims:
             return _NO_VICTIMS
         with search.cluster.statement() as statement:
             what_if = _WhatIf(search, self.state, node, statement)
             try:
-                return self._victims(what_if, lower)
+                return self._find_victims(what_if, potential_victims)
             except _ExtensionError as error:
                 return error.status
 
-    def _victims(self, what_if: _WhatIf, lower: list[PodInfo]) -> Ranked | Status:
-        for pod in lower:
+    def _find_victims(self, what_if: _WhatIf, potential_victims: list[PodInfo]) -> RankedCandidate | Status:
+        for pod in potential_victims:
             what_if.remove(pod)
         rejection = what_if.rejection(self.search.filters)
         if rejection is not None:
             return rejection
-        lower.sort(key=_importance)
-        violating, others = self.budgets.split(lower)
-        victims = [pod for pod in violating if not self._reprieved(what_if, pod)]
+        potential_victims.sort(key=_importance_key)
+        violating, others = self.budgets.split(potential_victims)
+        victims = [pod for pod in violating if not self._reprieve(what_if, pod)]
         violations = len(victims)
-        victims += [pod for pod in others if not self._reprieved(what_if, pod)]
+        victims += [pod for pod in others if not self._reprieve(what_if, pod)]
         if not victims:
             return Status(Code.ERROR, (f'expected at least one victim pod on node "{what_if.node.name}"',))
         if violating:
-            victims.sort(key=_importance)
-        found = Candidate(what_if.node.name, tuple(victims), violations)
-        return Ranked(found.node, found.victims, violations, rank(found))
+            victims.sort(key=_importance_key)
+        candidate = Candidate(what_if.node.name, tuple(victims), violations)
+        return RankedCandidate(candidate.node, candidate.victims, violations, rank_candidate(candidate))
 
-    def _reprieved(self, what_if: _WhatIf, pod: PodInfo) -> bool:
+    def _reprieve(self, what_if: _WhatIf, pod: PodInfo) -> bool:
         """Add a pod back if the preemptor fits with it."""
         what_if.add(pod)
-        if what_if.rejection(self._look_at_pods) is None:
+        if what_if.rejection(self._pod_filters) is None:
             return True
         what_if.remove(pod)
         return False
@@ -159,25 +159,25 @@ class _WhatIf:
     def add(self, pod: PodInfo) -> None:
         self._statement.add(pod, self.node.name)
         if self._extended:
-            _check(run_add_pod(self._extended, self._state, self._search.pod, pod, self.node))
+            _raise_on_error(run_add_pod(self._extended, self._state, self._search.pod, pod, self.node))
 
     def remove(self, pod: PodInfo) -> None:
         self._statement.remove(pod)
         if self._extended:
-            _check(run_remove_pod(self._extended, self._state, self._search.pod, pod, self.node))
+            _raise_on_error(run_remove_pod(self._extended, self._state, self._search.pod, pod, self.node))
 
     def rejection(self, filters: Sequence[FilterStep]) -> Status | None:
         """Return the first rejection of the node, with the pods nominated to it and without them."""
         return filter_with_nominated_pods(self._search, filters, self._state, self.node)
 
 
-def _check(failed: Status | None) -> None:
-    if failed is not None:
-        raise _ExtensionError(failed)
+def _raise_on_error(status: Status | None) -> None:
+    if status is not None:
+        raise _ExtensionError(status)
 
 
-#: The number of sets of covers whose budget charges are cached.
-_CHARGES = 1024
+#: The number of combinations of budget sets whose uses are cached.
+_MAX_CACHED_USES = 1024
 
 
 class _Budget:
@@ -199,9 +199,9 @@ class _BudgetSet(msgspec.Struct, eq=False, weakref=True):
 
 
 class _BudgetUse(NamedTuple):
-    """Budgets that always cover the same pods, charged as one: the one that allows least decides.
+    """Budgets that always cover the same pods, counted as one: the one that allows least decides.
 
-    So thousands of budgets over the same pods cost no more than one. Pods that are being disrupted are not charged.
+    So thousands of budgets over the same pods cost no more than one. Pods that are being disrupted are not counted.
     """
 
     number: int
@@ -217,78 +217,78 @@ class Budgets:
         self.changes: int = 0
         self._store = store
         self._compiled: list[_Budget] | None = None
-        self._covers: WeakKeyDictionary[LabelClass, _BudgetSet] = WeakKeyDictionary()
-        self._shared: WeakValueDictionary[tuple[_Budget, ...], _BudgetSet] = WeakValueDictionary()
-        self._charges: dict[tuple[_BudgetSet, ...], dict[_BudgetSet, list[_BudgetUse]]] = {}
-        store.on_change(self._changed)
+        self._by_class: WeakKeyDictionary[LabelClass, _BudgetSet] = WeakKeyDictionary()
+        self._sets: WeakValueDictionary[tuple[_Budget, ...], _BudgetSet] = WeakValueDictionary()
+        self._uses: dict[tuple[_BudgetSet, ...], dict[_BudgetSet, list[_BudgetUse]]] = {}
+        store.on_change(self._on_change)
 
     def split(self, pods: Sequence[PodInfo]) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
         """Split off the pods whose eviction violates a budget if all are evicted in this order."""
         if not len(self._store):
             return (), pods
-        covers = [self._cover(pod.label_class) for pod in pods]
-        distinct = tuple(dict.fromkeys(covers))
-        charges = self._charges.get(distinct)
-        if charges is None:
-            if len(self._charges) >= _CHARGES:
-                self._charges.clear()
-            charges = self._charges[distinct] = _charges(distinct)
-        left: dict[int, int] = {}
+        sets = [self._covering(pod.label_class) for pod in pods]
+        distinct = tuple(dict.fromkeys(sets))
+        uses = self._uses.get(distinct)
+        if uses is None:
+            if len(self._uses) >= _MAX_CACHED_USES:
+                self._uses.clear()
+            uses = self._uses[distinct] = _group_uses(distinct)
+        remaining: dict[int, int] = {}
         violating: list[PodInfo] = []
         others: list[PodInfo] = []
-        for pod, cover in zip(pods, covers, strict=True):
-            charged = [charge for charge in charges[cover] if pod.name not in charge.disrupted]
-            for charge in charged:
-                left[charge.number] = left.get(charge.number, charge.allowed) - 1
-            (violating if any(left[charge.number] < 0 for charge in charged) else others).append(pod)
+        for pod, budget_set in zip(pods, sets, strict=True):
+            counted = [use for use in uses[budget_set] if pod.name not in use.disrupted]
+            for use in counted:
+                remaining[use.number] = remaining.get(use.number, use.allowed) - 1
+            (violating if any(remaining[use.number] < 0 for use in counted) else others).append(pod)
         return violating, others
 
-    def _cover(self, pods: LabelClass) -> _BudgetSet:
-        cover = self._covers.get(pods)
-        if cover is None:
+    def _covering(self, pods: LabelClass) -> _BudgetSet:
+        budget_set = self._by_class.get(pods)
+        if budget_set is None:
             if self._compiled is None:
-                self._compiled = _compiled(self._store)
+                self._compiled = _compile_budgets(self._store)
             budgets = tuple(
                 budget
                 for budget in self._compiled
                 if budget.namespace == pods.namespace and pods.labels and budget.matches(pods.labels)
             )
-            cover = self._covers[pods] = self._shared.setdefault(budgets, _BudgetSet(budgets))
-        return cover
+            budget_set = self._by_class[pods] = self._sets.setdefault(budgets, _BudgetSet(budgets))
+        return budget_set
 
-    def _changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
-        if old is not None and new is not None and _says(old) == _says(new):
+    def _on_change(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
+        if old is not None and new is not None and _relevant_fields(old) == _relevant_fields(new):
             return
         self.changes += 1
         self._compiled = None
-        self._covers.clear()
-        self._charges.clear()
+        self._by_class.clear()
+        self._uses.clear()
 
 
-def _charges(covers: tuple[_BudgetSet, ...]) -> dict[_BudgetSet, list[_BudgetUse]]:
-    covered: dict[_Budget, list[_BudgetSet]] = {}
-    for cover in covers:
-        for budget in cover.budgets:
-            covered.setdefault(budget, []).append(cover)
+def _group_uses(sets: tuple[_BudgetSet, ...]) -> dict[_BudgetSet, list[_BudgetUse]]:
+    sets_of: dict[_Budget, list[_BudgetSet]] = {}
+    for budget_set in sets:
+        for budget in budget_set.budgets:
+            sets_of.setdefault(budget, []).append(budget_set)
     least: dict[tuple[tuple[_BudgetSet, ...], _Budget | None], _Budget] = {}
-    for budget, alike in covered.items():
-        together = (tuple(alike), budget if budget.disrupted else None)
-        if budget.allowed < least.setdefault(together, budget).allowed:
-            least[together] = budget
-    found: dict[_BudgetSet, list[_BudgetUse]] = {cover: [] for cover in covers}
-    for number, ((alike_covers, _), budget) in enumerate(least.items()):
-        for cover in alike_covers:
-            found[cover].append(_BudgetUse(number, budget.allowed, budget.disrupted))
-    return found
+    for budget, own_sets in sets_of.items():
+        group = (tuple(own_sets), budget if budget.disrupted else None)
+        if budget.allowed < least.setdefault(group, budget).allowed:
+            least[group] = budget
+    uses: dict[_BudgetSet, list[_BudgetUse]] = {budget_set: [] for budget_set in sets}
+    for number, ((group_sets, _), budget) in enumerate(least.items()):
+        for budget_set in group_sets:
+            uses[budget_set].append(_BudgetUse(number, budget.allowed, budget.disrupted))
+    return uses
 
 
-def _says(budget: PodDisruptionBudget) -> tuple[object, ...]:
-    """Return all of a budget that counts here."""
+def _relevant_fields(budget: PodDisruptionBudget) -> tuple[object, ...]:
+    """Return the fields of a budget that preemption depends on."""
     status = budget.status
     return (budget.spec.selector, status.disruptions_allowed, status.disrupted_pods.keys())
 
 
-def _compiled(budgets: Iterable[PodDisruptionBudget]) -> list[_Budget]:
+def _compile_budgets(budgets: Iterable[PodDisruptionBudget]) -> list[_Budget]:
     """Compile the budgets that cover any pod: an empty or invalid selector covers none."""
     compiled = []
     for budget in budgets:

@@ -15,7 +15,7 @@ from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.records import fit_error
 from kframework.core.cycle.rejections import FilterTarget
 from kframework.core.cycle.search import Search
-from kframework.core.preemption.dry_runs import Budgets, DryRun, Ranked, may_preempt, rank
+from kframework.core.preemption.dry_runs import Budgets, DryRun, RankedCandidate, may_preempt, rank_candidate
 from kframework.core.runtime.profile import Signature
 from kframework.framework.answers import Candidate, Diagnosis
 from kframework.framework.cycle_state import CycleState
@@ -27,39 +27,39 @@ from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.status import Code, Status
 
-_NEVER = Status(Code.UNSCHEDULABLE, ("not eligible due to preemptionPolicy=Never.",))
-_WAITS = Status(Code.UNSCHEDULABLE, ("not eligible due to a terminating pod on the nominated node.",))
+_POLICY_NEVER = Status(Code.UNSCHEDULABLE, ("not eligible due to preemptionPolicy=Never.",))
+_VICTIMS_TERMINATING = Status(Code.UNSCHEDULABLE, ("not eligible due to a terminating pod on the nominated node.",))
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
 class Evaluator(Preemption):
     """An evaluator of preemption for the pod of the current search.
 
-    `offsets` draws where in node order the dry runs start; nothing else is random. `spared` returns whether a pod is
-    never a victim. `verifying` compares every cached answer with a fresh one.
+    `offsets` draws the position in node order where the dry runs start; nothing else is random. `exempt` returns
+    whether a pod is never a victim. `verifying` compares every cached result with a new one.
     """
 
     def __init__(
         self,
         cluster: ClusterState,
-        preempting: OngoingPreemptions,
+        ongoing: OngoingPreemptions,
         offsets: Random,
         search: Callable[[], Search | None],
         *,
-        spared: Callable[[PodInfo], bool] | None = None,
+        exempt: Callable[[PodInfo], bool] | None = None,
         verifying: bool = False,
     ) -> None:
         self._cluster = cluster
-        self._preempting = preempting
+        self._ongoing = ongoing
         self._offsets = offsets
         self._search = search
-        self._spared = spared
+        self._exempt = exempt
         self._verifying = verifying
         self._budgets = Budgets(cluster.objects(PodDisruptionBudget))
-        self._memory = DryRunMemory(cluster)
+        self._cache = DryRunCache(cluster)
 
     def in_progress(self, pod: PendingPod) -> bool:
-        return self._preempting.blocks(pod.uid, self._cluster.pods)
+        return self._ongoing.blocks(pod.uid, self._cluster.pods)
 
     def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
         if pod.spec.preemption_policy == "Never":
@@ -68,11 +68,11 @@ class Evaluator(Preemption):
         node = self._cluster.nodes.find(name)
         if node is None or diagnosis[node.row].code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return None
-        leaving = (other for other in node.pods if other.terminating and other.disrupted)
-        return _WAITS if any(may_preempt(pod, other, self._spared) for other in leaving) else None
+        terminating = (other for other in node.pods if other.terminating and other.disrupted)
+        return _VICTIMS_TERMINATING if any(may_preempt(pod, other, self._exempt) for other in terminating) else None
 
     def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
-        return self.dry_run(self._search_of(pod), state)(node)
+        return self.dry_run(self._checked_search(pod), state)(node)
 
     def candidates(
         self,
@@ -83,74 +83,74 @@ class Evaluator(Preemption):
         percentage: int = 10,
         absolute: int = 100,
     ) -> DryRunResult:
-        search = self._search_of(pod)
+        search = self._checked_search(pod)
         dry_run = self.dry_run(search, state)
-        answers = self._answers(search, state)
+        cached = self._cached_results(search, state)
         potential = diagnosis.rows(Code.UNSCHEDULABLE)
         enough = min(len(potential), max(len(potential) * percentage // 100, absolute))
-        if len(potential) and answers.offset is None:
-            answers.offset = self._offsets.randrange(len(potential))
-        elif answers.offset is not None:
-            answers.offset += 1  # preemptors of one kind begin one node further each time, and reuse remembered answers
-        node_order = np.roll(potential, -(answers.offset or 0))
+        if len(potential) and cached.offset is None:
+            cached.offset = self._offsets.randrange(len(potential))
+        elif cached.offset is not None:
+            cached.offset += 1  # preemptors of one kind start one node further each time, and reuse cached results
+        node_order = np.roll(potential, -(cached.offset or 0))
         if self._verifying:
             for row in node_order.tolist():
-                remembered = answers.get(row)
-                if remembered is not None and remembered != (afresh := dry_run(search.nodes[row])):
-                    raise VerificationError(search, f"dry run on node {search.nodes[row].name}", remembered, afresh)
-        candidates = _candidates(search, dry_run, answers, node_order, enough)
+                result = cached.get(row)
+                if result is not None and result != (uncached := dry_run(search.nodes[row])):
+                    raise VerificationError(search, f"dry run on node {search.nodes[row].name}", result, uncached)
+        candidates = _find_candidates(search, dry_run, cached, node_order, enough)
         return DryRunResult(
-            candidates, Status(Code.SUCCESS) if candidates else _none(answers, node_order, len(search.nodes))
+            candidates, Status(Code.SUCCESS) if candidates else _no_candidates(cached, node_order, len(search.nodes))
         )
 
     def key(self, candidate: Candidate) -> Hashable:
-        return rank(candidate)
+        return rank_candidate(candidate)
 
-    def _search_of(self, pod: PendingPod) -> Search:
+    def _checked_search(self, pod: PendingPod) -> Search:
         search = self._search()
         if search is None or search.pod is not pod:
-            raise RuntimeError(f"preemption was asked for pod {pod.key}, but this is not its scheduling cycle")
+            raise RuntimeError(f"preemption was called for pod {pod.key} outside its scheduling cycle")
         return search
 
-    def dry_run(self, question: FilterTarget, state: CycleState) -> DryRun:
+    def dry_run(self, target: FilterTarget, state: CycleState) -> DryRun:
         """Return a dry run that tries nodes one by one and caches nothing."""
-        return DryRun(question, state, self._budgets, self._spared)
+        return DryRun(target, state, self._budgets, self._exempt)
 
-    def _answers(self, search: Search, state: CycleState) -> Answers:
-        """Return the cached answers; empty if some plugin's answer is specific to this pod."""
+    def _cached_results(self, search: Search, state: CycleState) -> CachedDryRuns:
+        """Return the cached results; empty if some plugin's answer is specific to this pod."""
         if state is not search.state or not search.plan.remembers_filters:
-            return Answers(search.cluster)
-        answers = self._memory.answers(search.plan.signature, search.pod.priority, self._budgets.changes)
-        answers.catch_up(search.pod)
-        return answers
+            return CachedDryRuns(search.cluster)
+        cached = self._cache.results_for(search.plan.signature, search.pod.priority, self._budgets.changes)
+        cached.refresh(search.pod)
+        return cached
 
 
-def _candidates(
-    search: Search, dry_run: DryRun, answers: Answers, node_order: NDArray[np.int64], enough: int
+def _find_candidates(
+    search: Search, dry_run: DryRun, cached: CachedDryRuns, node_order: NDArray[np.int64], enough: int
 ) -> tuple[Candidate, ...]:
     """Evaluate rows until there are enough candidates, one of which violates no budget; such come first."""
     safe: list[Candidate] = []
     violating: list[Candidate] = []
     by_row = search.nodes.by_row
     # Rows where preemption is known not to help are skipped together.
-    for row in node_order[answers.found.values[node_order] >= UNKNOWN].tolist():
-        found = answers.candidates.get(row)
-        if found is None:
-            answer = dry_run(by_row[row])
-            answers.put(row, answer)
-            if not isinstance(answer, Ranked):
+    for row in node_order[cached.codes.values[node_order] >= UNKNOWN].tolist():
+        candidate = cached.candidates.get(row)
+        if candidate is None:
+            result = dry_run(by_row[row])
+            cached.put(row, result)
+            if not isinstance(result, RankedCandidate):
                 continue
-            found = answer
-        (violating if found.pdb_violations else safe).append(found)
+            candidate = result
+        (violating if candidate.pdb_violations else safe).append(candidate)
         if safe and 0 < enough <= len(safe) + len(violating):
             break
     # If `enough` is 0, as the percentage of few nodes may be, kube-scheduler drops them all.
     return (*safe[:enough], *violating[:enough])
 
 
-def _none(answers: Answers, rows: NDArray[np.int64], nodes: int) -> Status:
+def _no_candidates(cached: CachedDryRuns, rows: NDArray[np.int64], nodes: int) -> Status:
     """Return why there is no candidate: the errors, or the reasons counted over all nodes."""
-    statuses = answers.statuses(rows)
+    statuses = cached.statuses(rows)
     errors = dict.fromkeys(status.message for status, _ in statuses if status.code == Code.ERROR)
     if errors:
         text = ", ".join(errors)
@@ -165,17 +165,17 @@ def _none(answers: Answers, rows: NDArray[np.int64], nodes: int) -> Status:
     return Status(Code.UNSCHEDULABLE, (fit_error(nodes, reasons),))
 
 
-#: Values of `Answers.found` for a row: not computed, or has victims. Smaller numbers refer to a Status.
+#: Values of `CachedDryRuns.codes` for a row: not computed, or has victims. Smaller numbers refer to a Status.
 UNKNOWN, VICTIMS = 0, 1
 
 #: The approximate size of a cached candidate with ten victims, in bytes.
-_CANDIDATE = 500
+_CANDIDATE_BYTES = 500
 
 
-class Answers:
+class CachedDryRuns:
     """The dry run results for one kind of preemptor, by row.
 
-    `found` is UNKNOWN, VICTIMS (see `candidates`), or the number of a Status. Call `catch_up` before use.
+    `codes` is UNKNOWN, VICTIMS (see `candidates`), or the number of a Status. Call `refresh` before use.
     """
 
     def __init__(self, cluster: ClusterState) -> None:
@@ -183,59 +183,59 @@ class Answers:
         self._changed = ChangedRows(cluster)
         self._numbers: dict[Status, int] = {}
         self._statuses: list[Status] = []
-        #: Where in node order the last preemptor started; None before the first.
+        #: The position in node order where the last preemptor started; None before the first.
         self.offset: int | None = None
-        self.found: Column = Column(cluster.nodes.capacity)
-        self.candidates: dict[int, Ranked] = {}
+        self.codes: Column = Column(cluster.nodes.capacity)
+        self.candidates: dict[int, RankedCandidate] = {}
 
-    def catch_up(self, pod: PodInfo) -> None:
+    def refresh(self, pod: PodInfo) -> None:
         """Drop the rows that changed since the last preemptor, or whose nominated pods changed."""
         changed = self._changed.since_last(pod)
         if changed is None or len(self._statuses) > 2 * len(self._nodes):
             self.clear()
         else:
             for row in changed:
-                self.found.cells[row] = UNKNOWN
+                self.codes.cells[row] = UNKNOWN
                 self.candidates.pop(row, None)
 
     def clear(self) -> None:
-        """Forget everything."""
-        self.found.values[:] = UNKNOWN
+        """Drop all results."""
+        self.codes.values[:] = UNKNOWN
         self.candidates.clear()
         self._numbers.clear()
         self._statuses.clear()
 
-    def put(self, row: int, answer: Ranked | Status) -> None:
+    def put(self, row: int, result: RankedCandidate | Status) -> None:
         """Store the result of a dry run."""
-        if isinstance(answer, Ranked):
-            self.candidates[row] = answer
-            self.found.cells[row] = VICTIMS
+        if isinstance(result, RankedCandidate):
+            self.candidates[row] = result
+            self.codes.cells[row] = VICTIMS
             return
-        number = self._numbers.get(answer)
+        number = self._numbers.get(result)
         if number is None:
-            number = self._numbers[answer] = -1 - len(self._statuses)
-            self._statuses.append(answer)
-        self.found.cells[row] = number
+            number = self._numbers[result] = -1 - len(self._statuses)
+            self._statuses.append(result)
+        self.codes.cells[row] = number
 
-    def get(self, row: int) -> Ranked | Status | None:
+    def get(self, row: int) -> RankedCandidate | Status | None:
         """Return the stored result of a row; None if there is none."""
-        number = self.found.cells[row]
+        number = self.codes.cells[row]
         return self.candidates.get(row) if number >= UNKNOWN else self._statuses[-1 - number]
 
     def statuses(self, rows: NDArray[np.int64]) -> list[tuple[Status, int]]:
         """Count the Statuses of these rows, in the order in which they first occurred."""
-        numbers, counts = np.unique(self.found.values[rows], return_counts=True)
+        numbers, counts = np.unique(self.codes.values[rows], return_counts=True)
         counted = zip(numbers.tolist(), counts.tolist(), strict=True)
         return [(self._statuses[-1 - number], count) for number, count in reversed(list(counted)) if number < UNKNOWN]
 
     @property
     def nbytes(self) -> int:
         """The approximate memory use, in bytes."""
-        return self.found.values.nbytes + _CANDIDATE * len(self.candidates)
+        return self.codes.values.nbytes + _CANDIDATE_BYTES * len(self.candidates)
 
 
-class DryRunMemory:
-    """The answers by kind of preemptor, least recently used first, within a budget of bytes.
+class DryRunCache:
+    """The cached results by kind of preemptor, least recently used first, within a budget of bytes.
 
     All are dropped when the set of nodes or a PodDisruptionBudget changes.
     """
@@ -243,32 +243,32 @@ class DryRunMemory:
     def __init__(self, cluster: ClusterState, budget: int = 32 << 20) -> None:
         self._cluster = cluster
         self._budget = budget
-        self._answers: OrderedDict[tuple[Signature, int], Answers] = OrderedDict()
+        self._results: OrderedDict[tuple[Signature, int], CachedDryRuns] = OrderedDict()
         self._as_of = (-1, -1)
 
-    def answers(self, signature: Signature, priority: int, budget_changes: int) -> Answers:
-        """Return the answers for preemptors of this signature and priority, empty if none are cached."""
+    def results_for(self, signature: Signature, priority: int, budget_changes: int) -> CachedDryRuns:
+        """Return the results for preemptors of this signature and priority, empty if none are cached."""
         as_of = (self._cluster.nodes.generation, budget_changes)
         if as_of != self._as_of:
             self._as_of = as_of
-            self._answers.clear()
-        # The returned answers grow only after there is room.
-        nbytes = sum(answers.nbytes for answers in self._answers.values())
+            self._results.clear()
+        # The returned results grow later, so there must be room before.
+        nbytes = sum(results.nbytes for results in self._results.values())
         while nbytes > self._budget:
-            _, oldest = self._answers.popitem(last=False)
+            _, oldest = self._results.popitem(last=False)
             nbytes -= oldest.nbytes
         key = (signature, priority)
-        if key not in self._answers:
-            self._answers[key] = Answers(self._cluster)
-        self._answers.move_to_end(key)
-        return self._answers[key]
+        if key not in self._results:
+            self._results[key] = CachedDryRuns(self._cluster)
+        self._results.move_to_end(key)
+        return self._results[key]
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._results)
 
 
 class _Preemption(msgspec.Struct):
-    """The attempt that chose the victims, and the victim that is sent away last, once it is its turn."""
+    """The attempt that chose the victims, and the last victim once its eviction has started."""
 
     attempt: int
     last_victim: str = ""
@@ -282,32 +282,32 @@ class OngoingPreemptions:
     """
 
     def __init__(self) -> None:
-        self._under_way: dict[str, _Preemption] = {}
+        self._by_preemptor: dict[str, _Preemption] = {}
 
     def begin(self, uid: str, attempt: int) -> None:
-        """Note that the victims of this preemptor are being sent away."""
-        self._under_way[uid] = _Preemption(attempt)
+        """Record that the victims of this preemptor are being evicted."""
+        self._by_preemptor[uid] = _Preemption(attempt)
 
-    def last_victim(self, uid: str, attempt: int, victim: str) -> None:
+    def record_last_victim(self, uid: str, attempt: int, victim: str) -> None:
         """Record that all victims but this one have been evicted, and that this one is next."""
-        preemption = self._under_way.get(uid)
+        preemption = self._by_preemptor.get(uid)
         if preemption is not None and preemption.attempt == attempt:
             preemption.last_victim = victim
 
     def end(self, uid: str, attempt: int) -> bool:
         """Record the end of the evictions; return whether this was the preemptor's latest preemption."""
-        preemption = self._under_way.get(uid)
+        preemption = self._by_preemptor.get(uid)
         if preemption is None or preemption.attempt != attempt:
             return False
-        del self._under_way[uid]
+        del self._by_preemptor[uid]
         return True
 
     def blocks(self, uid: str, pods: Mapping[str, PodInfo]) -> bool:
         """Return whether it is too early to retry this pod; `pods` are those on nodes, by uid.
 
-        It is not once the last victim is terminating or gone: from then on the deletion of a victim must wake the pod.
+        It is not once the last victim is terminating or deleted: from then on the deletion of a victim must requeue it.
         """
-        preemption = self._under_way.get(uid)
+        preemption = self._by_preemptor.get(uid)
         if preemption is None:
             return False
         if not preemption.last_victim:
@@ -316,4 +316,4 @@ class OngoingPreemptions:
         return victim is not None and not victim.terminating
 
     def __len__(self) -> int:
-        return len(self._under_way)
+        return len(self._by_preemptor)

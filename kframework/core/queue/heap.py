@@ -17,137 +17,137 @@ class Heap:
 
     Pods that arrive in key order, as most do, are in a deque; the heap holds the others. A removed pod's entry stays
     until it reaches the front or such entries outnumber the pods (lazy deletion). Keys come from plugins: if two cannot
-    be compared, `unsortable` is called, once, and such keys count as equal.
+    be compared, `on_incomparable_keys` is called, once, and such keys count as equal.
     """
 
     def __init__(self, on_incomparable_keys: Callable[[Exception], None]) -> None:
-        self._unsortable = on_incomparable_keys
-        self._forgiving = False
+        self._on_incomparable_keys = on_incomparable_keys
+        self._uses_safe_keys = False
         # Keys come from `queue_sort`; they should be comparable with each other.
-        self._line: deque[_Entry] = deque()
+        self._fifo: deque[_Entry] = deque()
         self._entries: list[_Entry] = []
-        self._live: dict[str, _Entry] = {}
+        self._current: dict[str, _Entry] = {}
         self._pushed = 0
 
     def push(self, key: object, queued: QueuedPod) -> None:
         """Add a pod; it must not be in the heap."""
         self._pushed += 1
-        entry = (_Forgiving(key) if self._forgiving else key, self._pushed, queued)
-        self._live[queued.pod.uid] = entry
+        entry = (_SafeKey(key) if self._uses_safe_keys else key, self._pushed, queued)
+        self._current[queued.pod.uid] = entry
         try:
-            if not self._line or self._line[-1] < entry:
-                self._line.append(entry)
+            if not self._fifo or self._fifo[-1] < entry:
+                self._fifo.append(entry)
             else:
                 heapq.heappush(self._entries, entry)
         except Exception as error:  # any class may define any comparison
-            self._forgive(error)
+            self._switch_to_safe_keys(error)
 
     def pop(self) -> QueuedPod | None:
         """Remove and return the first pod, None if there is none."""
-        queued = self.first()
+        queued = self.peek()
         if queued is None:
             return None
-        entry = self._live.pop(queued.pod.uid)
-        if self._line and self._line[0] is entry:
-            self._line.popleft()
+        entry = self._current.pop(queued.pod.uid)
+        if self._fifo and self._fifo[0] is entry:
+            self._fifo.popleft()
         else:
             self._drop_first_entry()
         return queued
 
-    def first(self) -> QueuedPod | None:
+    def peek(self) -> QueuedPod | None:
         """Return the first pod without removing it, None if there is none."""
-        line, entries, live = self._line, self._entries, self._live
-        while line and live.get(line[0][2].pod.uid) is not line[0]:
-            line.popleft()
-        while entries and live.get(entries[0][2].pod.uid) is not entries[0]:
+        fifo, entries, current = self._fifo, self._entries, self._current
+        while fifo and current.get(fifo[0][2].pod.uid) is not fifo[0]:
+            fifo.popleft()
+        while entries and current.get(entries[0][2].pod.uid) is not entries[0]:
             self._drop_first_entry()
         if not entries:
-            return line[0][2] if line else None
-        if not line:
+            return fifo[0][2] if fifo else None
+        if not fifo:
             return entries[0][2]
         try:
-            return min(line[0], entries[0])[2]
+            return min(fifo[0], entries[0])[2]
         except Exception as error:  # any class may define any comparison
-            self._forgive(error)
-            return self.first()
+            self._switch_to_safe_keys(error)
+            return self.peek()
 
     def remove(self, uid: str) -> QueuedPod | None:
         """Remove a pod and return it; None if it is not in the heap."""
-        found = self._live.pop(uid, None)
-        if found is None:
+        entry = self._current.pop(uid, None)
+        if entry is None:
             return None
-        if len(self._line) + len(self._entries) > 2 * len(self._live):
+        if len(self._fifo) + len(self._entries) > 2 * len(self._current):
             self._rebuild()
-        return found[2]
+        return entry[2]
 
     def get(self, uid: str) -> QueuedPod | None:
-        """Return a pod without taking it out."""
-        found = self._live.get(uid)
-        return found[2] if found is not None else None
+        """Return the pod of this uid without removing it; None if it is not in the heap."""
+        entry = self._current.get(uid)
+        return entry[2] if entry is not None else None
 
-    def in_order(self) -> Iterator[QueuedPod]:
+    def iterate_sorted(self) -> Iterator[QueuedPod]:
         """Yield the pods in pop order, lazily.
 
         The first few of many are cheap; the heap must not change meanwhile.
         """
-        for entry in heapq.merge(self._line, self._sorted_entries()):
-            if self._live.get(entry[2].pod.uid) is entry:
+        for entry in heapq.merge(self._fifo, self._sorted_entries()):
+            if self._current.get(entry[2].pod.uid) is entry:
                 yield entry[2]
 
     def _sorted_entries(self) -> Iterator[_Entry]:
         entries = self._entries
-        ahead = [(entries[0], 0)] if entries else []  # entries whose predecessors are all listed
-        while ahead:
-            entry, place = heapq.heappop(ahead)
+        candidates = [(entries[0], 0)] if entries else []  # entries whose predecessors are all listed
+        while candidates:
+            entry, index = heapq.heappop(candidates)
             yield entry
-            for below in (2 * place + 1, 2 * place + 2):
-                if below < len(entries):
-                    heapq.heappush(ahead, (entries[below], below))
+            for child in (2 * index + 1, 2 * index + 2):
+                if child < len(entries):
+                    heapq.heappush(candidates, (entries[child], child))
 
     def _drop_first_entry(self) -> None:
         try:
             heapq.heappop(self._entries)
         except Exception as error:  # any class may define any comparison
-            self._forgive(error)
+            self._switch_to_safe_keys(error)
 
-    def _forgive(self, error: Exception) -> None:
-        self._unsortable(error)
-        self._forgiving = True
-        for uid, (key, number, queued) in self._live.items():
-            self._live[uid] = (_Forgiving(key), number, queued)
+    def _switch_to_safe_keys(self, error: Exception) -> None:
+        self._on_incomparable_keys(error)
+        self._uses_safe_keys = True
+        for uid, (key, number, queued) in self._current.items():
+            self._current[uid] = (_SafeKey(key), number, queued)
         self._rebuild()
 
     def _rebuild(self) -> None:
-        self._line.clear()
-        self._entries[:] = self._live.values()
+        self._fifo.clear()
+        self._entries[:] = self._current.values()
         try:
             heapq.heapify(self._entries)
         except Exception as error:  # any class may define any comparison
-            self._forgive(error)
+            self._switch_to_safe_keys(error)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._live
+        return uid in self._current
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        return (queued for _, _, queued in self._live.values())
+        return (queued for _, _, queued in self._current.values())
 
     def __len__(self) -> int:
-        return len(self._live)
+        return len(self._current)
 
 
-class _Forgiving:
-    """A key that equals those with which it does not compare."""
+class _SafeKey:
+    """A key that counts as equal to keys that cannot be compared with it."""
 
     __slots__ = ("key",)
 
     def __init__(self, key: Any) -> None:
         self.key = key
 
-    def __lt__(self, other: _Forgiving) -> bool:
+    def __lt__(self, other: _SafeKey) -> bool:
         try:
             return bool(self.key < other.key)
         except Exception:  # any class may define any comparison
             return False
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Forgiving) and not (self < other or other < self)
+        return isinstance(other, _SafeKey) and not (self < other or other < self)

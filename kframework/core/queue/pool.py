@@ -1,4 +1,4 @@
-"""Pods outside the active queue: in flight, or waiting for an event, indexed by the plugin that holds them back."""
+"""Pods outside the active queue: in flight, or waiting for an event, indexed by the plugin that rejected them."""
 
 from __future__ import annotations
 
@@ -15,63 +15,63 @@ PluginKey = tuple[str, str]
 class HeldPods:
     """Pods in the order of their arrival, indexed by the plugins that hold them back.
 
-    So an event costs only the pods that an interested plugin holds back, however many others wait.
+    So an event costs only the pods that a plugin with a registration for it holds back, however many others wait.
     """
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[int, QueuedPod, tuple[PluginKey, ...]]] = {}
-        self._held: dict[PluginKey, dict[str, None]] = {}
+        self._by_plugin: dict[PluginKey, dict[str, None]] = {}
         self._arrivals = 0
 
     def put(self, queued: QueuedPod, plugins: Iterable[str]) -> None:
         """Add a pod that these plugins of its profile hold back; it must not be in the pool."""
         self._arrivals += 1
         uid, profile = queued.pod.uid, queued.pod.scheduler_name
-        holders = tuple((profile, plugin) for plugin in plugins)
-        self._pods[uid] = (self._arrivals, queued, holders)
-        for holder in holders:
-            self._held.setdefault(holder, {})[uid] = None
+        keys = tuple((profile, plugin) for plugin in plugins)
+        self._pods[uid] = (self._arrivals, queued, keys)
+        for key in keys:
+            self._by_plugin.setdefault(key, {})[uid] = None
 
     def pop(self, uid: str) -> QueuedPod | None:
-        """Take a pod out; None if it is not in."""
-        found = self._pods.pop(uid, None)
-        if found is None:
+        """Remove and return a pod; None if it is not in the pool."""
+        entry = self._pods.pop(uid, None)
+        if entry is None:
             return None
-        _, queued, holders = found
-        for holder in holders:
-            held = self._held[holder]
+        _, queued, keys = entry
+        for key in keys:
+            held = self._by_plugin[key]
             del held[uid]
             if not held:
-                del self._held[holder]
+                del self._by_plugin[key]
         return queued
 
     def get(self, uid: str) -> QueuedPod | None:
-        """Return a pod without taking it out."""
-        found = self._pods.get(uid)
-        return found[1] if found is not None else None
+        """Return a pod without removing it; None if it is not in the pool."""
+        entry = self._pods.get(uid)
+        return entry[1] if entry is not None else None
 
-    def held_by(self, holders: Mapping[PluginKey, Collection[str] | None]) -> list[QueuedPod]:
+    def held_by_any(self, plugins: Mapping[PluginKey, Collection[str] | None]) -> list[QueuedPod]:
         """List the pods that one of these plugins holds back, in the order of their arrival.
 
-        The mapping's values are the uids of the pods concerned; None for all.
+        The mapping's values are the uids of the affected pods; None for all.
         """
         if not self._pods:
             return []  # called for every event, and mostly no pod waits
         uids = set[str]()
-        for holder, meant in holders.items():
-            held = self._held.get(holder, {})
-            uids.update(held if meant is None else held.keys() & meant)
-        found = sorted((self._pods[uid][:2] for uid in uids), key=lambda entry: entry[0])
-        return [queued for _, queued in found]
+        for key, affected in plugins.items():
+            held = self._by_plugin.get(key, {})
+            uids.update(held if affected is None else held.keys() & affected)
+        entries = sorted((self._pods[uid][:2] for uid in uids), key=lambda entry: entry[0])
+        return [queued for _, queued in entries]
 
     @property
-    def holders(self) -> dict[PluginKey, int]:
+    def counts(self) -> dict[PluginKey, int]:
         """The number of pods that each plugin holds back."""
-        return {holder: len(held) for holder, held in self._held.items()}
+        return {key: len(held) for key, held in self._by_plugin.items()}
 
-    def held_by_one(self, holder: PluginKey) -> Iterator[QueuedPod]:
+    def held_by(self, plugin: PluginKey) -> Iterator[QueuedPod]:
         """List the pods that a plugin holds back, in the order of their arrival; the pool must not change meanwhile."""
-        return (self._pods[uid][1] for uid in self._held.get(holder, ()))
+        return (self._pods[uid][1] for uid in self._by_plugin.get(plugin, ()))
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._pods
@@ -83,7 +83,7 @@ class HeldPods:
         return len(self._pods)
 
 
-class InFlight:
+class InFlightPods:
     """Popped pods in pop order, and the events since the oldest of these pops.
 
     An event is kept only while a pod popped before it is in flight, so memory is bounded by what happens during one
@@ -95,10 +95,10 @@ class InFlight:
         self._events: deque[tuple[int, ObservedEvent]] = deque()
         self._time = 0
         #: The number of kept events, by label.
-        self.kept: Counter[str] = Counter()
+        self.event_counts: Counter[str] = Counter()
 
     def pop(self, uid: str) -> None:
-        """Note that a pod was popped."""
+        """Record that a pod was popped."""
         self._time += 1
         self._popped[uid] = self._time
 
@@ -107,9 +107,9 @@ class InFlight:
         if self._popped:
             self._time += 1
             self._events.append((self._time, event))
-            self.kept[event.label] += 1
+            self.event_counts[event.label] += 1
 
-    def since_pop(self, uid: str) -> Iterator[ObservedEvent]:
+    def events_since_pop(self, uid: str) -> Iterator[ObservedEvent]:
         """List the events that happened since the pod was popped."""
         popped = self._popped[uid]
         return (event for time, event in self._events if time > popped)
@@ -121,7 +121,7 @@ class InFlight:
         oldest = next(iter(self._popped.values()), None)
         while self._events and (oldest is None or self._events[0][0] < oldest):
             _, event = self._events.popleft()
-            self.kept[event.label] -= 1
+            self.event_counts[event.label] -= 1
         return True
 
     @property

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.core.queue.heap import Heap
-from kframework.core.queue.pool import HeldPods, InFlight, PluginKey
+from kframework.core.queue.pool import HeldPods, InFlightPods, PluginKey
 from kframework.framework.events import ActionType, EventResource, ObservedEvent, pod_updates
 from kframework.objects import Pod
 from kframework.state.pods import PendingPod, QueuedPod
@@ -32,8 +32,8 @@ FLUSH_INTERVAL = 30.0
 
 _TIMEOUT = ObservedEvent(EventResource.ANY, ActionType.ALL, name="UnschedulableTimeout")
 
-#: Events that end the backoff of a pod that was woken before.
-_ENDS_OF_REST = frozenset({"BackoffComplete", "PopFromBackoffQ"})
+#: Moves that end a backoff: the event that requeued the pod happened before.
+_RESUME_EVENTS = frozenset({"BackoffComplete", "PopFromBackoffQ"})
 
 
 class QueueingStrategy(Enum):
@@ -74,20 +74,20 @@ class SchedulingQueue:
     """The queue of pods that wait to be scheduled."""
 
     def __init__(
-        self, rules: QueuePolicy, now: Callable[[], float], backoff: Backoff, *, max_unschedulable: float = 300.0
+        self, policy: QueuePolicy, now: Callable[[], float], backoff: Backoff, *, max_unschedulable: float = 300.0
     ) -> None:
-        self.rules: QueuePolicy = rules
+        self.policy: QueuePolicy = policy
         self._now = now
         self._backoff = backoff
         self._max_unschedulable = max_unschedulable
-        self._born = now()
-        self._active = Heap(rules.on_incomparable_keys)
-        self._backing_off = Heap(rules.on_incomparable_keys)
-        self._backing_off_after_error = Heap(rules.on_incomparable_keys)
+        self._created_at = now()
+        self._active = Heap(policy.on_incomparable_keys)
+        self._backing_off = Heap(policy.on_incomparable_keys)
+        self._backing_off_after_error = Heap(policy.on_incomparable_keys)
         self._unschedulable = HeldPods()
         self._gated = HeldPods()
         #: The pods that are popped and not returned.
-        self.in_flight: InFlight = InFlight()
+        self.in_flight: InFlightPods = InFlightPods()
         #: The number of pods that entered each queue, by queue and event.
         self.incoming: Counter[tuple[str, str]] = Counter()
 
@@ -102,36 +102,36 @@ class SchedulingQueue:
 
         If no pod is active, the first pod backing off after a rejection is returned early (KEP-5142).
         """
-        queued = self._take()
+        queued = self._pop_queued()
         while queued is not None and queued.pod.uid in self.in_flight:
-            log.error("Pod %s is in flight already; what stood in the queue is dropped", queued.pod.key)
-            queued = self._take()
+            log.error("Pod %s is already in flight; dropping its entry in the queue", queued.pod.key)
+            queued = self._pop_queued()
         if queued is not None:
             queued.attempts += 1
             self.in_flight.pop(queued.pod.uid)
         return queued
 
-    def first(self) -> QueuedPod | None:
+    def peek(self) -> QueuedPod | None:
         """Return the pod that `pop` hands out next, None if no pod is active."""
-        return self._active.first()
+        return self._active.peek()
 
-    def _take(self) -> QueuedPod | None:
+    def _pop_queued(self) -> QueuedPod | None:
         queued = self._active.pop()
         if queued is None:
             queued = self._backing_off.pop()
             if queued is not None:
-                self._entered("active", queued, "PopFromBackoffQ")
+                self._record_move("active", queued, "PopFromBackoffQ")
         return queued
 
     def put_back(self, queued: QueuedPod) -> None:
         """Requeue a pod whose attempt failed; it waits for its rejectors, without any it only backs off."""
         if self.get(queued.pod.uid) is not None:
-            log.error("Pod %s is already present in the queue; what was in flight is dropped", queued.pod.key)
+            log.error("Pod %s is already present in the queue; dropping its in-flight entry", queued.pod.key)
         else:
-            self._return(queued)
+            self._requeue_failed(queued)
         self.done(queued.pod.uid)
 
-    def _return(self, queued: QueuedPod) -> None:
+    def _requeue_failed(self, queued: QueuedPod) -> None:
         if queued.rejectors:
             queued.unschedulable_count += 1
             queued.consecutive_errors = 0
@@ -142,22 +142,24 @@ class SchedulingQueue:
         if not queued.rejectors or queued.pod.uid not in self.in_flight:
             self._requeue(queued, "ScheduleAttemptFailure")
             return
-        # An event while it was in flight may have woken it.
-        strategies = {self._strategy(event, queued) for event in self.in_flight.since_pop(queued.pod.uid)}
+        # An event while it was in flight may make another attempt worthwhile.
+        strategies = {
+            self._queueing_strategy(event, queued) for event in self.in_flight.events_since_pop(queued.pod.uid)
+        }
         if QueueingStrategy.IMMEDIATELY in strategies:
             self._enter_active(queued, "ScheduleAttemptFailure")
         elif QueueingStrategy.AFTER_BACKOFF in strategies:
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
             self._unschedulable.put(queued, queued.rejectors)
-            self._entered("unschedulable", queued, "ScheduleAttemptFailure")
+            self._record_move("unschedulable", queued, "ScheduleAttemptFailure")
 
     def done(self, uid: str) -> bool:
         """Remove a popped pod from in-flight tracking; return whether it was in flight (idempotent)."""
         return self.in_flight.done(uid)
 
     def update(self, pod: PendingPod) -> None:
-        """Replace the object of a pending pod; a change that its rejectors registered wakes it."""
+        """Replace the object of a pending pod; a change that its rejectors registered requeues it."""
         queued = self.get(pod.uid)
         if queued is None:
             return
@@ -167,12 +169,12 @@ class SchedulingQueue:
         elif self._backing_off.remove(pod.uid):
             self._push_backing_off(queued)
         elif pod.uid in self._gated or pod.uid in self._unschedulable:
-            for event in own_updates(old, pod):
-                if self._consider(event, queued):
+            for event in pod_update_events(old, pod):
+                if self._requeue_if_worthwhile(event, queued):
                     break
 
     def delete(self, uid: str) -> None:
-        """Drop a pod wherever it waits."""
+        """Remove a pod from all queues."""
         for heap in (self._active, self._backing_off, self._backing_off_after_error):
             heap.remove(uid)
         self._unschedulable.pop(uid)
@@ -190,41 +192,41 @@ class SchedulingQueue:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def move(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
-        """Wake the pods that an interested plugin holds back, if its hint returns Queue for the event.
+    def move_on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
+        """Requeue the pods held back by plugins that registered the event, if their hints return Queue.
 
-        A gated pod is considered only if its gating plugin is interested.
+        A gated pod is considered only if its gating plugin registered the event.
         """
-        interested = self.rules.registered_for(event)
-        if not interested and not event.is_wildcard:
+        plugins = self.policy.registered_for(event)
+        if not plugins and not event.is_wildcard:
             return
-        concerned = tuple(self._unschedulable) if event.is_wildcard else self._unschedulable.held_by(interested)
-        for queued in (*self._gated.held_by(interested), *concerned):
+        held = tuple(self._unschedulable) if event.is_wildcard else self._unschedulable.held_by_any(plugins)
+        for queued in (*self._gated.held_by_any(plugins), *held):
             if only is None or only(queued.pod):
-                self._consider(event, queued)
+                self._requeue_if_worthwhile(event, queued)
         self.in_flight.add(event)
 
     @property
-    def has_listeners(self) -> bool:
+    def has_waiting_pods(self) -> bool:
         """Whether an event may matter to a pod that is held back or in flight."""
         return bool(len(self._unschedulable) or len(self._gated) or len(self.in_flight))
 
     def recheck_gates(self) -> None:
         """Run PreEnqueue again for all gated pods."""
         for queued in list(self._gated):
-            status = self.rules.run_pre_enqueue(queued.pod)
+            status = self.policy.run_pre_enqueue(queued.pod)
             if status is None:
                 self._gated.pop(queued.pod.uid)
                 queued.gating_plugin = ""
                 self._push_active(queued)
-                self._entered("active", queued, "PodAdd")
+                self._record_move("active", queued, "PodAdd")
             elif status.plugin != queued.gating_plugin:
                 self._gated.pop(queued.pod.uid)
                 self._gate_pod(queued, status.plugin)
 
-    def _consider(self, event: ObservedEvent, queued: QueuedPod) -> bool:
+    def _requeue_if_worthwhile(self, event: ObservedEvent, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did."""
-        strategy = self._strategy(event, queued)
+        strategy = self._queueing_strategy(event, queued)
         if strategy is QueueingStrategy.SKIP:
             return False
         self._unschedulable.pop(queued.pod.uid)
@@ -244,17 +246,17 @@ class SchedulingQueue:
         elif uid in self.in_flight:
             self.in_flight.add(ObservedEvent(EventResource.ANY, ActionType.ALL, new=uid, name="ForceActivate"))
 
-    def _strategy(self, event: ObservedEvent, queued: QueuedPod) -> QueueingStrategy:
+    def _queueing_strategy(self, event: ObservedEvent, queued: QueuedPod) -> QueueingStrategy:
         """Return whether an event makes another attempt worthwhile (kube-scheduler's isPodWorthRequeuing)."""
         if not queued.rejectors:
             return QueueingStrategy.AFTER_BACKOFF
         if event.is_wildcard:
-            meant = event.new is None or event.new == queued.pod.uid
-            return QueueingStrategy.AFTER_BACKOFF if meant else QueueingStrategy.SKIP
-        if any(self.rules.is_worth_requeuing(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):
+            is_affected = event.new is None or event.new == queued.pod.uid
+            return QueueingStrategy.AFTER_BACKOFF if is_affected else QueueingStrategy.SKIP
+        if any(self.policy.is_worth_requeuing(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):
             return QueueingStrategy.IMMEDIATELY
         if any(
-            self.rules.is_worth_requeuing(event, queued.pod, plugin) for plugin in sorted(queued.unschedulable_plugins)
+            self.policy.is_worth_requeuing(event, queued.pod, plugin) for plugin in sorted(queued.unschedulable_plugins)
         ):
             return QueueingStrategy.AFTER_BACKOFF
         return QueueingStrategy.SKIP
@@ -264,7 +266,7 @@ class SchedulingQueue:
     @property
     def retry_deadline(self) -> float | None:
         """The time when the next backoff ends, in seconds since 1970."""
-        firsts = (self._backing_off.first(), self._backing_off_after_error.first())
+        firsts = (self._backing_off.peek(), self._backing_off_after_error.peek())
         return min((self.backoff_expires_at(first) for first in firsts if first is not None), default=None)
 
     @property
@@ -278,17 +280,17 @@ class SchedulingQueue:
 
         It is the first multiple of the interval at which the pod is strictly older than the maximum.
         """
-        waited = queued.timestamp + self._max_unschedulable - self._born
-        return self._born + (math.floor(waited / FLUSH_INTERVAL) + 1) * FLUSH_INTERVAL
+        due = queued.timestamp + self._max_unschedulable - self._created_at
+        return self._created_at + (math.floor(due / FLUSH_INTERVAL) + 1) * FLUSH_INTERVAL
 
     def tick(self) -> None:
         """Do the work that is due: end backoffs, and retry pods unschedulable for too long."""
         now = self._now()
         for heap in (self._backing_off, self._backing_off_after_error):
-            while (first := heap.first()) is not None and not self._backoff.is_backing_off(first, now):
+            while (first := heap.peek()) is not None and not self._backoff.is_backing_off(first, now):
                 heap.pop()
                 self._push_active(first)
-                self._entered("active", first, "BackoffComplete")
+                self._record_move("active", first, "BackoffComplete")
         deadline = self.flush_deadline
         if deadline is not None and deadline <= now:
             for queued in [queued for queued in self._unschedulable if self.flush_time(queued) <= now]:
@@ -296,63 +298,63 @@ class SchedulingQueue:
                 self._requeue(queued, _TIMEOUT.label)
             self.in_flight.add(_TIMEOUT)
 
-    # -- where a pod goes ------------------------------------------------------------------------------------------
+    # -- moves between queues --------------------------------------------------------------------------------------
 
     def _requeue(self, queued: QueuedPod, reason: str) -> None:
         """Put a pod into the backoff or active queue, depending on its backoff."""
         if not self._backoff.is_backing_off(queued, self._now()):
             self._enter_active(queued, reason)
-        elif self._gate(queued, reason):
+        elif self._run_gates(queued, reason):
             self._push_backing_off(queued)
-            self._entered("backoff", queued, reason)
+            self._record_move("backoff", queued, reason)
 
     def _enter_active(self, queued: QueuedPod, reason: str) -> None:
-        if self._gate(queued, reason):
+        if self._run_gates(queued, reason):
             self._push_active(queued)
-            self._entered("active", queued, reason)
+            self._record_move("active", queued, reason)
 
     def _push_backing_off(self, queued: QueuedPod) -> None:
         expiry = self._backoff.expiry(queued)
         if queued.rejectors:
-            queued.sort_key = self.rules.sort_key(queued)
+            queued.sort_key = self.policy.sort_key(queued)
             self._backing_off.push((expiry, queued.sort_key), queued)
         else:
             self._backing_off_after_error.push((expiry,), queued)
 
     def _push_active(self, queued: QueuedPod) -> None:
-        queued.sort_key = self.rules.sort_key(queued)
+        queued.sort_key = self.policy.sort_key(queued)
         if queued.initial_attempt is None:
             queued.initial_attempt = self._now()
         self._active.push(queued.sort_key, queued)
 
-    def _gate(self, queued: QueuedPod, reason: str) -> bool:
+    def _run_gates(self, queued: QueuedPod, reason: str) -> bool:
         """Run PreEnqueue; a rejected pod becomes gated. Return whether it was admitted."""
-        status = self.rules.run_pre_enqueue(queued.pod)
+        status = self.policy.run_pre_enqueue(queued.pod)
         if status is None:
             queued.gating_plugin = ""
             return True
         self._gate_pod(queued, status.plugin)
-        self._entered("unschedulable", queued, reason)
+        self._record_move("unschedulable", queued, reason)
         return False
 
     def _gate_pod(self, queued: QueuedPod, plugin: str) -> None:
-        """Put a pod among the gated ones."""
+        """Add a pod to the gated ones."""
         queued.gating_plugin = plugin
         queued.unschedulable_plugins |= {plugin}
         self._gated.put(queued, (plugin,))
 
-    def _entered(self, queue: str, queued: QueuedPod, event: str) -> None:
+    def _record_move(self, queue: str, queued: QueuedPod, event: str) -> None:
         """Record that an event moved a pod into a queue."""
         self.incoming[queue, event] += 1
-        if event not in _ENDS_OF_REST:
+        if event not in _RESUME_EVENTS:
             queued.woken_by = event
         if log.isEnabledFor(V5):
             fields = {"pod": queued.pod.key, "event": event, "queue": queue}
             log.log(V5, "Pod moved to an internal scheduling queue", extra=fields, stacklevel=2)
 
-    # -- looking at it ---------------------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------------
 
-    def pending(self) -> dict[str, int]:
+    def count_by_queue(self) -> dict[str, int]:
         """Count the pods per queue, under the labels of `scheduler_pending_pods`."""
         return {
             "active": len(self._active),
@@ -361,8 +363,8 @@ class SchedulingQueue:
             "gated": len(self._gated),
         }
 
-    def place_of(self, uid: str) -> str:
-        """Name the queue that a pod is in, as `pending` does; "" if it is in none."""
+    def queue_of(self, uid: str) -> str:
+        """Return the queue that a pod is in, as named by `count_by_queue`; "" if it is in none."""
         if uid in self._active:
             return "active"
         if uid in self._backing_off or uid in self._backing_off_after_error:
@@ -371,30 +373,30 @@ class SchedulingQueue:
             return "unschedulable"
         return "gated" if uid in self._gated else ""
 
-    def waiting(self, place: str) -> Iterator[QueuedPod]:
-        """List the pods of a queue named as in `pending`: in pop order where there is one, else oldest first.
+    def pods_in(self, queue: str) -> Iterator[QueuedPod]:
+        """List the pods of a queue named as in `count_by_queue`: in pop order where there is one, else oldest first.
 
         It is lazy, so the first few of many are cheap; the queue must not change meanwhile.
         """
-        match place:
+        match queue:
             case "active":
-                return self._active.in_order()
+                return self._active.iterate_sorted()
             case "backoff":
-                heaps = (self._backing_off.in_order(), self._backing_off_after_error.in_order())
+                heaps = (self._backing_off.iterate_sorted(), self._backing_off_after_error.iterate_sorted())
                 return heapq.merge(*heaps, key=self._backoff.expiry)
             case "unschedulable":
                 return iter(self._unschedulable)
             case "gated":
                 return iter(self._gated)
-        raise ValueError(f"there is no queue {place!r}")
+        raise ValueError(f"there is no queue {queue!r}")
 
-    def holders(self) -> Counter[PluginKey]:
+    def count_by_plugin(self) -> Counter[PluginKey]:
         """Count the unschedulable and gated pods that each plugin of each profile holds back."""
-        return Counter(self._unschedulable.holders) + Counter(self._gated.holders)
+        return Counter(self._unschedulable.counts) + Counter(self._gated.counts)
 
-    def held_by(self, holder: PluginKey) -> Iterator[QueuedPod]:
+    def held_by(self, plugin: PluginKey) -> Iterator[QueuedPod]:
         """List the pods that a plugin holds back, unschedulable then gated; the queue must not change meanwhile."""
-        return itertools.chain(self._unschedulable.held_by_one(holder), self._gated.held_by_one(holder))
+        return itertools.chain(self._unschedulable.held_by(plugin), self._gated.held_by(plugin))
 
     def backoff_expires_at(self, queued: QueuedPod) -> float:
         """Return when a pod's backoff ends, in seconds since 1970."""
@@ -405,16 +407,16 @@ class SchedulingQueue:
         return uid in self._unschedulable or uid in self._gated
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        for place in (self._active, self._backing_off, self._backing_off_after_error):
-            yield from place
+        for heap in (self._active, self._backing_off, self._backing_off_after_error):
+            yield from heap
         yield from self._unschedulable
         yield from self._gated
 
     def __len__(self) -> int:
-        return sum(self.pending().values())
+        return sum(self.count_by_queue().values())
 
 
-def own_updates(old: PendingPod, new: PendingPod) -> Iterator[ObservedEvent]:
+def pod_update_events(old: PendingPod, new: PendingPod) -> Iterator[ObservedEvent]:
     """List the events that the update of a pending pod amounts to: none if a scheduler wrote its status.
 
     kube-scheduler wakes plugins that registered every update. Then a pod that Permit turns away is retried at once, as
@@ -439,7 +441,7 @@ class Backoff(msgspec.Struct, frozen=True):
     maximum: float = 10.0
 
     def duration(self, queued: QueuedPod) -> float:
-        """Return the seconds a pod rests: doubled for each failure, errors in a row before rejections."""
+        """Return the backoff of a pod in seconds: doubled for each failure, errors in a row before rejections."""
         failures = queued.consecutive_errors or queued.unschedulable_count
         if not failures or not self.maximum:
             return 0.0
@@ -447,10 +449,10 @@ class Backoff(msgspec.Struct, frozen=True):
         return min(self.initial * 2.0 ** min(failures - 1, 63), self.maximum)
 
     def expiry(self, queued: QueuedPod) -> float:
-        """Return the whole second in which the pod's rest ends, worked out once per failure."""
+        """Return the whole second in which the pod's backoff ends, computed once per failure."""
         if queued.backoff_expiry is None:
-            rest = self.duration(queued)
-            queued.backoff_expiry = math.floor(queued.timestamp + rest) if rest else -math.inf
+            duration = self.duration(queued)
+            queued.backoff_expiry = math.floor(queued.timestamp + duration) if duration else -math.inf
         return queued.backoff_expiry
 
     def is_backing_off(self, queued: QueuedPod, now: float) -> bool:

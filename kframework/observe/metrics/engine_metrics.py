@@ -27,7 +27,7 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
 
     def inflight_events() -> Mapping[tuple[str, ...], int]:
         in_flight = queue.in_flight
-        return {("PodPopped",): len(in_flight), **{(label,): count for label, count in in_flight.kept.items()}}
+        return {("PodPopped",): len(in_flight), **{(label,): count for label, count in in_flight.event_counts.items()}}
 
     def cache_size() -> Mapping[tuple[str, ...], int]:
         sizes = {"nodes": len(cluster.nodes), "pods": len(cluster.pods), "assumed_pods": len(cluster.assumed)}

@@ -77,7 +77,7 @@ class Metrics:
     def attach(self, engine: PodEngine) -> tuple[Series, ...]:
         """Begin to count in an engine that has not started yet; return all series of `/metrics`."""
         self.devices.attach(engine.profiles)
-        engine.queue.rules = _TimedPolicy(engine.queue.rules, self.hints, self.attempts)
+        engine.queue.policy = _TimedPolicy(engine.queue.policy, self.hints, self.attempts)
         engine.handlers = _TimedHandlers(engine, self.handling)
         return (*self.series, self.handling, self.hints, *engine_series(engine))
 
@@ -162,19 +162,19 @@ class _TimedHandlers(EventHandlers):
         self._times = times
         self._labels: list[str] = []
 
-    def upserted(self, obj: ApiObject) -> None:
+    def upsert(self, obj: ApiObject) -> None:
         began = self._begin()
         known = obj.metadata.uid in self.pending
-        super().upserted(obj)
+        super().upsert(obj)
         if isinstance(obj, Pod) and not obj.spec.node_name:
             self._labels.append(_UPDATED if known else _ADDED)
         self._observe(began)
 
-    def deleted(self, obj: ApiObject) -> None:
+    def delete(self, obj: ApiObject) -> None:
         began = self._begin()
         if isinstance(obj, Pod) and not obj.spec.node_name:
             self._labels.append(_DELETED)
-        super().deleted(obj)
+        super().delete(obj)
         self._observe(began)
 
     def on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:

@@ -90,7 +90,7 @@ class Reconsiderer:
     def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
         """Run an attempt without side effects."""
         engine = self._engine
-        for turn in engine.sources.follow(self._followed.sources):
+        for turn in engine.sources.copy_from(self._followed.sources):
             engine.on_source_update(turn)
         engine.rotation.next_start_index = self._followed.rotation.next_start_index
         copy = QueuedPod(queued.pod, queued.timestamp)

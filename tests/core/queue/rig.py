@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 
 from kframework.core.queue.pool import PluginKey
-from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
+from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, pod_update_events
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, ObservedEvent
 from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
 from kframework.testing import make_pod
@@ -138,7 +138,7 @@ class Rig:
     def update(self, new: PendingPod) -> None:
         """Let a pod change as the event handlers do: to one in flight its events are told."""
         if new.name in self.popped and new.uid in self.queue.in_flight:
-            for event in own_updates(self.popped[new.name].pod, new):
+            for event in pod_update_events(self.popped[new.name].pod, new):
                 self.queue.in_flight.add(event)
         else:
             self.queue.update(new)
@@ -161,7 +161,7 @@ class Rig:
     def places(self) -> dict[str, str]:
         """Tell where each pod is; fail if one is in two places."""
         names = iter([queued.pod.name for queued in self.queue])
-        places = [(next(names), place) for place, count in self.queue.pending().items() for _ in range(count)]
+        places = [(next(names), place) for place, count in self.queue.count_by_queue().items() for _ in range(count)]
         places += [(name, "in flight") for name, queued in self.popped.items() if self.in_flight(queued)]
         assert next(names, None) is None
         assert len(dict(places)) == len(places), places

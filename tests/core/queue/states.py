@@ -34,7 +34,7 @@ def is_backing_off(*, after_error: bool) -> Rig:
     if after_error:
         return failed()
     rig = failed("Fit")
-    rig.queue.move(NODE_ADD)
+    rig.queue.move_on_event(NODE_ADD)
     return rig
 
 

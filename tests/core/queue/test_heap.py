@@ -51,7 +51,7 @@ def test_pods_leave_by_key_and_among_equals_as_they_came(keys: tuple[object, ...
 
 def test_an_empty_heap_has_no_first_pod() -> None:
     heap = filled()
-    assert heap.first() is None
+    assert heap.peek() is None
     assert not heap
     assert heap.pop() is None
 
@@ -79,10 +79,10 @@ def test_a_heap_is_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
         elif step == "remove":
             assert (heap.remove(pending(name).uid) is None) == (name not in [entry[2] for entry in model])
             model = [entry for entry in model if entry[2] != name]
-        first = heap.first()
+        first = heap.peek()
         assert (first.pod.name if first else None) == (model[0][2] if model else None)
         assert len(heap) == len(model)
-        assert [queued.pod.name for queued in heap.in_order()] == [entry[2] for entry in model]
+        assert [queued.pod.name for queued in heap.iterate_sorted()] == [entry[2] for entry in model]
     assert names(heap) == [entry[2] for entry in model]
 
 

@@ -76,7 +76,7 @@ def test_backoff_is_respected() -> None:
     assert engine.step()
     engine.offer(SourceChanged("default-scheduler/Load/load", 1000.0, {"a": 0.1}))
     engine.apply_messages()
-    assert engine.queue.pending() == {"active": 0, "backoff": 1, "unschedulable": 0, "gated": 0}
+    assert engine.queue.count_by_queue() == {"active": 0, "backoff": 1, "unschedulable": 0, "gated": 0}
 
 
 def test_a_hint_looks_at_the_change() -> None:
@@ -231,8 +231,8 @@ def test_who_follows_another_engine_knows_the_last_failure() -> None:
     for error in ("no route", "no such host"):
         followed.offer(SourceFailed("default-scheduler/Load/load", error))
         followed.apply_messages()
-        assert [turn.source.error for turn in follower.sources.follow(followed.sources)] == [error]
-    assert not [*follower.sources.follow(followed.sources)]
+        assert [turn.source.error for turn in follower.sources.copy_from(followed.sources)] == [error]
+    assert not [*follower.sources.copy_from(followed.sources)]
 
 
 def test_a_plugin_that_says_skip_to_a_pod_does_not_lack_its_data() -> None:

@@ -136,7 +136,7 @@ def test_what_is_asked_of_the_handle_meanwhile_is_done_after_the_cycle() -> None
 
     staged = stage(asking, extenders=[extender({"filter": answer})])
     staged.step()
-    assert staged.engine.queue.pending()["active"] == 1
+    assert staged.engine.queue.count_by_queue()["active"] == 1
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("bug"), asyncio.CancelledError()])

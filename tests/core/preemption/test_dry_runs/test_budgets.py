@@ -51,13 +51,13 @@ def test_budgets_over_the_same_pods_are_charged_as_one() -> None:
     pods = [PodInfo(make_pod(f"p{n}", labels={"app": "ab"[n % 2]}, node_name="n"), interned) for n in range(6)]
     violating, others = made.split(pods)
     assert ([pod.name for pod in violating], len(others)) == (["p3", "p4", "p5"], 3)
-    (charges,) = made._charges.values()
+    (charges,) = made._uses.values()
     assert [len(each) for each in charges.values()] == [1]
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_they_are_charged_as_if_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHARGES", 3)
+    monkeypatch.setattr(module, "_MAX_CACHED_USES", 3)
     random, store, interned = Random(seed), ObjectStore[PodDisruptionBudget](), TemplateInterner()
     made = Budgets(store)
     for turn in range(30):

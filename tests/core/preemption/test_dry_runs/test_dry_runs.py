@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework import Code, Status
-from kframework.core.preemption.dry_runs import Ranked, rank
+from kframework.core.preemption.dry_runs import RankedCandidate, rank_candidate
 from kframework.framework.answers import Candidate
 from kframework.testing import make_node, make_pod
 from tests.core.preemption.test_evaluator.stopped import full, told, unfit
@@ -37,5 +37,9 @@ def test_a_candidate_knows_its_rank() -> None:
         for day, (name, priority) in enumerate([("a", 1), ("b", 2), ("c", 2), ("d", -7)], 1)
     ]
     found = unfit([make_node("n", cpu=4)], running, make_pod("x", cpu=4, priority=3)).victims("n")
-    assert isinstance(found, Ranked)
-    assert rank(found) == found.rank == rank(Candidate(found.node, found.victims, found.pdb_violations))
+    assert isinstance(found, RankedCandidate)
+    assert (
+        rank_candidate(found)
+        == found.rank
+        == rank_candidate(Candidate(found.node, found.victims, found.pdb_violations))
+    )

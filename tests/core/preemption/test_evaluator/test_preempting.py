@@ -32,13 +32,13 @@ def test_only_a_preemptor_is_held_back() -> None:
 )
 def test_the_last_victim_lets_it_go_by_going(pods: dict[str, PodInfo], held: bool) -> None:
     preempting = in_progress()
-    preempting.last_victim("p", 7, UID)
+    preempting.record_last_victim("p", 7, UID)
     assert preempting.blocks("p", pods) is held
 
 
 def test_the_end_lets_it_go() -> None:
     preempting = in_progress()
-    preempting.last_victim("p", 7, UID)
+    preempting.record_last_victim("p", 7, UID)
     assert preempting.end("p", 7)
     assert not preempting.blocks("p", STAYING)
     assert not preempting.end("p", 7)
@@ -48,10 +48,10 @@ def test_the_end_lets_it_go() -> None:
 def test_reports_on_an_older_preemption_do_not_count() -> None:
     preempting = in_progress()
     preempting.begin("p", 9)
-    preempting.last_victim("p", 7, "gone")
+    preempting.record_last_victim("p", 7, "gone")
     assert not preempting.end("p", 7)
     assert preempting.blocks("p", {})
-    preempting.last_victim("unknown", 7, "gone")
-    preempting.last_victim("p", 9, "gone")
+    preempting.record_last_victim("unknown", 7, "gone")
+    preempting.record_last_victim("p", 9, "gone")
     assert not preempting.blocks("p", {})
     assert preempting.end("p", 9)

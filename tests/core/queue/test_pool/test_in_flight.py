@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.core.queue.pool import InFlight
+from kframework.core.queue.pool import InFlightPods
 from kframework.framework.events import ActionType, ObservedEvent
 
 
@@ -16,8 +16,8 @@ def event(number: int) -> ObservedEvent:
     return ObservedEvent("Node", ActionType.ADD, name=str(number))
 
 
-def heard(in_flight: InFlight, uid: str) -> str:
-    return "".join(event.label for event in in_flight.since_pop(uid))
+def heard(in_flight: InFlightPods, uid: str) -> str:
+    return "".join(event.label for event in in_flight.events_since_pop(uid))
 
 
 steps = st.lists(st.tuples(st.sampled_from(["pop", "happened", "happened", "done"]), st.sampled_from("abcd")))
@@ -26,7 +26,7 @@ steps = st.lists(st.tuples(st.sampled_from(["pop", "happened", "happened", "done
 @given(steps)
 def test_it_is_one_list_of_pops_and_events(steps: list[tuple[str, str]]) -> None:
     """Compare with the one list of kube-scheduler, in which pods and events stand as they came."""
-    in_flight = InFlight()
+    in_flight = InFlightPods()
     entries: list[tuple[str, str]] = []
     for number, (step, uid) in enumerate(steps):
         pods = [entry[1] for entry in entries if entry[0] == "pod"]
@@ -45,7 +45,7 @@ def test_it_is_one_list_of_pops_and_events(steps: list[tuple[str, str]]) -> None
         pods = [entry[1] for entry in entries if entry[0] == "pod"]
         assert len(in_flight) == len(pods)
         assert in_flight.events == len(entries) - len(pods)
-        assert +in_flight.kept == Counter(name for kind, name in entries if kind == "event")
+        assert +in_flight.event_counts == Counter(name for kind, name in entries if kind == "event")
         for pod in pods:
             after = entries[entries.index(("pod", pod)) :]
             assert heard(in_flight, pod) == "".join(name for kind, name in after if kind == "event")

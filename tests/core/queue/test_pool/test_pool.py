@@ -13,7 +13,7 @@ PROFILE = "default-scheduler"
 
 
 def names(pool: HeldPods, *plugins: str) -> list[str]:
-    return [found.pod.name for found in pool.held_by({(PROFILE, plugin): None for plugin in plugins})]
+    return [found.pod.name for found in pool.held_by_any({(PROFILE, plugin): None for plugin in plugins})]
 
 
 def test_pods_are_found_by_those_who_hold_them() -> None:
@@ -24,9 +24,9 @@ def test_pods_are_found_by_those_who_hold_them() -> None:
     assert names(pool, "Fit") == ["a"]
     assert names(pool, "Taints") == ["a", "b"]
     assert names(pool, "Taints", "Fit", "Other") == ["a", "b"]
-    assert pool.held_by({("other-scheduler", "Fit"): None}) == []
+    assert pool.held_by_any({("other-scheduler", "Fit"): None}) == []
     meant = {(PROFILE, "Taints"): (other.pod.uid, "c"), (PROFILE, "Fit"): ()}
-    assert [found.pod.name for found in pool.held_by(meant)] == ["b"]
+    assert [found.pod.name for found in pool.held_by_any(meant)] == ["b"]
 
 
 @pytest.mark.parametrize("holders", [(), ("Fit",), ("Fit", "Taints")])
@@ -56,7 +56,7 @@ def test_the_index_finds_what_a_look_at_all_pods_finds(
             del held[pod.pod.name]
         assert names(pool, *sorted(asked)) == [name for name, by in held.items() if by & asked]
         counts = {plugin: sum(plugin in by for by in held.values()) for plugin in "ABCD"}
-        assert pool.holders == {(PROFILE, plugin): count for plugin, count in counts.items() if count}
+        assert pool.counts == {(PROFILE, plugin): count for plugin, count in counts.items() if count}
         for plugin in "ABCD":
-            found = [queued.pod.name for queued in pool.held_by_one((PROFILE, plugin))]
+            found = [queued.pod.name for queued in pool.held_by((PROFILE, plugin))]
             assert found == [name for name, by in held.items() if plugin in by]

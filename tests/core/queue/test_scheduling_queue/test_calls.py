@@ -29,7 +29,7 @@ def test_the_first_attempt_is_called_for_by_the_pod_itself() -> None:
 
 def test_the_event_counts_and_not_the_end_of_the_rest_after_it() -> None:
     rig = tried("Fit")
-    rig.queue.move(NODE_ADD)
+    rig.queue.move_on_event(NODE_ADD)
     assert rig.place() == "backoff"
     rig.sleep(10)
     assert woken(rig) == "NodeAdd"
@@ -37,7 +37,7 @@ def test_the_event_counts_and_not_the_end_of_the_rest_after_it() -> None:
 
 def test_nor_does_it_count_that_the_rest_is_cut_short() -> None:
     rig = tried("Fit")
-    rig.queue.move(NODE_ADD)
+    rig.queue.move_on_event(NODE_ADD)
     assert rig.place() == "backoff"
     assert woken(rig) == "NodeAdd"
 
@@ -58,7 +58,7 @@ def test_an_event_of_the_attempt_itself_calls_when_it_ends() -> None:
     rig = Rig()
     rig.add("pod")
     rig.pop()
-    rig.queue.move(ObservedEvent("Node", ActionType.ADD))
+    rig.queue.move_on_event(ObservedEvent("Node", ActionType.ADD))
     rig.put_back("pod", "Fit")
     assert woken(rig) == "ScheduleAttemptFailure"
 

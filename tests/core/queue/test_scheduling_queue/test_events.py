@@ -40,7 +40,7 @@ def test_an_event_wakes_the_pods_whose_rejector_registered_it(
 ) -> None:
     rig = failed(*rejectors)
     rig.sleep(LONG if rested else 0)
-    rig.queue.move(event)
+    rig.queue.move_on_event(event)
     place = "unschedulable" if not wakes else "active" if rested else "backoff"
     assert rig.place() == place
     assert rig.queue.incoming[place, event.label] == (1 if wakes else 0)
@@ -52,7 +52,7 @@ def test_an_event_wakes_the_pods_whose_rejector_registered_it(
 )
 def test_an_event_for_which_a_plugin_waits_skips_the_rest(event: ObservedEvent, place: str) -> None:
     rig = failed("Taints", pending=("Fit",))
-    rig.queue.move(event)
+    rig.queue.move_on_event(event)
     assert rig.place() == place
 
 
@@ -76,10 +76,10 @@ def test_what_happened_meanwhile_counts_on_return(
 ) -> None:
     rig = Rig()
     rig.add("pod")
-    rig.queue.move(NODE_ADD)  # before the pop: of no account
+    rig.queue.move_on_event(NODE_ADD)  # before the pop: of no account
     rig.pop()
     for event in events:
-        rig.queue.move(event)
+        rig.queue.move_on_event(event)
     rig.put_back("pod", *rejectors, pending=waiting_for)
     assert rig.place() == place
     assert rig.queue.in_flight.events == 0
@@ -110,7 +110,7 @@ def test_a_gated_pod_waits_and_has_made_no_attempt() -> None:
 def test_only_events_of_the_gating_plugin_release_a_gated_pod(gate: str, event: ObservedEvent, place: str) -> None:
     rig = gated(by=gate)
     rig.gates.clear()
-    rig.queue.move(event)
+    rig.queue.move_on_event(event)
     assert rig.place() == place
 
 

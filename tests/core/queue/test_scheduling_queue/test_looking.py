@@ -15,13 +15,13 @@ PLACES = ("active", "backoff", "unschedulable", "gated")
 
 
 def looked_up(rig: Rig, place: str) -> list[str]:
-    return [queued.pod.name for queued in rig.queue.waiting(place)]
+    return [queued.pod.name for queued in rig.queue.pods_in(place)]
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_pod_is_found_in_its_place(state: str) -> None:
     rig = STATES[state]()
-    assert rig.queue.place_of(pending().uid) == place_of(state)
+    assert rig.queue.queue_of(pending().uid) == place_of(state)
     assert {place: looked_up(rig, place) for place in PLACES if looked_up(rig, place)} == {place_of(state): ["pod"]}
 
 
@@ -29,12 +29,12 @@ def test_a_pod_in_no_queue_has_no_place() -> None:
     rig = Rig()
     rig.add("pod")
     rig.pop()
-    assert rig.queue.place_of(pending().uid) == ""
+    assert rig.queue.queue_of(pending().uid) == ""
 
 
 def test_there_are_no_other_queues() -> None:
     with pytest.raises(ValueError, match="there is no queue 'elsewhere'"):
-        Rig().queue.waiting("elsewhere")
+        Rig().queue.pods_in("elsewhere")
 
 
 @given(
@@ -56,7 +56,7 @@ def test_all_pods_are_listed_once(steps: list[tuple[str, int, set[str]]]) -> Non
     assert {name: place for place, names in by_place.items() for name in names} == {
         name: place for name, place in rig.places().items() if place != "in flight"
     }
-    assert {place: len(names) for place, names in by_place.items()} == rig.queue.pending()
+    assert {place: len(names) for place, names in by_place.items()} == rig.queue.count_by_queue()
     held = [queued for queued in rig.queue if rig.queue.waits_for_event(queued.pod.uid)]
     by_plugin = {
         plugin: [q.pod.name for q in held if plugin in ([q.gating_plugin] if q.gating_plugin else q.rejectors)]
@@ -65,8 +65,8 @@ def test_all_pods_are_listed_once(steps: list[tuple[str, int, set[str]]]) -> Non
     for plugin, names in by_plugin.items():
         assert [queued.pod.name for queued in rig.queue.held_by(("default-scheduler", plugin))] == names
     counts = {("default-scheduler", plugin): len(names) for plugin, names in by_plugin.items() if names}
-    assert rig.queue.holders() == Counter(counts)
-    ends = [rig.queue.backoff_expires_at(queued) for queued in rig.queue.waiting("backoff")]
+    assert rig.queue.count_by_plugin() == Counter(counts)
+    ends = [rig.queue.backoff_expires_at(queued) for queued in rig.queue.pods_in("backoff")]
     assert ends == sorted(ends) and all(end > rig.now for end in ends)
     active = looked_up(rig, "active")
     assert rig.drain()[: len(active)] == active
@@ -84,14 +84,14 @@ def _do(rig: Rig, step: str, name: str, plugins: set[str]) -> None:
         case "fail" if in_flight:
             rig.put_back(in_flight[0])
         case "node":
-            rig.queue.move(NODE_ADD)
+            rig.queue.move_on_event(NODE_ADD)
         case "taint":
-            rig.queue.move(NODE_TAINT)
+            rig.queue.move_on_event(NODE_TAINT)
         case "wait":
             rig.sleep(0.7)
 
 
 def test_it_is_said_when_a_rest_ends() -> None:
     rig = STATES["backoff"]()
-    (queued,) = rig.queue.waiting("backoff")
+    (queued,) = rig.queue.pods_in("backoff")
     assert rig.queue.backoff_expires_at(queued) == START + 2 == rig.queue.retry_deadline

@@ -25,7 +25,7 @@ def test_events_are_kept_no_longer_than_the_oldest_pod_in_flight() -> None:
         queued = queue.pop()
         assert queued is not None
         in_flight.append(queued)
-        queue.move(NODE_ADD if cycle % 2 else POD_GONE)
+        queue.move_on_event(NODE_ADD if cycle % 2 else POD_GONE)
         most = max(most, queue.in_flight.events)
         if len(in_flight) == IN_FLIGHT:
             returned = in_flight.popleft()

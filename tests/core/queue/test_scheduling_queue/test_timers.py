@@ -14,7 +14,7 @@ def test_a_rest_ends_at_a_whole_second(fraction: float, after_error: bool) -> No
     rig.sleep(fraction)
     rig.add("pod")
     rig.pop()
-    rig.queue.move(NODE_ADD)
+    rig.queue.move_on_event(NODE_ADD)
     rig.put_back("pod", *(() if after_error else ("Fit",)))
     assert rig.queue.retry_deadline == START + 2
     rig.now = START + 2 - 0.125

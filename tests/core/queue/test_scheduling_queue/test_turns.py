@@ -33,7 +33,7 @@ def test_an_update_asks_for_the_key_anew(state: str) -> None:
     if state == "backoff":
         for name in rig.drain():
             rig.put_back(name, "Fit")
-        rig.queue.move(NODE_ADD)
+        rig.queue.move_on_event(NODE_ADD)
     ranks.update(pod=3)
     rig.update(pending("pod", label="new"))
     assert set(rig.places().values()) == {state}
@@ -49,7 +49,7 @@ def test_a_pop_counts_the_attempt_and_puts_the_pod_in_flight() -> None:
         assert pending().uid in rig.queue.in_flight
         popped.unschedulable_plugins = frozenset({"Fit"})
         rig.queue.put_back(popped)
-        rig.queue.move(NODE_ADD)
+        rig.queue.move_on_event(NODE_ADD)
 
 
 def test_with_nothing_active_a_rejected_pod_is_handed_out_before_its_rest_is_over() -> None:
@@ -72,7 +72,7 @@ def test_what_stands_in_the_queue_of_a_pod_in_flight_is_dropped(caplog: pytest.L
     rig.pop()
     rig.add("pod", "other")
     assert rig.drain() == ["other"]
-    assert "Pod default/pod is in flight already" in caplog.text
+    assert "Pod default/pod is already in flight" in caplog.text
     assert len(rig.queue) == 0 and len(rig.queue.in_flight) == 2
 
 
@@ -114,7 +114,7 @@ def test_such_keys_do_not_disturb_the_end_of_rests() -> None:
     for pause, name in zip((0, 0.5, 0, 0.5), rig.drain(), strict=True):
         rig.sleep(pause)
         rig.put_back(name, "Fit")
-    rig.queue.move(NODE_ADD)
+    rig.queue.move_on_event(NODE_ADD)
     assert rig.queue.retry_deadline == START + 2
     rig.sleep(LONG)
     assert sorted(rig.drain()) == [*"abcd"]
@@ -128,9 +128,9 @@ def test_the_pods_of_each_queue_are_counted() -> None:
     for _ in range(4):
         rig.pop()
     rig.put_back("woken", "Fit")
-    rig.queue.move(NODE_ADD)
+    rig.queue.move_on_event(NODE_ADD)
     rig.put_back("failed")
     rig.put_back("rejected", "Taints")
-    assert rig.queue.pending() == {"active": 1, "backoff": 2, "unschedulable": 1, "gated": 1}
+    assert rig.queue.count_by_queue() == {"active": 1, "backoff": 2, "unschedulable": 1, "gated": 1}
     assert len(rig.queue) == 5
     assert [queued.pod.name for queued in rig.queue] == ["active", "woken", "failed", "rejected", "gated"]

@@ -70,7 +70,7 @@ def test_a_scheduler_does_the_same_with_and_without() -> None:
     async def then(rig: Rig) -> None:
         engine = rig.scheduler.engine
         assert [pod.name for pod in engine.handlers.pending.values()] == ["big"]
-        assert engine.queue.pending()["unschedulable"] == 1
+        assert engine.queue.count_by_queue()["unschedulable"] == 1
 
     rig = ran(make_node("a"), make_pod("small"), make_pod("big", cpu=99), then=then)
     assert [decision.result for decision in rig.decisions] == ["scheduled", "unschedulable"]

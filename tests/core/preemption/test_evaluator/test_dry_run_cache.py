@@ -14,8 +14,8 @@ from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.results import FitError
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
-from kframework.core.preemption.dry_runs import Budgets, DryRun, Ranked
-from kframework.core.preemption.evaluator import Answers, DryRunMemory, Evaluator, OngoingPreemptions
+from kframework.core.preemption.dry_runs import Budgets, DryRun, RankedCandidate
+from kframework.core.preemption.evaluator import CachedDryRuns, DryRunCache, Evaluator, OngoingPreemptions
 from kframework.core.runtime.profile import Signature
 from kframework.framework.answers import Diagnosis
 from kframework.framework.handle import DryRunResult
@@ -128,7 +128,7 @@ class Course:
         offsets = Random()
         offsets.setstate(self.engine.preemption._offsets.getstate())
         found = self._ask(self.engine.preemption, search, outcome.diagnosis, enough)
-        remembered = self.engine.preemption._memory._answers.get((search.plan.signature, pod.priority))
+        remembered = self.engine.preemption._cache._results.get((search.plan.signature, pod.priority))
         if remembered is not None and remembered.offset is not None:
             offsets = StartAt(remembered.offset)
         afresh = Evaluator(self.cluster, OngoingPreemptions(), offsets, lambda: search)
@@ -173,11 +173,11 @@ def change_nothing(budgets: Budgets, old: PodDisruptionBudget | None, new: PodDi
     budgets.changes = 0
 
 
-def forget_the_priority(memory: DryRunMemory, signature: Signature, priority: int, changes: int) -> Answers:
+def forget_the_priority(memory: DryRunCache, signature: Signature, priority: int, changes: int) -> CachedDryRuns:
     return answers(memory, signature, 0, changes)
 
 
-since_last, changed, answers = ChangedRows.since_last, Budgets._changed, DryRunMemory.answers
+since_last, changed, answers = ChangedRows.since_last, Budgets._on_change, DryRunCache.results_for
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,8 @@ since_last, changed, answers = ChangedRows.since_last, Budgets._changed, DryRunM
     [
         (ChangedRows, "since_last", since_last_without_the_pods),
         (ChangedRows, "since_last", since_last_without_the_nominations),
-        (Budgets, "_changed", change_nothing),
-        (DryRunMemory, "answers", forget_the_priority),
+        (Budgets, "_on_change", change_nothing),
+        (DryRunCache, "results_for", forget_the_priority),
     ],
 )
 def test_a_planted_fault_is_found(
@@ -203,7 +203,7 @@ class Counted:
         self.nodes: list[str] = []
         made = DryRun.__call__
 
-        def counted(dry_run: DryRun, node: NodeInfo) -> Ranked | Status:
+        def counted(dry_run: DryRun, node: NodeInfo) -> RankedCandidate | Status:
             self.nodes.append(node.name)
             return made(dry_run, node)
 
@@ -296,7 +296,7 @@ def test_what_is_remembered_can_be_verified() -> None:
     nodes, pods = full("a", "b")
     stopped = unfit(nodes, pods, make_pod("x", cpu=1, priority=5), verifying=True)
     stopped.candidates()
-    ((_, answers),) = stopped.evaluator._memory._answers.items()
+    ((_, answers),) = stopped.evaluator._cache._results.items()
     again(stopped, make_pod("y", cpu=1, priority=5)).candidates()
     answers.put(0, unschedulable("misremembered"))
     with pytest.raises(VerificationError, match="dry run on node a"):
@@ -305,12 +305,12 @@ def test_what_is_remembered_can_be_verified() -> None:
 
 def test_the_memory_is_bounded() -> None:
     stopped = crowd()
-    memory = DryRunMemory(stopped.engine.cluster, budget=3000)
+    memory = DryRunCache(stopped.engine.cluster, budget=3000)
     pods = [make_pod("y", cpu=f"{cpu}m", priority=5) for cpu in range(900, 910)]
     signatures = [again(stopped, pod).search.plan.signature for pod in pods]
     for signature in signatures:
-        answers = memory.answers(signature, 5, 0)
-        answers.put(0, Ranked("a", ()))
+        answers = memory.results_for(signature, 5, 0)
+        answers.put(0, RankedCandidate("a", ()))
     assert 1 <= len(memory) <= 4
-    assert memory.answers(signatures[-1], 5, 0).get(0) == Ranked("a", ())
-    assert memory.answers(signatures[0], 5, 0).get(0) is None
+    assert memory.results_for(signatures[-1], 5, 0).get(0) == RankedCandidate("a", ())
+    assert memory.results_for(signatures[0], 5, 0).get(0) is None
