@@ -190,7 +190,7 @@ class EventHandlers:
             return
         removed = self.cluster.remove_pod(uid)
         self.queue.delete(uid)
-        kept_room_on = self.cluster.nominator.nominated_node(uid)
+        nominated_node = self.cluster.nominator.nominated_node(uid)
         self.cluster.nominator.remove(uid)
         if removed is not None:
             self._notify_room_freed(removed)

@@ -157,12 +157,12 @@ def assess_preemption(evaluation: FullEvaluation) -> Generator[None, None, Preem
         return Preemption(why="evicting pods resolves no rejection")
     yield
     dry_run = evaluation.engine.preemption.dry_run(evaluation, evaluation.state)
-    candidates, reasons, tried = list[Ranked](), Counter[str](), 0
+    candidates, reasons, tried = list[RankedCandidate](), Counter[str](), 0
     enough = max(len(names) * MIN_CANDIDATES_PERCENTAGE // 100, MIN_CANDIDATES)
     for node in filter(None, map(evaluation.nodes.find, names)):  # some may be deleted meanwhile
         tried += 1
         result = dry_run(node)
-        if isinstance(result, Ranked):
+        if isinstance(result, RankedCandidate):
             candidates.append(result)
         else:
             reasons.update(result.reasons)
@@ -171,7 +171,7 @@ def assess_preemption(evaluation: FullEvaluation) -> Generator[None, None, Preem
             break
     if not candidates:
         return Preemption(why="it makes room on no node", tried=tried, reasons=dict(reasons))
-    best = min(candidates, key=rank)
+    best = min(candidates, key=rank_candidate)
     return Preemption(
         node=best.node,
         victims=tuple(victim.key for victim in best.victims),

@@ -62,7 +62,7 @@ class Watching(SchedulingQueue):
         #: The nodes to which the pods of these events were nominated.
         self.nominated_to: list[str] = []
 
-    def move(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
+    def move_on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         others = [PendingPod(make_pod(f"x{n}", priority=n), ClusterState().interner) for n in (0, 5, 9)]
         to = "" if only is None else f" to {[other.priority for other in others if only(other)]}"
         self.told.append(event.label + to)
@@ -202,10 +202,10 @@ def test_the_same_version_again_is_no_news() -> None:
 
 def test_a_bound_pod_leaves_the_queue_and_its_nomination() -> None:
     stage = Stage()
-    stage.handlers.upserted(NODE)
-    stage.handlers.upserted(nominated(POD, "a"))
+    stage.handlers.upsert(NODE)
+    stage.handlers.upsert(nominated(POD, "a"))
     assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == "a"
-    stage.handlers.upserted(moved(POD, node="a"))
+    stage.handlers.upsert(moved(POD, node="a"))
     assert len(stage.queue) == 0 and not stage.handlers.pending
     assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == ""
     assert [pod.name for pod in cast("list[PodInfo]", list(stage.cluster.nodes[0].pods))] == ["p"]
@@ -222,9 +222,9 @@ def test_a_bound_pod_leaves_the_queue_and_its_nomination() -> None:
 )
 def test_a_nomination_in_memory_outlives_updates_that_know_of_none(held: str, update: Pod, node: str) -> None:
     stage = Stage()
-    stage.handlers.upserted(POD)
+    stage.handlers.upsert(POD)
     stage.cluster.nominator.nominate(stage.handlers.pending[POD.metadata.uid], held)
-    stage.handlers.upserted(update)
+    stage.handlers.upsert(update)
     assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == node
 
 
@@ -253,9 +253,9 @@ def test_room_that_only_memory_kept_wakes_others_when_it_is_given_up(
 
 def test_room_that_only_memory_kept_is_free_when_the_pod_is_gone() -> None:
     stage = Stage()
-    stage.handlers.upserted(POD)
+    stage.handlers.upsert(POD)
     stage.cluster.nominator.nominate(stage.handlers.pending[POD.metadata.uid], "a")
-    stage.handlers.deleted(POD)
+    stage.handlers.delete(POD)
     assert stage.queue.told == ["AssignedPodDelete to [0]"]
     assert stage.queue.nominated_to == ["a"], "queueing hints look at it"
 

@@ -63,7 +63,7 @@ class Evaluator(Preemption):
 
     def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
         if pod.spec.preemption_policy == "Never":
-            return _NEVER
+            return _POLICY_NEVER
         name = pod.status.nominated_node_name or self._cluster.nominator.nominated_node(pod.uid)
         node = self._cluster.nodes.find(name)
         if node is None or diagnosis[node.row].code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:

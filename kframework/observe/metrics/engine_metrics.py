@@ -59,10 +59,12 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
         return {where: engine.clock.now() - min(since) for where, since in binding_since().items()}
 
     return (
-        ScrapedSeries(families.PENDING_PODS, lambda: {(name,): count for name, count in queue.pending().items()}),
+        ScrapedSeries(
+            families.PENDING_PODS, lambda: {(name,): count for name, count in queue.count_by_queue().items()}
+        ),
         ScrapedSeries(families.QUEUE_INCOMING_PODS, lambda: queue.incoming),
         ScrapedSeries(
-            families.UNSCHEDULABLE_PODS, lambda: {key[::-1]: count for key, count in queue.holders().items()}
+            families.UNSCHEDULABLE_PODS, lambda: {key[::-1]: count for key, count in queue.count_by_plugin().items()}
         ),
         ScrapedSeries(families.INFLIGHT_EVENTS, inflight_events),
         ScrapedSeries(families.CACHE_SIZE, cache_size),
