@@ -36,15 +36,15 @@ from kframework.scheduler.scheduler import Scheduler
 from kframework.simulation.running import VIRTUAL
 from kframework.testing import make_node, make_pod
 from kframework.testing.scheduler_perf.definitions import (
+    AnyOperation,
     CreatePods,
-    Known,
     Sleep,
     StartCollectingMetrics,
     StopCollectingMetrics,
-    chosen,
     read,
+    select_definitions,
 )
-from kframework.testing.scheduler_perf.stage import Stage
+from kframework.testing.scheduler_perf.workload_run import WorkloadRun
 
 FILE = Path(__file__).with_name("counts.json")
 WORKLOADS = Path(__file__).parent / "workloads"
@@ -67,7 +67,7 @@ def calls(profile: Profile) -> int:
 # -- workloads ---------------------------------------------------------------------------------------------------------
 
 
-class CountedStage(Stage):
+class CountedStage(WorkloadRun):
     """Counts the calls between the operations that start to collect and those that stop it."""
 
     profile: Profile
@@ -84,7 +84,7 @@ def workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int = 1, *
 
     The pods come in `turns` groups. After each group a second of virtual time passes, so that other work can happen.
     """
-    (definition,) = chosen(read([str(WORKLOADS)]), [case], ["performance"])[:1]
+    (definition,) = select_definitions(read([str(WORKLOADS)]), [case], ["performance"])[:1]
     template, path = definition.case.workload_template, definition.case.scheduler_config_path
     given = {name: value for name, value in definition.workload.params.items() if name != "measurePods"}
     case_of_size = replace(definition.case, workload_template=tuple(_in_turns(template, warm, pods // turns, turns)))
@@ -97,7 +97,7 @@ def workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int = 1, *
     return calls(stage.profile) / pods
 
 
-def _in_turns(template: Iterable[Known], warm: int, pods: int, turns: int) -> Iterator[Known]:
+def _in_turns(template: Iterable[AnyOperation], warm: int, pods: int, turns: int) -> Iterator[AnyOperation]:
     """Let the pods that a workload measures come after others of their kind, and count what they take."""
     for operation in template:
         if not isinstance(operation, CreatePods) or not operation.collect_metrics:

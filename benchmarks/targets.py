@@ -25,8 +25,8 @@ from benchmarks import fake_api, over_http, whole_commands
 from benchmarks.cycle import decide
 from benchmarks.timing import Stopwatch
 from kframework.errors import format_error
-from kframework.testing.scheduler_perf.benchmark import Result, benchmark
-from kframework.testing.scheduler_perf.definitions import chosen, read
+from kframework.testing.scheduler_perf.benchmark import WorkloadResult, benchmark
+from kframework.testing.scheduler_perf.definitions import read, select_definitions
 from kframework.testing.scheduler_perf.measurement import Measurement
 
 WORKLOADS = Path(__file__).parent / "workloads"
@@ -101,7 +101,7 @@ def _growth(scale: Scale) -> float:
 
 def _nowhere(scale: Scale) -> float:
     """Measure a cycle that ends in vain, in milliseconds: the middle one, when the template has long been known."""
-    (definition,) = chosen(read([str(WORKLOADS)]), ["DevicesNowhere"], [scale.label])
+    (definition,) = select_definitions(read([str(WORKLOADS)]), ["DevicesNowhere"], [scale.label])
     cycles = [_measured(benchmark(definition, None, _untold)).cycle_us for _ in range(scale.rounds)]
     return min(each.perc50 for each in cycles if each is not None) / 1e3
 
@@ -109,7 +109,7 @@ def _nowhere(scale: Scale) -> float:
 @cache
 def _seconds_per_pod(case: str, scale: Scale) -> list[float]:
     """Run the workloads of a case; return what a pod cost in each, in their order."""
-    definitions = chosen(read([str(WORKLOADS)]), [case], [scale.label])
+    definitions = select_definitions(read([str(WORKLOADS)]), [case], [scale.label])
     rounds = [
         [_measured(benchmark(each, None, _untold)).cpu_us_per_pod / 1e6 for each in definitions]
         for _ in range(scale.rounds)
@@ -117,7 +117,7 @@ def _seconds_per_pod(case: str, scale: Scale) -> list[float]:
     return [min(costs) for costs in zip(*rounds, strict=True)]
 
 
-def _measured(result: Result) -> Measurement:
+def _measured(result: WorkloadResult) -> Measurement:
     if result.failed:
         raise RuntimeError(f"{result.name}: {result.failed}")
     (measurement,) = result.measurements

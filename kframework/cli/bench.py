@@ -14,7 +14,7 @@ from kframework.observe.text_table import NONE
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
-    from kframework.testing.scheduler_perf.benchmark import Result
+    from kframework.testing.scheduler_perf.benchmark import WorkloadResult
 
 _HEADERS = ("WORKLOAD", "PODS", "PODS/S", "AVERAGE", "CYCLE P50", "P99", "CPU/POD", "PEAK", "FLOOR")
 
@@ -56,9 +56,9 @@ def command(
     """
     from kframework.errors import InputError
     from kframework.testing.scheduler_perf.benchmark import benchmark
-    from kframework.testing.scheduler_perf.definitions import chosen, read
+    from kframework.testing.scheduler_perf.definitions import read, select_definitions
 
-    definitions = chosen(read(files), workload, label)
+    definitions = select_definitions(read(files), workload, label)
     if not definitions:
         raise InputError("no workload has such a name and labels", file=", ".join(files))
     results = []
@@ -66,10 +66,10 @@ def command(
         with progress_bar(definition.name) as tell:
             results.append(benchmark(definition, config, tell))
     _print(results, output)
-    raise typer.Exit(1 if any(result.failed or result.below for result in results) else 0)
+    raise typer.Exit(1 if any(result.failed or result.is_below_floor for result in results) else 0)
 
 
-def _print(results: Iterable[Result], output: DataForm | None) -> None:
+def _print(results: Iterable[WorkloadResult], output: DataForm | None) -> None:
     if output is not None:
         import msgspec
 
@@ -80,13 +80,13 @@ def _print(results: Iterable[Result], output: DataForm | None) -> None:
     for result in results:
         if result.failed:
             say("error", result.failed)
-        elif result.below:
+        elif result.is_below_floor:
             say("error", f"{result.name} is below its floor of {result.floor:g} pods/s")
         elif result.skipped:
             say("notice", f"{result.name} was not run: {result.skipped}")
 
 
-def _rows(result: Result) -> Iterator[tuple[str, ...]]:
+def _rows(result: WorkloadResult) -> Iterator[tuple[str, ...]]:
     for measured in result.measurements:
         cycle = measured.cycle_us
         yield (

@@ -16,7 +16,7 @@ from kframework.observe.text_table import NONE
 
 if TYPE_CHECKING:
     from kframework.testing.conformance.cases import Case
-    from kframework.testing.conformance.replay import Comparison, Summary
+    from kframework.testing.conformance.replay import CaseComparison, ConformanceSummary
 
 #: The number of differences listed per suite; JSON has them all.
 _LISTED = 5
@@ -38,14 +38,14 @@ def command(
     no difference, and what was left uncompared. Exits 1 if a compared field differs.
     """
     from kframework.core.runtime.registry import Registry
-    from kframework.testing.conformance.replay import Summary, replay
+    from kframework.testing.conformance.replay import ConformanceSummary, replay
 
     registry = Registry.from_installed()
     if show is not None:
         comparison = replay(_case(show, files), registry)
         _print_case(comparison, output)
         raise typer.Exit(1 if comparison.differences else 0)
-    summary = Summary()
+    summary = ConformanceSummary()
     for case in _watched(_cases(files)):
         summary.add(replay(case, registry))
     _print(summary, output)
@@ -86,7 +86,7 @@ def _watched(cases: Iterator[Case]) -> Iterator[Case]:
             bar.advance(task)
 
 
-def _print(summary: Summary, output: DataForm | None) -> None:
+def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
     from kframework.objects.codec import spelled
 
     if output is not None:
@@ -115,7 +115,7 @@ def _cases_of(number: int) -> str:
     return "1 case" if number == 1 else f"{number} cases"
 
 
-def _print_case(comparison: Comparison, output: DataForm | None) -> None:
+def _print_case(comparison: CaseComparison, output: DataForm | None) -> None:
     from kframework.objects.codec import spelled
     from kframework.testing.conformance.replay import item
 
@@ -134,11 +134,11 @@ def _print_case(comparison: Comparison, output: DataForm | None) -> None:
 
 
 def _text(value: object) -> str:
-    """Format a value as a table cell: verdicts as words, others as JSON."""
+    """Format a value as a table cell: statuses as text, others as JSON."""
     import msgspec
 
-    from kframework.testing.conformance.recorded import Verdict
+    from kframework.testing.conformance.recorded import RecordedStatus
 
     if value is None:
         return NONE
-    return str(value) if isinstance(value, Verdict | str) else msgspec.json.encode(value).decode()
+    return str(value) if isinstance(value, RecordedStatus | str) else msgspec.json.encode(value).decode()

@@ -29,11 +29,11 @@ if TYPE_CHECKING:  # isort: off
     )
     from kframework.testing.contract.plugin_contract import PluginContract as PluginContract
     from kframework.testing.contract.promises import check_plugin as check_plugin
-    from kframework.testing.contract.questions import Reached as Reached
-    from kframework.testing.contract.questions import ContractViolation as ContractViolation
+    from kframework.testing.contract.probe import Coverage as Coverage
+    from kframework.testing.contract.probe import ContractViolation as ContractViolation
     from kframework.testing.decision_log import DecisionLog as DecisionLog
     from kframework.testing.scenario import (
-        Result as Result,
+        ScenarioResult as ScenarioResult,
         Scenario as Scenario,
         create as create,
         delete as delete,

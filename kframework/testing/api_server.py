@@ -33,7 +33,7 @@ T = TypeVar("T", bound=ApiObject)
 R = TypeVar("R")
 
 #: How long its thread may take to begin and to answer, in seconds.
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 
 
 class FakeApi:
@@ -67,13 +67,13 @@ class FakeApi:
             self._manifest = read_cluster([str(cluster)])
         else:
             self._manifest = Manifest(list(cluster))
-        self._others: list[Path] = []
-        self._begun: Future[tuple[Path, LocalCluster]] = Future()
+        self._extra_kubeconfigs: list[Path] = []
+        self._started: Future[tuple[Path, LocalCluster]] = Future()
         self._thread = Thread(target=self._serve, name="kframework fake API", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self.kubeconfig, self._local = self._begun.result(_PATIENCE)
+        self.kubeconfig, self._local = self._started.result(_TIMEOUT)
         self.clients = Clients(self.kubeconfig)
         self.url = yaml.safe_load(self.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
         return self
@@ -81,56 +81,56 @@ class FakeApi:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(_PATIENCE)
-        for file in self._others:
+        self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join(_TIMEOUT)
+        for file in self._extra_kubeconfigs:
             file.unlink(missing_ok=True)
 
     def add(self, *objects: ApiObject) -> None:
         """Create these objects; ClusterError for one that is there already."""
-        self._there(lambda: [self._local.memory.add(each) for each in objects])
+        self._run_in_thread(lambda: [self._local.memory.add(each) for each in objects])
 
     def objects(self, kind: type[T]) -> list[T]:
         """Return the objects of a kind as they are now."""
-        return self._there(lambda: self._local.memory.objects(kind))
+        return self._run_in_thread(lambda: self._local.memory.objects(kind))
 
     def reset(self) -> None:
         """Put the cluster back to where it began, within milliseconds: connections and watches stay."""
-        self._there(self._local.reset)
+        self._run_in_thread(self._local.reset)
 
     def clients_of(self, token: str) -> Clients:
         """Return the clients of who has another token than the administrator's."""
         config = yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8"))
         config["users"][0]["user"] = {"token": token}
-        file = self.kubeconfig.with_name(f"{self.kubeconfig.stem}-{len(self._others)}.yaml")
+        file = self.kubeconfig.with_name(f"{self.kubeconfig.stem}-{len(self._extra_kubeconfigs)}.yaml")
         file.touch(mode=0o600)
         file.write_text(yaml.safe_dump(config), encoding="utf-8")
-        self._others.append(file)
+        self._extra_kubeconfigs.append(file)
         return Clients(file)
 
-    def _there(self, work: Callable[[], R]) -> R:
+    def _run_in_thread(self, work: Callable[[], R]) -> R:
         """Do something in the thread that the cluster lives in."""
 
-        async def there() -> R:
+        async def call() -> R:
             return work()
 
-        return asyncio.run_coroutine_threadsafe(there(), self._loop).result(_PATIENCE)
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(_TIMEOUT)
 
     def _serve(self) -> None:
         try:
             asyncio.run(self._run())
         except BaseException as error:
-            if self._begun.done():
+            if self._started.done():
                 raise
-            self._begun.set_exception(error)
+            self._started.set_exception(error)
 
     async def _run(self) -> None:
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         kubeconfigs: list[Path] = []
         serving = run_cluster(self._manifest, SystemClock(), self._options, kubeconfigs.append, self._controllers)
         async with serving as local:
-            self._begun.set_result((kubeconfigs[0], local))
-            await self._over.wait()
+            self._started.set_result((kubeconfigs[0], local))
+            await self._stopped.wait()
 
 
 def fake_api(

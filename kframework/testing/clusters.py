@@ -40,13 +40,13 @@ _TAINTS = (
     f"{_CORDON}:NoSchedule",
 )
 _TOLERATIONS = ("dedicated=a:NoSchedule", "dedicated", "spot:PreferNoSchedule", "slow=very", _CORDON, ":Exists")
-_OFFERED: Mapping[str, RawQuantity] = {
+_ALLOCATABLE: Mapping[str, RawQuantity] = {
     "ephemeral-storage": "10Gi",
     "example.com/gpu": 2,
     "other.example.com/fpga": 1,
     "hugepages-2Mi": "8Mi",
 }
-_ASKED: Mapping[str, Sequence[RawQuantity]] = {
+_REQUESTS: Mapping[str, Sequence[RawQuantity]] = {
     "ephemeral-storage": ("1Gi", "20Gi"),
     "example.com/gpu": (1, 2, 3),
     "other.example.com/fpga": (1,),
@@ -65,15 +65,15 @@ def random_node(random: Random, name: str) -> Node:
     return make_node(
         name,
         zone=random.choice(["", "a", "b"]),
-        labels=_some(random, {"disk": random.choice(["ssd", "hdd"]), "arch": "arm64"}),
-        annotations=_some(random, {"example.com/owner": random.choice("ab")}),
+        labels=_random_subset(random, {"disk": random.choice(["ssd", "hdd"]), "arch": "arm64"}),
+        annotations=_random_subset(random, {"example.com/owner": random.choice("ab")}),
         cpu=random.choice([None, 1, 2, "3900m", 8]),
         memory=random.choice([None, "512Mi", "4Gi", "16Gi", "200Ti"]),
         pods=random.choice([0, 2, 4, 110]),
-        allocatable=_some(random, _OFFERED),
-        taints=_pick(random, _TAINTS) if random.random() < 0.5 else (),
+        allocatable=_random_subset(random, _ALLOCATABLE),
+        taints=_random_sample(random, _TAINTS) if random.random() < 0.5 else (),
         unschedulable=random.random() < 0.2,
-        images=_some(random, _IMAGES),
+        images=_random_subset(random, _IMAGES),
     )
 
 
@@ -82,21 +82,21 @@ def random_pod(random: Random, name: str, *, node_name: str = "") -> Pod:
     return make_pod(
         name,
         namespace=random.choice(["default", "default", "other"]),
-        labels=_some(random, {"app": random.choice(["web", "db"]), "tier": "front"}),
-        annotations=_some(random, {"example.com/owner": random.choice("ab")}),
+        labels=_random_subset(random, {"app": random.choice(["web", "db"]), "tier": "front"}),
+        annotations=_random_subset(random, {"example.com/owner": random.choice("ab")}),
         containers=[_container(random, f"main-{number}") for number in range(random.choice([1, 1, 2]))],
         overhead={"cpu": "50m"} if random.random() < 0.1 else {},
         node_name=node_name,
         node_selector={"disk": "ssd"} if random.random() < 0.2 else {},
         affinity=_affinity(random) if random.random() < 0.3 else None,
-        tolerations=_pick(random, _TOLERATIONS) if random.random() < 0.5 else (),
+        tolerations=_random_sample(random, _TOLERATIONS) if random.random() < 0.5 else (),
         topology_spread=[_spread(random)] if random.random() < 0.2 else (),
         priority=random.choice([None, 0, 10]),
     )
 
 
 def _container(random: Random, name: str) -> Container:
-    requests = {resource: random.choice(amounts) for resource, amounts in _some(random, _ASKED).items()}
+    requests = {resource: random.choice(amounts) for resource, amounts in _random_subset(random, _REQUESTS).items()}
     return make_container(
         name,
         cpu=random.choice([None, None, "100m", 1, 2, 16]),
@@ -115,7 +115,7 @@ def _affinity(random: Random) -> Affinity:
     choices = {
         "nodeAffinity": [
             {required: {"nodeSelectorTerms": [disk]}},
-            {required: {"nodeSelectorTerms": [{"matchFields": [_named("node-1", "node-2")]}]}},
+            {required: {"nodeSelectorTerms": [{"matchFields": [_name_requirement("node-1", "node-2")]}]}},
             {preferred: [{"weight": 7, "preference": disk}]},
         ],
         "podAffinity": [{required: [pods]}, {preferred: [{"weight": 5, "podAffinityTerm": pods}]}],
@@ -125,7 +125,7 @@ def _affinity(random: Random) -> Affinity:
     return msgspec.convert({kind: random.choice(choices[kind])}, Affinity)
 
 
-def _named(*names: str) -> Mapping[str, object]:
+def _name_requirement(*names: str) -> Mapping[str, object]:
     return {"key": "metadata.name", "operator": "In", "values": names}
 
 
@@ -139,23 +139,23 @@ def _spread(random: Random) -> TopologySpreadConstraint:
     return msgspec.convert(constraint, TopologySpreadConstraint)
 
 
-def renamed(pod: Pod) -> Pod:
+def make_twin(pod: Pod) -> Pod:
     """Return the pod under another name, hostname and uid, and of other times: one more of the same template."""
     name, uid = f"{pod.metadata.name}-twin", f"{pod.metadata.uid}-twin"
-    pod = altered(pod, "metadata", name=name, uid=uid, creation_timestamp="2026-01-02T03:04:05Z")
-    return altered(altered(pod, "spec", hostname=name), "status", start_time="2026-01-02T03:04:06Z")
+    pod = with_values(pod, "metadata", name=name, uid=uid, creation_timestamp="2026-01-02T03:04:05Z")
+    return with_values(with_values(pod, "spec", hostname=name), "status", start_time="2026-01-02T03:04:06Z")
 
 
-def altered(obj: Object, part: str, **values: object) -> Object:
+def with_values(obj: Object, part: str, **values: object) -> Object:
     """Return the object with other values in its metadata, spec or status."""
     return msgspec.structs.replace(obj, **{part: msgspec.structs.replace(getattr(obj, part), **values)})
 
 
-def _some(random: Random, options: Mapping[str, T]) -> dict[str, T]:
+def _random_subset(random: Random, options: Mapping[str, T]) -> dict[str, T]:
     return {name: option for name, option in options.items() if random.random() < 0.5}
 
 
-def _pick(random: Random, options: Sequence[T]) -> list[T]:
+def _random_sample(random: Random, options: Sequence[T]) -> list[T]:
     return random.sample(options, random.randint(1, 2))
 
 
@@ -183,7 +183,7 @@ class RandomCluster:
         self._nodes = {node.metadata.name: node for node in nodes}
         self._pods = tuple(pods)
         self._objects = tuple(objects)
-        self._made = 0
+        self._name_count = 0
         for _ in self._objects:
             self._change_object()
         for node in self._nodes.values():
@@ -195,18 +195,18 @@ class RandomCluster:
 
     def pending(self, number: int) -> list[PendingPod]:
         """Return the given pods and `number` random ones, each with a twin that differs only in its own names."""
-        pods = [altered(pod, "spec", node_name="") for pod in self._pods]
+        pods = [with_values(pod, "spec", node_name="") for pod in self._pods]
         for _ in range(number):
-            wanted = self._some_node() if self.random.random() < 0.1 else ""
+            wanted = self._random_node_name() if self.random.random() < 0.1 else ""
             pods.append(random_pod(self.random, self._name("pending"), node_name=wanted))
-        return [PendingPod(read_only(each), self.state.interner) for pod in pods for each in (pod, renamed(pod))]
+        return [PendingPod(read_only(each), self.state.interner) for pod in pods for each in (pod, make_twin(pod))]
 
-    def another_pod(self) -> PendingPod:
+    def next_pod(self) -> PendingPod:
         """Make one more pod without a node, every other time one like those given."""
         return PendingPod(read_only(self._pod(self._name("pod"), "")), self.state.interner)
 
-    def change(self, look: Callable[[], None]) -> str:
-        """Change something and return a description; in the middle of a what-if, call `look`."""
+    def change(self, in_what_if: Callable[[], None]) -> str:
+        """Change something and return a description; in the middle of a what-if, call `in_what_if`."""
         changes = (
             self._update_node,
             self._update_node,
@@ -219,7 +219,7 @@ class RandomCluster:
             *[self._change_object] * (2 if self._objects else 0),
         )
         if self.random.random() < 0.3:
-            return self._what_if(look)
+            return self._what_if(in_what_if)
         return self.random.choice(changes)()
 
     # -- nodes -----------------------------------------------------------------------------------------------------
@@ -230,42 +230,42 @@ class RandomCluster:
         return f"node {name} added"
 
     def _update_node(self) -> str:
-        node = self._other_node()
+        node = self._new_version()
         self.state.put_node(read_only(node))
         return f"node {node.metadata.name} changed"
 
-    def _other_node(self) -> Node:
+    def _new_version(self) -> Node:
         """Make a node as it might be now: given ones as given half of the time."""
-        name = self._some_node()
+        name = self._random_node_name()
         given = self._nodes.get(name)
         return given if given is not None and self.random.random() < 0.5 else random_node(self.random, name)
 
     def _remove_node(self) -> str:
         if len(self.state.nodes) == 1:
             return self._add_node()
-        name = self._some_node()
+        name = self._random_node_name()
         self.state.remove_node(name)
         return f"node {name} removed"
 
-    def _some_node(self) -> str:
+    def _random_node_name(self) -> str:
         return self.random.choice([node.name for node in self.state.nodes])
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
     def _start_pod(self) -> str:
-        name, node_name = self._name("pod"), self._some_node()
+        name, node_name = self._name("pod"), self._random_node_name()
         self.state.put_pod(read_only(self._pod(name, node_name)))
         return f"pod {name} started on {node_name}"
 
     def _end_pod(self) -> str:
-        pod = self._some_pod()
+        pod = self._random_pod()
         if pod is None:
             return self._start_pod()
         self.state.remove_pod(pod.uid)
         return f"pod {pod.key} ended"
 
     def _assume_pod(self) -> str:
-        pod, node_name = self.another_pod(), self._some_node()
+        pod, node_name = self.next_pod(), self._random_node_name()
         self.state.assume(pod, node_name)
         if self.random.random() < 0.5:
             return f"pod {pod.key} assumed on {node_name}"
@@ -275,10 +275,10 @@ class RandomCluster:
     def _pod(self, name: str, node_name: str) -> Pod:
         if not self._pods or self.random.random() < 0.5:
             return random_pod(self.random, name, node_name=node_name)
-        pod = altered(self.random.choice(self._pods), "spec", node_name=node_name)
-        return altered(pod, "metadata", name=name, uid=name)
+        pod = with_values(self.random.choice(self._pods), "spec", node_name=node_name)
+        return with_values(pod, "metadata", name=name, uid=name)
 
-    def _some_pod(self) -> PodInfo | None:
+    def _random_pod(self) -> PodInfo | None:
         pods = [pod for pod in self.state.pods.values() if pod.row >= 0]
         return self.random.choice(pods) if pods else None
 
@@ -293,15 +293,15 @@ class RandomCluster:
 
     # -- what if ---------------------------------------------------------------------------------------------------
 
-    def _what_if(self, look: Callable[[], None]) -> str:
-        statement, victim = self.state.statement(), self._some_pod()
-        statement.set_node(self._other_node())
+    def _what_if(self, in_what_if: Callable[[], None]) -> str:
+        statement, victim = self.state.statement(), self._random_pod()
+        statement.set_node(self._new_version())
         if victim is not None:
             statement.evict(victim)
-        statement.assume(self.another_pod(), self._some_node())
+        statement.assume(self.next_pod(), self._random_node_name())
         seen = self.random.random() < 0.5
         if seen:
-            look()
+            in_what_if()
         if self.random.random() < 0.3:
             statement.commit()
             return "what-if committed"
@@ -309,5 +309,5 @@ class RandomCluster:
         return f"what-if rolled back{' after a look' if seen else ''}"
 
     def _name(self, kind: str) -> str:
-        self._made += 1
-        return f"{kind}-{self._made}"
+        self._name_count += 1
+        return f"{kind}-{self._name_count}"

@@ -8,7 +8,7 @@ from typing import overload
 from kframework.core.cycle.records import Binding, Decision, Observer
 
 #: The number of decisions that are shown; a test that makes more has another trouble.
-_TOLD = 200
+_MAX_SHOWN = 200
 
 
 class DecisionLog(Sequence[Decision], Observer):
@@ -24,11 +24,11 @@ class DecisionLog(Sequence[Decision], Observer):
         """Leave bindings to others."""
 
     @overload
-    def __getitem__(self, place: int) -> Decision: ...
+    def __getitem__(self, index: int) -> Decision: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Decision]: ...
-    def __getitem__(self, place: int | slice) -> Decision | list[Decision]:
-        return self._decisions[place]
+    def __getitem__(self, index: slice) -> list[Decision]: ...
+    def __getitem__(self, index: int | slice) -> Decision | list[Decision]:
+        return self._decisions[index]
 
     def __len__(self) -> int:
         return len(self._decisions)
@@ -39,7 +39,7 @@ class DecisionLog(Sequence[Decision], Observer):
         return [decision for decision in self._decisions if decision.pod == key]
 
     def __str__(self) -> str:
-        lines = [_line(decision) for decision in self._decisions[-_TOLD:]]
+        lines = [_format_decision(decision) for decision in self._decisions[-_MAX_SHOWN:]]
         left_out = len(self._decisions) - len(lines)
         return "\n".join([f"... {left_out} more before", *lines] if left_out else lines)
 
@@ -47,7 +47,7 @@ class DecisionLog(Sequence[Decision], Observer):
         return f"<DecisionLog of {len(self)} decisions>"
 
 
-def _line(decision: Decision) -> str:
+def _format_decision(decision: Decision) -> str:
     what = f"{decision.pod}, attempt {decision.tries}:"
     if not decision.node:
         return f"{what} {decision.result}: {decision.message}"

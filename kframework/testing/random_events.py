@@ -35,7 +35,7 @@ from kframework.objects import (
 from kframework.objects.kinds import reference
 from kframework.state.inbox import BindingEnded, BindingStarted, Deleted, PreemptionEnded, Upserted
 from kframework.state.pods import PodInfo
-from kframework.testing.clusters import altered, random_node, random_pod
+from kframework.testing.clusters import random_node, random_pod, with_values
 from kframework.values.status import Code
 
 #: The scheduling gate that some pods are created with.
@@ -43,12 +43,12 @@ GATE = "example.com/hold"
 
 _MOST_NODES, _MOST_PODS = 3, 12
 #: What is given has its turn with this probability, and is there from the start with that.
-_GIVEN, _THERE = 0.8, 0.8
+_GIVEN_SHARE, _INITIAL_SHARE = 0.8, 0.8
 
 _HOSTNAME = "kubernetes.io/hostname"
 _RESIZED = ("cpu", "memory")
 #: What may change of a node: the part of the object, and the field in it.
-_OF_A_NODE = (
+_NODE_FIELDS = (
     ("metadata", "labels"),
     ("metadata", "annotations"),
     ("spec", "taints"),
@@ -67,7 +67,7 @@ _SOURCES = set(PersistentVolumeSpec.__struct_fields__) - {
     "persistent_volume_reclaim_policy",
     "node_affinity",
 }
-_OTHERS: Sequence[ApiObject] = (
+_OTHER_OBJECTS: Sequence[ApiObject] = (
     Namespace(metadata=ObjectMeta(name="default")),
     Namespace(metadata=ObjectMeta(name="other")),
     Service(metadata=ObjectMeta(name="web", namespace="default")),
@@ -99,26 +99,26 @@ class RandomEvents:
         self._given_pods = tuple(pods)
         self._given_others = tuple(objects)
         names = {reference(each) for each in self._given_others}
-        self._more_others = tuple(each for each in _OTHERS if reference(each) not in names)
+        self._more_others = tuple(each for each in _OTHER_OBJECTS if reference(each) not in names)
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._others: dict[str, ApiObject] = {}
-        self._made = 0
+        self._name_count = 0
 
-    def opening(self) -> Iterator[Upserted | Deleted]:
+    def initial_messages(self) -> Iterator[Upserted | Deleted]:
         """List what is there from the start."""
         for node in self._given_nodes:
             yield self._put_node(node)
         yield self._put_node(random_node(self.random, self._name("node")))
         for given in self._given_others:
-            if self.random.random() < _THERE:
+            if self.random.random() < _INITIAL_SHARE:
                 yield self._put_other(given)
         for _ in range(self.random.randint(2, 6)):
             yield self._create_pod()
 
-    def draw(self) -> Upserted | Deleted:
+    def next_message(self) -> Upserted | Deleted:
         """Change the cluster at random and return the change."""
-        happenings = (
+        changes = (
             *[self._change_node] * 4,
             *[self._change_pod] * 4,
             *[self._create_pod] * 2,
@@ -128,22 +128,22 @@ class RandomEvents:
             self._remove_node,
             self._start_pod,
         )
-        return self.random.choice(happenings)()
+        return self.random.choice(changes)()
 
     # -- what a scheduler does -------------------------------------------------------------------------------------
 
-    def bound(self, uid: str, node_name: str) -> Iterator[Upserted]:
+    def bind_pod(self, uid: str, node_name: str) -> Iterator[Upserted]:
         """A pod is bound, if it still exists."""
         if uid in self._pods:
-            yield self._put_pod(altered(self._pods[uid], "spec", node_name=node_name))
+            yield self._put_pod(with_values(self._pods[uid], "spec", node_name=node_name))
 
-    def nominated(self, uid: str, node_name: str) -> Iterator[Upserted]:
+    def nominate_pod(self, uid: str, node_name: str) -> Iterator[Upserted]:
         """A pod is nominated to a node, or to none ("") any more, if it still exists."""
         pod = self._pods.get(uid)
         if pod is not None and pod.status.nominated_node_name != node_name:
-            yield self._put_pod(altered(pod, "status", nominated_node_name=node_name))
+            yield self._put_pod(with_values(pod, "status", nominated_node_name=node_name))
 
-    def evicted(self, uid: str) -> Iterator[Deleted]:
+    def evict_pod(self, uid: str) -> Iterator[Deleted]:
         """A pod is evicted, if it still exists."""
         if uid in self._pods:
             yield Deleted(self._pods.pop(uid))
@@ -158,14 +158,16 @@ class RandomEvents:
 
     def _change_node(self) -> Upserted:
         node = self._nodes[self.random.choice(list(self._nodes))]
-        for part, field in self.random.sample(_OF_A_NODE, self.random.choice([1, 1, 1, 2])):
-            node = altered(node, part, **{field: getattr(getattr(self._other_node(node.metadata.name), part), field)})
+        for part, field in self.random.sample(_NODE_FIELDS, self.random.choice([1, 1, 1, 2])):
+            node = with_values(
+                node, part, **{field: getattr(getattr(self._other_node(node.metadata.name), part), field)}
+            )
         return self._put_node(node)
 
     def _other_node(self, name: str) -> Node:
         if self._given_nodes and self.random.random() < 0.5:
             other = self.random.choice(self._given_nodes)
-            return altered(other, "metadata", labels=other.metadata.labels | {_HOSTNAME: name})
+            return with_values(other, "metadata", labels=other.metadata.labels | {_HOSTNAME: name})
         return random_node(self.random, name)
 
     def _remove_node(self) -> Upserted | Deleted:
@@ -182,22 +184,22 @@ class RandomEvents:
     def _start_pod(self) -> Upserted | Deleted:
         if len(self._pods) >= _MOST_PODS:
             return self._remove_pod()
-        return self._put_pod(altered(self._new_pod(), "spec", node_name=self.random.choice(list(self._nodes))))
+        return self._put_pod(with_values(self._new_pod(), "spec", node_name=self.random.choice(list(self._nodes))))
 
     def _create_pod(self) -> Upserted | Deleted:
         if len(self._pods) >= _MOST_PODS:
             return self._remove_pod()
         pod, luck = self._new_pod(), self.random.random()
         if luck < 0.15:
-            pod = altered(pod, "spec", scheduling_gates=(PodSchedulingGate(name=GATE),))
+            pod = with_values(pod, "spec", scheduling_gates=(PodSchedulingGate(name=GATE),))
         elif luck < 0.3:
-            pod = altered(pod, "status", nominated_node_name=self.random.choice(list(self._nodes)))
+            pod = with_values(pod, "status", nominated_node_name=self.random.choice(list(self._nodes)))
         return self._put_pod(pod)
 
     def _new_pod(self) -> Pod:
         name = self._name("pod")
-        if self._given(self._given_pods):
-            return altered(self.random.choice(self._given_pods), "metadata", name=name, uid=name)
+        if self._takes_given(self._given_pods):
+            return with_values(self.random.choice(self._given_pods), "metadata", name=name, uid=name)
         return random_pod(self.random, name)
 
     def _change_pod(self) -> Upserted | Deleted:
@@ -215,21 +217,21 @@ class RandomEvents:
             changes.append("deadline")  # an API server lets it be set, and brought forward
         change = self.random.choice(changes)
         if change == "labels":
-            pod = altered(pod, "metadata", labels=other.metadata.labels)
+            pod = with_values(pod, "metadata", labels=other.metadata.labels)
         elif change == "size":
             size = other.spec.containers[0]
-            pod = altered(pod, "spec", containers=tuple(_resized(each, size) for each in pod.spec.containers))
+            pod = with_values(pod, "spec", containers=tuple(_resize(each, size) for each in pod.spec.containers))
         elif change == "tolerations":
-            pod = altered(pod, "spec", tolerations=pod.spec.tolerations + other.spec.tolerations)
+            pod = with_values(pod, "spec", tolerations=pod.spec.tolerations + other.spec.tolerations)
         elif change == "gates":
-            pod = altered(pod, "spec", scheduling_gates=())
+            pod = with_values(pod, "spec", scheduling_gates=())
         elif change == "claims":
             needless = (PodResourceClaimStatus(name=each.name) for each in pod.spec.resource_claims)
-            pod = altered(pod, "status", resource_claim_statuses=tuple(needless))
+            pod = with_values(pod, "status", resource_claim_statuses=tuple(needless))
         elif change == "deadline":
-            pod = altered(pod, "spec", active_deadline_seconds=deadline)
+            pod = with_values(pod, "spec", active_deadline_seconds=deadline)
         else:
-            pod = altered(pod, "status", nominated_node_name="")
+            pod = with_values(pod, "status", nominated_node_name="")
         return self._put_pod(pod)
 
     def _remove_pod(self) -> Upserted | Deleted:
@@ -244,13 +246,15 @@ class RandomEvents:
     # -- all else --------------------------------------------------------------------------------------------------
 
     def _change_other(self) -> Upserted | Deleted:
-        possible = self.random.choice(self._given_others if self._given(self._given_others) else self._more_others)
+        possible = self.random.choice(
+            self._given_others if self._takes_given(self._given_others) else self._more_others
+        )
         old = self._others.get(reference(possible))
-        if old is not None and (self.random.random() < 0.5 or not _may_become(old, possible)):
+        if old is not None and (self.random.random() < 0.5 or not _can_become(old, possible)):
             if self._is_used(old):
-                return self._put_other(altered(old, "metadata", labels=self._labels()))
+                return self._put_other(with_values(old, "metadata", labels=self._labels()))
             return Deleted(self._others.pop(reference(old)))
-        return self._put_other(altered(possible, "metadata", labels=possible.metadata.labels | self._labels()))
+        return self._put_other(with_values(possible, "metadata", labels=possible.metadata.labels | self._labels()))
 
     def _is_used(self, other: ApiObject) -> bool:
         """Return whether an object stays for its users: claims to devices do, which give these back before they go."""
@@ -263,18 +267,18 @@ class RandomEvents:
         self._others[reference(other)] = other
         return Upserted(other)
 
-    def _given(self, given: Sequence[object]) -> bool:
-        return bool(given) and self.random.random() < _GIVEN
+    def _takes_given(self, given: Sequence[object]) -> bool:
+        return bool(given) and self.random.random() < _GIVEN_SHARE
 
     def _labels(self) -> dict[str, str]:
         return {"team": self.random.choice("ab")} if self.random.random() < 0.5 else {}
 
     def _name(self, kind: str) -> str:
-        self._made += 1
-        return f"{kind}-{self._made}"
+        self._name_count += 1
+        return f"{kind}-{self._name_count}"
 
 
-def _resized(container: Container, other: Container) -> Container:
+def _resize(container: Container, other: Container) -> Container:
     """Resize a container to the CPU and memory of another one; nothing else of a pod can be resized."""
     kept = {name: amount for name, amount in container.resources.requests.items() if name not in _RESIZED}
     changed = {name: amount for name, amount in other.resources.requests.items() if name in _RESIZED}
@@ -282,7 +286,7 @@ def _resized(container: Container, other: Container) -> Container:
     return msgspec.structs.replace(container, resources=resources)
 
 
-def _may_become(old: ApiObject, new: ApiObject) -> bool:
+def _can_become(old: ApiObject, new: ApiObject) -> bool:
     """Return whether an API server lets the one object become the other: claims stay bound, storage what it is."""
     if isinstance(old, ResourceClaim) and old.metadata.deletion_timestamp is not None:
         return new.metadata.deletion_timestamp is not None
@@ -297,7 +301,7 @@ def _may_become(old: ApiObject, new: ApiObject) -> bool:
     return True
 
 
-class RandomOutside(Host):
+class RandomHost(Host):
     """The outside of an engine with random events: it binds and evicts at once, and queues the changes in `told`."""
 
     #: The engine; its creator sets this.
@@ -306,28 +310,28 @@ class RandomOutside(Host):
     def __init__(self, events: RandomEvents) -> None:
         self.events = events
         #: The resulting changes that no engine has received yet.
-        self.told: list[Upserted | Deleted] = []
+        self.pending_messages: list[Upserted | Deleted] = []
 
     def bind(self, reservation: Reservation) -> None:
-        reservation.reserved.on_verdict(lambda: self._permitted(reservation))
+        reservation.reserved.on_verdict(lambda: self._on_verdict(reservation))
 
-    def _permitted(self, reservation: Reservation) -> None:
+    def _on_verdict(self, reservation: Reservation) -> None:
         uid, attempt, verdict = reservation.pod.uid, reservation.attempt, reservation.reserved.verdict
         assert verdict is not None
         if verdict.code == Code.SUCCESS:
             self.engine.offer(BindingStarted(uid, attempt))
             self.engine.offer(BindingEnded(uid, attempt, None))
-            self.told += self.events.bound(uid, reservation.node_name)
+            self.pending_messages += self.events.bind_pod(uid, reservation.node_name)
         else:
             self.engine.offer(BindingEnded(uid, attempt, verdict, verdict.plugin if verdict.is_rejected else None))
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         if nominated_node_name is not None:
-            self.told += self.events.nominated(pod.uid, nominated_node_name)
+            self.pending_messages += self.events.nominate_pod(pod.uid, nominated_node_name)
 
     def evict(self, eviction: Eviction) -> None:
         for victim in eviction.victims:
-            self.told += self.events.evicted(victim.uid)
+            self.pending_messages += self.events.evict_pod(victim.uid)
         for lower_priority in eviction.lower_priority:
-            self.told += self.events.nominated(lower_priority.uid, "")
+            self.pending_messages += self.events.nominate_pod(lower_priority.uid, "")
         self.engine.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed=False))

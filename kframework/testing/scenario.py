@@ -32,7 +32,7 @@ from kframework.simulation.controllers import ControllerFactory, claim_controlle
 from kframework.simulation.running import IDLE_LIMIT, Action, Script, TimedAction
 from kframework.simulation.simulation import Simulation
 from kframework.state.pods import QueuedPod
-from kframework.testing.alone import profile_text
+from kframework.testing.single_plugin import format_profile
 
 
 def create(obj: ApiObject) -> Action:
@@ -84,7 +84,7 @@ class Scenario:
         self._plugins = list(plugins)
         weighted = {name: {"weight": weight} for name, weight in (weights or {}).items()}
         enabled = [{"name": plugin.name, **weighted.get(plugin.name, {})} for plugin in self._plugins]
-        self._config = config if config is not None else profile_text({"enabled": enabled}, args or {})
+        self._config = config if config is not None else format_profile({"enabled": enabled}, args or {})
         self._actions: list[TimedAction] = []
         self._scripts: list[SourceScript] = []
 
@@ -99,7 +99,7 @@ class Scenario:
         self._scripts.append(script)
         return script
 
-    def run(self, until: float | None = None) -> Result:
+    def run(self, until: float | None = None) -> ScenarioResult:
         """Run from the start for `until` virtual seconds, or until there is nothing left to do.
 
         Raises ConfigError for a plugin or a configuration that cannot be used, RuntimeError in a running event loop:
@@ -117,7 +117,7 @@ class Scenario:
         queue, profiles = simulation.scheduler.engine.queue, simulation.scheduler.profiles
         # A queue lists its pods place by place, in the order of its counts.
         places = (place for place, count in queue.count_by_queue().items() for _ in range(count))
-        return Result(
+        return ScenarioResult(
             cluster=simulation.cluster,
             decisions=tuple(simulation.decisions),
             bindings=tuple(simulation.bindings),
@@ -126,7 +126,7 @@ class Scenario:
             waiting={queued.pod.uid: (place, queued) for place, queued in zip(places, queue, strict=True)},
         )
 
-    async def arun(self, until: float | None = None) -> Result:
+    async def arun(self, until: float | None = None) -> ScenarioResult:
         """Run as `run` does, from a test that is `async`: on a thread with a loop and a time of its own.
 
         Who is cancelled while it runs waits for its end, which virtual time brings near.
@@ -145,11 +145,11 @@ class Scenario:
             workload_controllers=(),
         )
         for script in self._scripts:
-            _play(script, simulation)
+            _replace_source(script, simulation)
         return simulation
 
 
-class Result(msgspec.Struct, frozen=True):
+class ScenarioResult(msgspec.Struct, frozen=True):
     """The result of a scenario.
 
     Pods are named `name`, or `namespace/name` outside the namespace `default`.
@@ -188,7 +188,7 @@ class Result(msgspec.Struct, frozen=True):
         condition = self.condition_of(name)
         return condition.message if condition is not None and condition.status == "False" else ""
 
-    def place_of(self, name: str) -> str:
+    def state_of(self, name: str) -> str:
         """Return a pod's place: `bound`, a queue (`active`, `backoff`, `unschedulable`, `gated`), or `neither`."""
         if self.node_of(name) is not None:
             return "bound"
@@ -217,7 +217,7 @@ class Result(msgspec.Struct, frozen=True):
         return [(event.reason, event.note) for event in about]
 
 
-def _play(script: SourceScript, simulation: Simulation) -> None:
+def _replace_source(script: SourceScript, simulation: Simulation) -> None:
     """Replace a source of a plugin by a script, in every profile; ValueError if no plugin declares it."""
     declared = list(simulation.scheduler.profiles.sources())
     sources = [source for source in declared if (source.plugin, source.name) == (script.plugin, script.name)]
@@ -225,11 +225,11 @@ def _play(script: SourceScript, simulation: Simulation) -> None:
         names = ", ".join(f"{source.plugin}/{source.name}" for source in declared) or "none"
         raise ValueError(f"no plugin declares the source {script.plugin}/{script.name}; there is {names}")
     for source in sources:
-        script.play(source)
+        script.replace_fetch(source)
 
 
 #: What a script does to the cluster at its time.
-Turn = Callable[[object], None]
+ScriptAction = Callable[[object], None]
 
 
 class SourceScript:
@@ -245,43 +245,43 @@ class SourceScript:
         self._first = values
         self._values: Mapping[str, object] | None = None
         self._error = ""
-        self._turned: asyncio.Event
+        self._changed: asyncio.Event
 
-    def tell(self, values: Mapping[str, object]) -> Turn:
+    def publish(self, values: Mapping[str, object]) -> ScriptAction:
         """Publish these values, all there are."""
-        return lambda _: self._turn(values, "")
+        return lambda _: self._set(values, "")
 
-    def fail(self, error: str) -> Turn:
+    def fail(self, error: str) -> ScriptAction:
         """Fail on every fetch."""
-        return lambda _: self._turn(None, error)
+        return lambda _: self._set(None, error)
 
-    def fall_silent(self) -> Turn:
+    def stop_publishing(self) -> ScriptAction:
         """Publish nothing any more: the last values become stale."""
-        return lambda _: self._turn(None, "")
+        return lambda _: self._set(None, "")
 
-    def _turn(self, values: Mapping[str, object] | None, error: str) -> None:
+    def _set(self, values: Mapping[str, object] | None, error: str) -> None:
         self._values, self._error = values, error
-        self._turned.set()
+        self._changed.set()
 
-    def play(self, source: Source[object]) -> None:
+    def replace_fetch(self, source: Source[object]) -> None:
         """Replace the fetch of this source, from the beginning."""
-        self._values, self._error, self._turned = self._first, "", asyncio.Event()
+        self._values, self._error, self._changed = self._first, "", asyncio.Event()
         every = source.settings.every
 
-        async def told() -> AsyncGenerator[Mapping[str, object]]:
+        async def fetch() -> AsyncGenerator[Mapping[str, object]]:
             while True:
-                self._turned.clear()
+                self._changed.clear()
                 if self._error:
                     raise ConnectionError(self._error)
                 if self._values is not None:
                     yield self._values
                 try:
                     async with asyncio.timeout(every if self._values is not None else None):
-                        await self._turned.wait()
+                        await self._changed.wait()
                 except TimeoutError:
                     continue  # publishes the same values again
 
-        source.fetch = told
+        source.fetch = fetch
         source.settings = msgspec.structs.replace(source.settings, timeout=None)
 
     def __repr__(self) -> str:

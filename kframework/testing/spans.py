@@ -22,11 +22,11 @@ class Spans(Sequence[ReadableSpan]):
         self.observer: Observer = Tracing(processor, rate_per_million=SAMPLE_ALL, seed=0)
 
     @overload
-    def __getitem__(self, place: int) -> ReadableSpan: ...
+    def __getitem__(self, index: int) -> ReadableSpan: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[ReadableSpan]: ...
-    def __getitem__(self, place: int | slice) -> ReadableSpan | Sequence[ReadableSpan]:
-        return self._exporter.get_finished_spans()[place]
+    def __getitem__(self, index: slice) -> Sequence[ReadableSpan]: ...
+    def __getitem__(self, index: int | slice) -> ReadableSpan | Sequence[ReadableSpan]:
+        return self._exporter.get_finished_spans()[index]
 
     def __len__(self) -> int:
         return len(self._exporter.get_finished_spans())

@@ -32,35 +32,35 @@ _RANDOMS = st.randoms(use_true_random=False)
 _SECONDS = st.floats(0.0, 600.0, allow_nan=False).map(lambda seconds: round(seconds, 1))
 
 
-class Objects(NamedTuple):
+class ClusterObjects(NamedTuple):
     """The nodes of a cluster, and its pods, all of them unassigned."""
 
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
 
 
-class Happening(msgspec.Struct, frozen=True):
+class ObjectChange(msgspec.Struct, frozen=True):
     """A change of a cluster: an object is stored, in place of its previous version, or deleted."""
 
     obj: ApiObject
-    goes: bool = False
+    is_deletion: bool = False
 
     def __call__(self, cluster: MemoryCluster) -> None:
         kind, metadata = type(self.obj), self.obj.metadata
         known = cluster.find(kind, metadata.name, metadata.namespace)
-        if not self.goes and known is None:
+        if not self.is_deletion and known is None:
             cluster.add(self.obj)
-        elif self.goes and known is not None:
+        elif self.is_deletion and known is not None:
             cluster.remove(kind, metadata.name, metadata.namespace)
-        elif isinstance(self.obj, Node) and not self.goes:
+        elif isinstance(self.obj, Node) and not self.is_deletion:
             cluster.put(self.obj)
 
     def __repr__(self) -> str:
-        return f"<{reference(self.obj)} {'goes' if self.goes else 'is stored'}>"
+        return f"<{reference(self.obj)} {'goes' if self.is_deletion else 'is stored'}>"
 
 
 #: What happens when, in seconds after the start.
-History = list[tuple[float, Happening]]
+History = list[tuple[float, ObjectChange]]
 
 
 def pods(name: str = "pod") -> st.SearchStrategy[Pod]:
@@ -74,27 +74,27 @@ def nodes(name: str = "node") -> st.SearchStrategy[Node]:
 
 
 @st.composite
-def clusters(draw: st.DrawFn, *, most_nodes: int = 5, most_pods: int = 8) -> Objects:
+def clusters(draw: st.DrawFn, *, max_nodes: int = 5, max_pods: int = 8) -> ClusterObjects:
     """Clusters of at least one node, `node-0` and so on, with pods `pod-0` and so on that wait."""
-    nodes_there = draw(st.integers(1, most_nodes))
-    pods_there = draw(st.integers(0, most_pods))
-    return Objects(
+    nodes_there = draw(st.integers(1, max_nodes))
+    pods_there = draw(st.integers(0, max_pods))
+    return ClusterObjects(
         tuple(draw(nodes(f"node-{number}")) for number in range(nodes_there)),
         tuple(draw(pods(f"pod-{number}")) for number in range(pods_there)),
     )
 
 
-def histories(*, longest: int = 10) -> st.SearchStrategy[History]:
+def histories(*, max_length: int = 10) -> st.SearchStrategy[History]:
     """Lists of what happens to such a cluster: pods and nodes come and go, nodes change."""
-    number = st.integers(0, longest)
+    number = st.integers(0, max_length)
     some_node = number.flatmap(lambda each: nodes(f"node-{each}"))
     some_pod = number.flatmap(lambda each: pods(f"pod-{each}"))
-    happening = st.builds(Happening, st.one_of(some_pod, some_node), st.booleans())
-    return st.lists(st.tuples(_SECONDS, happening), max_size=longest)
+    change = st.builds(ObjectChange, st.one_of(some_pod, some_node), st.booleans())
+    return st.lists(st.tuples(_SECONDS, change), max_size=max_length)
 
 
-def played(scenario: Scenario, history: Iterable[tuple[float, Happening]]) -> Scenario:
+def schedule_history(scenario: Scenario, history: Iterable[tuple[float, ObjectChange]]) -> Scenario:
     """Return the scenario, in which this happens too."""
-    for seconds, happening in history:
-        scenario.at(seconds, happening)
+    for seconds, change in history:
+        scenario.at(seconds, change)
     return scenario

@@ -27,12 +27,12 @@ from kframework.state.inbox import Upserted
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
-from kframework.testing.alone import PROFILE, profile_text
 from kframework.testing.builders import cluster_state
+from kframework.testing.single_plugin import PROFILE, format_profile
 from kframework.values.status import Status
 
 #: How long the pods wait that a stub handle knows: the longest that Permit allows, in seconds.
-_WAIT = 900.0
+_PERMIT_TIMEOUT = 900.0
 
 
 class StubClock(Clock):
@@ -114,7 +114,7 @@ def stub_handle(
     `api` is what the plugin gets for one; without it, asking for one is an error.
     """
     pods, clock = list(pods), StubClock()
-    configuration = parse(profile_text({}, {}), "stub_handle")
+    configuration = parse(format_profile({}, {}), "stub_handle")
     state = cluster_state(nodes, [pod for pod in pods if pod.spec.node_name])
     engine = PodEngine(state, clock, Host(), profiles_factory(configuration, Registry.from_installed(), Host()))
     for obj in (*objects, *(pod for pod in pods if not pod.spec.node_name)):
@@ -124,5 +124,5 @@ def stub_handle(
         for pod in held:
             pending, node_name = PendingPod(read_only(pod), state.interner), pod.spec.node_name
             state.assume(pending, node_name)
-            state.waiting.add(ReservedPod(pending, node_name, {plugin: clock.now() + _WAIT}, clock.now()))
+            state.waiting.add(ReservedPod(pending, node_name, {plugin: clock.now() + _PERMIT_TIMEOUT}, clock.now()))
     return StubHandle(engine, clock, api)

@@ -1,10 +1,10 @@
 """Check that every pod that a plugin holds back is woken by the event that makes it schedulable.
 
     def test_no_wake_up_is_lost():
-        assert check_wake_ups(FewestPods, args={"maxPodsPerNode": 3}).needless < 0.5
+        assert check_wake_ups(FewestPods, args={"maxPodsPerNode": 3}).needless_share < 0.5
 
-A real engine schedules random pods on a random cluster. After each of many events every pod that sleeps on is tried
-again, as a what-if: if it could go now, and could not before, a hint or a registration is missing.
+A real engine schedules random pods on a random cluster. After each of many events every pod that sleeps on is evaluated
+again, as a what-if: if it is schedulable now, and was not before, a hint or a registration is missing.
 """
 
 from __future__ import annotations
@@ -31,41 +31,41 @@ from kframework.scheduler.read_only import ReadOnlyInbox
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Deleted, Synced, Upserted
 from kframework.state.pods import PendingPod, QueuedPod
-from kframework.testing.alone import PROFILE, SourceValues, profiles_of
-from kframework.testing.contract.questions import ContractViolation
-from kframework.testing.random_events import RandomEvents, RandomOutside
+from kframework.testing.contract.probe import ContractViolation
+from kframework.testing.random_events import RandomEvents, RandomHost
+from kframework.testing.single_plugin import PROFILE, SourceValues, build_profiles
 
 #: The number of events of a cluster, and the most attempts after one.
 _EVENTS, _ATTEMPTS = 100, 50
 
 
 class LostWakeUp(ContractViolation):
-    """Raised when a pod sleeps through the event that makes it schedulable; names both, and the plugins called."""
+    """Raised when a pod sleeps through the event that makes it schedulable; names both, and the plugins involved."""
 
 
 class WakeUps(msgspec.Struct):
     """The results of the events.
 
     `queue` and `skip` count the answers of the hints, as `Plugin NodeAdd`; a registration without a hint counts as
-    Queue. `woken` pods were woken by an event of the cluster, `in_vain` of them without being schedulable.
+    Queue. `woken` pods were woken by an event of the cluster, `unschedulable` of them still did not fit anywhere.
     """
 
     queue: Counter[str] = msgspec.field(default_factory=Counter)
     skip: Counter[str] = msgspec.field(default_factory=Counter)
     woken: int = 0
-    in_vain: int = 0
+    unschedulable: int = 0
 
     @property
-    def needless(self) -> float:
-        """The share of the woken pods that could not go all the same."""
-        return self.in_vain / self.woken if self.woken else 0.0
+    def needless_share(self) -> float:
+        """The share of the woken pods that were still unschedulable."""
+        return self.unschedulable / self.woken if self.woken else 0.0
 
 
 def check_wake_ups(
     plugin: type[Plugin],
     *,
     args: Mapping[str, object] | None = None,
-    beside: Sequence[str] = (),
+    other_plugins: Sequence[str] = (),
     nodes: Iterable[Node] = (),
     pods: Iterable[Pod] = (),
     objects: Iterable[ApiObject] = (),
@@ -75,22 +75,24 @@ def check_wake_ups(
 ) -> WakeUps:
     """Apply many events to `examples` random clusters; raise LostWakeUp if a pod should have been woken and was not.
 
-    `args` are spelled as in YAML; `beside` names other plugins of the profile. `nodes`, `pods` and `objects` (of all
-    other kinds) are mixed into the events: give some that matter to the plugin. `sources` is what the plugin's sources
-    hold, by their names; it does not change. The result shows whether the hints answered both Queue and Skip. Pods that
-    Reserve or Permit sends back are not judged: only an attempt can show whether they could go. The same seed asks the
-    same questions. Raises ConfigError for a plugin that cannot be loaded.
+    `args` are spelled as in YAML; `other_plugins` names other plugins of the profile. `nodes`, `pods` and `objects` (of
+    all other kinds) are mixed into the events: give some that matter to the plugin. `sources` is what the plugin's
+    sources hold, by their names; it does not change. The result shows whether the hints answered both Queue and Skip.
+    Pods that Reserve or Permit rejects are not checked: only an attempt can show whether they fit. The same seed makes
+    the same events. Raises ConfigError for a plugin that cannot be loaded.
     """
     nodes, pods, objects, wake_ups = list(nodes), list(pods), list(objects), WakeUps()
     for example in range(examples):
         events = RandomEvents(Random(f"{seed}/{example}"), nodes=nodes, pods=pods, objects=objects)
-        profiles = functools.partial(profiles_of, plugin, args or {}, beside=beside, sources=sources or {})
-        _Course(plugin, events, wake_ups, f"example {example} of seed {seed}", profiles).run()
+        profiles = functools.partial(
+            build_profiles, plugin, args or {}, other_plugins=other_plugins, sources=sources or {}
+        )
+        _WakeUpCheck(plugin, events, wake_ups, f"example {example} of seed {seed}", profiles).run()
     return wake_ups
 
 
-class _Overheard(Profiles):
-    """Profiles that note what was asked of the hints about each pod since the notes were last cleared."""
+class _ObservedProfiles(Profiles):
+    """Profiles that record the hints' answers for each pod, until `notes` is cleared."""
 
     def __init__(self, profiles: Mapping[str, Profile], wake_ups: WakeUps) -> None:
         super().__init__(profiles)
@@ -105,19 +107,19 @@ class _Overheard(Profiles):
                 self.notes.setdefault(pod.uid, {}).setdefault(plugin, []).append(event.label)
         return woken
 
-    def said(self, queued: QueuedPod) -> str:
-        """Return what the plugins that hold a pod back answered to the events."""
+    def format_answers(self, queued: QueuedPod) -> str:
+        """Return what the plugins that rejected a pod answered to the events."""
         skipped = self.notes.get(queued.pod.uid, {})
         return "; ".join(
-            f"the hint of {plugin} said Skip to {' and '.join(skipped[plugin])}"
+            f"the hint of {plugin} answered Skip to {' and '.join(skipped[plugin])}"
             if plugin in skipped
             else f"{plugin} registered no such event"
             for plugin in sorted(queued.rejectors)
         )
 
 
-class _Course(RandomOutside, Clock):
-    """The course of one cluster: what happens, and what its engine makes of it; it is the engine's outside too."""
+class _WakeUpCheck(RandomHost, Clock):
+    """One random cluster with an engine, of which it is also the host and the clock."""
 
     def __init__(
         self, plugin: type[Plugin], events: RandomEvents, wake_ups: WakeUps, source: str, profiles: ProfilesFactory
@@ -127,42 +129,42 @@ class _Course(RandomOutside, Clock):
         self.wake_ups = wake_ups
         self.source = source
 
-        def overheard(engine: Engine) -> Profiles:
-            self.profiles: _Overheard = _Overheard(profiles(engine), self.wake_ups)
+        def observed(engine: Engine) -> Profiles:
+            self.profiles: _ObservedProfiles = _ObservedProfiles(profiles(engine), self.wake_ups)
             return self.profiles
 
-        self.engine = PodEngine(ClusterState(), self, self, overheard, verifying=False)
+        self.engine = PodEngine(ClusterState(), self, self, observed, verifying=False)
         self.engine.inbox = ReadOnlyInbox()
-        #: The pods that sleep and that nothing but an event can help.
+        #: The pods that wait and that are known to be unschedulable.
         self.stuck: set[str] = set()
 
     def run(self) -> None:
-        """Apply one event after the other, and check after each which pods sleep on."""
-        for message in self.events.opening():
+        """Apply one event after the other, and check after each which pods still wait."""
+        for message in self.events.initial_messages():
             self.engine.offer(message)
         self.engine.offer(Synced())
-        self._settle()
+        self._run_attempts()
         for _ in range(_EVENTS):
-            message = self.events.draw()
-            change = "is new or has changed" if isinstance(message, Upserted) else "is gone"
-            self._happen(f"{reference(message.obj)} {change}", [message])
-            self._settle()
+            message = self.events.next_message()
+            change = "was added or changed" if isinstance(message, Upserted) else "was deleted"
+            self._apply(f"{reference(message.obj)} {change}", [message])
+            self._run_attempts()
 
-    def _settle(self) -> None:
-        """Run attempts until there is none left to try; record the pods that cannot go."""
+    def _run_attempts(self) -> None:
+        """Run attempts until the queue is empty; record the pods that are unschedulable."""
         for _ in range(_ATTEMPTS):
-            tried = self.engine.step()
+            attempted = self.engine.step()
             self.stuck.update(
                 queued.pod.uid
-                for queued in self._asleep()
-                if queued.pod.uid not in self.stuck and self._way(queued) is None
+                for queued in self._waiting_pods()
+                if queued.pod.uid not in self.stuck and self._possible_progress(queued) is None
             )
-            if not tried and not self.told:
+            if not attempted and not self.pending_messages:
                 break
-            told, self.told = self.told, []
-            self._happen("an attempt" if tried else "the end of a binding", told)
+            messages, self.pending_messages = self.pending_messages, []
+            self._apply("an attempt" if attempted else "the end of a binding", messages)
 
-    def _happen(self, title: str, messages: Iterable[Upserted | Deleted]) -> None:
+    def _apply(self, title: str, messages: Iterable[Upserted | Deleted]) -> None:
         """Apply the events, and check every pod that was stuck."""
         self.profiles.notes.clear()
         for message in messages:
@@ -170,33 +172,33 @@ class _Course(RandomOutside, Clock):
                 self.engine.handlers.upsert(message.obj)
             else:
                 self.engine.handlers.delete(message.obj)
-        asleep = {queued.pod.uid for queued in self._asleep()}
+        waiting = {queued.pod.uid for queued in self._waiting_pods()}
         for queued in list(self.engine.queue):
             if queued.pod.uid in self.stuck:
-                self._judge(title, queued, woken=queued.pod.uid not in asleep)
-        self.stuck &= asleep
+                self._check_pod(title, queued, woken=queued.pod.uid not in waiting)
+        self.stuck &= waiting
 
-    def _judge(self, title: str, queued: QueuedPod, *, woken: bool) -> None:
-        way = self._way(queued)
+    def _check_pod(self, title: str, queued: QueuedPod, *, woken: bool) -> None:
+        progress = self._possible_progress(queued)
         if woken:
             self.wake_ups.woken += 1
-            self.wake_ups.in_vain += way is None
-        elif way is not None:
+            self.wake_ups.unschedulable += progress is None
+        elif progress is not None:
             held = "held" if queued.gating_plugin else "rejected"
             raise LostWakeUp(
                 self.plugin,
-                asked=f"after {title}: pod {queued.pod.key}, {held} by {', '.join(sorted(queued.rejectors))}",
-                answered=f"sleeps on though it could {way}: {self.profiles.said(queued)}",
-                remedy="register in events_to_register what can cure a rejection, and let its hint answer QUEUE then",
+                call=f"after {title}: pod {queued.pod.key}, {held} by {', '.join(sorted(queued.rejectors))}",
+                result=f"still waits though it could {progress}: {self.profiles.format_answers(queued)}",
+                remedy="register the event in events_to_register, with a hint that answers QUEUE for it",
                 when=self.source,
             )
 
-    def _asleep(self) -> Iterator[QueuedPod]:
+    def _waiting_pods(self) -> Iterator[QueuedPod]:
         queue = self.engine.queue
         return (queued for queued in queue if queue.waits_for_event(queued.pod.uid))
 
-    def _way(self, queued: QueuedPod) -> str | None:
-        """Return where a pod could go if it were tried now; None: nowhere."""
+    def _possible_progress(self, queued: QueuedPod) -> str | None:
+        """Return what a pod could do if it were tried now; None if nothing."""
         if self.profiles.run_pre_enqueue(queued.pod) is not None:
             return None
         if queued.gating_plugin:

@@ -17,7 +17,7 @@ SIMULATION, LOOP = "kframework.simulation.simulation.Simulation", "kframework.si
 READERS = ("kframework.cli.config.compiled", "kframework_batch.settings.rights")
 #: Modules that name the loop of virtual time for something else: to hand it on, to close a plugin in the contract's
 #: checks, and to date log lines.
-OTHERS = ("kframework.clock", "kframework.testing.contract.instances", "kframework.cli.logs")
+OTHERS = ("kframework.clock", "kframework.testing.contract.repeatability", "kframework.cli.logs")
 
 
 def test_one_class_runs_a_scheduler_on_a_cluster_in_memory() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks import batch, over_http, targets, whole_commands
 from benchmarks.targets import ROWS, TINY, WORKLOADS, Row, at_least, at_most, machine, main, picked
-from kframework.testing.scheduler_perf.benchmark import Result, run
+from kframework.testing.scheduler_perf.benchmark import WorkloadResult, run
 from kframework.testing.scheduler_perf.definitions import Definition, read
 from kframework.testing.scheduler_perf.measurement import Measurement, Percentiles
-from kframework.testing.scheduler_perf.stage import Told
+from kframework.testing.scheduler_perf.workload_run import ProgressCallback
 
 pytestmark = pytest.mark.slow
 
@@ -26,8 +26,8 @@ def test_every_row_is_measured(row: Row, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_row_that_fails_takes_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def fails(definition: Definition, config: str | None, tell: Told) -> Result:
-        return Result(name="Basic/5", failed="why\nand where")
+    def fails(definition: Definition, config: str | None, tell: ProgressCallback) -> WorkloadResult:
+        return WorkloadResult(name="Basic/5", failed="why\nand where")
 
     monkeypatch.setattr(targets, "benchmark", fails)
     main(["basic", "all-nodes"], replace(TINY, rounds=2, posted=11))
@@ -41,9 +41,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     """Answer without measuring, and note which workloads were asked for."""
     names: set[str] = set()
 
-    def benchmark(definition: Definition, config: str | None, tell: Told) -> Result:
+    def benchmark(definition: Definition, config: str | None, tell: ProgressCallback) -> WorkloadResult:
         names.add(definition.name)
-        return Result(name=definition.name, measurements=(MEASUREMENT,))
+        return WorkloadResult(name=definition.name, measurements=(MEASUREMENT,))
 
     def simulate(nodes: int, pods: int) -> whole_commands.Simulation:
         return whole_commands.Simulation(seconds=pods / 8_000, mb=pods)

@@ -55,7 +55,7 @@ planted  1/1
 sizes    1/1
 
 left uncompared:
-  GangScheduling is not built yet: answers of 1 case
+  GangScheduling is not implemented: answers of 1 case
 
 total  2/2
 """
@@ -108,7 +108,7 @@ def test_json_and_yaml_say_all(run: Command, same: Path, different: Path) -> Non
         "passed": 1,
         "total": 1,
         "differences": [],
-        "uncompared": [{"reason": "GangScheduling is not built yet", "part": "answers", "cases": 1}],
+        "uncompared": [{"reason": "GangScheduling is not implemented", "part": "answers", "cases": 1}],
     }
     assert (sizes["passed"], sizes["total"], len(sizes["differences"])) == (2, 10, 8)
     assert sizes["differences"][0] == {"case": "sizes-1", "field": "canonical", "expected": "2Ki", "got": "2048"}
@@ -128,7 +128,7 @@ def test_verdicts_are_shown_in_words(run: Command, same: Path) -> None:
     lines = run("conformance", same, "--show", "planted-1").out.splitlines()
     (verdict,) = (line for line in lines if line.startswith("nodes.hard "))
     assert verdict.count(f"TaintToleration UnschedulableAndUnresolvable: {TAINT}") == 2
-    assert lines[-2:] == ["left uncompared:", "  GangScheduling is not built yet: answers"]
+    assert lines[-2:] == ["left uncompared:", "  GangScheduling is not implemented: answers"]
 
 
 def test_one_case_as_json(run: Command, different: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_case_that_is_not_there(run: Command, same: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"{", ":1: is no JSON: Input data was truncated"),
+        (b"{", ":1: is not JSON: Input data was truncated"),
         (json.dumps({**quantity(1, "2048"), "kind": "x"}).encode(), ":1: sizes-1: unknown kind 'x' (known: single, "),
         (gzip.compress(b"{}\n" * 9, mtime=0)[:-9], ":1: is no"),
     ],

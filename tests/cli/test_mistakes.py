@@ -224,8 +224,8 @@ class TestMine(PluginContract):
         ),
         pytest.param(
             ["filter(self, state, pod, node):\n        import time; time.sleep(1)\n"],
-            "test_hooks_only_look",
-            r"answered: +calls time.sleep, which holds up the scheduler\n.* change: wait in a source, .*\n.*:10\n",
+            "test_hooks_have_no_side_effects",
+            r"result: +calls time.sleep, which blocks the scheduler\n.* fix: wait in a source, .*\n.*:10\n",
             id="a blocking sleep",
         ),
         pytest.param(
@@ -233,8 +233,8 @@ class TestMine(PluginContract):
                 "sign(self, pod):\n        return object()\n",
                 "score(self, state, pod, node):\n        return 1\n",
             ],
-            "test_remembered_answers_stay_true",
-            r"asked: +sign of pod .*\n.*answers <object .*\n.* change: answer values that are equal.*\n.*:10\n",
+            "test_cached_answers_stay_valid",
+            r"call: +sign of pod .*\n.*answers <object .*\n.* fix: answer values that are equal.*\n.*:10\n",
             id="an unstable signature",
         ),
         pytest.param(
@@ -243,7 +243,7 @@ class TestMine(PluginContract):
                 "events_to_register(self):\n        return [ClusterEvent('*', ActionType.ALL, never)]\n",
             ],
             "test_no_wake_up_is_lost",
-            r"sleeps on .* the hint of Mine said Skip .*\n.* change: .* let its hint answer QUEUE then\n.*:14\n",
+            r"still waits .* the hint of Mine answered Skip .*\n.* fix: .* with a hint that answers QUEUE\n.*:14\n",
             id="a hint that never queues",
         ),
     ],

@@ -37,7 +37,7 @@ LIMITED = World(
         *[csi_volume(f"v{number}", D) for number in range(1, 4)],
         *[csi_node("node-1", {D: limit}) for limit in (0, 1, 1, 2)],
     ],
-    beside=["NodeAffinity"],
+    other_plugins=["NodeAffinity"],
 )
 #: Volumes that are still to be made count for the driver of their class.
 UNMADE = World(
@@ -51,7 +51,7 @@ UNMADE = World(
         storage_class("fast", D),
         *[csi_node("node-1", {D: limit}) for limit in (1, 1, 2)],
     ],
-    beside=["NodeAffinity"],
+    other_plugins=["NodeAffinity"],
 )
 #: Volumes that stay attached when their pods are gone, and one that no claim is needed for.
 ATTACHED = World(
@@ -63,7 +63,7 @@ ATTACHED = World(
         attachment("x", "node-1", "v9", D),
         *[csi_node("node-1", {D: limit, "ebs.csi.aws.com": 0}) for limit in (1, 2)],
     ],
-    beside=["NodeAffinity"],
+    other_plugins=["NodeAffinity"],
 )
 
 CASES: dict[str, Case] = {

@@ -20,14 +20,14 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     """What is mixed into random clusters, and how the plugin is configured there.
 
     The nodes, pods and objects are those that it is about and that no random ones are like. Other plugins stand
-    `beside` it where wake-ups are checked. Its `sources` hold these values.
+    `other_plugins` it where wake-ups are checked. Its `sources` hold these values.
     """
 
     args: Mapping[str, Any] = msgspec.field(default_factory=dict)
     nodes: Sequence[Node] = ()
     pods: Sequence[Pod] = ()
     objects: Sequence[ApiObject] = ()
-    beside: Sequence[str] = ()
+    other_plugins: Sequence[str] = ()
     sources: Mapping[str, Mapping[str, object]] = msgspec.field(default_factory=dict)
 
 

@@ -97,7 +97,7 @@ SKEWED = World(
         make_pod("idle", labels={"app": "db"}),
     ],
     nodes=[OPEN, TAINTED],
-    beside=["TaintToleration"],
+    other_plugins=["TaintToleration"],
 )
 #: A zone from which most pods are kept, and which counts only for those that tolerate its taint.
 HONORING = World(
@@ -107,7 +107,7 @@ HONORING = World(
         web("settler", tolerations=["node.kubernetes.io/unschedulable"]),
     ],
     nodes=[OPEN, FENCED],
-    beside=["NodeUnschedulable"],
+    other_plugins=["NodeUnschedulable"],
 )
 
 
@@ -118,7 +118,7 @@ def by_default(*objects: ApiObject) -> World:
         pods=[OWNED, web("plain")],
         objects=objects,
         nodes=[OPEN, TAINTED],
-        beside=["TaintToleration"],
+        other_plugins=["TaintToleration"],
     )
 
 

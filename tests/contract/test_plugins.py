@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kframework import Plugin
 from kframework.core.runtime.hooks import marked_hooks
 from kframework.plugins.node_resources_fit.plugin import INSUFFICIENT
-from kframework.testing import Reached
-from kframework.testing.contract.promises import Remembered, forms_agree, scores_are_in_range
-from kframework.testing.contract.questions import Questions, Subject, on_random_clusters
+from kframework.testing import Coverage
+from kframework.testing.contract.probe import PluginProbe, PluginUnderTest, check_on_random_clusters
+from kframework.testing.contract.promises import CacheCheck, check_columnar_forms, check_score_range
 from tests.contract.case import World
 from tests.contract.cases import CASES
 from tests.contract.lines import LinesReached
@@ -33,16 +33,16 @@ PLACING = placing()
 every_plugin = pytest.mark.parametrize("name", PLACING)
 
 
-def check(name: str, world: World, examples: int, seed: int = 0) -> Reached:
+def check(name: str, world: World, examples: int, seed: int = 0) -> Coverage:
     """Ask about answers, by all promises that are about them."""
-    remembered = Remembered()
+    remembered = CacheCheck()
 
-    def look(questions: Questions) -> None:
-        forms_agree(questions)
-        scores_are_in_range(questions)
+    def look(questions: PluginProbe) -> None:
+        check_columnar_forms(questions)
+        check_score_range(questions)
         remembered(questions)
 
-    subject = Subject(
+    subject = PluginUnderTest(
         plugin=PLACING[name],
         args=world.args,
         nodes=world.nodes,
@@ -52,28 +52,28 @@ def check(name: str, world: World, examples: int, seed: int = 0) -> Reached:
         examples=CASES[name].times * examples,
         seed=seed,
     )
-    return on_random_clusters(subject, look, amid=remembered.memory_is_true)
+    return check_on_random_clusters(subject, look, in_what_if=remembered.check_cached_answers)
 
 
-def reached(name: str) -> Reached:
+def reached(name: str) -> Coverage:
     """Check a plugin in all its worlds, and add up what was come by."""
-    total = Reached()
+    total = Coverage()
     for world in CASES[name].worlds:
         check_at_random(name, world, total)
     return total
 
 
-def check_at_random(name: str, world: World, total: Reached) -> None:
+def check_at_random(name: str, world: World, total: Coverage) -> None:
     @settings(max_examples=EXAMPLES, derandomize=True, database=None, phases=[Phase.generate])
     @given(seed=st.integers(0, 2**32))
-    def ask(seed: int) -> None:
+    def run(seed: int) -> None:
         found = check(name, world, examples=1, seed=seed)
         total.reasons.update(found.reasons)
         total.codes.update(found.codes)
         total.scores.update(found.scores)
         total.passes += found.passes
 
-    ask()
+    run()
 
 
 def test_every_plugin_has_its_case() -> None:

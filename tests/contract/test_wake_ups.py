@@ -12,7 +12,7 @@ from kframework.framework.events import ObservedEvent
 from kframework.framework.hookspecs import EnqueueExtensions
 from kframework.state.cluster import ClusterState
 from kframework.testing import LostWakeUp, WakeUps, check_wake_ups
-from kframework.testing.alone import profile_of
+from kframework.testing.single_plugin import build_profile
 from tests.contract.case import World
 from tests.contract.cases import CASES
 from tests.contract.plugins import holding
@@ -59,11 +59,13 @@ UNSKIPPING = {
 }
 
 
-def check(plugin: type[Plugin], world: World, examples: int, *, beside: Sequence[str] = (), seed: int = 0) -> WakeUps:
+def check(
+    plugin: type[Plugin], world: World, examples: int, *, other_plugins: Sequence[str] = (), seed: int = 0
+) -> WakeUps:
     return check_wake_ups(
         plugin,
         args=world.args,
-        beside=[*world.beside, *beside],
+        other_plugins=[*world.other_plugins, *other_plugins],
         nodes=world.nodes,
         pods=world.pods,
         objects=world.objects,
@@ -86,14 +88,14 @@ def found(name: str) -> WakeUps:
         total.queue.update(one.queue)
         total.skip.update(one.skip)
         total.woken += one.woken
-        total.in_vain += one.in_vain
+        total.unschedulable += one.unschedulable
     return total
 
 
 def registrations() -> Iterator[tuple[str, str, ActionType, bool]]:
     """List what the plugins registered, action by action, and whether with a hint."""
     for name, plugin in HOLDING.items():
-        made = profile_of(plugin, waking(name)[-1].args, ClusterState()).plugins[name]
+        made = build_profile(plugin, waking(name)[-1].args, ClusterState()).plugins[name]
         assert isinstance(made, EnqueueExtensions), f"{name}: say in events_to_register what can cure it"
         for event in made.events_to_register():
             yield from ((name, event.resource, action, event.hint is not None) for action in actions(event.action))
@@ -130,7 +132,7 @@ def made_lossy(plugin: type[Plugin], resource: str, action: ActionType) -> type[
 @pytest.mark.slow
 def test_no_wake_up_is_lost_between_plugins() -> None:
     built_in = [name for name, plugin in HOLDING.items() if plugin.__module__.startswith("kframework.plugins.")]
-    together = check(HOLDING["NodePorts"], waking("NodePorts")[0], EXAMPLES, beside=built_in)
+    together = check(HOLDING["NodePorts"], waking("NodePorts")[0], EXAMPLES, other_plugins=built_in)
     assert together.woken > 100
     assert len({answer.split()[0] for answer in together.queue}) >= 6
 
@@ -151,7 +153,7 @@ def test_every_event_wakes_pods_and_every_hint_lets_some_sleep(name: str) -> Non
 @pytest.mark.parametrize(("name", "resource", "action", "hinted"), REGISTERED)
 def test_a_hint_that_skips_too_much_is_found_out(name: str, resource: str, action: ActionType, hinted: bool) -> None:
     lossy = made_lossy(HOLDING[name], resource, action)
-    with pytest.raises(LostWakeUp, match=f"the hint of {name} said Skip to "):
+    with pytest.raises(LostWakeUp, match=f"the hint of {name} answered Skip to "):
         for seed in range(PATIENCE):
             for world in waking(name):
                 check(lossy, world, examples=1, seed=seed)

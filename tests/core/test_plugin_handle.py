@@ -13,11 +13,11 @@ from kframework.framework.plugin import Watch
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
 from kframework.state.pods import TemplateInterner
 from kframework.testing import make_pod
-from kframework.testing.scenario import Result, create, delete, patch
+from kframework.testing.scenario import ScenarioResult, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario
 
 
-def asked(ask: Callable[[Handle, PendingPod], object], **cluster: Any) -> tuple[object, Result]:
+def asked(ask: Callable[[Handle, PendingPod], object], **cluster: Any) -> tuple[object, ScenarioResult]:
     """Ask the handle from a `reserve` hook; return the answer and what became of the run."""
     answers: list[object] = []
 
@@ -168,7 +168,7 @@ def test_the_api_does_what_it_is_asked() -> None:
     result = run(working)
     assert log == ["404"]
     assert result.pod("pod").metadata.annotations == {"done": "yes"}
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
 
 
 def test_a_statement_that_is_left_open_is_undone_and_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -178,7 +178,7 @@ def test_a_statement_that_is_left_open_is_undone_and_told(caplog: pytest.LogCapt
 
     leaking = plugin("L", filter=leak)
     result = run(leaking, pods=[make_pod("old", node_name="a"), make_pod("leaky"), make_pod("other")])
-    assert result.place_of("other") == "bound"
+    assert result.state_of("other") == "bound"
     assert [pod.name for pod in held(leaking).pods.values()].count("old") == 1
     assert len(held(leaking).nodes.find("a").pods) == 3  # type: ignore[union-attr]  # it is there
 

@@ -15,7 +15,7 @@ from kframework.framework.handle import Handle
 from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Result, Scenario
+from kframework.testing.scenario import Scenario, ScenarioResult
 
 __all__ = ["alone", "held", "plugin", "profile", "run", "scenario"]
 
@@ -118,6 +118,6 @@ def scenario(
     )
 
 
-def run(*plugins: type[Plugin], until: float | None = 0.5, **cluster: object) -> Result:
+def run(*plugins: type[Plugin], until: float | None = 0.5, **cluster: object) -> ScenarioResult:
     """Run such a scenario, for half a second unless told."""
     return scenario(*plugins, **cluster).run(until)  # type: ignore[arg-type]  # handed through

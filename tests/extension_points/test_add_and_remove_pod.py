@@ -72,7 +72,7 @@ def test_anything_but_success_is_an_error(answer: object, message: str) -> None:
     condition = result.condition_of("pod")
     assert condition is not None
     assert (condition.reason, condition.message) == ("SchedulerError", message)
-    assert result.place_of("pod") == "backoff"
+    assert result.state_of("pod") == "backoff"
 
 
 def test_who_skipped_is_not_told() -> None:

@@ -21,7 +21,7 @@ from kframework import (
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Result, delete
+from kframework.testing.scenario import ScenarioResult, delete
 from tests.extension_points.scripted import held, plugin, run, scenario
 
 REFUSED = ClusterError("the pod is taken", status=403, reason="Forbidden")
@@ -49,7 +49,7 @@ def test_the_first_that_does_not_skip_decides() -> None:
     binder = plugin("B", bind=bind, journal=journal)
     first, last = plugin("A", bind=Skip, journal=journal), plugin("C", bind=None, journal=journal)
     result = run(first, binder, last)
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
     assert journal == ["A.bind", "B.bind"]
 
 
@@ -78,7 +78,7 @@ def test_a_binding_that_fails_undoes_everything(answer: object, reason: str, mes
     assert condition is not None
     assert (condition.reason, condition.message) == (reason, message)
     assert result.events_on("pod") == [("FailedScheduling", message)]
-    assert result.place_of("pod") == "backoff"
+    assert result.state_of("pod") == "backoff"
     assert result.queued("pod").rejectors == frozenset()
     assert list(held(plugins[0]).pods) == []
 
@@ -88,7 +88,7 @@ def test_when_all_skip_the_pod_is_tried_again_and_nothing_is_said() -> None:
     skipping = plugin("A", bind=Skip, unreserve=None, journal=journal)
     result = run(skipping)
     assert journal == ["A.bind", "A.unreserve"]
-    assert result.place_of("pod") == "backoff"
+    assert result.state_of("pod") == "backoff"
     assert result.queued("pod").consecutive_errors == 1
     assert result.condition_of("pod") is None
     assert result.events == []
@@ -101,7 +101,7 @@ def refused_once(cluster: MemoryCluster) -> None:
 
 def test_a_refusal_of_the_api_is_tried_again_after_a_rest() -> None:
     result = scenario().at(0.0, refused_once).run()
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
     assert result.decisions[1].popped_at - result.decisions[0].popped_at == 2.0
     assert result.events_on("pod")[0] == ("FailedScheduling", 'running Bind plugin "DefaultBinder": the pod is taken')
 
@@ -118,10 +118,10 @@ def test_the_room_of_a_failed_binding_goes_to_others_at_once() -> None:
 
     result = scenario(lonely, pods=("first", "second")).at(0.0, slow_refusal).run(until=5.5)
     assert result.node_of("second") == "a"
-    assert result.place_of("first") == "backoff"
+    assert result.state_of("first") == "backoff"
 
 
-def failing_at(seconds: float, status: Status, events: list[ClusterEvent]) -> Result:
+def failing_at(seconds: float, status: Status, events: list[ClusterEvent]) -> ScenarioResult:
     """Let the binding fail so late that the other pod is in the pool already."""
 
     async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> Status:
@@ -180,7 +180,7 @@ def test_all_take_notice_in_order_whatever_they_do() -> None:
     ]
     result = scenario(*plugins).run()
     assert journal == ["A.post_bind", "A noticed", "B.post_bind", "C.post_bind"]
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
     assert result.bindings[0].code == Code.SUCCESS
     assert [point for point, *_ in result.bindings[0].steps] == ["wait_on_permit", "bind", "post_bind"]
 

@@ -99,7 +99,7 @@ def test_an_event_wakes_those_whose_rejector_registered_it(
 def test_condition_written_by_the_scheduler_does_not_requeue_the_pod() -> None:
     result = run(plugin("R", filter=unschedulable("no"), events=None))
     assert len(result.decisions) == 1
-    assert result.place_of("pod") == "unschedulable"
+    assert result.state_of("pod") == "unschedulable"
 
 
 @pytest.mark.parametrize(

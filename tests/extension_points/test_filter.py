@@ -85,7 +85,7 @@ def test_a_pod_that_fits_nowhere(
     result = run(plugin("A", filter=answer, reads=reads), nodes=("a", "b"))  # type: ignore[arg-type]  # one of the three
     condition = result.condition_of("pod")
     assert condition is not None
-    assert result.place_of("pod") == place
+    assert result.state_of("pod") == place
     assert (condition.reason, condition.message) == (reason, message)
     assert result.events_on("pod") == [("FailedScheduling", message)]
     assert result.queued("pod").rejectors == rejectors
@@ -94,7 +94,7 @@ def test_a_pod_that_fits_nowhere(
 
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS)])
 def test_a_node_that_passes(answer: Status | None) -> None:
-    assert run(plugin("A", filter=answer)).place_of("pod") == "bound"
+    assert run(plugin("A", filter=answer)).state_of("pod") == "bound"
 
 
 def refusing(*names: str, reason: str) -> Callable[..., Status | None]:
@@ -128,8 +128,8 @@ def test_a_fault_on_one_node_ends_the_attempt_but_no_other_pod(answer: object) -
         return answer
 
     result = run(plugin("A", filter=broken), nodes=("a", "b"), pods=("victim", "other"))
-    assert result.place_of("victim") == "backoff"
-    assert result.place_of("other") == "bound"
+    assert result.state_of("victim") == "backoff"
+    assert result.state_of("other") == "bound"
     assert "broken" in result.message_of("victim")
 
 
@@ -167,7 +167,7 @@ def test_a_columnar_filter_answers_in_bits_and_puts_them_into_words(count: int, 
 def test_a_columnar_filter_with_a_twin_that_raises_is_asked_node_by_node() -> None:
     twin = plugin("A", filter=None, filter_nodes=ValueError("columns"), filter_status=unschedulable())
     result = run(twin, nodes=tuple(f"n{number}" for number in range(30)))
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
 
 
 def test_words_that_fail_are_a_fault_of_the_plugin() -> None:

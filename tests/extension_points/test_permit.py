@@ -23,7 +23,7 @@ from kframework import (
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.simulation.running import Action
 from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Result, create, delete, patch
+from kframework.testing.scenario import ScenarioResult, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario
 
 NODE_ADD = ClusterEvent("Node", ActionType.ADD)
@@ -43,7 +43,7 @@ def decide(waiting: type[Plugin], verdict: Callable[..., bool], *expected: bool)
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS)])
 def test_consent(answer: object) -> None:
     result = run(plugin("A", permit=answer))
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
     assert result.bindings[0].waited == 0.0
     assert result.pod("pod").status.nominated_node_name == ""
 
@@ -104,7 +104,7 @@ def test_a_refusal_undoes_the_reservation_and_drops_earlier_waits(
     assert condition is not None
     assert (condition.reason, condition.message) == (reason, message)
     assert result.events_on("pod") == [("FailedScheduling", message)]
-    assert result.place_of("pod") == place
+    assert result.state_of("pod") == place
     assert result.queued("pod").rejectors == rejectors
     assert result.queued("pod").pending_plugins == pending
     assert result.pod("pod").status.nominated_node_name == ""
@@ -123,8 +123,8 @@ def test_a_pod_waits_on_its_node_and_others_are_scheduled_meanwhile() -> None:
     timeline = scenario(waiting, pods=("pod", "other")).at(1.0, look)
     result = timeline.run(until=2.0)
     assert seen == [("pod", "a", ("A",))]
-    assert result.place_of("other") == "bound"
-    assert result.place_of("pod") == "neither", "it is in flight"
+    assert result.state_of("other") == "bound"
+    assert result.state_of("pod") == "neither", "it is in flight"
     assert result.pod("pod").status.nominated_node_name == "a", "the node is announced"
     assert len(held(waiting).pods) == 2, "it keeps its place"
 
@@ -132,7 +132,7 @@ def test_a_pod_waits_on_its_node_and_others_are_scheduled_meanwhile() -> None:
 def test_allowed_it_is_bound() -> None:
     waiting = plugin("A", permit=Wait(10))
     result = scenario(waiting).at(4.0, decide(waiting, lambda pod: pod.allow("A"), True, False)).run()
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
     assert result.bindings[0].waited == 4.0
     assert result.events_on("pod") == [("Scheduled", "Successfully assigned default/pod to a")]
     assert result.pod("pod").status.nominated_node_name == "", "the API server takes the announcement back"
@@ -150,7 +150,7 @@ def test_it_is_bound_when_all_who_wait_have_allowed_it() -> None:
 def test_an_allowance_of_somebody_who_does_not_wait_changes_nothing() -> None:
     waiting = plugin("A", permit=Wait(10))
     result = scenario(waiting).at(2.0, decide(waiting, lambda pod: pod.allow("B"), True)).run(until=3.0)
-    assert result.place_of("pod") == "neither"
+    assert result.state_of("pod") == "neither"
 
 
 def test_a_verdict_within_a_hook_counts_at_once() -> None:
@@ -165,17 +165,17 @@ def test_a_verdict_within_a_hook_counts_at_once() -> None:
 
     gang = plugin("Gang", permit=permit)
     result = run(gang, pods=("one", "two"))
-    assert (result.place_of("one"), result.place_of("two")) == ("bound", "bound")
+    assert (result.state_of("one"), result.state_of("two")) == ("bound", "bound")
     assert result.seconds < 1.0
 
 
-def rejected(timeline_result: Result, message: str, rejectors: set[str]) -> None:
+def rejected(timeline_result: ScenarioResult, message: str, rejectors: set[str]) -> None:
     condition = timeline_result.condition_of("pod")
     assert condition is not None
     assert (condition.reason, condition.message) == ("Unschedulable", message)
     assert timeline_result.events_on("pod") == [("FailedScheduling", message)]
     assert timeline_result.queued("pod").rejectors == rejectors
-    assert timeline_result.place_of("pod") == "unschedulable"
+    assert timeline_result.state_of("pod") == "unschedulable"
     assert timeline_result.pod("pod").status.nominated_node_name == ""
 
 

@@ -23,7 +23,7 @@ from kframework import (
 )
 from kframework.framework.answers import Candidate
 from kframework.testing import make_pod
-from kframework.testing.scenario import Result
+from kframework.testing.scenario import ScenarioResult
 from tests.extension_points.scripted import held, plugin, run, scenario
 
 FULL = plugin("Full", filter=unschedulable("full"))
@@ -34,7 +34,7 @@ def post(name: str, answer: object) -> type[Plugin]:
     return plugin(name, post_filter=answer)
 
 
-def nominated(result: Result) -> str:
+def nominated(result: ScenarioResult) -> str:
     return result.pod("pod").status.nominated_node_name
 
 
@@ -68,7 +68,7 @@ def test_what_is_said(answers: list[object], message: str) -> None:
     assert condition is not None
     assert (condition.reason, condition.message) == ("Unschedulable", message)
     assert result.events_on("pod") == [("FailedScheduling", message)]
-    assert result.place_of("pod") == "unschedulable"
+    assert result.state_of("pod") == "unschedulable"
     assert result.queued("pod").rejectors == {"Full"}, "PostFilter adds no rejectors"
 
 
@@ -217,7 +217,7 @@ def test_a_victim_that_waits_on_permit_is_stopped_in_memory() -> None:
     lonely = plugin("Lonely", filter=lambda state, pod, node: unschedulable("taken") if len(node.pods) else None)
     result = run(waiting, lonely, preempting("a"), pods=[make_pod("x", priority=9), make_pod("pod", priority=1)])
     assert held(waiting).waiting_pod(result.pod("x").metadata.uid) is None
-    assert result.place_of("x") == "backoff", "an error: it is no rejection"
+    assert result.state_of("x") == "backoff", "an error: it is no rejection"
     uid = result.pod("pod").metadata.uid
     note = f"Preempted by pod {uid} on node a (in kube-scheduler memory)."
     assert ("Preempted", note) in result.events_on("x")

@@ -10,7 +10,7 @@ import pytest
 from kframework import Code, CycleState, PendingPod, Skip, Status, Wait, error, unresolvable, unschedulable
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.testing import make_pod
-from kframework.testing.scenario import Result, delete
+from kframework.testing.scenario import ScenarioResult, delete
 from tests.extension_points.scripted import held, plugin, run, scenario
 
 SUPPORTED = "It is supposed to return Success, Skip, or Error status"
@@ -37,12 +37,12 @@ def taking(seconds: float, answer: object = None, log: list[str] | None = None, 
     return work
 
 
-def failed(result: Result, reason: str, message: str) -> None:
+def failed(result: ScenarioResult, reason: str, message: str) -> None:
     condition = result.condition_of("pod")
     assert condition is not None
     assert (condition.reason, condition.message) == (reason, message)
     assert result.events_on("pod")[0] == ("FailedScheduling", message)
-    assert result.place_of("pod") == "backoff", "no rejector is recorded any more"
+    assert result.state_of("pod") == "backoff", "no rejector is recorded any more"
     assert result.queued("pod").rejectors == frozenset()
     assert result.queued("pod").consecutive_errors == 1
     assert result.pod("pod").status.nominated_node_name == ""
@@ -50,7 +50,7 @@ def failed(result: Result, reason: str, message: str) -> None:
 
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS), taking(0.0), taking(0.2, Status(Code.SUCCESS))])
 def test_work_that_succeeds(answer: object) -> None:
-    assert run(plugin("A", pre_bind=answer)).place_of("pod") == "bound"
+    assert run(plugin("A", pre_bind=answer)).state_of("pod") == "bound"
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_work_that_fails_undoes_the_reservation(answer: object, reason: str, mes
 def test_the_node_is_announced_while_there_is_work() -> None:
     result = scenario(plugin("A", pre_bind=taking(5.0))).run(until=1.0)
     assert result.pod("pod").status.nominated_node_name == "a"
-    assert result.place_of("pod") == "neither"
+    assert result.state_of("pod") == "neither"
 
 
 def test_others_are_scheduled_meanwhile() -> None:
     slow = plugin("A", pre_bind=lambda state, pod, name: taking(5.0)(state, pod, name) if pod.name == "pod" else None)
     result = scenario(slow, pods=("pod", "other")).run(until=1.0)
-    assert (result.place_of("pod"), result.place_of("other")) == ("neither", "bound")
+    assert (result.state_of("pod"), result.state_of("other")) == ("neither", "bound")
 
 
 def test_without_work_nothing_is_announced_and_nothing_done() -> None:
@@ -101,7 +101,7 @@ def test_without_work_nothing_is_announced_and_nothing_done() -> None:
 
     idle = plugin("A", pre_bind_pre_flight=Skip, pre_bind=error("not asked"), journal=journal)
     result = scenario(idle).at(0.0, watch).run()
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
     assert journal == ["A.pre_bind_pre_flight"]
     assert "patch_pod_status" not in writes
 
@@ -114,7 +114,7 @@ def test_who_has_nothing_to_do_is_left_out() -> None:
         plugin("C", pre_bind_pre_flight=Status(Code.SUCCESS), pre_bind=None, journal=journal),
         plugin("D", pre_bind=None, journal=journal),
     ]
-    assert run(*plugins).place_of("pod") == "bound"
+    assert run(*plugins).state_of("pod") == "bound"
     assert [entry for entry in journal if entry.endswith(".pre_bind")] == ["B.pre_bind", "C.pre_bind", "D.pre_bind"]
 
 
@@ -176,7 +176,7 @@ def test_neighbours_that_allow_it_work_side_by_side(kinds: str, seconds: float) 
         for number, kind in enumerate(kinds)
     ]
     result = scenario(*plugins).run()
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
     assert result.seconds == seconds
 
 

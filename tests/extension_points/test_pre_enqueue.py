@@ -15,7 +15,7 @@ NODE_ADD = ClusterEvent("Node", ActionType.ADD)
 
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS)])
 def test_success_lets_the_pod_in(answer: Status | None) -> None:
-    assert run(plugin("Gate", pre_enqueue=answer)).place_of("pod") == "bound"
+    assert run(plugin("Gate", pre_enqueue=answer)).state_of("pod") == "bound"
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_success_lets_the_pod_in(answer: Status | None) -> None:
 def test_anything_else_gates_the_pod_without_an_attempt(answer: object) -> None:
     gated = plugin("Gate", pre_enqueue=lambda pod: answer_for(pod, answer))
     result = run(gated, pods=("pod", "other"), until=None)
-    assert result.place_of("pod") == "gated"
+    assert result.state_of("pod") == "gated"
     assert result.queued("pod").gating_plugin == "Gate"
     assert result.queued("pod").rejectors == {"Gate"}
     assert result.queued("pod").attempts == 0
@@ -71,13 +71,13 @@ def test_an_event_of_the_gating_plugin_opens_the_gate(events: tuple[ClusterEvent
     bystander = plugin("Bystander", filter=None, events=[NODE_ADD])
     timeline = scenario(gating, bystander).at(1.0, lambda cluster: gate.append("open"))
     result = timeline.at(2.0, create(make_node("b"))).run(until=400.0)
-    assert result.place_of("pod") == ("bound" if opened else "gated"), "the flush opens no gate"
+    assert result.state_of("pod") == ("bound" if opened else "gated"), "the flush opens no gate"
 
 
 def test_a_pod_that_is_still_held_back_stays_fenced() -> None:
     gating = plugin("Gate", pre_enqueue=unschedulable(), events=[NODE_ADD])
     result = scenario(gating).at(1.0, create(make_node("b"))).run()
-    assert result.place_of("pod") == "gated"
+    assert result.state_of("pod") == "gated"
 
 
 def test_an_update_of_the_pod_itself_opens_the_gate_that_registered_it() -> None:
@@ -86,7 +86,7 @@ def test_an_update_of_the_pod_itself_opens_the_gate_that_registered_it() -> None
     timeline = scenario(gating)
     timeline.at(1.0, patch(make_pod(), {"metadata": {"labels": {"open": "true"}}}))
     result = timeline.run()
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
 
 
 def test_activation_asks_the_gate_again() -> None:
@@ -102,7 +102,7 @@ def test_activation_asks_the_gate_again() -> None:
     timeline = scenario(noticing, gating)
     timeline.at(1.0, activate).at(2.0, lambda cluster: gate.append("open")).at(3.0, activate)
     result = timeline.run()
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
     assert result.decisions[0].popped_at - result.decisions[0].queued_at == 3.0
 
 
@@ -111,6 +111,6 @@ def test_a_gate_is_asked_on_the_way_into_the_backoff_queue_and_not_on_the_way_ou
     gate = plugin("Gate", pre_enqueue=None, journal=journal)
     failing = plugin("Failing", filter=unschedulable("no"), events=[NODE_ADD])
     result = scenario(gate, failing).at(1.0, create(make_node("b"))).run()
-    assert result.place_of("pod") == "unschedulable"
+    assert result.state_of("pod") == "unschedulable"
     assert len(result.decisions) == 2
     assert journal.count("Gate.pre_enqueue") == 2

@@ -15,7 +15,7 @@ NODE_ADD = ClusterEvent("Node", ActionType.ADD)
 
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS), Skip])
 def test_a_pod_that_passes_is_bound(answer: Status | None) -> None:
-    assert run(plugin("A", pre_filter=answer, filter=None)).place_of("pod") == "bound"
+    assert run(plugin("A", pre_filter=answer, filter=None)).state_of("pod") == "bound"
 
 
 def test_skip_skips_the_filter_of_the_plugin_alone() -> None:
@@ -60,7 +60,7 @@ def test_a_pod_that_does_not_pass(answer: object, place: str, reason: str, messa
     result = run(plugin("A", pre_filter=answer), nodes=("a", "b"))
     condition = result.condition_of("pod")
     assert condition is not None
-    assert result.place_of("pod") == place
+    assert result.state_of("pod") == place
     assert (condition.status, condition.reason, condition.message) == ("False", reason, message)
     assert result.events_on("pod") == [("FailedScheduling", message)]
     assert result.queued("pod").rejectors == rejectors
@@ -124,7 +124,7 @@ def test_sets_without_a_common_node_reject_the_pod(sets: list[set[str]], message
     result = run(*plugins[-2:], *plugins[:-2], nodes=("a", "b"))
     assert result.message_of("pod") == f"0/2 nodes are available: {message}"
     assert result.queued("pod").rejectors == {each.name for each in plugins}
-    assert result.place_of("pod") == "unschedulable"
+    assert result.state_of("pod") == "unschedulable"
 
 
 def test_narrowed_nodes_that_do_not_fit_are_told_from_those_left_out() -> None:
@@ -178,6 +178,6 @@ def test_without_nodes_nobody_is_asked() -> None:
     assert result.message_of("pod") == "no nodes available to schedule pods"
     condition = result.condition_of("pod")
     assert condition is not None and condition.reason == "Unschedulable"
-    assert result.place_of("pod") == "backoff", "nobody rejected it, so no event is waited for"
+    assert result.state_of("pod") == "backoff", "nobody rejected it, so no event is waited for"
     assert result.pod("pod").status.nominated_node_name == ""
     assert journal == []

@@ -115,4 +115,4 @@ def test_an_event_wakes_the_pods_of_every_profile_that_it_may_help() -> None:
 
 def test_a_pod_of_no_profile_is_left_to_others() -> None:
     result = scenario("a").at(0.0, create(make_pod("foreign", scheduler_name="somebody-else"))).run()
-    assert (result.place_of("foreign"), result.decisions) == ("neither", ())
+    assert (result.state_of("foreign"), result.decisions) == ("neither", ())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kframework.state.pods import QueuedPod
 from kframework.testing import make_pod
-from kframework.testing.scenario import Result
+from kframework.testing.scenario import ScenarioResult
 from tests.extension_points.scripted import plugin, run
 
 
-def order(result: Result) -> list[str]:
+def order(result: ScenarioResult) -> list[str]:
     return [decision.pod.removeprefix("default/") for decision in result.decisions]
 
 
@@ -30,10 +30,10 @@ def test_pods_whose_key_fails_come_last_and_in_the_order_of_their_queueing() -> 
 
     result = run(plugin("ByName", queue_sort=key), pods=("bad-2", "b", "bad-1", "a"))
     assert order(result) == ["a", "b", "bad-2", "bad-1"]
-    assert all(result.place_of(pod) == "bound" for pod in ("a", "b", "bad-1", "bad-2"))
+    assert all(result.state_of(pod) == "bound" for pod in ("a", "b", "bad-1", "bad-2"))
 
 
 def test_keys_that_do_not_compare_lose_no_pod() -> None:
     odd = plugin("Odd", queue_sort=lambda queued: queued.pod.name if queued.pod.name != "odd" else 7)
     result = run(odd, pods=("b", "odd", "a"))
-    assert {result.place_of(pod) for pod in ("a", "b", "odd")} == {"bound"}
+    assert {result.state_of(pod) for pod in ("a", "b", "odd")} == {"bound"}

@@ -9,13 +9,13 @@ from kframework import ActionType, ClusterEvent, Code, CycleState, PendingPod, S
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod
 from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Result, create, delete, patch
+from kframework.testing.scenario import ScenarioResult, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario
 
 NODE_ADD = ClusterEvent("Node", ActionType.ADD)
 
 
-def times(result: Result, pod: str = "pod") -> list[float]:
+def times(result: ScenarioResult, pod: str = "pod") -> list[float]:
     """List the seconds at which the pod was tried."""
     return [decision.popped_at - 1767225600.0 for decision in result.decisions_on(pod)]
 
@@ -90,7 +90,7 @@ def test_a_pod_that_changes_while_it_waits_is_tried_as_it_is_then() -> None:
     timeline.at(2.0, patch(make_pod(), {"metadata": {"labels": {"good": "yes"}}})).at(7.0, create(make_node("b")))
     result = timeline.run()
     assert times(result) == [0, 7]
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
 
 
 def test_a_pod_deleted_in_the_pool_is_gone() -> None:
@@ -116,7 +116,7 @@ def test_a_pod_of_the_same_name_is_another_pod() -> None:
     result = timeline.run()
     assert times(result) == [0, 2]
     assert result.pod("pod").metadata.uid == "another"
-    assert result.place_of("pod") == "bound"
+    assert result.state_of("pod") == "bound"
 
 
 @pytest.mark.parametrize(("priority", "woken"), [(0, True), (5, True), (6, False)])

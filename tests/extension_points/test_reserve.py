@@ -17,7 +17,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Result, create
+from kframework.testing.scenario import ScenarioResult, create
 from tests.extension_points.scripted import held, plugin, run, scenario
 
 NODE_ADD = ClusterEvent("Node", ActionType.ADD)
@@ -26,7 +26,7 @@ NODE_ADD = ClusterEvent("Node", ActionType.ADD)
 def test_plugins_reserve_in_order_and_undo_nothing_when_all_goes_well() -> None:
     journal: list[str] = []
     plugins = [plugin(name, reserve=None, unreserve=None, journal=journal) for name in "ABC"]
-    assert run(*plugins).place_of("pod") == "bound"
+    assert run(*plugins).state_of("pod") == "bound"
     assert journal == ["A.reserve", "B.reserve", "C.reserve"]
 
 
@@ -73,7 +73,7 @@ def test_a_failure_undoes_the_reservation(
     assert condition is not None
     assert (condition.status, condition.reason, condition.message) == ("False", reason, message)
     assert result.events_on("pod") == [("FailedScheduling", message)]
-    assert result.place_of("pod") == place
+    assert result.state_of("pod") == place
     assert result.queued("pod").rejectors == rejectors
     assert result.queued("pod").pending_plugins == pending
     assert result.pod("pod").status.nominated_node_name == "", "the nomination is taken back"
@@ -100,7 +100,7 @@ def refuse_first(state: CycleState, pod: PendingPod, node_name: str) -> Status |
 def test_a_refused_pod_keeps_no_room_and_loses_no_other_pod() -> None:
     crowded = plugin("Crowded", filter=lambda state, pod, node: unschedulable("full") if len(node.pods) else None)
     result = run(crowded, plugin("R", reserve=refuse_first), pods=("first", "second"))
-    assert (result.place_of("first"), result.place_of("second")) == ("unschedulable", "bound")
+    assert (result.state_of("first"), result.state_of("second")) == ("unschedulable", "bound")
 
 
 def test_a_refusal_is_no_event() -> None:
@@ -116,7 +116,7 @@ def test_a_refusal_is_no_event() -> None:
 
 @pytest.mark.parametrize("events", [[NODE_ADD], []])
 def test_an_event_of_the_rejector_wakes_the_pod(events: list[ClusterEvent]) -> None:
-    result: Result = (
+    result: ScenarioResult = (
         scenario(plugin("R", reserve=unschedulable("no"), events=events)).at(9.0, create(make_node("b"))).run()
     )
     assert len(result.decisions) == 1 + len(events)

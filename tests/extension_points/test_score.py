@@ -171,7 +171,7 @@ def test_a_fault_ends_the_attempt_and_names_the_plugin(
     condition = result.condition_of("pod")
     assert condition is not None
     assert (condition.reason, condition.message) == ("SchedulerError", message)
-    assert result.place_of("pod") == "backoff"
+    assert result.state_of("pod") == "backoff"
     assert result.queued("pod").rejectors == frozenset()
 
 
@@ -193,7 +193,7 @@ def test_columns_that_fail_or_have_a_wrong_form_are_the_plugins_fault(
     hooks: dict[str, object], reads: str | None
 ) -> None:
     result = run(plugin("P", reads=reads, **hooks), nodes=("a", "b"))  # type: ignore[arg-type]  # one of two
-    assert result.place_of("pod") == "backoff"
+    assert result.state_of("pod") == "backoff"
     assert result.message_of("pod").startswith("plugin 'P', hook ")
     assert result.queued("pod").rejectors == frozenset()
 
@@ -209,7 +209,7 @@ def test_the_faulty_plugin_loses_no_other_pod() -> None:
         return 1000 if pod.name == "victim" else 50
 
     result = run(plugin("P", score=score), nodes=("a", "b"), pods=("victim", "other"))
-    assert (result.place_of("victim"), result.place_of("other")) == ("backoff", "bound")
+    assert (result.state_of("victim"), result.state_of("other")) == ("backoff", "bound")
 
 
 def test_without_score_plugins_the_first_node_of_the_rotation_is_taken() -> None:

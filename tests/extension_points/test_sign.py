@@ -9,7 +9,7 @@ import pytest
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, unschedulable
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Result, create, patch
+from kframework.testing.scenario import ScenarioResult, create, patch
 from tests.extension_points.scripted import held, plugin, run, scenario
 
 NODES = ("a", "b", "c")
@@ -48,7 +48,7 @@ def scoring(**hooks: object) -> tuple[type[Plugin], ...]:
 def test_how_often_a_plugin_is_asked(hooks: dict[str, object], questions: int) -> None:
     asked = Asked()
     result = run(*scoring(filter=asked, **hooks), nodes=NODES, pods=PODS)
-    assert all(result.place_of(pod) == "bound" for pod in PODS)
+    assert all(result.state_of(pod) == "bound" for pod in PODS)
     assert len(asked.questions) == questions
 
 
@@ -120,12 +120,12 @@ def failing(pod: PendingPod) -> str:
     ],
 )
 def test_a_signature_that_fails_is_the_plugins_fault(sign: object, message: str) -> None:
-    result: Result = run(*scoring(filter=None, reads="node", sign=sign), nodes=NODES, pods=("p1", "p2"))
+    result: ScenarioResult = run(*scoring(filter=None, reads="node", sign=sign), nodes=NODES, pods=("p1", "p2"))
     condition = result.condition_of("p1")
     assert condition is not None
     assert (condition.reason, condition.message) == ("SchedulerError", message)
-    assert result.place_of("p1") == "backoff"
-    assert result.place_of("p2") == "bound"
+    assert result.state_of("p1") == "backoff"
+    assert result.state_of("p2") == "bound"
 
 
 def test_pre_filter_of_a_plugin_that_signs_runs_once_per_signature() -> None:

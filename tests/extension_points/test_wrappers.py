@@ -109,11 +109,11 @@ def test_a_wrapper_that_fails_is_the_plugins_fault(
     text = f"plugin 'W', hook {point}: {message}"
     assert any(record.getMessage() == text for record in caplog.records)
     if point == "pre_enqueue":
-        assert result.place_of("pod") == "gated"
+        assert result.state_of("pod") == "gated"
     elif point == "unreserve":
         assert result.message_of("pod") == "0/1 nodes are available: 1 no."
     elif point == "post_filter":
         assert result.message_of("pod") == f"0/2 nodes are available: 2 full. {text}"
     else:
         assert result.message_of("pod") == text
-        assert result.place_of("pod") == "backoff"
+        assert result.state_of("pod") == "backoff"

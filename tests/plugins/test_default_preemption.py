@@ -18,7 +18,7 @@ from kframework.objects import ApiObject, Node, Pod, PodCondition, PodStatus
 from kframework.objects.quantity import milli
 from kframework.plugins.default_preemption import REASON, DefaultPreemption, DefaultPreemptionArgs, after_pod_is_gone
 from kframework.testing import Scenario, create, delete, make_node, make_pod
-from kframework.testing.scenario import Result
+from kframework.testing.scenario import ScenarioResult
 from tests.core.preemption.test_evaluator.stopped import WEB, Cycle, budget, full, unfit
 from tests.plugins.asking import made, on_node, pending
 
@@ -170,7 +170,7 @@ class Guarded(Scenario):
         if sum(map(cpu_of, on_it)) > milli(node.status.allocatable["cpu"]):
             self.overcommitted.append(f"{node.metadata.name} by {new.metadata.name}")
 
-    def run(self, until: float | None = None) -> Result:
+    def run(self, until: float | None = None) -> ScenarioResult:
         result = super().run(until)
         assert self.overcommitted == []
         return result
@@ -191,7 +191,7 @@ def running(*names: str, node: str = "a", grace: int = 30, **more: Any) -> list[
 URGENT = make_pod("urgent", cpu=2, priority=100)
 
 
-def moments(result: Result, name: str) -> list[tuple[float, str]]:
+def moments(result: ScenarioResult, name: str) -> list[tuple[float, str]]:
     """List when a pod was tried and what became of it: its node, or why not."""
     began = result.decisions[0].popped_at
     return [(each.popped_at - began, each.node or each.message) for each in result.decisions_on(name)]
@@ -308,7 +308,7 @@ def test_a_preemptor_is_not_tried_before_its_last_victim_is_going() -> None:
     nodes = [make_node("a", cpu=2), make_node("b", cpu=1)]
     pods = [*running("x", "y"), *running("other", node="b", priority=1000, grace=0)]
     set_up = Guarded(nodes, pods).at(0.0, slow_deletion).at(1.0, create(URGENT)).at(3.0, delete(pods[2]))
-    assert set_up.run(until=4.0).place_of("urgent") == "gated"
+    assert set_up.run(until=4.0).state_of("urgent") == "gated"
 
     set_up = Guarded(nodes, pods).at(0.0, slow_deletion).at(1.0, create(URGENT)).at(3.0, delete(pods[2]))
     result = set_up.run()
@@ -363,7 +363,7 @@ def test_the_scheduler_may_stop_in_the_middle_of_it() -> None:
         cluster.faults.append(lambda method, *_: Fault(delay=1e6) if method == "delete" else None)
 
     result = Guarded([make_node("a", cpu=2)], [*running("x", "y"), URGENT]).at(0.0, never).run(until=5.0)
-    assert result.place_of("urgent") in ("gated", "unschedulable")
+    assert result.state_of("urgent") in ("gated", "unschedulable")
 
 
 def test_pods_of_other_schedulers_may_be_spared() -> None:

@@ -18,7 +18,7 @@ from kframework.plugins.volume_zone import (
 )
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
-from kframework.testing.alone import profile_of
+from kframework.testing.single_plugin import build_profile
 from tests.plugins.asking import cluster_of, filtered, pending
 from tests.support.storage import claim, ephemeral, mounted, storage_class, volume
 
@@ -29,7 +29,7 @@ OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain
 
 
 def plugin_of(cluster: ClusterState) -> VolumeZone:
-    plugin = profile_of(VolumeZone, {}, cluster).plugins["VolumeZone"]
+    plugin = build_profile(VolumeZone, {}, cluster).plugins["VolumeZone"]
     assert isinstance(plugin, VolumeZone)
     return plugin
 

@@ -25,7 +25,7 @@ from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster
 from tests.properties.judges import Judge, judge
 from tests.properties.slow_cycle import Chosen, Error, NoneFits, SlowCycle
-from tests.support.searching import Outcome, profile_of
+from tests.support.searching import Outcome, build_profile
 
 __all__ = ["Race", "Seen", "enough"]
 
@@ -49,7 +49,7 @@ def random_profile(random: Random) -> Profile:
     plugins: list[Plugin | type[Plugin]] = [*judges, *random.sample(BUILT_IN, random.randint(0, len(BUILT_IN)))]
     random.shuffle(plugins)
     weights = {plugin.name: random.randint(1, 3) for plugin in plugins}
-    return profile_of(*plugins, percentage=random.choice([0, 20, 100]), weights=weights)
+    return build_profile(*plugins, percentage=random.choice([0, 20, 100]), weights=weights)
 
 
 class Race:

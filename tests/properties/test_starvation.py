@@ -25,7 +25,7 @@ from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, BindingStarted, Deleted, Synced, Upserted
 from kframework.testing import Scenario, make_node, make_pod
-from kframework.testing.alone import profiles_of
+from kframework.testing.single_plugin import build_profiles
 
 CROWD, CYCLES = 1000, 4000
 #: A cycle takes so long, in seconds: the whole crowd takes twice the longest rest, or less than the shortest.
@@ -57,7 +57,7 @@ class Crowded(Host):
         self.tried: Counter[str] = Counter()
         #: After how many failed attempts the pod that fits was bound.
         self.bound_after: int | None = None
-        profiles = functools.partial(profiles_of, plugin, {})
+        profiles = functools.partial(build_profiles, plugin, {})
         self.engine = PodEngine(ClusterState(), self, self, profiles, verifying=False)
         for obj in (NODE, LOW, *(make_pod(f"high-{number}", priority=1000, cpu=64) for number in range(CROWD))):
             self.engine.offer(Upserted(obj))

@@ -174,7 +174,7 @@ def test_what_a_plugin_spawns_runs_beside_the_scheduler(caplog: pytest.LogCaptur
     spawning = plugin("A", reserve=reserve)
     with caplog.at_level(logging.ERROR):
         result = run(spawning, until=3.0)
-    assert log == ["good"] and result.place_of("pod") == "bound"
+    assert log == ["good"] and result.state_of("pod") == "bound"
     (line,) = [record for record in caplog.records if "coroutine" in record.getMessage()]
     name = "test_what_a_plugin_spawns_runs_beside_the_scheduler.<locals>.bad"
     assert line.getMessage() == f"plugin 'A': its coroutine {name} failed"
@@ -237,7 +237,7 @@ def test_what_a_plugin_does_to_the_end_is_done_even_if_the_pod_is_preempted(when
     working.own_timeouts = frozenset({"pre_bind"})
     result = run(working, until=5.5)
     assert log == (["done", "bound"] if when is None else ["done"])
-    assert result.place_of("pod") == "bound" or result.message_of("pod") == "preempted by Default"
+    assert result.state_of("pod") == "bound" or result.message_of("pod") == "preempted by Default"
 
 
 def test_what_a_plugin_does_to_the_end_does_not_keep_a_scheduler_from_ending() -> None:
@@ -308,7 +308,7 @@ def test_a_plugin_that_awaits_what_it_cancelled_itself_stops_nobody_else(
     if point in ("pre_bind", "bind"):
         assert "what it awaited was cancelled" in result.message_of("pod")
     else:
-        assert result.place_of("pod") == "bound"
+        assert result.state_of("pod") == "bound"
 
 
 def test_a_plugin_whose_start_awaits_what_was_cancelled_ends_the_scheduler_with_an_error() -> None:
@@ -480,7 +480,7 @@ def test_writes_that_are_refused_stop_nobody(caplog: pytest.LogCaptureFixture) -
 
     rejecting = plugin("R", filter=lambda state, pod, node: unschedulable("no") if pod.name == "big" else None)
     result = scenario(rejecting, pods=("big", "pod")).at(0.0, refusing).run()
-    assert (result.place_of("big"), result.place_of("pod")) == ("unschedulable", "bound")
+    assert (result.state_of("big"), result.state_of("pod")) == ("unschedulable", "bound")
     assert "no writes today" in caplog.text
 
 

@@ -18,12 +18,12 @@ from kframework.plugins.priority_sort import PrioritySort
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
 
-__all__ = ["Outcome", "Searching", "profile_of"]
+__all__ = ["Outcome", "Searching", "build_profile"]
 
 Outcome = ScheduleResult | FitError | ScheduleError
 
 
-def profile_of(
+def build_profile(
     *plugins: Plugin | type[Plugin], percentage: int = 0, weights: Mapping[str, int] | None = None
 ) -> Profile:
     """Compile a profile of these plugins in this order; classes are made with their default Args."""

@@ -8,7 +8,7 @@ import msgspec
 
 from kframework.objects import Node, ObjectMeta, PersistentVolume, Pod
 from kframework.state.pods import PendingPod
-from kframework.testing.clusters import RandomCluster, random_node, random_pod, renamed
+from kframework.testing.clusters import RandomCluster, make_twin, random_node, random_pod
 from tests.properties.rebuilt import left_over
 
 CLUSTERS = 40
@@ -73,7 +73,7 @@ def _pairs(pods: list[PendingPod]) -> list[tuple[PendingPod, PendingPod]]:
 def test_the_twin_is_a_copy() -> None:
     pod = random_pod(Random(0), "a")
     before = msgspec.json.encode(pod)
-    assert renamed(pod).metadata.name == "a-twin"
+    assert make_twin(pod).metadata.name == "a-twin"
     assert msgspec.json.encode(pod) == before
 
 

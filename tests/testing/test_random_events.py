@@ -13,7 +13,7 @@ from kframework.objects.kinds import reference
 from kframework.state.inbox import Deleted, Upserted
 from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_node, make_pod
-from kframework.testing.clusters import altered
+from kframework.testing.clusters import with_values
 from kframework.testing.random_events import GATE, RandomEvents
 
 GIVEN = make_node("given", labels={"disk": "tape"})
@@ -24,7 +24,7 @@ URGENT = PriorityClass(metadata=ObjectMeta(name="urgent"))
 def story(seed: int, events: int = 300) -> list[Upserted | Deleted]:
     """List what happens to one cluster."""
     course = RandomEvents(Random(seed), nodes=[GIVEN], pods=[WEB], objects=[URGENT])
-    return [*course.opening(), *(course.draw() for _ in range(events))]
+    return [*course.initial_messages(), *(course.next_message() for _ in range(events))]
 
 
 def changes(seed: int) -> Iterator[tuple[ApiObject | None, ApiObject | None]]:
@@ -82,12 +82,14 @@ def test_nodes_and_pods_change_in_every_way() -> None:
 
 
 def test_a_deadline_is_set_and_brought_forward_but_never_put_off() -> None:
-    jobs = [altered(WEB, "spec", active_deadline_seconds=seconds) for seconds in (None, 300, 600)]
+    jobs = [with_values(WEB, "spec", active_deadline_seconds=seconds) for seconds in (None, 300, 600)]
     known: dict[str, int | None] = {}
     moved = set()
     for seed in range(5):
         course = RandomEvents(Random(seed), pods=jobs)
-        for pod in pods_in([message.obj for message in (*course.opening(), *(course.draw() for _ in range(300)))]):
+        for pod in pods_in(
+            [message.obj for message in (*course.initial_messages(), *(course.next_message() for _ in range(300)))]
+        ):
             uid, deadline = f"{seed}/{pod.metadata.uid}", pod.spec.active_deadline_seconds
             moved.add((known.get(uid, deadline), deadline))
             known[uid] = deadline
@@ -128,12 +130,14 @@ def pods_in(objects: list[ApiObject]) -> list[Pod]:
 
 def test_what_a_scheduler_does_becomes_part_of_the_story() -> None:
     course = RandomEvents(Random(0))
-    waiting = next(pod for pod in pods_in([message.obj for message in course.opening()]) if not pod.spec.node_name)
+    waiting = next(
+        pod for pod in pods_in([message.obj for message in course.initial_messages()]) if not pod.spec.node_name
+    )
     uid = waiting.metadata.uid
-    (nominated,) = course.nominated(uid, "a")
+    (nominated,) = course.nominate_pod(uid, "a")
     assert isinstance(nominated.obj, Pod) and nominated.obj.status.nominated_node_name == "a"
-    assert not list(course.nominated(uid, "a")), "nothing new"
-    (bound,) = course.bound(uid, "b")
+    assert not list(course.nominate_pod(uid, "a")), "nothing new"
+    (bound,) = course.bind_pod(uid, "b")
     assert isinstance(bound.obj, Pod) and bound.obj.spec.node_name == "b"
-    assert list(course.evicted(uid)) == [Deleted(bound.obj)]
-    assert not [*course.bound(uid, "b"), *course.nominated(uid, "b"), *course.evicted(uid)], "it is gone"
+    assert list(course.evict_pod(uid)) == [Deleted(bound.obj)]
+    assert not [*course.bind_pod(uid, "b"), *course.nominate_pod(uid, "b"), *course.evict_pod(uid)], "it is gone"

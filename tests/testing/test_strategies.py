@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node, Pod
 from kframework.testing import Scenario, StubClock, make_node, make_pod
-from kframework.testing.strategies import Happening, History, Objects, clusters, histories, nodes, played, pods
+from kframework.testing.strategies import (
+    ClusterObjects,
+    History,
+    ObjectChange,
+    clusters,
+    histories,
+    nodes,
+    pods,
+    schedule_history,
+)
 
 
 @given(pods("web"), nodes("there"))
@@ -22,9 +31,9 @@ def test_pods_and_nodes_have_the_names_they_are_given(pod: Pod, node: Node) -> N
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(clusters(), histories())
-def test_the_same_history_ends_the_same_way(cluster: Objects, history: History) -> None:
+def test_the_same_history_ends_the_same_way(cluster: ClusterObjects, history: History) -> None:
     def decided() -> list[tuple[str, str, str]]:
-        scenario = played(Scenario(nodes=cluster.nodes, pods=cluster.pods), history)
+        scenario = schedule_history(Scenario(nodes=cluster.nodes, pods=cluster.pods), history)
         return [(each.pod, each.node, each.message) for each in scenario.run(until=900.0).decisions]
 
     assert decided() == decided()
@@ -33,12 +42,18 @@ def test_the_same_history_ends_the_same_way(cluster: Objects, history: History) 
 def test_what_happens_fits_any_cluster() -> None:
     cluster = MemoryCluster(StubClock())
     pod, node = make_pod("web"), make_node("a")
-    for happening in (Happening(pod, goes=True), Happening(pod), Happening(pod), Happening(node), Happening(node)):
-        happening(cluster)
+    for change in (
+        ObjectChange(pod, is_deletion=True),
+        ObjectChange(pod),
+        ObjectChange(pod),
+        ObjectChange(node),
+        ObjectChange(node),
+    ):
+        change(cluster)
     assert [each.metadata.name for each in (*cluster.objects(Pod), *cluster.objects(Node))] == ["web", "a"]
-    Happening(pod, goes=True)(cluster)
+    ObjectChange(pod, is_deletion=True)(cluster)
     assert not cluster.objects(Pod)
-    assert repr(Happening(pod, goes=True)) == "<Pod default/web goes>"
+    assert repr(ObjectChange(pod, is_deletion=True)) == "<Pod default/web goes>"
 
 
 def test_without_hypothesis_one_line_says_what_to_install() -> None:

@@ -63,7 +63,7 @@ def test_what_happened_is_counted() -> None:
     assert found.queue.keys() >= {"Odd AssignedPodAdd", "Odd AssignedPodDelete", "Odd NodeAdd"}
     assert not found.skip
     assert found.woken > 100
-    assert found.needless == found.in_vain / found.woken
+    assert found.needless_share == found.unschedulable / found.woken
 
 
 def test_the_same_seed_asks_the_same_questions() -> None:
@@ -73,8 +73,8 @@ def test_the_same_seed_asks_the_same_questions() -> None:
     assert found(1) == found(1) != found(2)
 
 
-def test_nothing_woken_means_nothing_in_vain() -> None:
-    assert WakeUps().needless == 0.0
+def test_needless_share_is_zero_without_woken_pods() -> None:
+    assert WakeUps().needless_share == 0.0
 
 
 def test_a_missing_registration_is_found() -> None:
@@ -83,9 +83,9 @@ def test_a_missing_registration_is_found() -> None:
 
     with pytest.raises(LostWakeUp) as lost:
         check_wake_ups(Forgetful, seed=7)
-    assert re.fullmatch(r"after Pod \S+ .*: pod \S+, rejected by Odd", lost.value.asked)
-    text = r"sleeps on though it could go to node \S+: Odd registered no such event"
-    assert re.fullmatch(text, lost.value.answered)
+    assert re.fullmatch(r"after Pod \S+ .*: pod \S+, rejected by Odd", lost.value.call)
+    text = r"still waits though it could go to node \S+: Odd registered no such event"
+    assert re.fullmatch(text, lost.value.result)
     assert "events_to_register" in lost.value.remedy
     assert re.fullmatch(r"example \d+ of seed 7", lost.value.when)
 
@@ -96,7 +96,7 @@ def test_a_hint_that_skips_is_named() -> None:
         def events_to_register(self):
             return [ClusterEvent("Pod", ActionType.ALL, lambda pod, old, new: SKIP if new is None else QUEUE)]
 
-    with pytest.raises(LostWakeUp, match=r"the hint of Odd said Skip to AssignedPodDelete\n"):
+    with pytest.raises(LostWakeUp, match=r"the hint of Odd answered Skip to AssignedPodDelete\n"):
         check_wake_ups(Lossy)
 
 
@@ -106,7 +106,7 @@ def test_a_plugin_without_registrations_is_woken_by_almost_everything() -> None:
         name = "Odd"
         filter = Odd.filter
 
-    assert check_wake_ups(Everything).needless > 2 * check_wake_ups(Odd).needless
+    assert check_wake_ups(Everything).needless_share > 2 * check_wake_ups(Odd).needless_share
 
 
 def needing(kind: type[ApiObject], name: str, *events: ClusterEvent) -> type[Plugin]:
@@ -170,7 +170,7 @@ def test_pods_that_pre_enqueue_holds_back_are_watched_too() -> None:
             return SKIP
 
     assert check_wake_ups(Gate).woken
-    text = r"held by Gate\n.* could pass PreEnqueue: the hint of Gate said Skip to UnschedulablePodUpdatePodLabel\n"
+    text = r"held by Gate\n.* could pass PreEnqueue: the hint of Gate answered Skip to UnschedulablePodUpdatePodLabel\n"
     with pytest.raises(LostWakeUp, match=text):
         check_wake_ups(Lossy)
 
@@ -239,6 +239,6 @@ def test_args_are_spelled_as_in_the_file() -> None:
 
 def test_other_plugins_may_stand_beside_it() -> None:
     tainted = make_node("tainted", taints=["dedicated=a:NoSchedule"])
-    found = check_wake_ups(Odd, beside=["TaintToleration", "SchedulingGates"], nodes=[tainted])
+    found = check_wake_ups(Odd, other_plugins=["TaintToleration", "SchedulingGates"], nodes=[tainted])
     assert {answer.split()[0] for answer in found.queue} == {"Odd", "TaintToleration", "SchedulingGates"}
     assert not [answer for answer in check_wake_ups(TaintToleration).queue if answer.startswith("Odd")]

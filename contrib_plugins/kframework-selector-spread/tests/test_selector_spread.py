@@ -24,8 +24,8 @@ from kframework.objects import (
 )
 from kframework.testing import (
     PluginContract,
-    Result,
     Scenario,
+    ScenarioResult,
     check_plugin,
     create,
     delete,
@@ -211,7 +211,7 @@ def test_region_and_zone_make_a_zone(first: Mapping[str, str], second: Mapping[s
     assert found["b"] == (33 if together else 100)
 
 
-def placed(result: Result, names: Sequence[str]) -> Counter[str | None]:
+def placed(result: ScenarioResult, names: Sequence[str]) -> Counter[str | None]:
     return Counter(result.node_of(name) for name in names)
 
 

@@ -13,8 +13,8 @@ from kframework import ConfigError, Handle
 from kframework.objects import Node, Pod
 from kframework.testing import (
     PluginContract,
-    Result,
     Scenario,
+    ScenarioResult,
     create,
     delete,
     make_node,
@@ -35,7 +35,7 @@ def scenario(nodes: Sequence[Node], *pods: Pod, most: int = 3) -> Scenario:
     return Scenario(nodes=nodes, pods=pods, plugins=[CacheLocality], args=args, weights=weights)
 
 
-def written(result: Result, name: str) -> str | None:
+def written(result: ScenarioResult, name: str) -> str | None:
     return result.cluster.read(Node, name).metadata.annotations.get(DATASETS)
 
 

@@ -10,7 +10,7 @@ from fair_queue import FairQueue
 
 from kframework import ConfigError
 from kframework.objects import Pod
-from kframework.testing import PluginContract, Result, Scenario, create, delete, make_node, make_pod
+from kframework.testing import PluginContract, Scenario, ScenarioResult, create, delete, make_node, make_pod
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -34,7 +34,7 @@ def scenario(*waiting: Pod, weights: Mapping[str, float] | None = None, cpu: int
     return Scenario(nodes=[make_node("node", cpu=cpu)], pods=waiting, plugins=[FairQueue], config=config)
 
 
-def turns(result: Result) -> str:
+def turns(result: ScenarioResult) -> str:
     """Write down whose turn it was, a namespace with one letter."""
     return "".join(decision.pod.partition("/")[0] for decision in result.decisions)
 

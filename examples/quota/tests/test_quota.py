@@ -11,7 +11,16 @@ from quota import Quota, QuotaArgs
 from quota.service import QuotaService
 
 from kframework import CycleState, PendingPod, Plugin, Status, error, hookimpl
-from kframework.testing import PluginContract, Result, Scenario, create, make_node, make_pod, pending_pod, stub_handle
+from kframework.testing import (
+    PluginContract,
+    Scenario,
+    ScenarioResult,
+    create,
+    make_node,
+    make_pod,
+    pending_pod,
+    stub_handle,
+)
 
 PODS = [make_pod(f"web-{i}", cpu=1) for i in range(3)]
 
@@ -31,7 +40,7 @@ def scenario(url: str, *others: type[Plugin]) -> Scenario:
     return Scenario(nodes=[make_node("node", cpu=8)], pods=PODS, plugins=[Quota, *others], args=args)
 
 
-def bound(result: Result) -> list[str]:
+def bound(result: ScenarioResult) -> list[str]:
     return [pod.metadata.name for pod in PODS if result.node_of(pod.metadata.name)]
 
 

@@ -6,7 +6,7 @@ import pytest
 from team_quota import TeamQuota
 
 from kframework import ApiObject, ConfigError, CycleState, PendingPod, Plugin, Status, hookimpl, unschedulable
-from kframework.testing import PluginContract, Result, Scenario, create, delete, make_node, make_pod, patch
+from kframework.testing import PluginContract, Scenario, ScenarioResult, create, delete, make_node, make_pod, patch
 
 ARGS = {"teams": {"red": {"cpu": 2, "memoryGi": 4}, "blue": {"cpu": 1}}}
 RED = [make_pod(f"red-{i}", cpu=1, labels={"team": "red"}) for i in range(4)]
@@ -31,7 +31,7 @@ def scenario(*pods: ApiObject, beside: tuple[type[Plugin], ...] = ()) -> Scenari
     return scenario
 
 
-def bound(result: Result) -> list[str]:
+def bound(result: ScenarioResult) -> list[str]:
     """Name the pods that were bound, in that order."""
     return [binding.pod.removeprefix("default/") for binding in result.bindings if not binding.message]
 
@@ -44,7 +44,7 @@ def test_pods_that_come_at_once_do_not_share_the_same_room() -> None:
 
 def test_a_pod_of_a_team_without_room_is_not_even_tried() -> None:
     result = scenario(*RUNNING, RED[0]).run()
-    assert result.place_of("red-0") == "gated"
+    assert result.state_of("red-0") == "gated"
     assert not result.decisions_on("red-0")
 
 

@@ -10,8 +10,8 @@ from time_of_day import RUN, TimeOfDay, TimeOfDayArgs
 from kframework import ConfigError
 from kframework.testing import (
     PluginContract,
-    Result,
     Scenario,
+    ScenarioResult,
     create,
     make_node,
     make_pod,
@@ -30,7 +30,7 @@ def scenario(args: dict[str, str]) -> Scenario:
     return Scenario(nodes=[make_node("node")], pods=pods, plugins=[TimeOfDay], args={"TimeOfDay": args})
 
 
-def tried_after(result: Result, pod: str) -> list[float]:
+def tried_after(result: ScenarioResult, pod: str) -> list[float]:
     """Return when a pod was tried, in hours since midnight."""
     midnight = result.decisions_on("web")[0].popped_at
     return [round((decision.popped_at - midnight) / HOUR, 3) for decision in result.decisions_on(pod)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from together import GROUP, SIZE, Together
 
-from kframework.testing import PluginContract, Result, Scenario, create, delete, make_node, make_pod, patch
+from kframework.testing import PluginContract, Scenario, ScenarioResult, create, delete, make_node, make_pod, patch
 
 MEMBERS = [make_pod(f"job-{i}", cpu=1, labels={GROUP: "job", SIZE: "3"}) for i in range(3)]
 
@@ -15,7 +15,7 @@ def scenario(members: int, *, node_cpu: int = 8) -> Scenario:
     return Scenario(nodes=nodes, pods=MEMBERS[:members], plugins=[Together], args={"Together": {"timeoutSeconds": 30}})
 
 
-def placed(result: Result, members: int = 3) -> int:
+def placed(result: ScenarioResult, members: int = 3) -> int:
     return sum(result.node_of(pod.metadata.name) is not None for pod in MEMBERS[:members])
 
 

@@ -20,7 +20,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A question and kube-scheduler's answer to it, from the file; `line` counts from 1."""
+    """An input and kube-scheduler's recorded result, from a file; `line` counts from 1."""
 
     id: str
     kind: str
@@ -57,35 +57,35 @@ class Case(msgspec.Struct, frozen=True):
 def read(file: str) -> Iterator[Case]:
     """Read the cases of a file one after the other, decompressing it if it is gzip; raises InputError, OSError."""
     number = 0
-    with ExitStack() as closing:
-        lines = _opened(file, closing)
+    with ExitStack() as stack:
+        lines = _open(file, stack)
         try:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield _case(line, file, number)
+                    yield _decode_case(line, file, number)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise InputError(f"is no whole gzip file: {error}", file=file, line=number + 1) from error
+            raise InputError(f"is not a complete gzip file: {error}", file=file, line=number + 1) from error
     if not number:
-        raise InputError("holds no cases", file=file, line=1)
+        raise InputError("contains no cases", file=file, line=1)
 
 
-def _opened(file: str, closing: ExitStack) -> IO[bytes]:
-    stream = closing.enter_context(open(file, "rb"))
+def _open(file: str, stack: ExitStack) -> IO[bytes]:
+    stream = stack.enter_context(open(file, "rb"))
     if stream.peek(len(_GZIP))[: len(_GZIP)] == _GZIP:
-        return cast("IO[bytes]", closing.enter_context(gzip.open(stream)))
+        return cast("IO[bytes]", stack.enter_context(gzip.open(stream)))
     if file.endswith(".gz"):
-        raise InputError("is named .gz but is no gzip file", file=file, line=1)
+        raise InputError("is named .gz but is not a gzip file", file=file, line=1)
     return stream
 
 
-def _case(line: bytes, file: str, number: int) -> Case:
+def _decode_case(line: bytes, file: str, number: int) -> Case:
     try:
         case = msgspec.json.decode(line, type=Case)
     except msgspec.ValidationError as error:
-        raise InputError(f"is no recorded case: {error}", file=file, line=number) from error
+        raise InputError(f"is not a recorded case: {error}", file=file, line=number) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         reason = str(error).removeprefix("JSON is malformed: ")
-        raise InputError(f"is no JSON: {reason}", file=file, line=number) from error
+        raise InputError(f"is not JSON: {reason}", file=file, line=number) from error
     return msgspec.structs.replace(case, file=file, line=number)
 
 
@@ -98,7 +98,7 @@ class Fact(msgspec.Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Whether the engine's answer is another one."""
+        """Whether the engine's result is another one."""
         return self.expected != self.got
 
 
@@ -109,12 +109,12 @@ class Uncompared(msgspec.Struct, frozen=True):
     reason: str
 
 
-def beside(expected: Mapping[str, object], got: Mapping[str, object], *path: str | int) -> Iterator[Fact]:
-    """Put two mappings side by side, key by key, below a path."""
+def compare_mappings(expected: Mapping[str, object], got: Mapping[str, object], *path: str | int) -> Iterator[Fact]:
+    """Compare two mappings key by key, below a path."""
     for key in dict.fromkeys((*expected, *got)):
         yield Fact((*path, key), expected.get(key), got.get(key))
 
 
-def not_built(part: str, plugin: str) -> Uncompared:
+def unimplemented_plugin(part: str, plugin: str) -> Uncompared:
     """Report that a part needs a plugin that does not exist here."""
-    return Uncompared(part, f"{plugin} is not built yet")
+    return Uncompared(part, f"{plugin} is not implemented")

@@ -28,7 +28,7 @@ from kframework.plugins.dynamic_resources.plugin import RESERVED, DynamicResourc
 from kframework.plugins.dynamic_resources.reservation import Reservation
 from kframework.state.inbox import Upserted
 from kframework.state.pods import PendingPod
-from kframework.testing.conformance.cases import Fact, beside
+from kframework.testing.conformance.cases import Fact, compare_mappings
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -42,7 +42,7 @@ _ANY = "*"
 Allocations = Mapping[str, Sequence[DeviceRequestAllocationResult]]
 
 
-class Details(ApiStruct, frozen=True, kw_only=True):
+class AllocationDetails(ApiStruct, frozen=True, kw_only=True):
     """The rest of an allocation; of the claim for extended resources its requests too, and who uses them."""
 
     config: tuple[DeviceAllocationConfiguration, ...] = ()
@@ -51,8 +51,8 @@ class Details(ApiStruct, frozen=True, kw_only=True):
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
 
 
-class ClaimsWritten(Host):
-    """The outside of an engine that writes nothing, but returns the claims that it would have written."""
+class ClaimRecorder(Host):
+    """A host of an engine that writes nothing, but records which claims it would have written."""
 
     def __init__(self) -> None:
         #: The names of claims whose status was written, and of those that were deleted.
@@ -61,20 +61,20 @@ class ClaimsWritten(Host):
 
     @property
     def api(self) -> Api:
-        return cast("Api", _Api(self))
+        return cast("Api", _RecordingApi(self))
 
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         try:
             coroutine.send(None)
         except StopIteration:
             return
-        raise AssertionError(f"{by} waits for something")
+        raise AssertionError(f"{by} awaits something; here it must not")
 
 
-class _Api:
-    """Takes note of what is written, and answers with the bare object."""
+class _RecordingApi:
+    """Records what is written, and returns an object with only its name."""
 
-    def __init__(self, written: ClaimsWritten) -> None:
+    def __init__(self, written: ClaimRecorder) -> None:
         self._written = written
 
     async def patch(self, kind: type[T], name: str, patch: object, namespace: str = "") -> T:
@@ -88,9 +88,9 @@ class _Api:
         self._written.deleted.append(name)
 
 
-def reserved(engine: PodEngine, pod: PendingPod, state: CycleState, node_name: str) -> Reservation | None:
-    """Return what is reserved for a pod that goes to a node; None if it has no claims."""
-    plugin = _plugin(engine)
+def reserve_claims(engine: PodEngine, pod: PendingPod, state: CycleState, node_name: str) -> Reservation | None:
+    """Return the reservation of a pod's claims on a node; None if it has no claims."""
+    plugin = _find_plugin(engine)
     if plugin is None:
         return None
     own = CycleState(state)
@@ -99,51 +99,55 @@ def reserved(engine: PodEngine, pod: PendingPod, state: CycleState, node_name: s
     return own.get(RESERVED)
 
 
-def _plugin(engine: PodEngine) -> DynamicResources | None:
+def _find_plugin(engine: PodEngine) -> DynamicResources | None:
     plugins = engine.profiles[PROFILE].plugins.values()
     return next((plugin for plugin in plugins if isinstance(plugin, DynamicResources)), None)
 
 
-def compare_allocations(expected: Allocations, found: Reservation | None, *path: str | int) -> Iterator[Fact]:
-    """Compare the devices that claims get; a claim for extended resources that gets none is not made here."""
-    placed = () if found is None else found.placed
+def compare_allocations(expected: Allocations, reservation: Reservation | None, *path: str | int) -> Iterator[Fact]:
+    """Compare the devices that claims get; a claim for extended resources that gets none is not created here."""
+    placed = () if reservation is None else reservation.placed
     got = {each.claim.metadata.name: results_of(each.allocated) for each in placed if each.allocation is not None}
-    told = {
+    masked = {
         name: tuple(replace(each, share_id=_ANY) if each.share_id is not None else each for each in results)
         for name, results in got.items()
     }
-    yield from beside({name: tuple(results) for name, results in expected.items() if results}, told, *path)
+    yield from compare_mappings({name: tuple(results) for name, results in expected.items() if results}, masked, *path)
 
 
-def compare_details(expected: Mapping[str, Details], found: Reservation | None, *path: str | int) -> Iterator[Fact]:
+def compare_details(
+    expected: Mapping[str, AllocationDetails], reservation: Reservation | None, *path: str | int
+) -> Iterator[Fact]:
     """Compare the rest of what claims get."""
-    placed = () if found is None else found.placed
+    placed = () if reservation is None else reservation.placed
     got = {}
     for each in placed:
-        if found is not None and each.allocation is not None:
-            made = each.claim.metadata.name == NOT_MADE_YET
-            got[each.claim.metadata.name] = Details(
+        if reservation is not None and each.allocation is not None:
+            is_extended = each.claim.metadata.name == NOT_MADE_YET
+            got[each.claim.metadata.name] = AllocationDetails(
                 config=each.allocation.devices.config,
                 node_selector=each.allocation.node_selector,
-                requests=each.claim.spec.devices.requests if made else (),
-                request_mappings=found.mappings if made else (),
+                requests=each.claim.spec.devices.requests if is_extended else (),
+                request_mappings=reservation.mappings if is_extended else (),
             )
-    yield from beside(expected, {name: details for name, details in got.items() if details != Details()}, *path)
+    yield from compare_mappings(
+        expected, {name: details for name, details in got.items() if details != AllocationDetails()}, *path
+    )
 
 
 def compare_writes(engine: PodEngine, deallocates: Sequence[str], deletes: str) -> Iterator[Fact]:
     """Compare which claim lost its devices, one of several, and which was deleted."""
-    assert isinstance(engine.host, ClaimsWritten)
+    assert isinstance(engine.host, ClaimRecorder)
     deallocated, deleted = "".join(engine.host.deallocated[:1]), "".join(engine.host.deleted[:1])
     expected = deallocated if deallocated in deallocates else "".join(deallocates[:1])
     yield Fact(("postFilter", "deallocates"), expected, deallocated)
     yield Fact(("postFilter", "deletes"), deletes, deleted)
 
 
-def place(engine: PodEngine, pod: PendingPod, found: Reservation | None) -> None:
+def store_allocations(engine: PodEngine, pod: PendingPod, reservation: Reservation | None) -> None:
     """Store the allocations of a pod's claims, reserved for it."""
     user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
-    for each in () if found is None else found.placed:
+    for each in () if reservation is None else reservation.placed:
         claim = each.claim if each.allocation is None else each.allocated
         metadata, status = claim.metadata, claim.status
         if metadata.name == NOT_MADE_YET:

@@ -1,7 +1,7 @@
 """Kinds `quantity`, `resources` and `selector`: calculations on single objects, without a cluster.
 
-Quantities are read, compared and added; a pod's requests are as each reader sees them; label selectors and node
-selectors match, tolerations put up with taints.
+Quantities are parsed, compared and added; a pod's requests are computed for each plugin; label selectors and node
+selectors match, tolerations tolerate taints.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from kframework.objects.requests import is_scalar
 from kframework.objects.taints import first_untolerated, tolerates
 from kframework.plugins.dynamic_resources.selectors.selector import Device, compile_selector
 from kframework.state.pods import PodInfo, TemplateInterner
-from kframework.testing.conformance.cases import Fact, beside
+from kframework.testing.conformance.cases import Fact, compare_mappings
 
-Answer = dict[str, object]
-Operation = Literal[
+AnswerFields = dict[str, object]
+SelectorFunction = Literal[
     "labelSelector",
     "nodeSelector",
     "podRequiredNodeAffinity",
@@ -50,7 +50,7 @@ Operation = Literal[
 class SelectorQuestion(ApiStruct, frozen=True, kw_only=True):
     """The function to call (`op`), and its arguments."""
 
-    op: Operation
+    op: SelectorFunction
     selector: LabelSelector | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     node_selector: NodeSelector = NodeSelector()
@@ -64,19 +64,19 @@ class SelectorQuestion(ApiStruct, frozen=True, kw_only=True):
     effects: tuple[str, ...] = ()
 
 
-def compare_selector(given: SelectorQuestion, recorded: Answer) -> Iterator[Fact]:
+def compare_selector(given: SelectorQuestion, recorded: AnswerFields) -> Iterator[Fact]:
     """Compare the result of a selector or toleration; of errors only the fact counts."""
     try:
-        got = _answered(given)
+        got = _evaluate_selector(given)
     except SelectorError as error:
         got = {"error": str(error)}
     for key in ("error", "parseError", "matchError"):
         if key in recorded and key in got:
             got[key] = recorded[key]
-    yield from beside(recorded, got)
+    yield from compare_mappings(recorded, got)
 
 
-def _answered(given: SelectorQuestion) -> Answer:
+def _evaluate_selector(given: SelectorQuestion) -> AnswerFields:
     labels, name = given.node.metadata.labels, given.node.metadata.name
     match given.op:
         case "labelSelector":
@@ -84,7 +84,7 @@ def _answered(given: SelectorQuestion) -> Answer:
             return {"matches": selector.matches(given.labels), "string": str(selector), "empty": selector.empty}
         case "nodeSelector":
             terms = NodeSelectorTerms(given.node_selector.node_selector_terms)
-            answer: Answer = {"matches": terms.matches(labels, name)}
+            answer: AnswerFields = {"matches": terms.matches(labels, name)}
             for error in terms.errors[:1]:
                 answer["parseError"] = str(error)
                 if not answer["matches"]:
@@ -142,7 +142,7 @@ def compare_quantity(given: QuantityQuestion, recorded: dict[str, object]) -> It
         got = {"error": recorded.get("error", str(error))}
     # Amounts that do not fit in 64 bits are not recorded.
     large = {name for name, value in got.items() if isinstance(value, int) and abs(value) >= 2**63}
-    yield from beside(recorded, {name: got[name] for name in got if name in recorded or name not in large})
+    yield from compare_mappings(recorded, {name: got[name] for name in got if name in recorded or name not in large})
 
 
 # -- resources -------------------------------------------------------------------------------------------------------
@@ -160,29 +160,29 @@ def compare_resources(given: ResourcesQuestion, recorded: dict[str, object]) -> 
     pod = PodInfo(given.pod, TemplateInterner())
     fit, on_node = dict(pod.template.fit), dict(pod.on_node)
     cpu, memory = pod.non_zero
-    balanced = _of_these(given.resources, on_node)
+    balanced = _amounts_of(given.resources, on_node)
     got: dict[str, object] = {
-        "fit": _by_field(fit),
-        "onNode": _by_field(on_node),
+        "fit": _amounts_by_field(fit),
+        "onNode": _amounts_by_field(on_node),
         "onNodeNonZero": {"cpuMilli": cpu, "memory": memory},
-        "scoringNodeResourcesFit": _of_these(given.resources, pod.template.scoring),
+        "scoringNodeResourcesFit": _amounts_of(given.resources, pod.template.scoring),
         "scoringNodeResourcesBalancedAllocation": balanced if any(balanced.values()) else "Skip",
     }
-    yield from beside(recorded, got)
+    yield from compare_mappings(recorded, got)
 
 
-def _by_field(amounts: Mapping[str, int]) -> dict[str, object]:
-    named = {"cpuMilli": "cpu", "memory": "memory", "ephemeralStorage": "ephemeral-storage"}
-    fields: dict[str, object] = {field: amounts.get(name, 0) for field, name in named.items()}
+def _amounts_by_field(amounts: Mapping[str, int]) -> dict[str, object]:
+    native = {"cpuMilli": "cpu", "memory": "memory", "ephemeralStorage": "ephemeral-storage"}
+    fields: dict[str, object] = {field: amounts.get(name, 0) for field, name in native.items()}
     scalar = {name: amount for name, amount in amounts.items() if is_scalar(name)}
     return fields | ({"scalar": scalar} if scalar else {})
 
 
-def _of_these(resources: tuple[str, ...], amounts: Mapping[str, int]) -> dict[str, int]:
+def _amounts_of(resources: tuple[str, ...], amounts: Mapping[str, int]) -> dict[str, int]:
     return {name: amounts.get(name, 0) for name in resources}
 
 
-class Capacity(ApiStruct, frozen=True, kw_only=True):
+class RecordedCapacity(ApiStruct, frozen=True, kw_only=True):
     """An amount of something that a device has."""
 
     value: str
@@ -193,23 +193,23 @@ class RecordedDevice(ApiStruct, frozen=True, kw_only=True):
 
     driver: str
     attributes: dict[str, dict[str, object]] = msgspec.field(default_factory=dict)
-    capacity: dict[str, Capacity] = msgspec.field(default_factory=dict)
+    capacity: dict[str, RecordedCapacity] = msgspec.field(default_factory=dict)
     allow_multiple_allocations: bool = False
 
 
-class SelectorOfDevices(ApiStruct, frozen=True, kw_only=True):
+class DeviceSelectorQuestion(ApiStruct, frozen=True, kw_only=True):
     """The expression and the device."""
 
     expression: str
     device: RecordedDevice
 
 
-def compare_selector_of_devices(given: SelectorOfDevices, recorded: dict[str, object]) -> Iterator[Fact]:
+def compare_device_selector(given: DeviceSelectorQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
     """Compare whether it compiles and matches; of an error only the fact counts, and the cost is for information."""
-    got = _answer(given)
+    got = _evaluate_device_selector(given)
     if "error" in got and "error" in recorded:
         got["error"] = recorded["error"]
-    yield from beside({name: value for name, value in recorded.items() if name != "cost"}, got)
+    yield from compare_mappings({name: value for name, value in recorded.items() if name != "cost"}, got)
 
 
 def device_of(recorded: RecordedDevice) -> Device:
@@ -218,7 +218,7 @@ def device_of(recorded: RecordedDevice) -> Device:
     return Device(recorded.driver, recorded.attributes, capacity, recorded.allow_multiple_allocations)
 
 
-def _answer(given: SelectorOfDevices) -> dict[str, object]:
+def _evaluate_device_selector(given: DeviceSelectorQuestion) -> dict[str, object]:
     try:
         selector = compile_selector(given.expression)
     except CelError as error:

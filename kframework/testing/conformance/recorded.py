@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Set
 import msgspec
 
 from kframework.objects import ApiStruct, DeviceRequestAllocationResult
-from kframework.testing.conformance.claims import Details
+from kframework.testing.conformance.claims import AllocationDetails
 from kframework.values.status import Status
 
 
-class Verdict(ApiStruct, frozen=True, kw_only=True):
+class RecordedStatus(ApiStruct, frozen=True, kw_only=True):
     """A status, with its reasons sorted, and the nodes that a PreFilter leaves; `plugin` only where it is recorded."""
 
     code: str
@@ -21,15 +21,15 @@ class Verdict(ApiStruct, frozen=True, kw_only=True):
     no_nodes: bool = False
 
     @classmethod
-    def of(cls, status: Status | None, plugin: str = "") -> Verdict:
+    def from_status(cls, status: Status | None, plugin: str = "") -> RecordedStatus:
         """Return a Status as it is recorded; None is Success."""
         if status is None:
-            return PASSES
+            return RECORDED_SUCCESS
         return cls(code=status.code.title, reasons=tuple(sorted(status.reasons)), plugin=plugin)
 
     @property
     def rejects(self) -> bool:
-        """Whether this is neither consent nor abstention."""
+        """Whether this is neither Success nor Skip."""
         return self.code not in ("Success", "Skip")
 
     def __str__(self) -> str:
@@ -38,11 +38,11 @@ class Verdict(ApiStruct, frozen=True, kw_only=True):
         return ": ".join(filter(None, (head, ", ".join(self.reasons), nodes)))
 
 
-#: The verdict that is left out wherever verdicts are recorded.
-PASSES = Verdict(code="Success")
+#: The status that is left out wherever statuses are recorded.
+RECORDED_SUCCESS = RecordedStatus(code="Success")
 
 
-class Scored(ApiStruct, frozen=True, kw_only=True):
+class RecordedScores(ApiStruct, frozen=True, kw_only=True):
     """The scores of a plugin for the feasible nodes."""
 
     weight: int
@@ -50,70 +50,70 @@ class Scored(ApiStruct, frozen=True, kw_only=True):
     normalized: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class Candidate(ApiStruct, frozen=True, kw_only=True):
+class RecordedCandidate(ApiStruct, frozen=True, kw_only=True):
     """A node on which preemption would help."""
 
     victims: tuple[str, ...] = ()
     pdb_violations: int = 0
 
 
-class PostFilter(ApiStruct, frozen=True, kw_only=True):
-    """The result of PostFilter; `preemption` is the status of DefaultPreemption alone."""
+class RecordedPostFilter(ApiStruct, frozen=True, kw_only=True):
+    """The result of RecordedPostFilter; `preemption` is the status of DefaultPreemption alone."""
 
     code: str = ""
     message: str = ""
-    preemption: Verdict | None = None
+    preemption: RecordedStatus | None = None
     nominated_node: str = ""
     nominated_any_of: tuple[str, ...] = ()
     victims: tuple[str, ...] = ()
-    candidates: dict[str, Candidate] = msgspec.field(default_factory=dict)
+    candidates: dict[str, RecordedCandidate] = msgspec.field(default_factory=dict)
     fit_error_after_post_filter: str = ""
     deallocates: tuple[str, ...] = ()
     deletes: str = ""
 
 
-class Recorded(ApiStruct, frozen=True, kw_only=True):
+class RecordedCycle(ApiStruct, frozen=True, kw_only=True):
     """All that is recorded of a cycle; what is empty was left out."""
 
     config_error: str = ""
-    pre_enqueue: dict[str, Verdict] = msgspec.field(default_factory=dict)
-    pre_filter: dict[str, Verdict] = msgspec.field(default_factory=dict)
+    pre_enqueue: dict[str, RecordedStatus] = msgspec.field(default_factory=dict)
+    pre_filter: dict[str, RecordedStatus] = msgspec.field(default_factory=dict)
     filter_skipped: tuple[str, ...] = ()
     filter_not_run: tuple[str, ...] = ()
-    filter: dict[str, dict[str, Verdict]] = msgspec.field(default_factory=dict)
-    nodes: dict[str, Verdict] = msgspec.field(default_factory=dict)
+    filter: dict[str, dict[str, RecordedStatus]] = msgspec.field(default_factory=dict)
+    nodes: dict[str, RecordedStatus] = msgspec.field(default_factory=dict)
     feasible: tuple[str, ...] = ()
     score_skipped: tuple[str, ...] = ()
-    scores: dict[str, Scored] = msgspec.field(default_factory=dict)
+    scores: dict[str, RecordedScores] = msgspec.field(default_factory=dict)
     totals: dict[str, int] = msgspec.field(default_factory=dict)
     best: tuple[str, ...] = ()
     fit_error: str = ""
     error: str = ""
     score_error: str = ""
-    post_filter: PostFilter | None = None
+    post_filter: RecordedPostFilter | None = None
     allocations: dict[str, dict[str, tuple[DeviceRequestAllocationResult, ...]]] = msgspec.field(default_factory=dict)
-    allocation_details: dict[str, dict[str, Details]] = msgspec.field(default_factory=dict)
+    allocation_details: dict[str, dict[str, AllocationDetails]] = msgspec.field(default_factory=dict)
 
     @property
     def plugins(self) -> Set[str]:
         """The plugins with a recorded answer."""
-        named: set[str] = {*self.pre_enqueue, *self.pre_filter, *self.scores}
-        named.update(self.filter_skipped, self.filter_not_run, self.score_skipped)
-        return named.union(*self.filter.values())
+        plugins: set[str] = {*self.pre_enqueue, *self.pre_filter, *self.scores}
+        plugins.update(self.filter_skipped, self.filter_not_run, self.score_skipped)
+        return plugins.union(*self.filter.values())
 
     @property
-    def filter_voices(self) -> Set[str]:
+    def filtering_plugins(self) -> Set[str]:
         """The plugins that affect which nodes are feasible: those that reject or narrow somewhere."""
-        blamed = {verdict.plugin for verdict in self.nodes.values() if verdict.plugin}
-        return blamed.union(_rejecting(self.pre_filter), *map(_rejecting, self.filter.values()))
+        plugins = {verdict.plugin for verdict in self.nodes.values() if verdict.plugin}
+        return plugins.union(_rejecting_plugins(self.pre_filter), *map(_rejecting_plugins, self.filter.values()))
 
     @property
-    def score_voices(self) -> Set[str]:
+    def scoring_plugins(self) -> Set[str]:
         """The plugins that affect the totals: those that give some node more than 0."""
         return {name for name, scored in self.scores.items() if any(scored.normalized.values())}
 
 
-def _rejecting(verdicts: Mapping[str, Verdict]) -> Iterator[str]:
-    for name, verdict in verdicts.items():
-        if verdict.rejects or verdict.node_names or verdict.no_nodes:
+def _rejecting_plugins(statuses: Mapping[str, RecordedStatus]) -> Iterator[str]:
+    for name, status in statuses.items():
+        if status.rejects or status.node_names or status.no_nodes:
             yield name

@@ -48,7 +48,7 @@ from kframework.plugins.dynamic_resources.slices import PoolDevice, PoolId
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Upserted
 from kframework.testing.conformance.cases import Uncompared
-from kframework.testing.conformance.claims import PROFILE, ClaimsWritten
+from kframework.testing.conformance.claims import PROFILE, ClaimRecorder
 
 
 class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
@@ -78,26 +78,26 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
     profile: dict[str, object] = msgspec.field(default_factory=dict)
 
     def configuration(self) -> Configuration:
-        """Return the configuration of this profile alone, every node looked at; raises ConfigError."""
+        """Return the configuration of this profile alone, with every node filtered; raises ConfigError."""
         return _configuration(msgspec.json.encode(self.profile, order="deterministic"))
 
     def engine(self, registry: Registry) -> PodEngine:
         """Set the cluster up under an engine of this profile; raises ConfigError."""
-        outside = ClaimsWritten()
-        profiles = profiles_factory(self.configuration(), registry, outside)
-        engine = PodEngine(ClusterState(), _StoppedClock(), outside, profiles, verifying=False)
-        # In the order of the fields: those first that others are about.
+        host = ClaimRecorder()
+        profiles = profiles_factory(self.configuration(), registry, host)
+        engine = PodEngine(ClusterState(), _EpochClock(), host, profiles, verifying=False)
+        # In the order of the fields: each kind before those that refer to it.
         for field in RecordedCluster.__struct_fields__[:-2]:
             for subject in cast("tuple[ApiObject, ...]", getattr(self, field)):
                 engine.offer(Upserted(subject))
-        engine.step()  # takes them in; an engine that is not in sync schedules nothing
+        engine.step()  # applies them; an engine that is not in sync schedules nothing
         for plugin in engine.profiles[PROFILE].plugins.values():
             if isinstance(plugin, DynamicResources):
-                plugin.devices = FaultyDevices(plugin.handle)
+                plugin.devices = LossyDevices(plugin.handle)
         return engine
 
-    def gates(self) -> Iterator[Uncompared]:
-        """Name the feature gates that are not as they are by default: there are no such switches here."""
+    def unsupported_gates(self) -> Iterator[Uncompared]:
+        """Report the feature gates that are not at their default, which cannot be set here."""
         for name, is_on in self.feature_gates.items():
             yield Uncompared("answers", f"the feature gate {name} is {'on' if is_on else 'off'}")
 
@@ -114,15 +114,15 @@ def _configuration(profile: bytes) -> Configuration:
     return parse(msgspec.json.encode(document).decode())
 
 
-class _StoppedClock(Clock):
+class _EpochClock(Clock):
     """A stopped clock: all recorded times are long past, or in 2099."""
 
     def now(self) -> float:
         return seconds_of("2050-01-01T00:00:00Z")
 
 
-class FaultySearch(Search):
-    """A search that loses counters and values.
+class LossySearch(Search):
+    """An allocator that loses counters and values.
 
     What a device takes of counters stays taken if a taint or a constraint then refuses the device, or if it is shared
     and given back. Counters are kept by the names of pools alone, whose drivers may be different ones.
@@ -140,39 +140,39 @@ class FaultySearch(Search):
             super()._count(device, sign)
 
     def _taken(self, pool: PoolId) -> dict[tuple[str, str], int]:
-        return super()._taken(_by_name(pool))
+        return super()._taken(_without_driver(pool))
 
     def _left(self, id: PoolId) -> dict[tuple[str, str], int]:
-        known = self._available.get(_by_name(id))
+        known = self._available.get(_without_driver(id))
         if known is None:
-            known = self._available[_by_name(id)] = super()._left(id)
+            known = self._available[_without_driver(id)] = super()._left(id)
         return known
 
     def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
         constraints = super()._constraints_of(claim)
         return [
-            _Forgetful(each.attribute, claim.spec.devices.constraints[index].requests)
+            _LossyConstraint(each.attribute, claim.spec.devices.constraints[index].requests)
             if isinstance(each, DistinctAttribute)
             else each
             for index, each in enumerate(constraints)
         ]
 
 
-class FaultyDevices(Devices):
+class LossyDevices(Devices):
     """Devices that are lost, and that the victims of a preemption keep in its dry runs."""
 
-    search_with: ClassVar[type[Search]] = FaultySearch
+    search_with: ClassVar[type[Search]] = LossySearch
 
     def without(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocated:
         return self.allocated
 
 
-def _by_name(pool: PoolId) -> PoolId:
+def _without_driver(pool: PoolId) -> PoolId:
     return PoolId("", pool.pool)
 
 
-class _Forgetful(Constraint):
-    """Knows only the last value of each request, and none once a device of it has been taken out."""
+class _LossyConstraint(Constraint):
+    """A constraint that stores only the last value of each request, and none after one of its devices is removed."""
 
     def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
         super().__init__(attribute, requests)

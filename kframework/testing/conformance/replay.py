@@ -1,4 +1,4 @@
-"""A case replayed: its kind picks the comparer, and all that is compared comes back as facts; and many summed up."""
+"""Replay cases: a case's kind selects the comparer, which yields facts; results are counted by suite."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from kframework.errors import InputError
 from kframework.objects.codec import spelled
 from kframework.testing.conformance import objects, sequence, single
 from kframework.testing.conformance.cases import Case, Fact, Uncompared
-from kframework.testing.conformance.recorded import Recorded
+from kframework.testing.conformance.recorded import RecordedCycle
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
 
-Found = Iterator[Fact | Uncompared]
-_Comparer = Callable[[Case, Registry], Found]
+CaseResults = Iterator[Fact | Uncompared]
+_Comparer = Callable[[Case, Registry], CaseResults]
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class CaseComparison(msgspec.Struct, frozen=True):
     """The result of one case."""
 
     case: str
@@ -39,45 +39,45 @@ class Comparison(msgspec.Struct, frozen=True):
         return [fact for fact in self.facts if fact.differs]
 
 
-def replay(case: Case, registry: Registry) -> Comparison:
-    """Put a case to the engine; raises InputError if the case itself is at fault."""
+def replay(case: Case, registry: Registry) -> CaseComparison:
+    """Replay a case in the engine; raises InputError if the case itself is invalid."""
     compare = _COMPARERS.get(case.kind)
     if compare is None:
         raise case.error(f"unknown kind {case.kind!r} (known: {', '.join(_COMPARERS)})")
     facts: list[Fact] = []
     uncompared: list[Uncompared] = []
     try:
-        for found in compare(case, registry):
-            (facts if isinstance(found, Fact) else uncompared).append(found)  # type: ignore[arg-type]  # either list
+        for result in compare(case, registry):
+            (facts if isinstance(result, Fact) else uncompared).append(result)  # type: ignore[arg-type]  # either list
     except InputError:
         raise
     except Exception as error:
-        _log.debug("case %s in full", case.id, exc_info=error)
+        _log.debug("case %s failed", case.id, exc_info=error)
         facts.append(Fact(("exception",), None, f"{type(error).__name__}: {error}"))
-    return Comparison(case.id, case.suite, tuple(facts), tuple(uncompared))
+    return CaseComparison(case.id, case.suite, tuple(facts), tuple(uncompared))
 
 
-def _of_cycles(given: type[T], recorded: type[R], compare: Callable[[T, R, Registry], Found]) -> _Comparer:
-    def compare_case(case: Case, registry: Registry) -> Found:
+def _compare_cycles(given: type[T], recorded: type[R], compare: Callable[[T, R, Registry], CaseResults]) -> _Comparer:
+    def compare_case(case: Case, registry: Registry) -> CaseResults:
         for name in sorted(case.expect.keys() - set(recorded.__struct_encode_fields__)):
-            yield Uncompared(name, "it is no field that this version knows")
+            yield Uncompared(name, "this version does not know the field")
         yield from compare(case.input_as(given), case.expect_as(recorded), registry)
 
     return compare_case
 
 
-def _of_objects(question: type[T], compare: Callable[[T, dict[str, object]], Iterator[Fact]]) -> _Comparer:
+def _compare_objects(question: type[T], compare: Callable[[T, dict[str, object]], Iterator[Fact]]) -> _Comparer:
     return lambda case, registry: compare(case.input_as(question), case.expect)
 
 
 _COMPARERS: Mapping[str, _Comparer] = {
-    "single": _of_cycles(single.Given, Recorded, single.compare),
-    "preemption": _of_cycles(single.Given, Recorded, single.compare),
-    "sequence": _of_cycles(sequence.Given, sequence.Recorded, sequence.compare),
-    "resources": _of_objects(objects.ResourcesQuestion, objects.compare_resources),
-    "selector": _of_objects(objects.SelectorQuestion, objects.compare_selector),
-    "quantity": _of_objects(objects.QuantityQuestion, objects.compare_quantity),
-    "cel": _of_objects(objects.SelectorOfDevices, objects.compare_selector_of_devices),
+    "single": _compare_cycles(single.SingleInput, RecordedCycle, single.compare),
+    "preemption": _compare_cycles(single.SingleInput, RecordedCycle, single.compare),
+    "sequence": _compare_cycles(sequence.SequenceInput, sequence.SequenceResult, sequence.compare),
+    "resources": _compare_objects(objects.ResourcesQuestion, objects.compare_resources),
+    "selector": _compare_objects(objects.SelectorQuestion, objects.compare_selector),
+    "quantity": _compare_objects(objects.QuantityQuestion, objects.compare_quantity),
+    "cel": _compare_objects(objects.DeviceSelectorQuestion, objects.compare_device_selector),
 }
 
 
@@ -87,7 +87,7 @@ _COMPARERS: Mapping[str, _Comparer] = {
 Item = dict[str, object]
 
 
-class SummedUp(msgspec.Struct, frozen=True):
+class UncomparedCount(msgspec.Struct, frozen=True):
     """A part that was left uncompared, why, and in how many cases."""
 
     reason: str
@@ -107,7 +107,7 @@ class Suite:
         self.differences: dict[str, Sequence[Fact]] = {}
         self.left_out: Counter[Uncompared] = Counter()
 
-    def add(self, comparison: Comparison) -> None:
+    def add(self, comparison: CaseComparison) -> None:
         """Count a case."""
         self.total += 1
         if comparison.differences:
@@ -116,13 +116,13 @@ class Suite:
 
     @property
     def passed(self) -> int:
-        """How many cases have no compared field that differs."""
+        """The number of cases without a difference."""
         return self.total - len(self.differences)
 
     @property
-    def uncompared(self) -> list[SummedUp]:
+    def uncompared(self) -> list[UncomparedCount]:
         """What was left uncompared, sorted by reason."""
-        return _summed_up(self.left_out)
+        return _count_uncompared(self.left_out)
 
     def as_item(self) -> Item:
         """Return all of it as plain data."""
@@ -135,13 +135,13 @@ class Suite:
         }
 
 
-class Summary:
-    """All suites, in the order in which they came."""
+class ConformanceSummary:
+    """The suites, in the order of their first cases."""
 
     def __init__(self) -> None:
         self._suites: dict[str, Suite] = {}
 
-    def add(self, comparison: Comparison) -> None:
+    def add(self, comparison: CaseComparison) -> None:
         """Count a case to its suite."""
         self._suites.setdefault(comparison.suite, Suite(comparison.suite)).add(comparison)
 
@@ -150,21 +150,21 @@ class Summary:
 
     @property
     def passed(self) -> int:
-        """How many cases of all suites pass."""
+        """The number of cases without a difference, in all suites."""
         return sum(suite.passed for suite in self)
 
     @property
     def total(self) -> int:
-        """How many cases there are."""
+        """The number of cases."""
         return sum(suite.total for suite in self)
 
     @property
-    def uncompared(self) -> list[SummedUp]:
+    def uncompared(self) -> list[UncomparedCount]:
         """What was left uncompared in all suites, sorted by reason."""
         counts: Counter[Uncompared] = Counter()
         for suite in self:
             counts.update(suite.left_out)
-        return _summed_up(counts)
+        return _count_uncompared(counts)
 
 
 def item(fact: Fact) -> Item:
@@ -176,8 +176,8 @@ def item(fact: Fact) -> Item:
     }
 
 
-def _summed_up(counts: Counter[Uncompared]) -> list[SummedUp]:
+def _count_uncompared(counts: Counter[Uncompared]) -> list[UncomparedCount]:
     return [
-        SummedUp(uncompared.reason, uncompared.part, count)
+        UncomparedCount(uncompared.reason, uncompared.part, count)
         for uncompared, count in sorted(counts.items(), key=lambda entry: (entry[0].reason, entry[0].part))
     ]

@@ -1,4 +1,4 @@
-"""Kind `sequence`: pods scheduled one after another, each placed before the next has its turn."""
+"""Kind `sequence`: pods scheduled one after another, each assigned before the next is scheduled."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiStruct, DeviceRequestAllocationResult, Pod
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.answers import compare_pre_enqueue
-from kframework.testing.conformance.cases import Fact, Uncompared, beside, not_built
-from kframework.testing.conformance.claims import PROFILE, compare_allocations, place, reserved
-from kframework.testing.conformance.recorded import Verdict
+from kframework.testing.conformance.cases import Fact, Uncompared, compare_mappings, unimplemented_plugin
+from kframework.testing.conformance.claims import PROFILE, compare_allocations, reserve_claims, store_allocations
+from kframework.testing.conformance.recorded import RecordedStatus
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
 from kframework.values.status import Status
 
 #: Plugins of the default set without effect in any recorded case: none uses declared features.
-_SILENT = {"NodeDeclaredFeatures"}
+_WITHOUT_EFFECT = {"NodeDeclaredFeatures"}
 
 
-class Given(RecordedCluster, frozen=True, kw_only=True):
+class SequenceInput(RecordedCluster, frozen=True, kw_only=True):
     """A cluster and the pods to be scheduled, in order."""
 
     pending_pods: tuple[Pod, ...]
 
 
-class Step(ApiStruct, frozen=True, kw_only=True):
+class RecordedStep(ApiStruct, frozen=True, kw_only=True):
     """The result for one pod."""
 
     pod: str
@@ -37,51 +37,53 @@ class Step(ApiStruct, frozen=True, kw_only=True):
     host: str = ""
     fit_error: str = ""
     error: str = ""
-    pre_enqueue: dict[str, Verdict] = msgspec.field(default_factory=dict)
+    pre_enqueue: dict[str, RecordedStatus] = msgspec.field(default_factory=dict)
     allocations: dict[str, tuple[DeviceRequestAllocationResult, ...]] = msgspec.field(default_factory=dict)
 
 
-class Recorded(ApiStruct, frozen=True, kw_only=True):
+class SequenceResult(ApiStruct, frozen=True, kw_only=True):
     """The results for the pods, in order."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
 
 
-def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fact | Uncompared]:
-    """Schedule the pods in turn; each is placed where kube-scheduler placed it, so that steps are compared singly.
+def compare(inputs: SequenceInput, recorded: SequenceResult, registry: Registry) -> Iterator[Fact | Uncompared]:
+    """Schedule the pods in turn; each is assigned to kube-scheduler's node, so that each step is compared by itself.
 
     A step does not record the plugins that affected it. While one of the profile's is missing, the comparison is
     reduced: the nodes that are recorded as feasible must be so for the others.
     """
-    engine, built = given.engine(registry), frozenset(registry)
+    engine, installed = inputs.engine(registry), frozenset(registry)
     chooses = {"pre_filter", "filter", "score"}
-    missing = (name for name in given.missing(registry) if name not in _SILENT)
-    silenced = [name for name in missing if not chooses.isdisjoint(ALPHA_PLUGINS.get(name, {"filter"}))]
-    yield from (not_built("steps", name) for name in silenced)
-    yield Fact(("steps",), len(recorded.steps), len(given.pending_pods))
-    for number, (step, unscheduled) in enumerate(zip(recorded.steps, given.pending_pods, strict=False)):
+    missing = (name for name in inputs.missing(registry) if name not in _WITHOUT_EFFECT)
+    unimplemented = [name for name in missing if not chooses.isdisjoint(ALPHA_PLUGINS.get(name, {"filter"}))]
+    yield from (unimplemented_plugin("steps", name) for name in unimplemented)
+    yield Fact(("steps",), len(recorded.steps), len(inputs.pending_pods))
+    for number, (step, unscheduled) in enumerate(zip(recorded.steps, inputs.pending_pods, strict=False)):
         pod = PendingPod(unscheduled, engine.cluster.interner)
-        yield from compare_pre_enqueue(step.pre_enqueue, engine.profiles[PROFILE], pod, built, "steps", number)
+        yield from compare_pre_enqueue(step.pre_enqueue, engine.profiles[PROFILE], pod, installed, "steps", number)
         if step.pre_enqueue:
             continue
         cycle = WholeCycle(engine, pod)
         yield Fact(("steps", number, "pod"), step.pod, pod.key)
-        yield from cycle.doubts()
-        if silenced:
+        yield from cycle.compare_cached()
+        if unimplemented:
             feasible = [name for name in step.totals if name in cycle.feasible]
             yield Fact(("steps", number, "feasible"), list(step.totals), feasible)
         else:
             yield from _compare_step(number, step, cycle)
         if step.host:
-            found = reserved(engine, pod, cycle.search.state, step.host)
-            yield from compare_allocations(step.allocations, found, "steps", number, "allocations")
+            reservation = reserve_claims(engine, pod, cycle.search.state, step.host)
+            yield from compare_allocations(step.allocations, reservation, "steps", number, "allocations")
             engine.cluster.assume(pod, step.host)
-            place(engine, pod, found)
+            store_allocations(engine, pod, reservation)
 
 
-def _compare_step(number: int, step: Step, cycle: WholeCycle) -> Iterator[Fact]:
+def _compare_step(number: int, step: RecordedStep, cycle: WholeCycle) -> Iterator[Fact]:
     totals = cycle.totals
-    yield from beside(step.totals, totals if not isinstance(totals, Status) else {}, "steps", number, "totals")
+    yield from compare_mappings(
+        step.totals, totals if not isinstance(totals, Status) else {}, "steps", number, "totals"
+    )
     best = cycle.best
     yield Fact(("steps", number, "best"), list(step.best), best)
     yield Fact(("steps", number, "host"), step.host, best[0] if best else "")

@@ -1,6 +1,6 @@
 """Kinds `single` and `preemption`: one pod to be scheduled in a cluster, plugin by plugin and as a whole.
 
-PostFilter is the way out of a cycle in which no node is feasible.
+RecordedPostFilter runs in a cycle in which no node is feasible.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kframework.errors import ConfigError
 from kframework.framework.answers import Diagnosis, Preempt
 from kframework.objects import Pod
 from kframework.state.pods import PendingPod
-from kframework.testing.conformance.answers import Answers, compare_pre_enqueue, in_our_words
-from kframework.testing.conformance.cases import Fact, Uncompared, beside, not_built
+from kframework.testing.conformance.answers import PluginComparer, compare_pre_enqueue, with_own_errors
+from kframework.testing.conformance.cases import Fact, Uncompared, compare_mappings, unimplemented_plugin
 from kframework.testing.conformance.claims import (
     PROFILE,
     compare_allocations,
     compare_details,
     compare_writes,
-    reserved,
+    reserve_claims,
 )
-from kframework.testing.conformance.recorded import Candidate, PostFilter, Recorded, Verdict
+from kframework.testing.conformance.recorded import RecordedCandidate, RecordedCycle, RecordedPostFilter, RecordedStatus
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
 from kframework.values.status import Code, Status
@@ -34,72 +34,76 @@ from kframework.values.status import Code, Status
 _CLAIMS, _PREEMPTION = "DynamicResources", "DefaultPreemption"
 
 
-class Given(RecordedCluster, frozen=True, kw_only=True):
+class SingleInput(RecordedCluster, frozen=True, kw_only=True):
     """A cluster and the pending pod."""
 
     pod: Pod
 
 
-def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fact | Uncompared]:
-    """Compare a case, as far as the plugins that it is about exist."""
-    if given.feature_gates:
-        yield from given.gates()
+def compare(inputs: SingleInput, recorded: RecordedCycle, registry: Registry) -> Iterator[Fact | Uncompared]:
+    """Compare a case, as far as its plugins exist here."""
+    if inputs.feature_gates:
+        yield from inputs.unsupported_gates()
         return
     try:
-        engine = given.engine(registry)
+        engine = inputs.engine(registry)
     except ConfigError as error:
         yield Fact(("configError",), recorded.config_error or None, recorded.config_error or str(error))
         return
     if recorded.config_error:
         yield Fact(("configError",), recorded.config_error, None)
         return
-    profile, nodes, built = engine.profiles[PROFILE], engine.cluster.nodes, frozenset(registry)
-    pod = PendingPod(given.pod, engine.cluster.interner)
-    yield from (not_built("answers", name) for name in sorted(recorded.plugins - built))
-    yield from compare_pre_enqueue(recorded.pre_enqueue, profile, pod, built)
+    profile, nodes, installed = engine.profiles[PROFILE], engine.cluster.nodes, frozenset(registry)
+    pod = PendingPod(inputs.pod, engine.cluster.interner)
+    yield from (unimplemented_plugin("answers", name) for name in sorted(recorded.plugins - installed))
+    yield from compare_pre_enqueue(recorded.pre_enqueue, profile, pod, installed)
     if recorded.pre_enqueue:
         return
-    yield from Answers(profile, pod, nodes, built).compare(recorded)
-    yield from _compare_cycle(recorded, WholeCycle(engine, pod), built)
+    yield from PluginComparer(profile, pod, nodes, installed).compare(recorded)
+    yield from _compare_cycle(recorded, WholeCycle(engine, pod), installed)
 
 
-def _compare_cycle(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> Iterator[Fact | Uncompared]:
-    yield from cycle.doubts()
-    silenced = sorted((recorded.filter_voices | _named_in(recorded.error)) - built)
-    if silenced:
-        yield from (not_built("verdicts, totals and messages", name) for name in silenced)
+def _compare_cycle(recorded: RecordedCycle, cycle: WholeCycle, installed: Set[str]) -> Iterator[Fact | Uncompared]:
+    yield from cycle.compare_cached()
+    unimplemented = sorted((recorded.filtering_plugins | _plugins_in(recorded.error)) - installed)
+    if unimplemented:
+        yield from (unimplemented_plugin("statuses, totals and messages", name) for name in unimplemented)
         return
     if recorded.nodes or not recorded.error:
-        yield from beside(in_our_words(recorded.nodes, cycle.verdicts), cycle.verdicts, "nodes")
+        yield from compare_mappings(with_own_errors(recorded.nodes, cycle.statuses), cycle.statuses, "nodes")
         yield Fact(("feasible",), list(recorded.feasible), cycle.feasible)
     yield Fact(("fitError",), recorded.fit_error, cycle.fit_error())
     yield Fact(("error",), bool(recorded.error), cycle.failed)
     if recorded.post_filter is not None:
-        yield from compare_post_filter(recorded.post_filter, cycle, built)
+        yield from compare_post_filter(recorded.post_filter, cycle, installed)
     if recorded.feasible and not recorded.error:
         for node in recorded.feasible:
-            found = reserved(cycle.engine, cycle.search.pod, cycle.search.state, node)
-            yield from compare_allocations(recorded.allocations.get(node, {}), found, "allocations", node)
-            yield from compare_details(recorded.allocation_details.get(node, {}), found, "allocationDetails", node)
-        yield from _compare_totals(recorded, cycle, built)
+            reservation = reserve_claims(cycle.engine, cycle.search.pod, cycle.search.state, node)
+            yield from compare_allocations(recorded.allocations.get(node, {}), reservation, "allocations", node)
+            yield from compare_details(
+                recorded.allocation_details.get(node, {}), reservation, "allocationDetails", node
+            )
+        yield from _compare_totals(recorded, cycle, installed)
 
 
-def _compare_totals(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> Iterator[Fact | Uncompared]:
-    silenced = sorted((recorded.score_voices | _named_in(recorded.score_error)) - built)
-    if silenced:
-        yield from (not_built("totals", name) for name in silenced)
+def _compare_totals(recorded: RecordedCycle, cycle: WholeCycle, installed: Set[str]) -> Iterator[Fact | Uncompared]:
+    unimplemented = sorted((recorded.scoring_plugins | _plugins_in(recorded.score_error)) - installed)
+    if unimplemented:
+        yield from (unimplemented_plugin("totals", name) for name in unimplemented)
         return
     totals = cycle.totals
     yield Fact(("scoreError",), bool(recorded.score_error), isinstance(totals, Status))
-    yield from beside(recorded.totals, totals if not isinstance(totals, Status) else {}, "totals")
+    yield from compare_mappings(recorded.totals, totals if not isinstance(totals, Status) else {}, "totals")
     yield Fact(("best",), list(recorded.best), cycle.best)
 
 
-def _named_in(message: str) -> Set[str]:
+def _plugins_in(message: str) -> Set[str]:
     return IN_TREE_PLUGINS & set(re.findall(r'"(\w+)"', message))
 
 
-def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]) -> Iterator[Fact | Uncompared]:
+def compare_post_filter(
+    recorded: RecordedPostFilter, cycle: WholeCycle, installed: Set[str]
+) -> Iterator[Fact | Uncompared]:
     """Compare each of the default set's two plugins by itself, and the whole step if both exist."""
     if not isinstance(cycle.outcome, FitError):
         yield Fact(("postFilter",), recorded, None)
@@ -107,12 +111,12 @@ def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]
     diagnosis = cycle.outcome.diagnosis
     steps = {step.name: step for step in cycle.profile.post_filter}
     if _CLAIMS in steps:
-        yield from _compare_claims(recorded, _alone(steps[_CLAIMS], cycle, diagnosis).status)
+        yield from _compare_claims(recorded, _run_post_filter(steps[_CLAIMS], cycle, diagnosis).status)
     if _PREEMPTION in steps:
-        yield from _compare_preemption(recorded, _alone(steps[_PREEMPTION], cycle, diagnosis))
-    missing = [name for name in (_CLAIMS, _PREEMPTION) if name not in built]
+        yield from _compare_preemption(recorded, _run_post_filter(steps[_PREEMPTION], cycle, diagnosis))
+    missing = [name for name in (_CLAIMS, _PREEMPTION) if name not in installed]
     if missing:
-        yield from (not_built("postFilter", name) for name in missing)
+        yield from (unimplemented_plugin("postFilter", name) for name in missing)
     else:
         status = PostFilterRound(cycle.profile).run(cycle.search.state, cycle.search.pod, diagnosis).status
         message = "" if status.code == Code.SUCCESS else status.message
@@ -123,11 +127,11 @@ def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]
         yield from compare_writes(cycle.engine, recorded.deallocates, recorded.deletes)
 
 
-def _alone(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAnswer:
+def _run_post_filter(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAnswer:
     return run_post_filter_plugin(cycle.profile, step, cycle.search.state, cycle.search.pod, diagnosis)
 
 
-def _compare_claims(recorded: PostFilter, status: Status) -> Iterator[Fact]:
+def _compare_claims(recorded: RecordedPostFilter, status: Status) -> Iterator[Fact]:
     """Compare the part before DefaultPreemption's, or in place of it; a success hides it."""
     if recorded.code == "Unschedulable":
         before, preemption, _ = recorded.message.partition(", preemption: ")
@@ -136,20 +140,20 @@ def _compare_claims(recorded: PostFilter, status: Status) -> Iterator[Fact]:
         yield Fact(("postFilter", _CLAIMS), recorded.message, status.message)
 
 
-def _compare_preemption(recorded: PostFilter, answer: PostFilterAnswer) -> Iterator[Fact]:
-    yield Fact(("postFilter", "preemption"), recorded.preemption, Verdict.of(answer.status))
+def _compare_preemption(recorded: RecordedPostFilter, answer: PostFilterAnswer) -> Iterator[Fact]:
+    yield Fact(("postFilter", "preemption"), recorded.preemption, RecordedStatus.from_status(answer.status))
     if not isinstance(answer.result, Preempt):
         yield Fact(("postFilter", "nominatedNode"), recorded.nominated_node, "")
         return
     got = {
-        candidate.node: Candidate(
+        candidate.node: RecordedCandidate(
             victims=tuple(victim.key for victim in candidate.victims), pdb_violations=candidate.pdb_violations
         )
         for candidate in answer.result.candidates
     }
-    yield from beside(recorded.candidates, got, "postFilter", "candidates")
-    chosen = min(answer.result.candidates, key=answer.result.key)  # type: ignore[arg-type]  # keys compare
-    if chosen.node not in recorded.nominated_any_of:
-        yield Fact(("postFilter", "nominatedNode"), recorded.nominated_node, chosen.node)
+    yield from compare_mappings(recorded.candidates, got, "postFilter", "candidates")
+    candidate = min(answer.result.candidates, key=answer.result.key)  # type: ignore[arg-type]  # keys compare
+    if candidate.node not in recorded.nominated_any_of:
+        yield Fact(("postFilter", "nominatedNode"), recorded.nominated_node, candidate.node)
     victims = got[recorded.nominated_node].victims if recorded.nominated_node in got else ()
     yield Fact(("postFilter", "victims"), recorded.victims, victims)

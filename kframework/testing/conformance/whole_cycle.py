@@ -1,4 +1,4 @@
-"""One pod's whole scheduling cycle in the engine: what it makes of every node, the totals, and the messages."""
+"""One pod's whole scheduling cycle in the engine: the status of every node, the totals, and the messages."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing.conformance.cases import Fact
 from kframework.testing.conformance.claims import PROFILE
-from kframework.testing.conformance.recorded import Verdict
+from kframework.testing.conformance.recorded import RecordedStatus
 from kframework.values.status import Status
 
 
 class WholeCycle:
-    """The search for a node, with cached results, and the uncached evaluation where the search did not look."""
+    """The search for a node, with cached results, and uncached results for nodes that the search did not filter."""
 
     def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
         self.engine: PodEngine = engine
@@ -31,30 +31,34 @@ class WholeCycle:
         self.outcome: Outcome = self.search.run()
         self._oracle = Oracle(engine.cluster, self.profile, pod)
 
-    def doubts(self) -> Iterator[Fact]:
+    def compare_cached(self) -> Iterator[Fact]:
         """Compare every cached result with the uncached one."""
         try:
             verify(self.search, self.outcome)
         except VerificationError as error:
-            yield Fact(("remembered", error.what), str(error.afresh), str(error.remembered))
+            yield Fact(("cached", error.what), str(error.afresh), str(error.remembered))
 
     @cached_property
-    def verdicts(self) -> Mapping[str, Verdict]:
-        """The verdict on each node, by name."""
-        return {node.name: self._verdict(node.row, node.name) for node in self.nodes}
+    def statuses(self) -> Mapping[str, RecordedStatus]:
+        """The status of each node, by name."""
+        return {node.name: self._status_of(node.row, node.name) for node in self.nodes}
 
     @cached_property
-    def _known(self) -> Mapping[int, int]:
-        """What the search found out about rows: all that it looked at, but only their passing where it stops short.
+    def _search_results(self) -> Mapping[int, int]:
+        """The search's results by row: of all filtered rows, or only those that passed if it stopped early.
 
-        Plugins that it asks along the rotation are not asked about what others reject, as long as some node passes.
+        Plugins that it calls along the rotation are not called for nodes that others reject, as long as some node
+        passes.
         """
-        looked, looked_at = self.search.filtered, slice(self.search.filtered.evaluated)
-        rows, rejections = looked.node_order[looked_at].tolist(), looked.rejections[looked_at].tolist()
-        known = zip(rows, rejections, strict=True)
-        return {row: rejection for row, rejection in known if rejection == PASS or not self.search.plan.fresh_scalar}
+        filtered, evaluated = self.search.filtered, slice(self.search.filtered.evaluated)
+        rows, rejections = filtered.node_order[evaluated].tolist(), filtered.rejections[evaluated].tolist()
+        return {
+            row: rejection
+            for row, rejection in zip(rows, rejections, strict=True)
+            if rejection == PASS or not self.search.plan.fresh_scalar
+        }
 
-    def _verdict(self, row: int, name: str) -> Verdict:
+    def _status_of(self, row: int, name: str) -> RecordedStatus:
         pre_filter_result = self._oracle.pre_filter_result
         status: Status | None
         if isinstance(self.outcome, FitError):
@@ -63,23 +67,23 @@ class WholeCycle:
             status = pre_filter_result.status
         elif pre_filter_result.nodes is not None and name not in pre_filter_result.nodes:
             status = pre_filter_result.excluded
-        elif row in self._known:
-            status = None if self._known[row] == PASS else self.search.status(self._known[row])
+        elif row in self._search_results:
+            status = None if self._search_results[row] == PASS else self.search.status(self._search_results[row])
         else:
             status = self._oracle.rejection(row)
-        return Verdict.of(status, status.plugin if status is not None else "")
+        return RecordedStatus.from_status(status, status.plugin if status is not None else "")
 
     @property
     def feasible(self) -> list[str]:
         """The names of the nodes that go on to scoring: the nominated one alone if it passes, none after an error."""
         if isinstance(self.outcome, ScheduleResult) and not len(self.search.filtered.node_order):
             return [self.outcome.node]
-        codes = {name: verdict.code for name, verdict in self.verdicts.items()}
+        codes = {name: status.code for name, status in self.statuses.items()}
         return sorted(name for name, code in codes.items() if code == "Success" and "Error" not in codes.values())
 
     @cached_property
     def totals(self) -> Mapping[str, int] | Status:
-        """The total of each feasible node, or what went wrong; a single node is scored too, though no search does."""
+        """The total of each feasible node, or the error; a single node is scored too, though a search skips that."""
         if isinstance(self.outcome, ScheduleError):
             return self.outcome.status
         if len(self.search.totals) and self.profile.scores:
@@ -103,13 +107,13 @@ class WholeCycle:
         return isinstance(self.outcome, ScheduleError)
 
     def fit_error(self, post_filter_message: str = "") -> str:
-        """Return the message when no node is feasible, with what PostFilter adds; empty otherwise."""
-        unfit = self.outcome
-        if not isinstance(unfit, FitError):
+        """Return the message when no node is feasible, with what RecordedPostFilter adds; empty otherwise."""
+        outcome = self.outcome
+        if not isinstance(outcome, FitError):
             return ""
         return fit_error(
             len(self.nodes),
-            unfit.reasons,
-            pre_filter_message=unfit.diagnosis.pre_filter_message,
+            outcome.reasons,
+            pre_filter_message=outcome.diagnosis.pre_filter_message,
             post_filter_message=post_filter_message,
         )

@@ -15,24 +15,24 @@ from typing import Any, ClassVar
 from kframework.errors import ConfigError
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
-from kframework.testing.alone import SourceValues
-from kframework.testing.contract.looking import without_sleep
+from kframework.testing.contract.probe import ContractViolation, PluginUnderTest
 from kframework.testing.contract.promises import PROMISES
-from kframework.testing.contract.questions import ContractViolation, Subject
+from kframework.testing.contract.side_effects import skip_sleep
+from kframework.testing.single_plugin import SourceValues
 
 
 class PluginContract:
     """Tests, to be inherited, that a plugin keeps the contract, on `examples` random clusters.
 
-    `args` are spelled as in YAML; `beside` names other plugins of the profile where wake-ups are checked. `nodes`,
-    `pods` and `objects` (of all other kinds) are mixed into the clusters: give some that the plugin is about. `sources`
-    is what the plugin's sources hold, by their names. The same `seed` asks the same questions. TypeError for a class of
-    tests that names no plugin.
+    `args` are spelled as in YAML; `other_plugins` names other plugins of the profile where wake-ups are checked.
+    `nodes`, `pods` and `objects` (of all other kinds) are mixed into the clusters: give some that matter to the plugin.
+    `sources` is what the plugin's sources hold, by their names. The same `seed` makes the same calls. TypeError for a
+    class of tests that names no plugin.
     """
 
     plugin: ClassVar[type[Plugin[Any]]]
     args: ClassVar[Mapping[str, object]] = {}
-    beside: ClassVar[Sequence[str]] = ()
+    other_plugins: ClassVar[Sequence[str]] = ()
     nodes: ClassVar[Sequence[Node]] = ()
     pods: ClassVar[Sequence[Pod]] = ()
     objects: ClassVar[Sequence[ApiObject]] = ()
@@ -46,9 +46,9 @@ class PluginContract:
         if plugin is None and not cls.__name__.startswith("Test"):
             return  # subclasses name the plugin
         if not isinstance(plugin, type) or not issubclass(plugin, Plugin):
-            raise TypeError(f"{cls.__name__}: say whose contract it tests, as `plugin = Mine`; it says {plugin!r}")
+            raise TypeError(f"{cls.__name__}: `plugin` must be a plugin class, as in `plugin = Mine`, not {plugin!r}")
         for test, promise in PROMISES.items():
-            if not promise.is_made_by(plugin):
+            if not promise.applies_to(plugin):
                 setattr(cls, test, None)  # what cannot be called is not collected
             elif getattr(cls, test) is None:
                 setattr(cls, test, next(own for each in cls.__mro__ if (own := vars(each).get(test))))
@@ -57,9 +57,9 @@ class PluginContract:
         """The columnar forms answer like the scalar ones."""
         self._check("test_scalar_and_columnar_forms_agree")
 
-    def test_remembered_answers_stay_true(self) -> None:
+    def test_cached_answers_stay_valid(self) -> None:
         """What `sign` and `reads` leave out changes no answer."""
-        self._check("test_remembered_answers_stay_true")
+        self._check("test_cached_answers_stay_valid")
 
     def test_scores_are_in_range(self) -> None:
         """Final scores lie in 0..100."""
@@ -77,28 +77,28 @@ class PluginContract:
         """Any two pods have an order, and keep it."""
         self._check("test_sort_keys_are_total_and_stable")
 
-    def test_hooks_only_look(self) -> None:
-        """Hooks neither hold up the loop nor change what they are shown."""
-        self._check("test_hooks_only_look")
+    def test_hooks_have_no_side_effects(self) -> None:
+        """Hooks neither block the loop nor change what they get."""
+        self._check("test_hooks_have_no_side_effects")
 
     def test_no_wake_up_is_lost(self) -> None:
-        """No pod sleeps through the event that lets it go."""
+        """No pod sleeps through the event that makes it schedulable."""
         self._check("test_no_wake_up_is_lost")
 
-    def test_an_instance_made_anew_says_the_same(self) -> None:
+    def test_new_instance_answers_alike(self) -> None:
         """A reload, which replaces the plugin's instance and closes the old one, changes no answer."""
-        self._check("test_an_instance_made_anew_says_the_same")
+        self._check("test_new_instance_answers_alike")
 
-    def test_a_replay_says_the_same(self) -> None:
-        """A recording is decided again as it was."""
-        self._check("test_a_replay_says_the_same")
+    def test_replay_decides_alike(self) -> None:
+        """A replay decides as its recording did."""
+        self._check("test_replay_decides_alike")
 
     def _check(self, test: str) -> None:
         __tracebackhide__ = True
-        fields = {name: getattr(self, name) for name in Subject.__struct_fields__}
+        fields = {name: getattr(self, name) for name in PluginUnderTest.__struct_fields__}
         try:
-            with without_sleep(self.plugin):
-                PROMISES[test].check(Subject(**fields))
+            with skip_sleep(self.plugin):
+                PROMISES[test].check(PluginUnderTest(**fields))
         except ContractViolation as violation:
             # The checker's own frames do not help an author; the cause, which a hook raised, stays.
             raise violation.with_traceback(None) from violation.__cause__

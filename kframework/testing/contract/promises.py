@@ -1,4 +1,4 @@
-"""The promises of the contract, each for the plugins that have a hook for it; and the check that asks them all."""
+"""The promises of the contract, each for the plugins that have a hook for it, and the check of all of them."""
 
 from __future__ import annotations
 
@@ -23,241 +23,237 @@ from kframework.errors import format_error
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.pods import PendingPod, QueuedPod
-from kframework.testing.alone import SourceValues
-from kframework.testing.contract.instances import replays_alike, survives_reload
-from kframework.testing.contract.looking import ask_all, only_looks
-from kframework.testing.contract.questions import (
-    Answers,
-    Look,
-    Questions,
-    Reached,
-    Subject,
-    on_random_clusters,
-    rows_of,
+from kframework.testing.contract.probe import (
+    Check,
+    Coverage,
+    PluginAnswers,
+    PluginProbe,
+    PluginUnderTest,
+    as_rows,
+    check_on_random_clusters,
 )
-from kframework.testing.contract.undoing import remove_pod_undoes_add_pod, unreserve_undoes_reserve
+from kframework.testing.contract.repeatability import check_reload, check_replay
+from kframework.testing.contract.reversal import check_remove_pod, check_unreserve
+from kframework.testing.contract.side_effects import call_all_hooks, without_side_effects
+from kframework.testing.single_plugin import SourceValues
 from kframework.testing.wake_ups import check_wake_ups
 from kframework.values.scores import MAX_SCORE
 
 
-def _in_turn(*looks: Look) -> Look:
-    def look(questions: Questions) -> None:
-        for each in looks:
-            each(questions)
+def _combine_checks(*checks: Check) -> Check:
+    def check(probe: PluginProbe) -> None:
+        for each in checks:
+            each(probe)
 
-    return look
+    return check
 
 
 _REMEDY = "answer numbers and text, or tuples of these, all of one shape, that depend on the pod and its times alone"
 
 
-def sort_keys_are_total_and_stable(questions: Questions) -> None:
+def check_sort_keys(probe: PluginProbe) -> None:
     """Expect keys that are totally ordered and stable: of less, equal and greater exactly one holds."""
-    if not questions.has("queue_sort"):
+    if not probe.has("queue_sort"):
         return
-    queued = [QueuedPod(pod, VIRTUAL_EPOCH + questions.random.choice([0.0, 0.5, 1.0, 60.0])) for pod in questions.pods]
-    keys = {each: _key(questions, each) for each in queued}
+    queued = [QueuedPod(pod, VIRTUAL_EPOCH + probe.random.choice([0.0, 0.5, 1.0, 60.0])) for pod in probe.pods]
+    keys = {each: _key(probe, each) for each in queued}
     for each in queued:
-        again = _key(questions, each)
+        again = _key(probe, each)
         if not _is_equal(keys[each], again):
-            answered = f"answers {keys[each]!r}, then {again!r}"
-            questions.violated("queue_sort", each.pod, answered, _REMEDY)
-    before = {(one, other): _is_before(questions, one, other, keys) for one, other in permutations(queued, 2)}
+            result = f"answers {keys[each]!r}, then {again!r}"
+            probe.fail_hook("queue_sort", each.pod, result, _REMEDY)
+    before = {(one, other): _is_before(probe, one, other, keys) for one, other in permutations(queued, 2)}
     for one, other in combinations(queued, 2):
         if before[one, other] + before[other, one] + _is_equal(keys[one], keys[other]) != 1:
-            answered = f"{keys[one]!r} and {keys[other]!r} of pod {other.pod.key} have no order"
-            questions.violated("queue_sort", one.pod, answered, _REMEDY)
+            result = f"{keys[one]!r} and {keys[other]!r} of pod {other.pod.key} have no order"
+            probe.fail_hook("queue_sort", one.pod, result, _REMEDY)
     for first, second, third in permutations(queued, 3):
         if before[first, second] and before[second, third] and not before[first, third]:
-            answered = f"{keys[first]!r} < {keys[second]!r} < {keys[third]!r}, but the first is not below the last"
-            questions.violated("queue_sort", first.pod, answered, _REMEDY)
+            result = f"{keys[first]!r} < {keys[second]!r} < {keys[third]!r}, but the first is not below the last"
+            probe.fail_hook("queue_sort", first.pod, result, _REMEDY)
 
 
-def _key(questions: Questions, queued: QueuedPod) -> Any:
-    key = questions.said("queue_sort", queued.pod, queued)
+def _key(probe: PluginProbe, queued: QueuedPod) -> Any:
+    key = probe.call_hook("queue_sort", queued.pod, queued)
     if key is None or not isinstance(key, Hashable):
-        questions.violated("queue_sort", queued.pod, f"answers {key!r}, which is no key", _REMEDY)
+        probe.fail_hook("queue_sort", queued.pod, f"answers {key!r}, which is no key", _REMEDY)
     return key
 
 
-def _is_before(questions: Questions, one: QueuedPod, other: QueuedPod, keys: dict[QueuedPod, Any]) -> bool:
+def _is_before(probe: PluginProbe, one: QueuedPod, other: QueuedPod, keys: dict[QueuedPod, Any]) -> bool:
     try:
         return bool(keys[one] < keys[other])
     except Exception as error:
-        answered = f"{keys[one]!r} and {keys[other]!r} of pod {other.pod.key} do not compare: {format_error(error)}"
-        questions.violated("queue_sort", one.pod, answered, _REMEDY, cause=error)
+        result = f"{keys[one]!r} and {keys[other]!r} of pod {other.pod.key} do not compare: {format_error(error)}"
+        probe.fail_hook("queue_sort", one.pod, result, _REMEDY, cause=error)
 
 
 def _is_equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-_MEMORY = 1 << 20
+_CACHE_BYTES = 1 << 20
 
 
-def forms_agree(questions: Questions) -> None:
-    """Expect the columnar forms, over rows given in several ways, to answer like the scalar ones."""
-    for pod in questions.pods:
-        answers = questions.answers(pod)
-        for hook, way, column in questions.columns(pod):
+def check_columnar_forms(probe: PluginProbe) -> None:
+    """Expect the columnar forms, over several selections of rows, to answer like the scalar ones."""
+    for pod in probe.pods:
+        answers = probe.answers(pod)
+        for hook, selection, column in probe.call_columnar_forms(pod):
             scalar = hook.removesuffix("_nodes")
-            for row, said in column:
-                alone = answers.statuses[row] if scalar == "filter" else answers.scores[row]
-                told = questions.explained(pod, said) if scalar == "filter" else said
-                if told != alone:
-                    answered = f"says {told} over {way}, {scalar} says {alone} of the node alone"
-                    remedy = f"let {hook} and {scalar} agree: what is said of a row depends on no other row"
-                    questions.violated(hook, pod, answered, remedy, row=row)
+            for row, answer in column:
+                scalar_answer = answers.statuses[row] if scalar == "filter" else answers.scores[row]
+                columnar = probe.decode_status(pod, answer) if scalar == "filter" else answer
+                if columnar != scalar_answer:
+                    result = f"answers {columnar} for {selection}, {scalar} answers {scalar_answer} for the node"
+                    remedy = f"let {hook} and {scalar} agree: the answer for a row depends on no other row"
+                    probe.fail_hook(hook, pod, result, remedy, row=row)
 
 
-def scores_are_in_range(questions: Questions) -> None:
-    """Expect final scores from 0 to 100, and that the raw ones are left as they are."""
-    step = questions.score
+def check_score_range(probe: PluginProbe) -> None:
+    """Expect final scores from 0 to 100, and that the raw ones are not changed."""
+    step = probe.score
     if step is None:
         return
-    for pod in questions.pods:
-        scores = questions.answers(pod).scores
+    for pod in probe.pods:
+        scores = probe.answers(pod).scores
         if not scores:
             continue
-        hook, raw = "score", rows_of(scores.values())
+        hook, raw = "score", as_rows(scores.values())
         final: object = raw
         if step.normalize is not None:
-            hook, given = "normalize_score", raw.copy()
-            state = questions.prepared(pod, questions.nodes, rows_of(scores))
-            final = questions.ask(hook, pod, step.normalize, state, pod, given)
-            if not np.array_equal(given, raw):
-                questions.violated(hook, pod, "changes the scores that it is given", "return new ones")
-        for row, score in questions.column(hook, pod, rows_of(scores), final):
+            hook, argument = "normalize_score", raw.copy()
+            state = probe.prepare_state(pod, probe.nodes, as_rows(scores))
+            final = probe.call_function(hook, pod, step.normalize, state, pod, argument)
+            if not np.array_equal(argument, raw):
+                probe.fail_hook(hook, pod, "changes the scores that it gets", "return new ones")
+        for row, score in probe.pair_rows(hook, pod, as_rows(scores), final):
             if not 0 <= score <= MAX_SCORE:
-                answered = f"{score} does not lie in 0..{MAX_SCORE}"
+                result = f"{score} does not lie in 0..{MAX_SCORE}"
                 remedy = "score from 0 to 100, or add normalize_score: default_normalize and min_max do it"
-                questions.violated(hook, pod, answered, remedy, row=row)
+                probe.fail_hook(hook, pod, result, remedy, row=row)
 
 
-class Remembered:
-    """Expects that signatures, and `reads`, cover all that answers depend on; for one cluster after the other."""
+class CacheCheck:
+    """A check that signatures, and `reads`, cover all that answers depend on; for one cluster after the other."""
 
     def __init__(self) -> None:
-        self._of: Questions | None = None
+        self._probe: PluginProbe | None = None
 
-    def __call__(self, questions: Questions) -> None:
-        """Compare the answers for equal signatures, and those that are remembered with fresh ones."""
-        for pod, twin in zip(questions.pods[::2], questions.pods[1::2], strict=True):
-            if _signature(questions, pod) != _signature(questions, twin):
-                answered = "depends on the pod's own names or times"
-                questions.violated("sign", pod, answered, "leave them out, or answer None for such a pod")
-        _equal_signatures_answer_equally(questions)
-        self.memory_is_true(questions)
+    def __call__(self, probe: PluginProbe) -> None:
+        """Compare the answers for equal signatures, and cached answers with new ones."""
+        for pod, twin in zip(probe.pods[::2], probe.pods[1::2], strict=True):
+            if _sign(probe, pod) != _sign(probe, twin):
+                result = "depends on the pod's own names or times"
+                probe.fail_hook("sign", pod, result, "leave them out, or answer None for such a pod")
+        _check_signatures(probe)
+        self.check_cached_answers(probe)
 
-    def memory_is_true(self, questions: Questions) -> None:
-        """Search as the engine does, and ask every remembered answer again."""
-        if questions is not self._of:
-            self._of, self._layers = questions, PlanCache(questions.profile, questions.nodes, _MEMORY)
-        for pod in questions.pods:
-            plan = self._layers.plan(questions.profile.sign(pod), pod)
-            search = Search(questions.cluster.state, plan, pod, Rotation(), Random(0))
+    def check_cached_answers(self, probe: PluginProbe) -> None:
+        """Search as the engine does, and compare every cached answer with a new one."""
+        if probe is not self._probe:
+            self._probe, self._plan_cache = probe, PlanCache(probe.profile, probe.nodes, _CACHE_BYTES)
+        for pod in probe.pods:
+            plan = self._plan_cache.plan(probe.profile.sign(pod), pod)
+            search = Search(probe.cluster.state, plan, pod, Rotation(), Random(0))
             outcome = search.run()
             if isinstance(outcome, ScheduleError):
-                scores_are_in_range(questions)  # which reports what is wrong with scores, and where
-                questions.violated("the search", pod, outcome.status.message, "a hook answers as the contract says")
+                check_score_range(probe)  # which reports what is wrong with scores, and where
+                probe.fail_hook("the search", pod, outcome.status.message, "a hook answers as the contract says")
             try:
                 verify(search, outcome)
             except VerificationError as error:
-                answered = f"{error.what}: remembered {error.remembered}, now {error.afresh}"
+                result = f"{error.what}: cached {error.remembered}, now {error.afresh}"
                 remedy = (
-                    'declare what answers depend on: reads = "pods" where it is the pods of a node, no `reads` where'
-                    " it is anything outside, and in `sign` all of the pod"
+                    'declare what answers depend on: reads = "pods" for the pods of a node, no `reads` for'
+                    " anything outside, and in `sign` every part of the pod"
                 )
-                questions.violated("memory", pod, answered, remedy)
+                probe.fail_hook("cache", pod, result, remedy)
 
 
-def _equal_signatures_answer_equally(questions: Questions) -> None:
-    known: dict[Hashable, tuple[PendingPod, Answers]] = {}
-    for pod in questions.pods:
-        signature, answers = _signature(questions, pod), questions.answers(pod)
+def _check_signatures(probe: PluginProbe) -> None:
+    by_signature: dict[Hashable, tuple[PendingPod, PluginAnswers]] = {}
+    for pod in probe.pods:
+        signature, answers = _sign(probe, pod), probe.answers(pod)
         if signature is None:
             continue
-        some = questions.random.sample(
-            questions.nodes.order.tolist(), questions.random.randint(1, len(questions.nodes))
-        )
-        part = copy.copy(questions.nodes)  # with these rows alone, and the same columns
-        part._row_of = {questions.nodes[row].name: row for row in some}
-        part._rows_in_order = np.array(some)
-        others = questions.answers_given(pod, part, np.array(some))
-        asked = "given other nodes, pre_filter or pre_score"
-        remedy = "let neither depend on the nodes it is given, or answer None in `sign`"
-        questions.same(asked, pod, others, answers, remedy)
-        if answers.drew or others.drew:
-            answered = "is answered, and something is drawn from handle.random"
-            questions.violated("sign", pod, answered, "draw nothing, or answer None in `sign`")
-        other, expected = known.setdefault(signature, (pod, answers))
-        asked = f"sign, which equals that of pod {other.key}, and then everything"
-        questions.same(asked, pod, answers, expected, "let `sign` include all that the answers depend on")
+        rows = probe.random.sample(probe.nodes.order.tolist(), probe.random.randint(1, len(probe.nodes)))
+        part = copy.copy(probe.nodes)  # with these rows alone, and the same columns
+        part._row_of = {probe.nodes[row].name: row for row in rows}
+        part._rows_in_order = np.array(rows)
+        others = probe.evaluate(pod, part, np.array(rows))
+        call = "with other nodes, pre_filter or pre_score"
+        remedy = "let neither depend on the nodes that it gets, or answer None in `sign`"
+        probe.expect_same(call, pod, others, answers, remedy)
+        if answers.is_random or others.is_random:
+            result = "answers, though a hook uses handle.random"
+            probe.fail_hook("sign", pod, result, "do not use it, or answer None in `sign`")
+        other, expected = by_signature.setdefault(signature, (pod, answers))
+        call = f"sign, which equals that of pod {other.key}, and then everything"
+        probe.expect_same(call, pod, answers, expected, "let `sign` include all that the answers depend on")
 
 
-def _signature(questions: Questions, pod: PendingPod) -> Hashable | None:
+def _sign(probe: PluginProbe, pod: PendingPod) -> Hashable | None:
     """Return the plugin's own signature of the pod; the same on every call."""
-    profile = questions.profile
-    place = profile.index.get(questions.plugin.name)
-    if place is None:
+    profile = probe.profile
+    position = profile.index.get(probe.plugin.name)
+    if position is None:
         return None
-    first, second = (questions.ask("sign", pod, profile.sign, pod).values[place] for _ in range(2))
+    first, second = (probe.call_function("sign", pod, profile.sign, pod).values[position] for _ in range(2))
     if first != second:
-        answered = f"answers {first!r}, then {second!r}"
-        questions.violated("sign", pod, answered, "answer values that are equal, as text, numbers and tuples of them")
+        result = f"answers {first!r}, then {second!r}"
+        probe.fail_hook("sign", pod, result, "answer values that are equal, as text, numbers and tuples of them")
     return first
 
 
-_PLACING = frozenset({"pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes"})
-_HOLDING = frozenset({"pre_enqueue", "pre_filter", "filter", "filter_nodes", "reserve", "permit"})
+_NODE_HOOKS = frozenset({"pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes"})
+_EARLY_HOOKS = frozenset({"pre_enqueue", "pre_filter", "filter", "filter_nodes", "reserve", "permit"})
 
 
 class Promise(msgspec.Struct, frozen=True):
     """A promise of plugins that have one of these `hooks`; `check` raises ContractViolation if it is broken."""
 
     hooks: frozenset[str]
-    check: Callable[[Subject], object]
+    check: Callable[[PluginUnderTest], object]
 
-    def is_made_by(self, plugin: type[Plugin]) -> bool:
-        """Return whether a plugin has a hook that this is about."""
+    def applies_to(self, plugin: type[Plugin]) -> bool:
+        """Return whether a plugin has one of the hooks."""
         return not self.hooks.isdisjoint(marked_hooks(plugin))
 
 
-def _remembered(subject: Subject) -> Reached:
-    remembered = Remembered()
-    return on_random_clusters(subject, remembered, amid=remembered.memory_is_true)
+def _check_cache(subject: PluginUnderTest) -> Coverage:
+    check = CacheCheck()
+    return check_on_random_clusters(subject, check, in_what_if=check.check_cached_answers)
 
 
-def _looked_at(look: Look) -> Callable[[Subject], Reached]:
-    return partial(on_random_clusters, look=look)
+def _on_clusters(check: Check) -> Callable[[PluginUnderTest], Coverage]:
+    return partial(check_on_random_clusters, check=check)
 
 
-def _reloaded(subject: Subject) -> Reached:
-    def ask(questions: Questions) -> None:
-        for pod in questions.pods:
-            questions.answers(pod)
+def _check_answers_after_reload(subject: PluginUnderTest) -> Coverage:
+    def call_hooks(probe: PluginProbe) -> None:
+        for pod in probe.pods:
+            probe.answers(pod)
 
-    return on_random_clusters(subject, ask, at_last=survives_reload)
+    return check_on_random_clusters(subject, call_hooks, afterwards=check_reload)
 
 
 #: The promises, by the names of their tests.
 PROMISES: Mapping[str, Promise] = {
     "test_scalar_and_columnar_forms_agree": Promise(
-        frozenset({"filter_nodes", "score_nodes"}), _looked_at(forms_agree)
+        frozenset({"filter_nodes", "score_nodes"}), _on_clusters(check_columnar_forms)
     ),
-    "test_remembered_answers_stay_true": Promise(_PLACING, _remembered),
-    "test_scores_are_in_range": Promise(frozenset({"score", "score_nodes"}), _looked_at(scores_are_in_range)),
-    "test_unreserve_undoes_reserve": Promise(frozenset({"reserve", "unreserve"}), _looked_at(unreserve_undoes_reserve)),
-    "test_remove_pod_undoes_add_pod": Promise(
-        frozenset({"add_pod", "remove_pod"}), _looked_at(remove_pod_undoes_add_pod)
+    "test_cached_answers_stay_valid": Promise(_NODE_HOOKS, _check_cache),
+    "test_scores_are_in_range": Promise(frozenset({"score", "score_nodes"}), _on_clusters(check_score_range)),
+    "test_unreserve_undoes_reserve": Promise(frozenset({"reserve", "unreserve"}), _on_clusters(check_unreserve)),
+    "test_remove_pod_undoes_add_pod": Promise(frozenset({"add_pod", "remove_pod"}), _on_clusters(check_remove_pod)),
+    "test_sort_keys_are_total_and_stable": Promise(frozenset({"queue_sort"}), _on_clusters(check_sort_keys)),
+    "test_hooks_have_no_side_effects": Promise(
+        _NODE_HOOKS | _EARLY_HOOKS, _on_clusters(without_side_effects(call_all_hooks))
     ),
-    "test_sort_keys_are_total_and_stable": Promise(
-        frozenset({"queue_sort"}), _looked_at(sort_keys_are_total_and_stable)
-    ),
-    "test_hooks_only_look": Promise(_PLACING | _HOLDING, _looked_at(only_looks(ask_all))),
-    "test_no_wake_up_is_lost": Promise(_HOLDING, lambda subject: check_wake_ups(**msgspec.structs.asdict(subject))),
-    "test_an_instance_made_anew_says_the_same": Promise(_PLACING, _reloaded),
-    "test_a_replay_says_the_same": Promise(_PLACING | _HOLDING | {"queue_sort", "post_filter"}, replays_alike),
+    "test_no_wake_up_is_lost": Promise(_EARLY_HOOKS, lambda subject: check_wake_ups(**msgspec.structs.asdict(subject))),
+    "test_new_instance_answers_alike": Promise(_NODE_HOOKS, _check_answers_after_reload),
+    "test_replay_decides_alike": Promise(_NODE_HOOKS | _EARLY_HOOKS | {"queue_sort", "post_filter"}, check_replay),
 }
 
 
@@ -271,16 +267,16 @@ def check_plugin(
     sources: SourceValues | None = None,
     examples: int = 12,
     seed: int = 0,
-) -> Reached:
-    """Ask a plugin about `examples` random clusters; raise ContractViolation where it breaks the contract.
+) -> Coverage:
+    """Check a plugin on `examples` random clusters; raise ContractViolation where it breaks the contract.
 
     `args` are spelled as in YAML. `nodes`, `pods` and `objects` (of all other kinds) are mixed into the clusters: give
     some that the plugin is about, and of an object that changes several versions. `sources` is what its sources hold,
-    by their names. See from the answer that the questions met every branch of the plugin. The same seed asks the same
-    questions. Wake-ups have a check of their own, `check_wake_ups`. Raises ConfigError for a plugin that cannot be
+    by their names. The coverage shows whether every branch of the plugin was reached. The same seed makes the same
+    calls. Wake-ups have a check of their own, `check_wake_ups`. Raises ConfigError for a plugin that cannot be
     loaded.
     """
-    subject = Subject(
+    subject = PluginUnderTest(
         plugin=plugin,
         args=args or {},
         nodes=tuple(nodes),
@@ -290,11 +286,15 @@ def check_plugin(
         examples=examples,
         seed=seed,
     )
-    remembered = Remembered()
-    watched = only_looks(_in_turn(forms_agree, scores_are_in_range, remembered, ask_all))
-    undone = [unreserve_undoes_reserve] * PROMISES["test_unreserve_undoes_reserve"].is_made_by(plugin)
-    undone += [remove_pod_undoes_add_pod] * PROMISES["test_remove_pod_undoes_add_pod"].is_made_by(plugin)
-    look = _in_turn(watched, sort_keys_are_total_and_stable, *undone)
-    reached = on_random_clusters(subject, look, amid=remembered.memory_is_true, at_last=survives_reload)
-    replays_alike(subject)
-    return reached
+    cache_check = CacheCheck()
+    guarded = without_side_effects(
+        _combine_checks(check_columnar_forms, check_score_range, cache_check, call_all_hooks)
+    )
+    reversals = [check_unreserve] * PROMISES["test_unreserve_undoes_reserve"].applies_to(plugin)
+    reversals += [check_remove_pod] * PROMISES["test_remove_pod_undoes_add_pod"].applies_to(plugin)
+    check = _combine_checks(guarded, check_sort_keys, *reversals)
+    coverage = check_on_random_clusters(
+        subject, check, in_what_if=cache_check.check_cached_answers, afterwards=check_reload
+    )
+    check_replay(subject)
+    return coverage

@@ -13,10 +13,10 @@ from kframework.config.load import default_configuration, load_configuration
 from kframework.errors import KFrameworkError
 from kframework.testing.scheduler_perf.definitions import Definition
 from kframework.testing.scheduler_perf.measurement import Measurement
-from kframework.testing.scheduler_perf.stage import Stage, Told
+from kframework.testing.scheduler_perf.workload_run import ProgressCallback, WorkloadRun
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a workload.
 
     `floor` is the required throughput, in pods a second, 0 for none. `skipped` is the reason why it was not run,
@@ -30,7 +30,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     failed: str = ""
 
     @property
-    def below(self) -> bool:
+    def is_below_floor(self) -> bool:
         """Whether its throughput stayed below the floor."""
         return any(_rate(each) < self.floor for each in self.measurements)
 
@@ -40,31 +40,31 @@ def _rate(measurement: Measurement) -> float:
     return measurement.throughput.average if measurement.throughput is not None else measurement.pods_per_second
 
 
-def benchmark(definition: Definition, config: str | None, tell: Told) -> Result:
+def benchmark(definition: Definition, config: str | None, report_progress: ProgressCallback) -> WorkloadResult:
     """Run a workload in a fresh process, without leftovers of another; report progress to `tell`.
 
     `config` is the file of a KubeSchedulerConfiguration that replaces the workload's own.
     """
-    if beyond := definition.beyond():
-        return Result(name=definition.name, skipped=beyond)
+    if reason := definition.unsupported_reason():
+        return WorkloadResult(name=definition.name, skipped=reason)
     context = get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_in_a_process, args=(definition, config, theirs), daemon=True)
+    process = context.Process(target=_run_in_process, args=(definition, config, theirs), daemon=True)
     process.start()
     theirs.close()
     try:
-        for said in _received(ours):
-            if isinstance(said, Result):
+        for said in _receive(ours):
+            if isinstance(said, WorkloadResult):
                 return said
-            tell(*said)
+            report_progress(*said)
         process.join()
-        return Result(name=definition.name, failed=f"its process ended with code {process.exitcode}")
+        return WorkloadResult(name=definition.name, failed=f"its process ended with code {process.exitcode}")
     finally:
         process.terminate()
         process.join()
 
 
-def _received(connection: Connection) -> Iterator[Result | tuple[int, int]]:
+def _receive(connection: Connection) -> Iterator[WorkloadResult | tuple[int, int]]:
     while True:
         try:
             yield connection.recv()
@@ -72,27 +72,27 @@ def _received(connection: Connection) -> Iterator[Result | tuple[int, int]]:
             return
 
 
-def _in_a_process(definition: Definition, config: str | None, connection: Connection) -> None:
+def _run_in_process(definition: Definition, config: str | None, connection: Connection) -> None:
     connection.send(run(definition, config, lambda done, of: connection.send((done, of))))
 
 
-def run(definition: Definition, config: str | None, tell: Told) -> Result:
+def run(definition: Definition, config: str | None, report_progress: ProgressCallback) -> WorkloadResult:
     """Run a workload in this process."""
     stage = None
     try:
-        stage = Stage(definition, _configuration(definition, config), tell)
+        stage = WorkloadRun(definition, _configuration(definition, config), report_progress)
         stage.run()
         failed = ""
     except* KFrameworkError as group:
-        failed = "; ".join(_words(group))
+        failed = "; ".join(_error_messages(group))
     measured = tuple(stage.measurements) if stage is not None else ()
-    return Result(name=definition.name, measurements=measured, floor=_floor(definition), failed=failed)
+    return WorkloadResult(name=definition.name, measurements=measured, floor=_floor(definition), failed=failed)
 
 
-def _words(error: BaseException) -> Iterator[str]:
+def _error_messages(error: BaseException) -> Iterator[str]:
     if isinstance(error, BaseExceptionGroup):
         for member in error.exceptions:
-            yield from _words(member)
+            yield from _error_messages(member)
     else:
         yield str(error)
 

@@ -22,7 +22,7 @@ from kframework.objects.codec import spelled, undecodable
 from kframework.objects.manifest import line_of
 from kframework.testing.scheduler_perf.templates import text_of
 
-O = TypeVar("O", bound="Operation")  # noqa: E741 -- an operation, next to the T and S of others
+O = TypeVar("O", bound="WorkloadOperation")  # noqa: E741 -- an operation, next to the T and S of others
 
 #: The value of a parameter.
 Value = int | float | str | bool
@@ -31,7 +31,7 @@ Value = int | float | str | bool
 FILE_NAME = "performance-config.yaml"
 
 #: Matches templates of device kinds, by their API group.
-_OF_DEVICES = re.compile(r"^apiVersion: resource\.k8s\.io/", re.MULTILINE)
+_DEVICE_API = re.compile(r"^apiVersion: resource\.k8s\.io/", re.MULTILINE)
 _KIND = re.compile(r"^kind: *(\w+)", re.MULTILINE)
 
 #: The feature gates of devices that are off in 1.36: what they would bring is not there.
@@ -46,19 +46,19 @@ _GATES_OFF = frozenset(
 )
 
 #: The parameters that no operation asks for, but tests in Go.
-_OF_GO = frozenset({"numNodeDeclaredFeatures"})
+_GO_PARAMETERS = frozenset({"numNodeDeclaredFeatures"})
 
 _SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class _StrictStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A mapping with these fields and no others."""
 
 
 # -- operations --------------------------------------------------------------------------------------------------------
 
 
-class Operation(_Strict, frozen=True, kw_only=True, tag_field="opcode"):
+class WorkloadOperation(_StrictStruct, frozen=True, kw_only=True, tag_field="opcode"):
     """A step of a workload.
 
     A field `xParam` names the parameter that gives the value of `x`, as `$name`.
@@ -69,7 +69,7 @@ class Operation(_Strict, frozen=True, kw_only=True, tag_field="opcode"):
         return None
 
 
-class NodeAllocatable(_Strict, frozen=True, kw_only=True):
+class NodeAllocatable(_StrictStruct, frozen=True, kw_only=True):
     """The allocatable of each node: resources, and volumes per CSI driver."""
 
     node_allocatable: dict[str, str] = {}
@@ -77,30 +77,30 @@ class NodeAllocatable(_Strict, frozen=True, kw_only=True):
     migrated_plugins: tuple[str, ...] = ()
 
 
-class LabelNodes(_Strict, frozen=True, kw_only=True):
+class LabelNodes(_StrictStruct, frozen=True, kw_only=True):
     """A label of the nodes, its values in turn."""
 
     label_key: str
     label_values: tuple[str, ...]
 
 
-class UniqueNodeLabel(_Strict, frozen=True, kw_only=True):
+class UniqueNodeLabel(_StrictStruct, frozen=True, kw_only=True):
     """A label with a value of its own for each node."""
 
     label_key: str
 
 
-class _Counted(Operation, frozen=True, kw_only=True):
+class _CountedOperation(WorkloadOperation, frozen=True, kw_only=True):
     """A step that makes a number of something."""
 
     count: int = 0
     count_param: str = ""
 
     def problem(self) -> str | None:
-        return _no_count(self.count)
+        return _count_problem(self.count)
 
 
-class CreateNodes(_Counted, frozen=True, kw_only=True, tag="createNodes"):
+class CreateNodes(_CountedOperation, frozen=True, kw_only=True, tag="createNodes"):
     """Create nodes, of a template or the default one."""
 
     node_template_path: str = ""
@@ -109,14 +109,14 @@ class CreateNodes(_Counted, frozen=True, kw_only=True, tag="createNodes"):
     unique_node_label_strategy: UniqueNodeLabel | None = None
 
 
-class CreateNamespaces(_Counted, frozen=True, kw_only=True, tag="createNamespaces"):
+class CreateNamespaces(_CountedOperation, frozen=True, kw_only=True, tag="createNamespaces"):
     """Create namespaces `prefix-0`, `prefix-1`, ..."""
 
     prefix: str
     namespace_template_path: str = ""
 
 
-class CreatePods(_Counted, frozen=True, kw_only=True, tag="createPods"):
+class CreatePods(_CountedOperation, frozen=True, kw_only=True, tag="createPods"):
     """Create pods at once, and wait until they are scheduled; or keep that number coming for `duration`."""
 
     steady_state: bool = False
@@ -136,17 +136,17 @@ class CreatePods(_Counted, frozen=True, kw_only=True, tag="createPods"):
             return f"{other} and skipWaitToCompletion cannot be true at the same time"
         if self.steady_state and Duration.parse(self.duration) <= 0:
             return "a steady state needs a duration above zero"
-        return _no_count(self.count)
+        return _count_problem(self.count)
 
 
-class CreatePodSets(_Counted, frozen=True, kw_only=True, tag="createPodSets"):
+class CreatePodSets(_CountedOperation, frozen=True, kw_only=True, tag="createPodSets"):
     """Create pods in each of the namespaces `prefix-0`, `prefix-1`, ..."""
 
     namespace_prefix: str
     create_pods_op: CreatePods
 
 
-class DeletePods(Operation, frozen=True, kw_only=True, tag="deletePods"):
+class DeletePods(WorkloadOperation, frozen=True, kw_only=True, tag="deletePods"):
     """Delete the pods of a namespace, at once or at a rate per second."""
 
     namespace: str
@@ -155,7 +155,7 @@ class DeletePods(Operation, frozen=True, kw_only=True, tag="deletePods"):
     delete_pods_per_second: int = 0
 
 
-class Churn(Operation, frozen=True, kw_only=True, tag="churn"):
+class Churn(WorkloadOperation, frozen=True, kw_only=True, tag="churn"):
     """Create objects for as long as the workload runs; `recreate` deletes them again in turn."""
 
     mode: Literal["create", "recreate"]
@@ -170,7 +170,7 @@ class Churn(Operation, frozen=True, kw_only=True, tag="churn"):
         return "number cannot be 0 when mode is recreate" if self.mode == "recreate" and not self.number else None
 
 
-class Barrier(Operation, frozen=True, kw_only=True, tag="barrier"):
+class Barrier(WorkloadOperation, frozen=True, kw_only=True, tag="barrier"):
     """Wait until pods that were not waited for are scheduled, or have been tried."""
 
     namespaces: tuple[str, ...] = ()
@@ -178,14 +178,14 @@ class Barrier(Operation, frozen=True, kw_only=True, tag="barrier"):
     stage_requirement: Literal["", "Scheduled", "Attempted"] = "Scheduled"
 
 
-class Sleep(Operation, frozen=True, kw_only=True, tag="sleep"):
+class Sleep(WorkloadOperation, frozen=True, kw_only=True, tag="sleep"):
     """Wait so long."""
 
     duration: str = "0s"
     duration_param: str = ""
 
 
-class CreateAny(Operation, frozen=True, kw_only=True, tag="createAny"):
+class CreateAny(WorkloadOperation, frozen=True, kw_only=True, tag="createAny"):
     """Create objects of any kind."""
 
     namespace: str = ""
@@ -194,7 +194,7 @@ class CreateAny(Operation, frozen=True, kw_only=True, tag="createAny"):
     count_param: str = ""
 
 
-class UpdateAny(Operation, frozen=True, kw_only=True, tag="updateAny"):
+class UpdateAny(WorkloadOperation, frozen=True, kw_only=True, tag="updateAny"):
     """Replace objects of any kind, at once or at a rate per second, and their status if the template has one."""
 
     namespace: str = ""
@@ -205,7 +205,7 @@ class UpdateAny(Operation, frozen=True, kw_only=True, tag="updateAny"):
     subresources: tuple[str, ...] = ()
 
 
-class StartCollectingMetrics(Operation, frozen=True, kw_only=True, tag="startCollectingMetrics"):
+class StartCollectingMetrics(WorkloadOperation, frozen=True, kw_only=True, tag="startCollectingMetrics"):
     """Measure from now on, and count the scheduled pods of these namespaces."""
 
     name: str = ""
@@ -213,18 +213,18 @@ class StartCollectingMetrics(Operation, frozen=True, kw_only=True, tag="startCol
     label_selector: dict[str, str] = {}
 
 
-class StopCollectingMetrics(Operation, frozen=True, kw_only=True, tag="stopCollectingMetrics"):
+class StopCollectingMetrics(WorkloadOperation, frozen=True, kw_only=True, tag="stopCollectingMetrics"):
     """Measure no longer."""
 
 
-class CreateResourceClaims(_Counted, frozen=True, kw_only=True, tag="createResourceClaims"):
+class CreateResourceClaims(_CountedOperation, frozen=True, kw_only=True, tag="createResourceClaims"):
     """Create claims to devices, all of one template."""
 
     namespace: str
     template_path: str
 
 
-class CreateResourceDriver(Operation, frozen=True, kw_only=True, tag="createResourceDriver"):
+class CreateResourceDriver(WorkloadOperation, frozen=True, kw_only=True, tag="createResourceDriver"):
     """Publish a number of devices of a driver on each node whose name fits a glob."""
 
     driver_name: str
@@ -233,16 +233,16 @@ class CreateResourceDriver(Operation, frozen=True, kw_only=True, tag="createReso
     max_claims_per_node_param: str = ""
 
     def problem(self) -> str | None:
-        return _no_count(self.max_claims_per_node)
+        return _count_problem(self.max_claims_per_node)
 
 
-class AllocResourceClaims(Operation, frozen=True, kw_only=True, tag="allocResourceClaims"):
+class AllocResourceClaims(WorkloadOperation, frozen=True, kw_only=True, tag="allocResourceClaims"):
     """Allocate devices to the claims of a namespace, or of all, on nodes picked at random, without any pod."""
 
     namespace: str = ""
 
 
-Known = (
+AnyOperation = (
     CreateNodes
     | CreateNamespaces
     | CreatePods
@@ -261,14 +261,14 @@ Known = (
 )
 
 
-def _no_count(count: int) -> str | None:
+def _count_problem(count: int) -> str | None:
     return f"invalid count {count}" if count < 0 else None
 
 
 # -- test cases and workloads ------------------------------------------------------------------------------------------
 
 
-class MetricSelector(_Strict, frozen=True, kw_only=True):
+class MetricSelector(_StrictStruct, frozen=True, kw_only=True):
     """The metric that a threshold is compared with."""
 
     name: str
@@ -277,7 +277,7 @@ class MetricSelector(_Strict, frozen=True, kw_only=True):
     expect_lower: bool = False
 
 
-class Workload(_Strict, frozen=True, kw_only=True):
+class Workload(_StrictStruct, frozen=True, kw_only=True):
     """The numbers of a test case; `threshold` is in pods a second, one for all topics or one for each."""
 
     name: str
@@ -292,7 +292,7 @@ class Workload(_Strict, frozen=True, kw_only=True):
         return self.threshold.get(topic, 0.0) if isinstance(self.threshold, Mapping) else self.threshold
 
 
-class TestCase(_Strict, frozen=True, kw_only=True):
+class TestCase(_StrictStruct, frozen=True, kw_only=True):
     """Steps, and the workloads that give them their numbers."""
 
     __test__ = False  # pytest takes what is called so for tests
@@ -300,7 +300,7 @@ class TestCase(_Strict, frozen=True, kw_only=True):
     name: str
     feature_gates: dict[str, bool] = {}
     metrics_collector_config: dict[str, object] = {}
-    workload_template: tuple[Known, ...]
+    workload_template: tuple[AnyOperation, ...]
     workloads: tuple[Workload, ...]
     scheduler_config_path: str = ""
     default_pod_template_path: str = ""
@@ -330,26 +330,26 @@ class Definition(msgspec.Struct, frozen=True):
         """The name of its threshold: that of the folder."""
         return self.file.parent.name
 
-    def beyond(self) -> str:
+    def unsupported_reason(self) -> str:
         """Return what it needs that is missing here, such as the Go code beside its file; "" if nothing."""
         gates = self.case.feature_gates | self.workload.feature_gates
         missing = sorted(gate for gate in _GATES_OFF if gates.get(gate))
-        missing += sorted({kind for each in self.case.workload_template if (kind := self._unread_kind(each))})
+        missing += sorted({kind for each in self.case.workload_template if (kind := self._unsupported_kind(each))})
         if missing:
             return f"there is no {', '.join(missing)} here"
-        of_go = sorted(_OF_GO & self.workload.params.keys())
+        of_go = sorted(_GO_PARAMETERS & self.workload.params.keys())
         return f"{', '.join(of_go)} is for Go code that goes with its file" if of_go else ""
 
-    def _unread_kind(self, operation: Known) -> str:
+    def _unsupported_kind(self, operation: AnyOperation) -> str:
         """Return the kind of devices that an operation would create and no scheduler here reads; "" if it is none."""
         text = text_of(self.file.parent / operation.template_path) if isinstance(operation, CreateAny) else ""
-        kind = _KIND.search(text) if _OF_DEVICES.search(text) else None
+        kind = _KIND.search(text) if _DEVICE_API.search(text) else None
         return "" if kind is None or kind_named("resource.k8s.io/v1", kind[1]) is not None else kind[1]
 
-    def operations(self) -> list[Known]:
+    def operations(self) -> list[AnyOperation]:
         """Return the steps with their parameters in place; raises InputError for one that is not given, or not used."""
-        values = _Values(self)
-        known = [values.resolved(each) for each in self.case.workload_template]
+        values = _Parameters(self)
+        known = [values.resolve(each) for each in self.case.workload_template]
         if unused := self.workload.params.keys() - values.used:
             raise self.error(f"nothing asks for the parameters {', '.join(sorted(unused))}")
         return known
@@ -359,23 +359,23 @@ class Definition(msgspec.Struct, frozen=True):
         return InputError(message, file=str(self.file), subject=self.name)
 
 
-class _Values:
+class _Parameters:
     """Puts the parameters of a workload in place, and notes which were asked for."""
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
         self.used: set[str] = set()
 
-    def resolved(self, operation: O) -> O:
+    def resolve(self, operation: O) -> O:
         """Return an operation as it is to be run."""
         given: dict[str, object] = {}
         for field in fields(operation):
             value = getattr(operation, field.name)
-            if isinstance(value, Operation):
-                given[field.name] = self.resolved(value)
+            if isinstance(value, WorkloadOperation):
+                given[field.name] = self.resolve(value)
             elif field.name.endswith("_param") and value:
                 target = field.name.removesuffix("_param")
-                given[target] = self._value(value.removeprefix("$"), type(getattr(operation, target)))
+                given[target] = self._resolve_value(value.removeprefix("$"), type(getattr(operation, target)))
         operation = replace(operation, **given)
         try:
             problem = operation.problem()
@@ -385,7 +385,7 @@ class _Values:
             raise self._definition.error(f"{operation.__struct_config__.tag}: {problem}")
         return operation
 
-    def _value(self, name: str, wanted: type) -> Value:
+    def _resolve_value(self, name: str, wanted: type) -> Value:
         self.used.add(name)
         value = self._definition.workload.params.get(name)
         if value is None:
@@ -408,7 +408,9 @@ def read(paths: Iterable[str]) -> Iterator[Definition]:
             yield from _definitions(file)
 
 
-def chosen(definitions: Iterable[Definition], globs: Sequence[str], labels: Sequence[str]) -> list[Definition]:
+def select_definitions(
+    definitions: Iterable[Definition], globs: Sequence[str], labels: Sequence[str]
+) -> list[Definition]:
     """Pick those whose name, or test case, fits one of the globs if there are any, and that have the labels.
 
     A label `-x` must not be there. As scheduler_perf's label filter has it; an empty list of each takes all.

@@ -20,12 +20,12 @@ from kframework.observe.metrics.attempts import EXTENSION_POINTS
 from kframework.values.status import Code
 
 #: How often the throughput is sampled, in seconds; as in scheduler_perf.
-SAMPLE = 1.0
+SAMPLE_INTERVAL = 1.0
 
 _KIB_IN_MIB = 1024
 
 #: The number of pods between two readings of the time.
-_EVERY = 64
+_PODS_PER_READING = 64
 
 
 class Percentiles(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     peak_mib: float
 
 
-class Collector(RunObserver, Observer):
+class MetricsCollector(RunObserver, Observer):
     """Records decisions and bindings, and which pods of some namespaces are scheduled meanwhile."""
 
     def __init__(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
@@ -81,11 +81,11 @@ class Collector(RunObserver, Observer):
         self._cycles: list[float] = []
         self._ends: dict[str, list[float]] = {}
         self._points: dict[str, list[float]] = {}
-        self._begun: dict[int, Decision] = {}
+        self._decisions: dict[int, Decision] = {}
         self._started_runs: set[int] = set()
         self._rates: list[float] = []
         #: When the throughput was last sampled, and how many pods had been scheduled then; None before the first one.
-        self._sampled: tuple[float, int] | None = None
+        self._last_sample: tuple[float, int] | None = None
         self._skipped = 0
 
     def on_decision(self, decision: Decision) -> None:
@@ -95,12 +95,12 @@ class Collector(RunObserver, Observer):
         self._cycles.append(spent / 1e3)
         self._note(decision.timings)
         if decision.node:
-            self._begun[decision.attempt] = decision
+            self._decisions[decision.attempt] = decision
         else:
             self._ends.setdefault(decision.result.value, []).append(spent / 1e6)
 
     def on_binding(self, binding: Binding) -> None:
-        decision = self._begun.pop(binding.attempt, None)
+        decision = self._decisions.pop(binding.attempt, None)
         if decision is None:  # it began before this collector did
             return
         self._note(binding.steps)
@@ -142,7 +142,7 @@ class Collector(RunObserver, Observer):
         if new.metadata.namespace in self._namespaces and self._labels <= new.metadata.labels.items():
             self.scheduled += 1
             # To read the time of the process is a system call, which takes as long as all that is done here.
-            if self.scheduled % _EVERY == 0:
+            if self.scheduled % _PODS_PER_READING == 0:
                 self._last = (perf_counter(), process_time())
 
     def sample(self) -> None:
@@ -153,19 +153,19 @@ class Collector(RunObserver, Observer):
         now = perf_counter()
         if not self.scheduled:
             return
-        if self._sampled is None:
-            self._sampled = now, self.scheduled
+        if self._last_sample is None:
+            self._last_sample = now, self.scheduled
             return
-        since, before = self._sampled
+        since, before = self._last_sample
         if self.scheduled == before:
             self._skipped += 1
             return
         self._rates += [(self.scheduled - before) / (now - since)] * (self._skipped + 1)
-        self._sampled, self._skipped = (now, self.scheduled), 0
+        self._last_sample, self._skipped = (now, self.scheduled), 0
 
     def measurement(self) -> Measurement:
         """Sum it up, as soon as the last pod is scheduled."""
-        if self.scheduled % _EVERY:
+        if self.scheduled % _PODS_PER_READING:
             self._last = (perf_counter(), process_time())
         began, used = self._first or self._last
         took = self._last[0] - began
@@ -176,12 +176,12 @@ class Collector(RunObserver, Observer):
             throughput=Percentiles.of(self._rates),
             cycle_us=Percentiles.of(self._cycles),
             attempts={result: len(figures) for result, figures in sorted(self._ends.items())},
-            attempt_ms=_summed(self._ends),
-            extension_points_ms=_summed(self._points),
+            attempt_ms=_percentiles_by_name(self._ends),
+            extension_points_ms=_percentiles_by_name(self._points),
             cpu_us_per_pod=(self._last[1] - used) / self.scheduled * 1e6 if self.scheduled else 0.0,
             peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_IN_MIB,
         )
 
 
-def _summed(figures: Mapping[str, Sequence[float]]) -> dict[str, Percentiles]:
+def _percentiles_by_name(figures: Mapping[str, Sequence[float]]) -> dict[str, Percentiles]:
     return {name: each for name in sorted(figures) if (each := Percentiles.of(figures[name])) is not None}

@@ -64,19 +64,19 @@ class Template:
         self.file = file
         self._text = text_of(file)
         #: What it makes when nothing in it depends on the number.
-        self._always = None if _ACTION.search(self._text) else self._made(self._text)
+        self._always = None if _ACTION.search(self._text) else self._create(self._text)
 
     def make(self, index: int, count: int) -> ApiObject:
         """Make the object with this index, of `count`."""
         if self._always is not None:
             return self._always
-        return self._made(_ACTION.sub(partial(self._said, {"Index": index, "Count": count}), self._text))
+        return self._create(_ACTION.sub(partial(self._replace_action, {"Index": index, "Count": count}), self._text))
 
-    def says(self, field: str) -> bool:
+    def has_field(self, field: str) -> bool:
         """Return whether the template has this field at the top."""
         return re.search(rf"^{field}:", self._text, re.MULTILINE) is not None
 
-    def _made(self, text: str) -> ApiObject:
+    def _create(self, text: str) -> ApiObject:
         (written,) = cast("Iterator[dict[str, object]]", documents(text))
         api_version, name = (str(written.get(field, "")) for field in ("apiVersion", "kind"))
         api_version, data = as_v1(api_version, name, written)
@@ -99,11 +99,11 @@ class Template:
             data = data[step]  # type: ignore[index]  # it was found on this way
         data[unknown.nearest] = data.pop(name)  # type: ignore[index,attr-defined]
 
-    def _said(self, facts: Facts, action: re.Match[str]) -> str:
+    def _replace_action(self, facts: Facts, action: re.Match[str]) -> str:
         words = _WORD.findall(action[1])
         value = self._value(words, facts) if words else None
         if words or value is None:
-            raise self._unread(action[0])
+            raise self._unsupported(action[0])
         return str(value)
 
     def _value(self, words: list[str], facts: Facts) -> float | str:
@@ -126,9 +126,9 @@ class Template:
             return facts[word.removeprefix(".")]
         elif word.lstrip("-").isdecimal():
             return int(word)
-        raise self._unread(word)
+        raise self._unsupported(word)
 
-    def _unread(self, text: str) -> InputError:
+    def _unsupported(self, text: str) -> InputError:
         message = f"{text}: of a template's actions only .Index, .Count, numbers and functions of them are read"
         return InputError(message, file=str(self.file))
 

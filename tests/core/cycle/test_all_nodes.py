@@ -14,7 +14,7 @@ from kframework.core.cycle.rejections import PASS, UNREACHED
 from kframework.framework.plugin import Reads
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin
-from tests.support.searching import Searching, profile_of
+from tests.support.searching import Searching, build_profile
 
 NO = unschedulable("no")
 
@@ -37,7 +37,7 @@ def not_on(letters: str, status: Status = NO, reading: Reads = None, name: str =
 
 
 def surveying(*plugins: type[Plugin], names: str = "abcd") -> Surveying:
-    return Surveying(profile_of(*plugins), [make_node(name) for name in names])
+    return Surveying(build_profile(*plugins), [make_node(name) for name in names])
 
 
 @pytest.mark.parametrize("reading", [None, "pods"])

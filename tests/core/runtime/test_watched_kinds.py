@@ -146,7 +146,7 @@ def test_built_in_plugins_look_at_what_they_watch_and_at_all_of_it(monkeypatch: 
     )
     # The second pod finds the claim bound, so its volume is looked at.
     result = scenario.at(5, create(make_pod("again", volumes=mounted("data")))).run()
-    assert [result.place_of(name) for name in ("stored", "again")] == ["bound", "bound"]
+    assert [result.state_of(name) for name in ("stored", "again")] == ["bound", "bound"]
     watched = {plugin.name: {watch.kind for watch in plugin.watches} for plugin in result.plugins.values()}
     # The budgets, and the pods that it sends away, are looked at by the evaluator.
     assert watched.pop("DefaultPreemption") == {PodDisruptionBudget, Pod}

@@ -16,8 +16,8 @@ from kframework.framework.source import WhenStale
 from kframework.observe.recording.writer import FrozenClock
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import SourceChanged, SourceFailed, Synced, Upserted
-from kframework.testing import Result, Scenario, create, make_node, make_pod
-from kframework.testing.alone import profiles_of
+from kframework.testing import Scenario, ScenarioResult, create, make_node, make_pod
+from kframework.testing.single_plugin import build_profiles
 from tests.support.outside import busy_plugin
 
 STALE = "source 'load' of plugin 'Load' has no data since 2026-01-01T00:00:00Z"
@@ -27,7 +27,7 @@ def scenario(*plugins: type[Plugin], nodes: str = "a") -> Scenario:
     return Scenario(nodes=map(make_node, nodes), pods=[make_pod("web")], plugins=plugins)
 
 
-def attempts(result: Result, pod: str = "web") -> list[tuple[float, str]]:
+def attempts(result: ScenarioResult, pod: str = "web") -> list[tuple[float, str]]:
     """List when a pod was tried, in seconds since the start, and what woke it."""
     return [(each.popped_at - 1767225600.0, each.woken_by) for each in result.decisions_on(pod)]
 
@@ -37,7 +37,7 @@ def attempts(result: Result, pod: str = "web") -> list[tuple[float, str]]:
 def test_a_change_wakes_those_whom_the_plugin_rejected(reads: Any, by: Any) -> None:
     world = scenario(busy_plugin(reads, by))
     load = world.source("Load", "load", {"a": 0.9})
-    result = world.at(30, load.tell({"a": 0.1})).run()
+    result = world.at(30, load.publish({"a": 0.1})).run()
     assert attempts(result) == [(0.0, "PodAdd"), (30.0, "Load/load")]
     assert result.node_of("web") == "a"
 
@@ -58,7 +58,7 @@ def test_it_wakes_nobody_else() -> None:
 
     world = scenario(busy_plugin(), Never)
     load = world.source("Load", "load", {"a": 0.1})
-    world.at(30, load.tell({"a": 0.2})).at(31, load.tell({"a": 0.3}))
+    world.at(30, load.publish({"a": 0.2})).at(31, load.publish({"a": 0.3}))
     assert attempts(world.run(until=60)) == [(0.0, "PodAdd")]
 
 
@@ -66,7 +66,7 @@ def engine_of(plugin: type[Plugin], **sources: dict[str, float]) -> PodEngine:
     """Make an engine at a moment that does not pass."""
     clock = FrozenClock(SystemClock())
     clock.freeze(1000.0)
-    return PodEngine(ClusterState(), clock, Host(), functools.partial(profiles_of, plugin, {}, sources=sources))
+    return PodEngine(ClusterState(), clock, Host(), functools.partial(build_profiles, plugin, {}, sources=sources))
 
 
 def test_backoff_is_respected() -> None:
@@ -85,7 +85,7 @@ def test_a_hint_looks_at_the_change() -> None:
 
     world = scenario(busy_plugin(wakes_pod=helps))
     load = world.source("Load", "load", {"a": 0.9})
-    world.at(20, load.tell({"a": 0.8})).at(40, load.tell({"a": 0.2}))
+    world.at(20, load.publish({"a": 0.8})).at(40, load.publish({"a": 0.2}))
     assert attempts(world.run()) == [(0.0, "PodAdd"), (40.0, "Load/load")]
 
 
@@ -95,7 +95,7 @@ def test_a_hint_that_fails_wakes() -> None:
 
     world = scenario(busy_plugin(wakes_pod=broken))
     load = world.source("Load", "load", {"a": 0.9})
-    assert world.at(20, load.tell({"a": 0.1})).run().node_of("web") == "a"
+    assert world.at(20, load.publish({"a": 0.1})).run().node_of("web") == "a"
 
 
 def test_the_same_data_wake_nobody() -> None:
@@ -115,7 +115,7 @@ def test_a_change_while_the_pod_is_tried_is_not_lost() -> None:
 
     world = scenario(Late)
     load = world.source("Load", "load", {"a": 0.1})
-    result = world.at(2, load.tell({"a": 0.45})).run()
+    result = world.at(2, load.publish({"a": 0.45})).run()
     assert attempts(result) == [(0.0, "PodAdd"), (5.0, "ScheduleAttemptFailure")]
     assert result.node_of("web") == "a"
 
@@ -125,8 +125,8 @@ def test_remembered_answers_are_forgotten_where_data_changed(by: Any) -> None:
     """Two equal pods: what was remembered for the first does not hold for the second."""
     world = scenario(busy_plugin("node", by), nodes="ab")
     load = world.source("Load", "load", {"a": 0.9, "b": 0.1})
-    world.at(20, load.tell({"a": 0.1, "b": 0.9})).at(21, create(make_pod("late")))
-    world.at(40, load.tell({"b": 0.9})).at(41, create(make_pod("last")))
+    world.at(20, load.publish({"a": 0.1, "b": 0.9})).at(21, create(make_pod("late")))
+    world.at(40, load.publish({"b": 0.9})).at(41, create(make_pod("last")))
     result = world.run()
     assert [result.node_of(name) for name in ("web", "late", "last")] == ["b", "a", "a"]
 
@@ -142,7 +142,7 @@ def test_only_the_named_nodes_are_asked_about_again() -> None:
 
     world = scenario(Counting, nodes="abcdef")
     load = world.source("Load", "load", {"a": 0.1})
-    world.at(20, load.tell({"a": 0.1, "c": 0.5})).at(20.5, create(make_pod("late"))).run(until=21)
+    world.at(20, load.publish({"a": 0.1, "c": 0.5})).at(20.5, create(make_pod("late"))).run(until=21)
     assert sorted(asked[:6]) == list("abcdef")
     assert set(asked[6:]) == {"c"}
 
@@ -162,7 +162,7 @@ def test_absent_data(when_stale: WhenStale, reads: Any) -> None:
     world.source("Load", "load")
     result = world.run(until=60)
     place, message = ABSENT[when_stale]
-    assert result.place_of("web") == place
+    assert result.state_of("web") == place
     assert message in result.message_of("web")
 
 
@@ -170,7 +170,7 @@ def test_absent_data(when_stale: WhenStale, reads: Any) -> None:
 def test_pods_go_on_once_there_are_data(when_stale: WhenStale) -> None:
     world = scenario(busy_plugin(when_stale=when_stale))
     load = world.source("Load", "load")
-    result = world.at(50, load.tell({"a": 0.1})).run()
+    result = world.at(50, load.publish({"a": 0.1})).run()
     assert attempts(result)[-1][0] == 50.0
     assert result.node_of("web") == "a"
 
@@ -181,12 +181,12 @@ def test_stale_data(when_stale: WhenStale, reads: Any) -> None:
     """It says what makes the node too busy, then nothing: only who ignores that goes on, when the data are stale."""
     world = scenario(busy_plugin(reads, when_stale=when_stale, stale_after=60))
     load = world.source("Load", "load", {"a": 0.9})
-    world.at(5, load.fall_silent()).at(70, create(make_pod("late")))
+    world.at(5, load.stop_publishing()).at(70, create(make_pod("late")))
     result = world.run(until=100)
     late, _ = ABSENT[when_stale]
-    assert result.place_of("late") == late
+    assert result.state_of("late") == late
     assert attempts(result)[1:] == ([(60.0, "Load/load")] if when_stale == "ignore" else [])
-    assert result.place_of("web") == ("bound" if when_stale == "ignore" else "unschedulable")
+    assert result.state_of("web") == ("bound" if when_stale == "ignore" else "unschedulable")
     if when_stale == "reject":
         assert STALE in result.message_of("late")
 
@@ -194,7 +194,7 @@ def test_stale_data(when_stale: WhenStale, reads: Any) -> None:
 def test_the_last_data_hold_for_ever_where_that_is_declared() -> None:
     world = scenario(busy_plugin(stale_after=math.inf))
     load = world.source("Load", "load", {"a": 0.1})
-    result = world.at(1, load.fall_silent()).at(10_000, create(make_pod("late"))).run()
+    result = world.at(1, load.stop_publishing()).at(10_000, create(make_pod("late"))).run()
     assert result.node_of("late") == "a"
 
 
@@ -247,7 +247,7 @@ def test_a_plugin_that_says_skip_to_a_pod_does_not_lack_its_data() -> None:
     world = scenario(Some)
     world.source("Load", "load")
     result = world.at(1, create(make_pod("other"))).run(until=60)
-    assert (result.place_of("web"), result.place_of("other")) == ("bound", "unschedulable")
+    assert (result.state_of("web"), result.state_of("other")) == ("bound", "unschedulable")
 
 
 def test_each_profile_has_its_own() -> None:

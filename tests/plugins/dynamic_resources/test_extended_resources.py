@@ -55,10 +55,10 @@ def test_every_class_is_behind_its_own_name() -> None:
 def test_classes_come_change_and_go() -> None:
     classes = store(a_class("a", GPU), a_class("b", GPU, made=2))
     backed = BackedResources(classes)
-    renamed = a_class("b", "other.com/gpu", made=2, version=2)
-    classes.put(renamed.metadata, renamed)
+    make_twin = a_class("b", "other.com/gpu", made=2, version=2)
+    classes.put(make_twin.metadata, make_twin)
     assert (name(backed), name(backed, "other.com/gpu")) == ("a", "b")
-    classes.remove(renamed.metadata)
+    classes.remove(make_twin.metadata)
     assert (name(backed, "other.com/gpu"), name(backed, "deviceclass.resource.kubernetes.io/b")) == (None, None)
     assert name(backed) == "a"
 

@@ -39,7 +39,7 @@ from kframework.objects.resource_claims import DELETE_PROTECTION, MAX_RESERVED
 from kframework.plugins.dynamic_resources.args import DynamicResourcesArgs
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.testing import make_node, make_pod, pending_pod, stub_handle
-from kframework.testing.scenario import Result, Scenario, create, delete, patch
+from kframework.testing.scenario import Scenario, ScenarioResult, create, delete, patch
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
 from tests.support.devices import claiming, template
 
@@ -51,7 +51,7 @@ def scenario(*objects: ApiObject, pods: Iterable[Pod], nodes: Sequence[Node] = N
     return Scenario(nodes=nodes, pods=pods, objects=[GPUS, *objects], **said)
 
 
-def claim_of(result: Result, name: str = "c") -> ResourceClaim:
+def claim_of(result: ScenarioResult, name: str = "c") -> ResourceClaim:
     return result.cluster.read(ResourceClaim, name, "default")
 
 
@@ -73,7 +73,7 @@ def using(name: str, *claims: str, **said: Any) -> Pod:
     return pod
 
 
-def in_use(result: Result) -> int:
+def in_use(result: ScenarioResult) -> int:
     """Count the devices that somebody has, or is about to get, as the plugin sees it."""
     plugin = result.plugins["DynamicResources"]
     assert isinstance(plugin, DynamicResources)
@@ -239,7 +239,7 @@ def test_a_pod_is_bound_at_the_first_look_after_its_device_is_ready() -> None:
     assert ("BindingConditionsPending", note) in result.events_on("web")
 
 
-def failures(result: Result) -> list[str]:
+def failures(result: ScenarioResult) -> list[str]:
     """List what was told of the pod's failures, without what preemption had to say."""
     return [note.partition(", preemption")[0] for reason, note in result.events_on("web") if reason.startswith("Fail")]
 

@@ -30,7 +30,7 @@ from kframework.plugins.volume_binding import (
 )
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
-from kframework.testing.alone import profile_of
+from kframework.testing.single_plugin import build_profile
 from tests.plugins.asking import cluster_of, filtered, pending, scored
 from tests.support.storage import (
     HOSTNAME,
@@ -57,7 +57,7 @@ def cluster_with(objects: Iterable[ApiObject]) -> ClusterState:
 
 
 def plugin_of(cluster: ClusterState) -> VolumeBinding:
-    plugin = profile_of(VolumeBinding, {}, cluster).plugins["VolumeBinding"]
+    plugin = build_profile(VolumeBinding, {}, cluster).plugins["VolumeBinding"]
     assert isinstance(plugin, VolumeBinding)
     return plugin
 

@@ -15,7 +15,7 @@ from kframework.plugins.volume_binding import VolumeBinding
 from kframework.plugins.volume_zone import VolumeZone
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Result, Scenario, create, delete, patch
+from kframework.testing.scenario import Scenario, ScenarioResult, create, delete, patch
 from tests.support.storage import HOSTNAME, ZONE, claim, ephemeral, mounted, near, storage_class, volume
 
 REGISTRY = Registry.with_plugins(VolumeBinding, VolumeZone)
@@ -84,7 +84,7 @@ def scenario(
     )
 
 
-def assumed(result: Result) -> tuple[PersistentVolume | None, PersistentVolumeClaim | None]:
+def assumed(result: ScenarioResult) -> tuple[PersistentVolume | None, PersistentVolumeClaim | None]:
     """Return what is assumed of the disk and the claim, each None where that is what the cluster says."""
     plugin = result.plugins["VolumeBinding"]
     disks, claims = plugin.handle.objects(PersistentVolume), plugin.handle.objects(PersistentVolumeClaim)
@@ -134,13 +134,13 @@ def test_volumes_that_are_not_bound_in_time_send_the_pod_back(seconds: int) -> N
     assert result.message_of("web") == (
         'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
     )
-    assert result.place_of("web") == "backoff"
+    assert result.state_of("web") == "backoff"
     (binding,) = result.bindings
     assert binding.ended_at - binding.started_at == seconds
     assert assumed(result) == (None, None)
 
 
-def failed(result: Result) -> str:
+def failed(result: ScenarioResult) -> str:
     """Return what went wrong in PreBind; nothing is left assumed."""
     assert assumed(result) == (None, None)
     condition = result.condition_of("web")
@@ -229,7 +229,7 @@ def test_a_pod_that_is_gone_waits_for_no_volume() -> None:
 def test_what_one_pod_reserves_no_other_gets() -> None:
     pods = [WEB, make_pod("late", volumes=mounted("more"))]
     result = scenario(*LOCAL, claim("more"), pods=pods).run(until=2)
-    assert result.place_of("late") == "unschedulable"
+    assert result.state_of("late") == "unschedulable"
     assert "2 node(s) didn't find available persistent volumes to bind" in result.message_of("late")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from kframework.core.runtime.registry import Registry
 from kframework.objects.codec import spelled
 from kframework.testing.conformance.cases import Case, Fact
-from kframework.testing.conformance.replay import Comparison, replay
+from kframework.testing.conformance.replay import CaseComparison, replay
 
 __all__ = ["PLUGINS", "Json", "Part", "differing", "node", "pod", "replayed", "single", "with_plugins"]
 
@@ -101,7 +101,7 @@ def single() -> Part:
     }
 
 
-def replayed(case: Part, registry: Registry | None = None) -> Comparison:
+def replayed(case: Part, registry: Registry | None = None) -> CaseComparison:
     """Replay a case as it would be read from a file."""
     return replay(Case(**case, file="planted.jsonl", line=1), registry or Registry.from_installed())
 

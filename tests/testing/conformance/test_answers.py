@@ -18,10 +18,10 @@ def put(*path: str | int, value: Json) -> Callable[[Part], None]:
     """Return a change that puts a value into what is expected."""
 
     def change(case: Part) -> None:
-        place: Json = case["expect"]
+        answers: Json = case["expect"]
         for step in path[:-1]:
-            place = place.setdefault(step, {}) if isinstance(place, dict) else place[step]
-        place[path[-1]] = value
+            answers = answers.setdefault(step, {}) if isinstance(answers, dict) else answers[step]
+        answers[path[-1]] = value
 
     return change
 
@@ -30,10 +30,10 @@ def drop(*path: str) -> Callable[[Part], None]:
     """Return a change that takes something out of what is expected."""
 
     def change(case: Part) -> None:
-        place: Json = case["expect"]
+        answers: Json = case["expect"]
         for step in path[:-1]:
-            place = place[step]
-        del place[path[-1]]
+            answers = answers[step]
+        del answers[path[-1]]
 
     return change
 
@@ -128,8 +128,8 @@ class Lenient(TaintToleration):
 
 
 def test_a_columnar_form_of_its_own_mind_is_found() -> None:
-    found = differing(single(), lambda case: None, Registry.with_plugins(Lenient))
-    assert found.keys() == {
+    facts = differing(single(), lambda case: None, Registry.with_plugins(Lenient))
+    assert facts.keys() == {
         "filter_nodes.hard.TaintToleration",
         "score_nodes.TaintToleration.plain",
         "score_nodes.TaintToleration.soft",
@@ -154,7 +154,7 @@ def test_the_error_of_a_plugin_is_compared_in_its_own_words() -> None:
     case = single()
     case["input"]["profile"] = with_plugins(*PLUGINS, "Sick")
     case["expect"]["filter"]["soft"] = {"Sick": {"code": "Error", "reasons": ["sick"]}}
-    found = differing(case, lambda case: None, Registry.with_plugins(Sick))
-    assert "filter.soft.Sick" not in found
-    assert found["scores.Sick"].expected is None
-    assert "ValueError: sick" in str(found["scores.Sick"].got)
+    facts = differing(case, lambda case: None, Registry.with_plugins(Sick))
+    assert "filter.soft.Sick" not in facts
+    assert facts["scores.Sick"].expected is None
+    assert "ValueError: sick" in str(facts["scores.Sick"].got)

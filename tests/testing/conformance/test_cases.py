@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kframework.errors import InputError
-from kframework.testing.conformance.cases import Case, Fact, beside, not_built, read
-from kframework.testing.conformance.sequence import Given
+from kframework.testing.conformance.cases import Case, Fact, compare_mappings, read, unimplemented_plugin
+from kframework.testing.conformance.sequence import SequenceInput
 
 CASE = {"id": "q-1", "kind": "quantity", "suite": "q", "input": {"op": "quantity"}, "expect": {"error": "x"}}
 LINE = json.dumps(CASE).encode()
@@ -39,12 +39,15 @@ def test_a_file_is_read_as_far_as_it_is_used(file: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (LINE + b"\n{]", ":2: is no JSON: object keys must be strings (byte 1)"),
-        (LINE + b"\n\xff\xfe", ":2: is no JSON: invalid character (byte 0)"),
-        (b'{"id": "q-1"}', ":1: is no recorded case: Object missing required field `kind`"),
-        (b"[]", ":1: is no recorded case: Expected `object`, got `array`"),
-        (b"", ":1: holds no cases"),
-        (gzip.compress(LINE + b"\n" + LINE, mtime=0)[:-20], ":1: is no whole gzip file: Compressed file ended before"),
+        (LINE + b"\n{]", ":2: is not JSON: object keys must be strings (byte 1)"),
+        (LINE + b"\n\xff\xfe", ":2: is not JSON: invalid character (byte 0)"),
+        (b'{"id": "q-1"}', ":1: is not a recorded case: Object missing required field `kind`"),
+        (b"[]", ":1: is not a recorded case: Expected `object`, got `array`"),
+        (b"", ":1: contains no cases"),
+        (
+            gzip.compress(LINE + b"\n" + LINE, mtime=0)[:-20],
+            ":1: is not a complete gzip file: Compressed file ended before",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_line(file: Path, content: bytes, complaint: str) -> None:
@@ -57,24 +60,24 @@ def test_what_cannot_be_read_is_named_with_its_line(file: Path, content: bytes, 
 def test_a_file_named_gz_must_be_gzip(tmp_path: Path) -> None:
     file = tmp_path / "cases.jsonl.gz"
     file.write_bytes(LINE)
-    with pytest.raises(InputError, match=r"cases\.jsonl\.gz:1: is named \.gz but is no gzip file"):
+    with pytest.raises(InputError, match=r"cases\.jsonl\.gz:1: is named \.gz but is not a gzip file"):
         list(read(str(file)))
 
 
 def test_null_is_absent() -> None:
     case = Case("s-1", "sequence", "s", {"pendingPods": [], "nodes": None}, {})
-    assert case.input_as(Given) == Given(pending_pods=())
+    assert case.input_as(SequenceInput) == SequenceInput(pending_pods=())
 
 
 def test_a_field_that_does_not_fit_is_named() -> None:
     case = Case("s-1", "sequence", "s", {"pendingPods": [], "nodes": [{"spec": 1}]}, {}, "s.jsonl", 7)
     with pytest.raises(InputError) as error:
-        case.input_as(Given)
+        case.input_as(SequenceInput)
     assert str(error.value) == "s.jsonl:7: s-1: input.nodes[0].spec: expected a mapping, got an integer"
 
 
 def test_every_key_of_either_side_becomes_a_fact() -> None:
-    facts = list(beside({"a": 1, "b": 2}, {"b": 3, "c": 4}, "totals"))
+    facts = list(compare_mappings({"a": 1, "b": 2}, {"b": 3, "c": 4}, "totals"))
     assert facts == [
         Fact(("totals", "a"), 1, None),
         Fact(("totals", "b"), 2, 3),
@@ -87,5 +90,5 @@ def test_equal_values_do_not_differ() -> None:
     assert not Fact(("best",), ["a"], ["a"]).differs
 
 
-def test_a_missing_plugin_is_the_reason() -> None:
-    assert not_built("totals", "ImageLocality").reason == "ImageLocality is not built yet"
+def test_a_unimplemented_plugin_is_the_reason() -> None:
+    assert unimplemented_plugin("totals", "ImageLocality").reason == "ImageLocality is not implemented"

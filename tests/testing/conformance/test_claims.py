@@ -16,15 +16,15 @@ from kframework.plugins.dynamic_resources.reservation import Reservation
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.cases import Fact
 from kframework.testing.conformance.claims import (
-    ClaimsWritten,
-    Details,
+    AllocationDetails,
+    ClaimRecorder,
     compare_allocations,
     compare_details,
     compare_writes,
-    place,
-    reserved,
+    reserve_claims,
+    store_allocations,
 )
-from kframework.testing.conformance.single import Given
+from kframework.testing.conformance.single import SingleInput
 from kframework.testing.conformance.whole_cycle import WholeCycle
 from tests.testing.conformance.planted import PLUGINS, Part, node, pod, with_plugins
 
@@ -60,13 +60,13 @@ class Case:
                 "resourceSlices": [devices(shared)],
                 "deviceClasses": [{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": extended}}],
             },
-            Given,
+            SingleInput,
         )
         self.engine: PodEngine = given.engine(Registry.from_installed())
         self.pod = PendingPod(given.pod, self.engine.cluster.interner)
 
     def reserved(self) -> Reservation | None:
-        return reserved(self.engine, self.pod, WholeCycle(self.engine, self.pod).search.state, "a")
+        return reserve_claims(self.engine, self.pod, WholeCycle(self.engine, self.pod).search.state, "a")
 
 
 def using(*claims: str) -> Part:
@@ -96,9 +96,9 @@ def differing(facts: Any) -> Mapping[object, Fact]:
     ],
 )
 def test_the_devices_that_claims_get(shared: bool, expected: Part, differs: set[object]) -> None:
-    found = Case(using("c", "d"), claim("c"), claim("d"), shared=shared).reserved()
+    reservation = Case(using("c", "d"), claim("c"), claim("d"), shared=shared).reserved()
     told = {name: tuple(results) for name, results in expected.items()}
-    assert differing(compare_allocations(told, found, "on")).keys() == differs
+    assert differing(compare_allocations(told, reservation, "on")).keys() == differs
 
 
 def test_what_is_looked_at_is_not_reserved() -> None:
@@ -109,24 +109,24 @@ def test_what_is_looked_at_is_not_reserved() -> None:
 
 
 def test_a_pod_without_claims_reserves_nothing() -> None:
-    found = Case(pod("plain")).reserved()
-    assert found is None
-    assert list(compare_allocations({}, found)) == []
-    assert differing(compare_allocations({"c": [result()]}, found)).keys() == {("c",)}
+    reservation = Case(pod("plain")).reserved()
+    assert reservation is None
+    assert list(compare_allocations({}, reservation)) == []
+    assert differing(compare_allocations({"c": [result()]}, reservation)).keys() == {("c",)}
 
 
 def test_the_rest_of_an_allocation() -> None:
-    found = Case(using("c"), claim()).reserved()
-    right = msgspec.convert({"nodeSelector": ON_A}, Details)
-    assert differing(compare_details({"c": right}, found)) == {}
-    assert differing(compare_details({"c": Details()}, found)).keys() == {("c",)}
-    assert differing(compare_details({}, found)).keys() == {("c",)}
+    reservation = Case(using("c"), claim()).reserved()
+    right = msgspec.convert({"nodeSelector": ON_A}, AllocationDetails)
+    assert differing(compare_details({"c": right}, reservation)) == {}
+    assert differing(compare_details({"c": AllocationDetails()}, reservation)).keys() == {("c",)}
+    assert differing(compare_details({}, reservation)).keys() == {("c",)}
 
 
 def test_a_claim_that_is_made_tells_who_uses_what() -> None:
     requests = {"resources": {"requests": {"example.com/gpu": 1}}}
     asking = pod("web", containers=[{"name": "main", **requests}])
-    found = Case(asking, extended="example.com/gpu").reserved()
+    reservation = Case(asking, extended="example.com/gpu").reserved()
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
     mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
     told = {
@@ -135,14 +135,14 @@ def test_a_claim_that_is_made_tells_who_uses_what() -> None:
         "requestMappings": [mapping],
     }
     name = "<extended-resources>"
-    assert differing(compare_details({name: msgspec.convert(told, Details)}, found)) == {}
+    assert differing(compare_details({name: msgspec.convert(told, AllocationDetails)}, reservation)) == {}
     got = {name: (result(request="container-0-request-0"),)}
-    assert differing(compare_allocations(got, found)) == {}
+    assert differing(compare_allocations(got, reservation)) == {}
 
 
 def test_a_pod_that_is_placed_has_its_claims() -> None:
     case = Case(using("c"), claim())
-    place(case.engine, case.pod, case.reserved())
+    store_allocations(case.engine, case.pod, case.reserved())
     stored = case.engine.cluster.objects(ResourceClaim).get("c", "default")
     assert stored is not None and stored.status.allocation is not None
     assert [each.device for each in stored.status.allocation.devices.results] == ["x"]
@@ -168,7 +168,7 @@ def test_what_is_written(
 ) -> None:
     case = Case(pod("plain"))
     effects = case.engine.host
-    assert isinstance(effects, ClaimsWritten)
+    assert isinstance(effects, ClaimRecorder)
     effects.deallocated += deallocated
     effects.deleted += deleted
     assert differing(compare_writes(case.engine, deallocates, deletes)).keys() == differs
@@ -176,4 +176,4 @@ def test_what_is_written(
 
 def test_whoever_waits_is_found_out() -> None:
     with pytest.raises(AssertionError, match="mine waits for something"):
-        ClaimsWritten().spawn(asyncio.sleep(0), "mine")
+        ClaimRecorder().spawn(asyncio.sleep(0), "mine")

@@ -4,62 +4,65 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.testing.conformance.recorded import PASSES, Recorded, Scored, Verdict
+from kframework.testing.conformance.recorded import RECORDED_SUCCESS, RecordedCycle, RecordedScores, RecordedStatus
 from kframework.values.status import Skip, unschedulable
 
-SOME, NONE = Verdict(code="Success", node_names=("a",)), Verdict(code="Success", no_nodes=True)
-NO = Verdict(code="Unschedulable", reasons=("no",))
+SOME, NONE = RecordedStatus(code="Success", node_names=("a",)), RecordedStatus(code="Success", no_nodes=True)
+NO = RecordedStatus(code="Unschedulable", reasons=("no",))
 
 
 def test_a_status_is_recorded_with_sorted_reasons() -> None:
-    verdict = Verdict.of(unschedulable("b", "a"), "Fit")
-    assert verdict == Verdict(code="Unschedulable", reasons=("a", "b"), plugin="Fit")
-    assert Verdict.of(None) == PASSES
+    verdict = RecordedStatus.from_status(unschedulable("b", "a"), "Fit")
+    assert verdict == RecordedStatus(code="Unschedulable", reasons=("a", "b"), plugin="Fit")
+    assert RecordedStatus.from_status(None) == RECORDED_SUCCESS
 
 
 @pytest.mark.parametrize(
     ("verdict", "text"),
     [
-        (PASSES, "Success"),
-        (Verdict.of(Skip), "Skip"),
-        (Verdict.of(unschedulable("b", "a"), "Fit"), "Fit Unschedulable: a, b"),
-        (Verdict(code="Success", node_names=("a", "b")), "Success: nodes a, b"),
-        (Verdict(code="Success", no_nodes=True), "Success: nodes none"),
+        (RECORDED_SUCCESS, "Success"),
+        (RecordedStatus.from_status(Skip), "Skip"),
+        (RecordedStatus.from_status(unschedulable("b", "a"), "Fit"), "Fit Unschedulable: a, b"),
+        (RecordedStatus(code="Success", node_names=("a", "b")), "Success: nodes a, b"),
+        (RecordedStatus(code="Success", no_nodes=True), "Success: nodes none"),
     ],
 )
-def test_a_verdict_in_words(verdict: Verdict, text: str) -> None:
+def test_a_verdict_in_words(verdict: RecordedStatus, text: str) -> None:
     assert str(verdict) == text
 
 
 @pytest.mark.parametrize(
     ("recorded", "voices"),
     [
-        (Recorded(), set()),
-        (Recorded(pre_filter={"A": PASSES, "B": Verdict(code="Skip")}, filter_skipped=("B",)), set()),
-        (Recorded(pre_filter={"A": NO}), {"A"}),
-        (Recorded(pre_filter={"A": SOME, "B": NONE}), {"A", "B"}),
-        (Recorded(filter={"a": {"A": NO}, "b": {"B": NO}}), {"A", "B"}),
-        (Recorded(nodes={"a": Verdict(code="Unschedulable", plugin="A"), "b": PASSES}), {"A"}),
+        (RecordedCycle(), set()),
+        (
+            RecordedCycle(pre_filter={"A": RECORDED_SUCCESS, "B": RecordedStatus(code="Skip")}, filter_skipped=("B",)),
+            set(),
+        ),
+        (RecordedCycle(pre_filter={"A": NO}), {"A"}),
+        (RecordedCycle(pre_filter={"A": SOME, "B": NONE}), {"A", "B"}),
+        (RecordedCycle(filter={"a": {"A": NO}, "b": {"B": NO}}), {"A", "B"}),
+        (RecordedCycle(nodes={"a": RecordedStatus(code="Unschedulable", plugin="A"), "b": RECORDED_SUCCESS}), {"A"}),
     ],
 )
-def test_who_rejects_or_narrows_has_a_say_in_the_verdicts(recorded: Recorded, voices: set[str]) -> None:
-    assert recorded.filter_voices == voices
+def test_who_rejects_or_narrows_has_a_say_in_the_verdicts(recorded: RecordedCycle, voices: set[str]) -> None:
+    assert recorded.filtering_plugins == voices
 
 
 def test_who_gives_more_than_zero_has_a_say_in_the_totals() -> None:
-    nothing = Scored(weight=1, raw={"a": 7}, normalized={"a": 0})
-    recorded = Recorded(scores={"A": nothing, "B": Scored(weight=1, raw={"a": 0}, normalized={"a": 100})})
-    assert recorded.score_voices == {"B"}
+    nothing = RecordedScores(weight=1, raw={"a": 7}, normalized={"a": 0})
+    recorded = RecordedCycle(scores={"A": nothing, "B": RecordedScores(weight=1, raw={"a": 0}, normalized={"a": 100})})
+    assert recorded.scoring_plugins == {"B"}
 
 
 def test_every_plugin_with_an_answer_is_known() -> None:
-    recorded = Recorded(
+    recorded = RecordedCycle(
         pre_enqueue={"A": NO},
         pre_filter={"B": NO},
         filter_skipped=("C",),
         filter_not_run=("D",),
         filter={"a": {"E": NO}},
         score_skipped=("F",),
-        scores={"G": Scored(weight=1)},
+        scores={"G": RecordedScores(weight=1)},
     )
     assert recorded.plugins == set("ABCDEFG")

@@ -7,9 +7,9 @@ import pytest
 from kframework import PendingPod, Plugin, hookimpl
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
-from kframework.testing.conformance.cases import Fact, Uncompared, not_built
-from kframework.testing.conformance.recorded import PASSES
-from kframework.testing.conformance.replay import Comparison, Summary, SummedUp, item
+from kframework.testing.conformance.cases import Fact, Uncompared, unimplemented_plugin
+from kframework.testing.conformance.recorded import RECORDED_SUCCESS
+from kframework.testing.conformance.replay import CaseComparison, ConformanceSummary, UncomparedCount, item
 from tests.testing.conformance.planted import PLUGINS, replayed, single, with_plugins
 
 
@@ -37,7 +37,7 @@ def test_a_case_that_cannot_be_read_is_an_error() -> None:
 def test_fields_that_nobody_knows_are_left_uncompared() -> None:
     case = single()
     case["expect"]["mood"] = "good"
-    assert Uncompared("mood", "it is no field that this version knows") in replayed(case).uncompared
+    assert Uncompared("mood", "this version does not know the field") in replayed(case).uncompared
 
 
 class Explosive(Plugin):
@@ -63,15 +63,15 @@ def test_a_case_that_raises_has_failed() -> None:
     assert "boom" in str(difference.got)
 
 
-SAME, OTHER = Fact(("best",), ["a"], ["a"]), Fact(("nodes", "a"), PASSES, None)
+SAME, OTHER = Fact(("best",), ["a"], ["a"]), Fact(("nodes", "a"), RECORDED_SUCCESS, None)
 
 
-def summary() -> Summary:
-    made = Summary()
-    left_out = not_built("totals", "B")
-    made.add(Comparison("one-1", "one", (SAME, OTHER), (left_out, left_out)))
-    made.add(Comparison("two-1", "two", (SAME,), (not_built("answers", "A"),)))
-    made.add(Comparison("one-2", "one", (SAME,), (left_out, Uncompared("mood", "unknown"))))
+def summary() -> ConformanceSummary:
+    made = ConformanceSummary()
+    left_out = unimplemented_plugin("totals", "B")
+    made.add(CaseComparison("one-1", "one", (SAME, OTHER), (left_out, left_out)))
+    made.add(CaseComparison("two-1", "two", (SAME,), (unimplemented_plugin("answers", "A"),)))
+    made.add(CaseComparison("one-2", "one", (SAME,), (left_out, Uncompared("mood", "unknown"))))
     return made
 
 
@@ -88,9 +88,9 @@ def test_differences_are_kept_by_case() -> None:
 
 def test_what_is_left_uncompared_is_counted_once_a_case() -> None:
     assert summary().uncompared == [
-        SummedUp("A is not built yet", "answers", 1),
-        SummedUp("B is not built yet", "totals", 2),
-        SummedUp("unknown", "mood", 1),
+        UncomparedCount("A is not implemented", "answers", 1),
+        UncomparedCount("B is not implemented", "totals", 2),
+        UncomparedCount("unknown", "mood", 1),
     ]
 
 
@@ -102,7 +102,7 @@ def test_a_suite_as_plain_data() -> None:
         "total": 2,
         "differences": [{"case": "one-1", "field": "nodes.a", "expected": {"code": "Success"}, "got": None}],
         "uncompared": [
-            {"reason": "B is not built yet", "part": "totals", "cases": 2},
+            {"reason": "B is not implemented", "part": "totals", "cases": 2},
             {"reason": "unknown", "part": "mood", "cases": 1},
         ],
     }

@@ -65,8 +65,8 @@ def test_a_planted_difference_is_found(change: Callable[[Part], object], fields:
 
 
 def test_a_pod_goes_where_it_is_recorded_to_have_gone() -> None:
-    found = differing(sequence(), step(0, host="b"))
-    assert {"steps[0].host", "steps[1].totals.a", "steps[1].totals.b"} <= found.keys()
+    facts = differing(sequence(), step(0, host="b"))
+    assert {"steps[0].host", "steps[1].totals.a", "steps[1].totals.b"} <= facts.keys()
 
 
 def missing(case: Part) -> None:
@@ -81,7 +81,7 @@ def test_without_a_plugin_that_has_a_say_only_feasibility_is_compared(monkeypatc
     missing(case)
     comparison = replayed(case)
     assert comparison.differences == []
-    assert comparison.uncompared == (Uncompared("steps", "GangScheduling is not built yet"),)
+    assert comparison.uncompared == (Uncompared("steps", "GangScheduling is not implemented"),)
 
     def feasible_for_nobody(case: Part) -> None:
         missing(case)
@@ -90,7 +90,7 @@ def test_without_a_plugin_that_has_a_say_only_feasibility_is_compared(monkeypatc
     assert differing(sequence(), feasible_for_nobody).keys() == {"steps[2].feasible"}
 
 
-def test_a_missing_plugin_without_a_say_is_no_matter() -> None:
+def test_a_unimplemented_plugin_without_a_say_is_no_matter() -> None:
     case = sequence()
     case["input"]["profile"] = with_plugins(*PLUGINS, "GangScheduling")
     assert replayed(case).differences == []

@@ -10,12 +10,12 @@ import pytest
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Skip, Status, hookimpl, unschedulable
 from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import NodeNames
-from kframework.testing.conformance.recorded import PASSES, Verdict
-from kframework.testing.conformance.single import Given
+from kframework.testing.conformance.recorded import RECORDED_SUCCESS, RecordedStatus
+from kframework.testing.conformance.single import SingleInput
 from kframework.testing.conformance.whole_cycle import WholeCycle
 from tests.testing.conformance.planted import PLUGINS, TAINT, Part, node, pod, single, with_plugins
 
-UNTOLERATED = Verdict(code="UnschedulableAndUnresolvable", reasons=(TAINT,), plugin="TaintToleration")
+UNTOLERATED = RecordedStatus(code="UnschedulableAndUnresolvable", reasons=(TAINT,), plugin="TaintToleration")
 
 
 class Pinning(Plugin):
@@ -65,14 +65,14 @@ class Silent(Plugin):
 def cycle(changes: Part | None = None, *plugins: type[Plugin]) -> WholeCycle:
     """Put a changed planted case through a cycle, these plugins standing before its own."""
     profile = with_plugins(*(plugin.name for plugin in plugins), *PLUGINS)
-    given = msgspec.convert({**single()["input"], "profile": profile, **(changes or {})}, Given)
+    given = msgspec.convert({**single()["input"], "profile": profile, **(changes or {})}, SingleInput)
     engine = given.engine(Registry.with_plugins(*plugins))
     return WholeCycle(engine, PendingPod(given.pod, engine.cluster.interner))
 
 
 def test_the_verdicts_are_those_of_the_search() -> None:
     made = cycle()
-    assert made.verdicts == {"plain": PASSES, "hard": UNTOLERATED, "soft": PASSES}
+    assert made.statuses == {"plain": RECORDED_SUCCESS, "hard": UNTOLERATED, "soft": RECORDED_SUCCESS}
     assert made.feasible == ["plain", "soft"]
     assert made.totals == {"plain": 397, "soft": 97}
     assert made.best == ["plain"]
@@ -97,15 +97,17 @@ def test_no_node_at_all_leaves_nothing_to_score() -> None:
 
 def test_a_node_that_a_set_leaves_out_says_so() -> None:
     made = cycle(None, Pinning)
-    left_out = Verdict(code="UnschedulableAndUnresolvable", reasons=("node(s) didn't satisfy plugin(s) [Pinning]",))
-    assert made.verdicts == {"plain": left_out, "hard": UNTOLERATED, "soft": PASSES}
+    left_out = RecordedStatus(
+        code="UnschedulableAndUnresolvable", reasons=("node(s) didn't satisfy plugin(s) [Pinning]",)
+    )
+    assert made.statuses == {"plain": left_out, "hard": UNTOLERATED, "soft": RECORDED_SUCCESS}
     assert made.feasible == ["soft"]
 
 
 def test_a_pre_filter_rejects_every_node() -> None:
     made = cycle(None, Refusing)
-    never = Verdict(code="Unschedulable", reasons=("never",), plugin="Refusing")
-    assert made.verdicts == dict.fromkeys(("plain", "hard", "soft"), never)
+    never = RecordedStatus(code="Unschedulable", reasons=("never",), plugin="Refusing")
+    assert made.statuses == dict.fromkeys(("plain", "hard", "soft"), never)
     assert made.fit_error() == "0/3 nodes are available: never."
 
 
@@ -113,7 +115,7 @@ def test_a_nominated_node_that_passes_is_the_only_feasible_one() -> None:
     made = cycle({"pod": pod("pending", nominatedNodeName="soft")})
     assert made.feasible == ["soft"]
     assert made.totals == {"soft": 97}
-    assert made.verdicts == {"plain": PASSES, "hard": UNTOLERATED, "soft": PASSES}
+    assert made.statuses == {"plain": RECORDED_SUCCESS, "hard": UNTOLERATED, "soft": RECORDED_SUCCESS}
 
 
 def test_nominated_pods_are_taken_into_account() -> None:
@@ -121,19 +123,19 @@ def test_nominated_pods_are_taken_into_account() -> None:
     rival = pod("rival", nominatedNodeName="plain", priority=10, containers=[{"name": "main", **requests}])
     wanting = pod("pending", containers=[{"name": "main", **requests}])
     made = cycle({"nominatedPods": [rival], "pod": wanting})
-    assert str(made.verdicts["plain"]) == "NodeResourcesFit Unschedulable: Insufficient cpu"
+    assert str(made.statuses["plain"]) == "NodeResourcesFit Unschedulable: Insufficient cpu"
     assert made.feasible == ["soft"]
 
 
 def test_the_first_rejection_is_told_even_where_the_search_does_not_ask() -> None:
     made = cycle(None, Stranger)
-    assert str(made.verdicts["hard"]) == "Stranger Unschedulable: strange"
+    assert str(made.statuses["hard"]) == "Stranger Unschedulable: strange"
     assert made.feasible == ["plain", "soft"]
 
 
 def test_every_node_is_feasible_that_passes_though_nobody_scores() -> None:
     profile = with_plugins("PrioritySort", "DefaultBinder", "NodeName")
-    given = msgspec.convert({**single()["input"], "profile": profile}, Given)
+    given = msgspec.convert({**single()["input"], "profile": profile}, SingleInput)
     engine = given.engine(Registry.from_installed())
     made = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interner))
     assert made.feasible == ["hard", "plain", "soft"]
@@ -164,7 +166,7 @@ def lying() -> Iterator[type[Plugin]]:
 
 
 def test_remembered_answers_are_checked(lying: type[Plugin]) -> None:
-    (doubt,) = cycle(None, lying).doubts()
+    (doubt,) = cycle(None, lying).compare_cached()
     assert doubt.differs
     assert "lie" in str(doubt.got)
-    assert list(cycle().doubts()) == []
+    assert list(cycle().compare_cached()) == []

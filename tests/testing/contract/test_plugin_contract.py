@@ -40,13 +40,13 @@ def test_only_promises_that_are_made_are_collected(pytester: pytest.Pytester) ->
     result.assert_outcomes(passed=3, failed=2)
     lines = [line for line in result.outlines if "::TestTwice::" in line and "%]" in line]
     assert [line.split("::")[2].split()[0] for line in lines] == [
-        "test_remembered_answers_stay_true",
+        "test_cached_answers_stay_valid",
         "test_scores_are_in_range",
-        "test_hooks_only_look",
-        "test_an_instance_made_anew_says_the_same",
-        "test_a_replay_says_the_same",
+        "test_hooks_have_no_side_effects",
+        "test_new_instance_answers_alike",
+        "test_replay_decides_alike",
     ]
-    result.stdout.fnmatch_lines(["*asked:     score of pod *, node given", "*answered:  101 does not lie in 0..100"])
+    result.stdout.fnmatch_lines(["*call:   score of pod *, node given", "*result: 101 does not lie in 0..100"])
 
 
 def test_every_promise_has_its_test() -> None:
@@ -54,9 +54,11 @@ def test_every_promise_has_its_test() -> None:
 
 
 def test_a_class_of_tests_names_its_plugin() -> None:
-    with pytest.raises(TypeError, match="TestNobody: say whose contract it tests, as `plugin = Mine`; it says None"):
-        type("TestNobody", (PluginContract,), {})
-    with pytest.raises(TypeError, match="it says 'Mine'"):
+    with pytest.raises(
+        TypeError, match="TestUnnamed: `plugin` must be a plugin class, as in `plugin = Mine`, not None"
+    ):
+        type("TestUnnamed", (PluginContract,), {})
+    with pytest.raises(TypeError, match="not 'Mine'"):
         type("TestWords", (PluginContract,), {"plugin": "Mine"})
 
 
@@ -111,7 +113,7 @@ def test_of_a_hook_that_sleeps_one_test_fails_and_the_others_do_not_wait(pyteste
     pytester.makepyfile(SLOW)
     result = pytester.runpytest_subprocess("-p", "no:randomly", "-q")
     result.assert_outcomes(passed=4, failed=1)
-    result.stdout.fnmatch_lines(["*answered:  calls time.sleep, which holds up the scheduler"])
+    result.stdout.fnmatch_lines(["*result: calls time.sleep, which blocks the scheduler"])
 
 
 UNUSABLE = SLOW.replace("state, pod, node", "state, pod, nodes")
@@ -120,7 +122,7 @@ UNUSABLE = SLOW.replace("state, pod, node", "state, pod, nodes")
 @pytest.mark.slow
 def test_a_plugin_that_cannot_be_loaded_is_told_without_our_own_lines(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(UNUSABLE)
-    result = pytester.runpytest_subprocess("-p", "no:randomly", "-q", "-k", "only_look")
+    result = pytester.runpytest_subprocess("-p", "no:randomly", "-q", "-k", "side_effects")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["E *ConfigError: *hook filter: takes (state, pod, nodes) where the contract says (state, pod, node) (*.py:11)"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kframework.testing.scheduler_perf import benchmark as benchmark_module
-from kframework.testing.scheduler_perf.benchmark import Result, benchmark, run
+from kframework.testing.scheduler_perf.benchmark import WorkloadResult, benchmark, run
 from kframework.testing.scheduler_perf.definitions import Definition
 from tests.testing.scheduler_perf.written import NODE, POD, definition
 
@@ -35,7 +35,7 @@ def test_a_workload(tmp_path: Path) -> None:
     result = benchmark(definition(tmp_path, STEPS, "{name: one, threshold: 1}", node=NODE), None, told)
     (measured,) = result.measurements
     assert (result.name, result.floor, result.failed, measured.pods) == ("Case/one", 1.0, "", 3)
-    assert not result.below
+    assert not result.is_below_floor
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_workload(tmp_path: Path) -> None:
 def test_floors_are_those_of_the_throughput(tmp_path: Path, workload: str, rest: str, floor: float) -> None:
     result = run(definition(tmp_path, STEPS, workload, rest, node=NODE), None, told)
     assert result.floor == floor
-    assert result.below == bool(floor)
+    assert result.is_below_floor == bool(floor)
 
 
 def test_a_workload_that_cannot_be_run(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
 
 def test_a_workload_for_what_is_not_there_is_not_run(tmp_path: Path) -> None:
     one = definition(tmp_path, STEPS, "{name: one, featureGates: {DRADeviceTaintRules: true}}")
-    assert benchmark(one, None, told) == Result(name="Case/one", skipped="there is no DRADeviceTaintRules here")
+    assert benchmark(one, None, told) == WorkloadResult(name="Case/one", skipped="there is no DRADeviceTaintRules here")
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["its own", "given"])
@@ -90,7 +90,7 @@ def _dies(definition: Definition, config: str | None, connection: object) -> Non
 
 
 def test_a_process_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benchmark_module, "_in_a_process", _dies)
+    monkeypatch.setattr(benchmark_module, "_run_in_process", _dies)
     assert benchmark(definition(tmp_path, STEPS), None, told).failed == "its process ended with code 7"
 
 

@@ -13,8 +13,8 @@ from kframework.testing.scheduler_perf.definitions import (
     CreatePods,
     CreatePodSets,
     Sleep,
-    chosen,
     read,
+    select_definitions,
 )
 from tests.testing.scheduler_perf.written import NODE, case, definition, write
 
@@ -168,7 +168,7 @@ def test_a_folder_without_test_cases(tmp_path: Path) -> None:
 )
 def test_which_are_chosen(tmp_path: Path, globs: list[str], labels: list[str], names: list[str]) -> None:
     found = read([str(write(tmp_path, TWO))])
-    assert [each.name for each in chosen(found, globs, labels)] == names
+    assert [each.name for each in select_definitions(found, globs, labels)] == names
 
 
 @pytest.mark.parametrize(
@@ -205,12 +205,12 @@ def test_what_is_beyond_this_scheduler(tmp_path: Path, steps: str, workload: str
     claim = "apiVersion: resource.k8s.io/v1beta2\nkind: ResourceClaim\n"
     rule = "apiVersion: resource.k8s.io/v1alpha3\nkind: DeviceTaintRule\n"
     one = definition(tmp_path, steps, f"{{name: one, {workload}}}", node=NODE, claim=claim, rule=rule)
-    assert one.beyond() == why
+    assert one.unsupported_reason() == why
 
 
 def test_a_case_may_ask_for_a_gate_that_a_workload_closes(tmp_path: Path) -> None:
     rest = "featureGates: {DRADeviceTaintRules: true}\n"
     steps = "- {opcode: barrier}"
-    assert definition(tmp_path, steps, rest=rest).beyond() == "there is no DRADeviceTaintRules here"
+    assert definition(tmp_path, steps, rest=rest).unsupported_reason() == "there is no DRADeviceTaintRules here"
     closed = "{name: one, featureGates: {DRADeviceTaintRules: false}}"
-    assert definition(tmp_path, steps, closed, rest).beyond() == ""
+    assert definition(tmp_path, steps, closed, rest).unsupported_reason() == ""

@@ -11,7 +11,7 @@ from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.in_memory.kind_store import Change
 from kframework.testing import make_pod
 from kframework.testing.scheduler_perf import measurement
-from kframework.testing.scheduler_perf.measurement import Collector, Percentiles
+from kframework.testing.scheduler_perf.measurement import MetricsCollector, Percentiles
 from kframework.values.status import Code
 
 
@@ -58,7 +58,7 @@ def test_percentiles_are_scheduler_perfs() -> None:
 
 
 def test_pods_are_counted_where_they_are_asked_for(seconds: list[float]) -> None:
-    collector = Collector("x", ["a"], {"type": "measured"})
+    collector = MetricsCollector("x", ["a"], {"type": "measured"})
     collector.on_decision(attempt(1))
     seconds[0] = 102.0
     for change in (
@@ -79,7 +79,7 @@ def test_pods_are_counted_where_they_are_asked_for(seconds: list[float]) -> None
 
 
 def test_throughput_is_sampled_as_scheduler_perf_does(seconds: list[float]) -> None:
-    collector = Collector("", ["a"], {})
+    collector = MetricsCollector("", ["a"], {})
 
     def second(pods: int) -> None:
         seconds[0] += 1.0
@@ -96,14 +96,14 @@ def test_throughput_is_sampled_as_scheduler_perf_does(seconds: list[float]) -> N
 
 
 def test_a_short_workload_has_no_throughput(seconds: list[float]) -> None:
-    collector = Collector("", ["a"], {})
+    collector = MetricsCollector("", ["a"], {})
     collector.changed(scheduled())
     collector.sample()
     assert collector.measurement().throughput is None
 
 
 def test_attempts_end_with_their_binding(seconds: list[float]) -> None:
-    collector = Collector("", ["a"], {})
+    collector = MetricsCollector("", ["a"], {})
     collector.on_binding(binding(0))  # of an attempt before
     collector.on_decision(attempt(1))
     collector.on_decision(attempt(2))
@@ -122,5 +122,5 @@ def test_attempts_end_with_their_binding(seconds: list[float]) -> None:
 
 
 def test_nothing_happened(seconds: list[float]) -> None:
-    measured = Collector("", ["a"], {}).measurement()
+    measured = MetricsCollector("", ["a"], {}).measurement()
     assert (measured.pods, measured.pods_per_second, measured.cpu_us_per_pod, measured.cycle_us) == (0, 0.0, 0.0, None)

@@ -115,5 +115,5 @@ def test_what_is_no_object(tmp_path: Path, text: str, message: str) -> None:
 def test_what_stands_at_the_top(tmp_path: Path) -> None:
     (tmp_path / "template.yaml").write_text(NODE)
     template = Template(tmp_path / "template.yaml")
-    assert template.says("status")
-    assert not template.says("spec")
+    assert template.has_field("status")
+    assert not template.has_field("spec")

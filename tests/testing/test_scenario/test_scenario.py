@@ -23,7 +23,7 @@ from kframework import (
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import Pod
 from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Result, Scenario, create, delete, patch
+from kframework.testing.scenario import Scenario, ScenarioResult, create, delete, patch
 from tests.support.storage import claim, mounted, storage_class
 
 
@@ -58,7 +58,7 @@ class Prefer(Plugin):
 def test_the_default_plugins_run_without_any_of_ones_own() -> None:
     result = Scenario(nodes=[make_node("small", cpu=1), make_node("large")], pods=[make_pod("web", cpu=2)]).run()
     assert result.node_of("web") == "large"
-    assert result.place_of("web") == "bound"
+    assert result.state_of("web") == "bound"
     assert result.message_of("web") == ""
     assert result.events_on("web") == [("Scheduled", "Successfully assigned default/web to large")]
     assert [(decision.node, decision.evaluated, decision.feasible) for decision in result.decisions] == [
@@ -120,7 +120,7 @@ def test_things_happen_when_they_are_to() -> None:
     result = scenario.run()
     assert result.node_of("early") == "a"
     assert result.message_of("late").startswith("0/1 nodes are available: 1 node(s) were unschedulable. ")
-    assert result.place_of("late") == "unschedulable"
+    assert result.state_of("late") == "unschedulable"
     assert result.queued("late").rejectors == {"NodeUnschedulable"}
     assert result.seconds == 37.0, "the deleted pod had a grace of 30 seconds"
     assert [decision.node for decision in result.decisions_on("team/other")] == ["a"]
@@ -148,7 +148,7 @@ def test_a_run_ends_at_its_time_or_when_nothing_is_left_to_do() -> None:
 def test_pods_that_are_retried_for_ever_end_the_run_after_an_hour() -> None:
     result = Scenario(pods=[make_pod("lost")]).run()
     assert result.seconds == 3600.0
-    assert result.place_of("lost") == "backoff"
+    assert result.state_of("lost") == "backoff"
 
 
 def test_slow_writes_are_waited_for() -> None:
@@ -161,7 +161,7 @@ def test_slow_writes_are_waited_for() -> None:
 
 
 def test_the_same_scenario_always_ends_the_same_way() -> None:
-    def outcome() -> Result:
+    def outcome() -> ScenarioResult:
         names = [f"p{number}" for number in range(20)]
         Random(1).shuffle(names)
         return Scenario(nodes=[make_node(name) for name in "abcd"], pods=[make_pod(name) for name in names]).run()
@@ -197,8 +197,8 @@ class Writes(Plugin):
 def test_a_write_to_what_a_hook_is_given_names_the_line() -> None:
     result = Scenario(nodes=[make_node("a")], pods=[make_pod("web")], plugins=[Writes]).run(until=0.5)
     line = inspect.getsourcelines(Writes.filter)[1] + 2
-    told = f"ReadOnlyError: node a: metadata.labels is read-only, and written to in {__file__}:{line};"
-    assert result.message_of("web").startswith(f"plugin 'Writes', hook filter: {told}")
+    fetch = f"ReadOnlyError: node a: metadata.labels is read-only, and written to in {__file__}:{line};"
+    assert result.message_of("web").startswith(f"plugin 'Writes', hook filter: {fetch}")
 
 
 async def test_a_scenario_runs_inside_a_running_loop() -> None:

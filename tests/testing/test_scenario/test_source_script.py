@@ -19,7 +19,7 @@ def bound_after(scenario: Scenario) -> float:
 def test_the_same_scenario_ends_the_same_way_twice() -> None:
     scenario = world()
     load = scenario.source("Load", "load", {"a": 0.9})
-    scenario.at(25, load.tell({"a": 0.1}))
+    scenario.at(25, load.publish({"a": 0.1}))
     assert [bound_after(scenario), bound_after(scenario)] == [25.0, 25.0]
 
 
@@ -33,7 +33,7 @@ def test_what_is_told_is_told_again_so_that_it_stays_fresh() -> None:
 def test_silence_makes_it_stale_and_a_failure_says_why() -> None:
     scenario = world()
     load = scenario.source("Load", "load", {"a": 0.1})
-    scenario.at(10, load.fall_silent()).at(100, load.fail("no route"))
+    scenario.at(10, load.stop_publishing()).at(100, load.fail("no route"))
     (source,) = scenario.run(until=120).plugins["Load"].handle.sources.values()
     assert (source.fresh, source.error, dict(source)) == (False, "ConnectionError: no route", {"a": 0.1})
 
@@ -41,7 +41,7 @@ def test_silence_makes_it_stale_and_a_failure_says_why() -> None:
 def test_it_recovers_when_it_is_asked_again() -> None:
     scenario = world()
     load = scenario.source("Load", "load")
-    scenario.at(20, load.fail("no route")).at(22.5, load.tell({"a": 0.1}))
+    scenario.at(20, load.fail("no route")).at(22.5, load.publish({"a": 0.1}))
     assert bound_after(scenario) == 23.0
 
 

@@ -11,7 +11,7 @@ from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, error, 
 from kframework.core.cycle.answer_cache import NominatedRejections
 from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.testing import make_node, make_pod
-from tests.support.searching import Searching, profile_of
+from tests.support.searching import Searching, build_profile
 
 NODES = [f"n{number}" for number in range(20)]
 
@@ -36,7 +36,7 @@ class Two(Plugin):
 def searching(two: Two) -> Searching:
     """Return twenty nodes with a pod each."""
     pods = [make_pod(f"on-{name}", node_name=name) for name in NODES]
-    return Searching(profile_of(two), map(make_node, NODES), pods)
+    return Searching(build_profile(two), map(make_node, NODES), pods)
 
 
 def nominate(stage: Searching, name: str, node_name: str, priority: int = 5) -> PendingPod:

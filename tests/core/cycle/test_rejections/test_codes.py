@@ -31,7 +31,7 @@ from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_pod
 from kframework.values.scores import Rows, Scores
 from kframework.values.status import Status, error, unresolvable, unschedulable
-from tests.support.searching import profile_of
+from tests.support.searching import build_profile
 
 orders = st.integers(0, 10_000)
 bits = st.integers(1, 2**32 - 1)
@@ -88,7 +88,7 @@ def test_words_come_from_the_table_that_is_meant_or_from_the_plugin() -> None:
         def filter_status(self, pod: PendingPod, bits: int) -> Status:
             return unschedulable(f"bits {bits} of {pod.name}")
 
-    filters = profile_of(Tells).filters
+    filters = build_profile(Tells).filters
     pod = PendingPod(make_pod("p"), TemplateInterner())
     tables = (StatusTable(ATTEMPT), StatusTable(LOWER))
     rejections = [table.rejection(3, unschedulable(f"table {table.source}")) for table in tables]

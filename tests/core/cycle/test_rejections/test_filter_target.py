@@ -30,7 +30,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node
 from tests.support.objects_made import pod
-from tests.support.searching import profile_of
+from tests.support.searching import build_profile
 
 SEEN = StateKey[tuple[str, ...]]("seen")
 
@@ -72,7 +72,7 @@ def asked(nominated: Iterable[tuple[str, int]] = (), **labels: str) -> Asked:
         cluster.put_node(make_node(name))
     for name, priority in nominated:
         cluster.nominator.nominate(PendingPod(pod(name, priority=priority), cluster.interner), "a")
-    profile = profile_of(Alone)
+    profile = build_profile(Alone)
     pending = PendingPod(pod("incoming", priority=5, labels=labels), cluster.interner)
     return Asked(cluster, cluster.nodes, profile, pending, profile.filters)
 

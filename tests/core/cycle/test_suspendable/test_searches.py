@@ -26,7 +26,7 @@ from kframework.testing.clusters import RandomCluster
 from tests.extension_points.scripted import plugin
 from tests.properties.race import enough, random_profile
 from tests.support.extending import NO_ANSWER, Answer, extender, lets_pass, names_in
-from tests.support.searching import Outcome, Searching, profile_of
+from tests.support.searching import Outcome, Searching, build_profile
 
 
 class Extended(Searching):
@@ -61,20 +61,20 @@ def test_extenders_choose_among_the_feasible_nodes() -> None:
         asked.append(names_in(question))
         return lets_pass("d")(question)
 
-    _, outcome = Extended(profile_of(FILTER, LENGTH), nodes("abcde")).run_with(extender({"filter": answer}))
+    _, outcome = Extended(build_profile(FILTER, LENGTH), nodes("abcde")).run_with(extender({"filter": answer}))
     assert asked == [["c", "d", "e"]]
     assert outcome == ScheduleResult("d", 0, 1, 5, 1)
 
 
 def test_one_node_left_is_not_scored() -> None:
     scoring = extender({"prioritize": NO_ANSWER})
-    _, outcome = Extended(profile_of(LENGTH), nodes("a")).run_with(scoring)
+    _, outcome = Extended(build_profile(LENGTH), nodes("a")).run_with(scoring)
     assert outcome == ScheduleResult("a", 0, 1, 1, 1)
 
 
 def test_scores_of_extenders_add_to_the_totals() -> None:
     scores = [{"Host": "c", "Score": 1}, {"Host": "d", "Score": -2}, {"Host": "unknown", "Score": 10}]
-    search, outcome = Extended(profile_of(LENGTH), nodes("cde")).run_with(extender({"prioritize": scores}, weight=2))
+    search, outcome = Extended(build_profile(LENGTH), nodes("cde")).run_with(extender({"prioritize": scores}, weight=2))
     base = {search.nodes[row].name: total for row, total in zip(search.feasible.tolist(), search.totals, strict=True)}
     top = (("c", base["c"] + 20), ("e", base["e"]), ("d", base["d"] - 40))
     assert outcome == ScheduleResult("c", base["c"] + 20, 1, 3, 3, top)
@@ -82,14 +82,14 @@ def test_scores_of_extenders_add_to_the_totals() -> None:
 
 def test_the_totals_may_sink_below_zero() -> None:
     scores = [{"Host": name, "Score": score} for name, score in (("a", -5), ("b", -4), ("c", -4))]
-    _, outcome = Extended(profile_of(), nodes("abc")).run_with(extender({"prioritize": scores}))
+    _, outcome = Extended(build_profile(), nodes("abc")).run_with(extender({"prioritize": scores}))
     assert isinstance(outcome, ScheduleResult)
     assert (outcome.score, outcome.ties, outcome.node in "bc") == (-40, 2, True)
     assert outcome.best == (("b", -40), ("c", -40), ("a", -50))
 
 
 def test_without_score_plugins_the_totals_start_at_zero() -> None:
-    _, outcome = Extended(profile_of(), nodes("ab")).run_with(extender({"filter": lets_pass()}))
+    _, outcome = Extended(build_profile(), nodes("ab")).run_with(extender({"filter": lets_pass()}))
     assert isinstance(outcome, ScheduleResult)
     assert (outcome.score, outcome.ties, outcome.feasible) == (0, 2, 2)
 
@@ -100,7 +100,7 @@ def test_without_score_plugins_the_totals_start_at_zero() -> None:
 def test_who_filters_or_prioritizes_is_given_a_choice(verbs: list[str], evaluated: int) -> None:
     answers: dict[str, Any] = {"filter": lets_pass(), "prioritize": []}
     choosing = extender({verb: answers.get(verb, {}) for verb in verbs})
-    extended = Extended(profile_of(), nodes("abcd"))
+    extended = Extended(build_profile(), nodes("abcd"))
     _, outcome = extended.run_with(choosing)
     assert isinstance(outcome, ScheduleResult)
     assert outcome.evaluated == evaluated
@@ -108,7 +108,7 @@ def test_who_filters_or_prioritizes_is_given_a_choice(verbs: list[str], evaluate
 
 
 def test_equals_are_drawn_from() -> None:
-    extended = Extended(profile_of(), nodes("abc"))
+    extended = Extended(build_profile(), nodes("abc"))
     drawn = {extended.run_with(extender({"filter": lets_pass("a", "c")}))[1].node for _ in range(30)}  # type: ignore[union-attr]  # ScheduleResult
     assert drawn == {"a", "c"}
 
@@ -116,7 +116,7 @@ def test_equals_are_drawn_from() -> None:
 def test_a_refusal_stands_against_its_node() -> None:
     refusing = extender({"filter": lets_pass("none", failed={"c": "no c"}, unresolvable={"d": "never d"})})
     other = extender({"filter": NO_ANSWER})
-    _, outcome = Extended(profile_of(FILTER), nodes("abcde")).run_with(refusing, other)
+    _, outcome = Extended(build_profile(FILTER), nodes("abcde")).run_with(refusing, other)
     assert isinstance(outcome, FitError)
     statuses = {node.name: outcome.diagnosis[node.row] for node in outcome.diagnosis.nodes}
     assert statuses == {
@@ -133,14 +133,14 @@ def test_a_refusal_stands_against_its_node() -> None:
 
 def test_an_extender_that_was_not_asked_is_no_rejector() -> None:
     rejecting = plugin("F", filter=unschedulable("full"))
-    _, outcome = Extended(profile_of(rejecting), nodes("ab")).run_with(extender({"filter": NO_ANSWER}))
+    _, outcome = Extended(build_profile(rejecting), nodes("ab")).run_with(extender({"filter": NO_ANSWER}))
     assert isinstance(outcome, FitError)
     assert outcome.rejectors == {"F"}
 
 
 def test_an_extender_has_a_say_only_on_what_it_was_asked_about() -> None:
     overbearing = extender({"filter": lets_pass("none", unresolvable={"a": "not asked", "x": "unknown"})})
-    _, outcome = Extended(profile_of(FILTER), nodes("ac")).run_with(overbearing)
+    _, outcome = Extended(build_profile(FILTER), nodes("ac")).run_with(overbearing)
     assert isinstance(outcome, FitError)
     assert outcome.reasons == {"full": 1}
     assert outcome.rejectors == {"F", "Extender"}
@@ -148,7 +148,7 @@ def test_an_extender_has_a_say_only_on_what_it_was_asked_about() -> None:
 
 def test_a_node_that_was_not_reached_is_not_blamed() -> None:
     """Of 120 nodes 100 are enough: the others have no status, as in kube-scheduler."""
-    extended = Extended(profile_of(LENGTH, percentage=1), [make_node(f"n{number}") for number in range(120)])
+    extended = Extended(build_profile(LENGTH, percentage=1), [make_node(f"n{number}") for number in range(120)])
     _, outcome = extended.run_with(extender({"filter": {"Nodes": {"items": []}, "FailedNodes": {"n0": "no"}}}))
     assert isinstance(outcome, FitError)
     assert outcome.evaluated == 100
@@ -162,14 +162,16 @@ def test_the_first_rejection_is_known_though_some_node_passed() -> None:
     """A scalar filter that signs nothing is asked late; where no node is left, kube-scheduler's order counts."""
     first = plugin("First", filter=letters({"a": unschedulable("first")}))
     second = plugin("Second", reads="node", filter=letters(dict.fromkeys("ab", unschedulable("second"))))
-    _, outcome = Extended(profile_of(first, second), nodes("abc")).run_with(extender({"filter": {}}))
+    _, outcome = Extended(build_profile(first, second), nodes("abc")).run_with(extender({"filter": {}}))
     assert isinstance(outcome, FitError)
     assert outcome.reasons == {"first": 1, "second": 1}
 
 
 def test_a_node_left_out_without_a_word_counts_with_those_that_were_out_of_the_question() -> None:
     pre_filter_result = plugin("N", pre_filter=frozenset(("a", "b")))
-    _, outcome = Extended(profile_of(pre_filter_result), nodes("abc")).run_with(extender({"filter": lets_pass("none")}))
+    _, outcome = Extended(build_profile(pre_filter_result), nodes("abc")).run_with(
+        extender({"filter": lets_pass("none")})
+    )
     assert isinstance(outcome, FitError)
     text = "node(s) didn't satisfy plugin(s) [N]"
     assert outcome.reasons == {text: 3}
@@ -178,7 +180,7 @@ def test_a_node_left_out_without_a_word_counts_with_those_that_were_out_of_the_q
 
 
 def test_an_error_ends_the_search() -> None:
-    extended = Extended(profile_of(), nodes("ab"))
+    extended = Extended(build_profile(), nodes("ab"))
     _, outcome = extended.run_with(extender({"filter": {"Error": "on fire"}}))
     assert outcome == ScheduleError(Status(Code.ERROR, ("on fire",)))
     assert extended.rotation.next_start_index == 0
@@ -193,12 +195,12 @@ def test_an_error_ends_the_search() -> None:
     ],
 )
 def test_what_a_plugin_does_wrong_is_found_as_ever(failing: Any, code: Code) -> None:
-    _, outcome = Extended(profile_of(failing), nodes("ab")).run_with(extender({"filter": lets_pass()}))
+    _, outcome = Extended(build_profile(failing), nodes("ab")).run_with(extender({"filter": lets_pass()}))
     assert isinstance(outcome, FitError if code == Code.UNSCHEDULABLE else ScheduleError)
 
 
 def test_without_nodes_nobody_is_asked() -> None:
-    _, outcome = Extended(profile_of()).run_with(extender({"filter": NO_ANSWER}))
+    _, outcome = Extended(build_profile()).run_with(extender({"filter": NO_ANSWER}))
     assert outcome == ScheduleError(unresolvable("no nodes available to schedule pods"))
 
 
@@ -221,7 +223,7 @@ def test_the_nominated_node_is_asked_about_alone(answer: Any, asked: list[list[s
         questions.append(names_in(question))
         return answer(question)
 
-    extended = Extended(profile_of(LENGTH), nodes("ab"))
+    extended = Extended(build_profile(LENGTH), nodes("ab"))
     pod = extended.pending(make_pod(nominated_node_name="b"))
     _, outcome = extended.run_with(extender({"filter": noted}), pod=pod)
     assert isinstance(outcome, ScheduleResult)
@@ -229,7 +231,7 @@ def test_the_nominated_node_is_asked_about_alone(answer: Any, asked: list[list[s
 
 
 def test_a_nominated_node_that_the_filters_refuse_is_not_asked_about() -> None:
-    extended = Extended(profile_of(FILTER), nodes("ac"))
+    extended = Extended(build_profile(FILTER), nodes("ac"))
     pod = extended.pending(make_pod(nominated_node_name="a"))
     journal: list[tuple[str, Any]] = []
     _, outcome = extended.run_with(extender({"filter": lets_pass()}, journal), pod=pod)

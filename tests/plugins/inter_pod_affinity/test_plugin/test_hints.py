@@ -214,4 +214,4 @@ def test_no_wake_up_is_lost() -> None:
     woken = check_wake_ups(InterPodAffinity, nodes=[make_node("a", zone="a")], pods=pods, examples=20)
     for event in ("AssignedPodAdd", "AssignedPodDelete", "NodeAdd", "NamespaceUpdate"):
         assert woken.queue[f"InterPodAffinity {event}"] and woken.skip[f"InterPodAffinity {event}"]
-    assert woken.needless < 0.9
+    assert woken.needless_share < 0.9

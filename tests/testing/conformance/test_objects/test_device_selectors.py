@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from kframework.testing.conformance.objects import (
-    Capacity,
+    DeviceSelectorQuestion,
+    RecordedCapacity,
     RecordedDevice,
-    SelectorOfDevices,
-    compare_selector_of_devices,
+    compare_device_selector,
 )
 
 DEVICE = RecordedDevice(
-    driver="gpu.example.com", attributes={"index": {"int": 3}}, capacity={"memory": Capacity(value="1Gi")}
+    driver="gpu.example.com", attributes={"index": {"int": 3}}, capacity={"memory": RecordedCapacity(value="1Gi")}
 )
 
 
@@ -32,6 +32,6 @@ DEVICE = RecordedDevice(
     ],
 )
 def test_a_selector_is_put_beside_what_was_recorded(expression: str, recorded: dict[str, object], agrees: bool) -> None:
-    facts = list(compare_selector_of_devices(SelectorOfDevices(expression=expression, device=DEVICE), recorded))
+    facts = list(compare_device_selector(DeviceSelectorQuestion(expression=expression, device=DEVICE), recorded))
     assert facts
     assert any(fact.differs for fact in facts) is not agrees

@@ -12,7 +12,7 @@ from kframework.objects import ResourceSlice
 from kframework.plugins.dynamic_resources.allocator import Search
 from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.slices import SliceView
-from kframework.testing.conformance.recorded_cluster import FaultySearch
+from kframework.testing.conformance.recorded_cluster import LossySearch
 from tests.plugins.dynamic_resources.worlds import DRIVER, InUse, World, selects, world
 
 ONE = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
@@ -34,8 +34,8 @@ def pool(*devices: Mapping[str, object], slices: int = 4) -> dict[str, Any]:
 
 
 def devices(search: type[Search], here: World) -> list[str] | None:
-    found = search(here.claims, here.asked, here.pools, here.in_use, selects).run(10_000)
-    return None if found is None else [each.device.id.device for chosen in found for each in chosen]
+    allocated = search(here.claims, here.asked, here.pools, here.in_use, selects).run(10_000)
+    return None if allocated is None else [each.device.id.device for chosen in allocated for each in chosen]
 
 
 NUMA = f"{DRIVER}/numa"
@@ -78,7 +78,7 @@ def test_what_is_lost(
     theirs: list[str] | None,
 ) -> None:
     here = world(slices, [claim], InUse())
-    assert (devices(Search, here), devices(FaultySearch, here)) == (ours, theirs)
+    assert (devices(Search, here), devices(LossySearch, here)) == (ours, theirs)
 
 
 def test_pools_of_one_name_share_counters() -> None:
@@ -96,4 +96,4 @@ def test_pools_of_one_name_share_counters() -> None:
     here = world([], [{"requests": [request("r", count=2)]}], InUse())._replace(pools=pools)
     search = (here.claims, here.asked, here.pools, here.in_use, lambda *_: True)
     assert Search(*search).run(1000) is not None
-    assert FaultySearch(*search).run(1000) is None
+    assert LossySearch(*search).run(1000) is None

@@ -54,9 +54,9 @@ def test_the_plugin_of_a_verdict_is_compared() -> None:
     def blame(case: Part) -> None:
         case["expect"]["nodes"]["hard"]["plugin"] = "NodeUnschedulable"
 
-    found = differing(single(), blame)
-    assert found.keys() == {"nodes.hard"}
-    assert str(found["nodes.hard"].got) == f"TaintToleration UnschedulableAndUnresolvable: {TAINT}"
+    facts = differing(single(), blame)
+    assert facts.keys() == {"nodes.hard"}
+    assert str(facts["nodes.hard"].got) == f"TaintToleration UnschedulableAndUnresolvable: {TAINT}"
 
 
 def test_of_a_config_error_only_the_fact_counts() -> None:
@@ -95,7 +95,7 @@ def test_messages_are_compared_word_for_word() -> None:
     assert differing(single(), reworded).keys() == {"fitError"}
 
 
-def test_answers_of_a_missing_plugin_are_left_uncompared() -> None:
+def test_answers_of_a_unimplemented_plugin_are_left_uncompared() -> None:
     case = single()
     case["expect"]["preFilter"]["GangScheduling"] = {"code": "Skip"}
     case["expect"]["scores"]["PodGroupPodsCount"] = {
@@ -106,8 +106,8 @@ def test_answers_of_a_missing_plugin_are_left_uncompared() -> None:
     comparison = replayed(case)
     assert comparison.differences == []
     assert comparison.uncompared == (
-        Uncompared("answers", "GangScheduling is not built yet"),
-        Uncompared("answers", "PodGroupPodsCount is not built yet"),
+        Uncompared("answers", "GangScheduling is not implemented"),
+        Uncompared("answers", "PodGroupPodsCount is not implemented"),
     )
 
 
@@ -117,7 +117,7 @@ def test_without_a_score_that_counts_totals_are_left_uncompared() -> None:
     case["expect"]["totals"] = {"plain": 397, "soft": 98}
     comparison = replayed(case)
     assert comparison.differences == []
-    assert Uncompared("totals", "PodGroupPodsCount is not built yet") in comparison.uncompared
+    assert Uncompared("totals", "PodGroupPodsCount is not implemented") in comparison.uncompared
 
 
 def test_without_a_filter_that_rejects_the_whole_cycle_is_left_uncompared() -> None:
@@ -129,7 +129,7 @@ def test_without_a_filter_that_rejects_the_whole_cycle_is_left_uncompared() -> N
         del scored["raw"]["plain"], scored["normalized"]["plain"]
     comparison = replayed(case)
     assert comparison.differences == []
-    assert Uncompared("verdicts, totals and messages", "GangScheduling is not built yet") in comparison.uncompared
+    assert Uncompared("statuses, totals and messages", "GangScheduling is not implemented") in comparison.uncompared
 
 
 def test_an_error_waits_for_the_plugin_that_it_names() -> None:
@@ -140,7 +140,7 @@ def test_an_error_waits_for_the_plugin_that_it_names() -> None:
     fails(case)
     comparison = replayed(case)
     assert comparison.differences == []
-    assert Uncompared("verdicts, totals and messages", "GangScheduling is not built yet") in comparison.uncompared
+    assert Uncompared("statuses, totals and messages", "GangScheduling is not implemented") in comparison.uncompared
 
 
 class Moody(Plugin):

@@ -1,4 +1,4 @@
-"""What PostFilter came to."""
+"""The results of PostFilter are compared."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import Diagnosis
 from kframework.objects.codec import spelled
 from kframework.testing.conformance.cases import Uncompared
-from kframework.testing.conformance.recorded import PostFilter
-from kframework.testing.conformance.single import Given, compare_post_filter
+from kframework.testing.conformance.recorded import RecordedPostFilter
+from kframework.testing.conformance.single import SingleInput, compare_post_filter
 from kframework.testing.conformance.whole_cycle import WholeCycle
 from tests.testing.conformance.planted import Part, node, pod, with_plugins
 
@@ -62,13 +62,15 @@ def differing(recorded: Part, *plugins: type[Plugin], priority: int = 10, cpu: s
         "pod": asking("pending", priority, cpu),
         "profile": with_plugins(*BASIS, *(plugin.name for plugin in plugins)),
     }
-    given = msgspec.convert(case, Given)
+    given = msgspec.convert(case, SingleInput)
     engine = given.engine(Registry.with_plugins(*plugins))
     cycle = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interner))
-    found = compare_post_filter(msgspec.convert(recorded, PostFilter), cycle, {plugin.name for plugin in plugins})
+    facts = compare_post_filter(
+        msgspec.convert(recorded, RecordedPostFilter), cycle, {plugin.name for plugin in plugins}
+    )
     return {
         f"{item.part}: {item.reason}" if isinstance(item, Uncompared) else spelled(item.path)
-        for item in found
+        for item in facts
         if isinstance(item, Uncompared) or item.differs
     }
 
@@ -126,12 +128,12 @@ def test_a_preemption_that_is_not_recorded_is_found() -> None:
 
 
 def test_the_part_of_the_plugin_that_exists_is_compared() -> None:
-    left_out = "postFilter: DefaultPreemption is not built yet"
+    left_out = "postFilter: DefaultPreemption is not implemented"
     assert differing(failing(), DynamicResources) == {left_out}
     assert differing(preempting(), DynamicResources) == {left_out}
     other = {**failing(), "message": f"claims deallocated, {NO_VICTIMS}"}
     assert differing(other, DynamicResources) == {left_out, "postFilter.DynamicResources"}
-    left_out = "postFilter: DynamicResources is not built yet"
+    left_out = "postFilter: DynamicResources is not implemented"
     assert differing(preempting(), DefaultPreemption) == {left_out}
     assert differing(failing(), DefaultPreemption, priority=0) == {left_out}
 

@@ -466,7 +466,7 @@ class FailsSoftly(Slots):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "asked", "answered", "remedy"),
+    ("plugin", "call", "result", "remedy"),
     [
         (
             WrongTwin,
@@ -512,12 +512,12 @@ class FailsSoftly(Slots):
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_a_broken_contract_is_told(plugin: type[Plugin], asked: str, answered: str, remedy: str) -> None:
+def test_a_broken_contract_is_told(plugin: type[Plugin], call: str, result: str, remedy: str) -> None:
     with pytest.raises(ContractViolation) as caught:
         check_plugin(plugin, examples=6)
     violation = caught.value
-    assert re.search(asked, violation.asked), violation
-    assert re.search(answered, violation.answered), violation
+    assert re.search(call, violation.call), violation
+    assert re.search(result, violation.result), violation
     assert remedy in violation.remedy, violation
     assert violation.plugin == plugin.name
     assert "of seed 0, " in violation.when

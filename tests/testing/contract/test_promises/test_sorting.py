@@ -11,8 +11,8 @@ from kframework import Plugin, hookimpl
 from kframework.framework.plugin import Plugin as Base
 from kframework.plugins.priority_sort import PrioritySort
 from kframework.testing import ContractViolation
+from kframework.testing.contract.probe import PluginUnderTest
 from kframework.testing.contract.promises import PROMISES
-from kframework.testing.contract.questions import Subject
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -70,7 +70,7 @@ class Circular(Sorts):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "answered"),
+    ("plugin", "result"),
     [
         (ByChance, "answers 0, then "),
         (NotANumber, "answers nan, then nan"),
@@ -80,13 +80,13 @@ class Circular(Sorts):
         (Circular, "but the first is not below the last"),
     ],
 )
-def test_keys_without_an_order_are_told(plugin: type[Plugin], answered: str) -> None:
+def test_keys_without_an_order_are_told(plugin: type[Plugin], result: str) -> None:
     with pytest.raises(ContractViolation) as caught:
-        PROMISES["test_sort_keys_are_total_and_stable"].check(Subject(plugin=plugin))
-    assert answered in caught.value.answered
-    assert caught.value.asked.startswith("queue_sort of pod ")
+        PROMISES["test_sort_keys_are_total_and_stable"].check(PluginUnderTest(plugin=plugin))
+    assert result in caught.value.result
+    assert caught.value.call.startswith("queue_sort of pod ")
     assert "numbers and text" in caught.value.remedy
 
 
 def test_sound_keys_pass() -> None:
-    PROMISES["test_sort_keys_are_total_and_stable"].check(Subject(plugin=PrioritySort))
+    PROMISES["test_sort_keys_are_total_and_stable"].check(PluginUnderTest(plugin=PrioritySort))

@@ -11,7 +11,7 @@ from kframework.cel.evaluation import Evaluation
 from kframework.cel.parser import MAX_DEPTH, MAX_NESTING
 from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
 from kframework.testing.conformance.cases import read
-from kframework.testing.conformance.objects import SelectorOfDevices, device_of
+from kframework.testing.conformance.objects import DeviceSelectorQuestion, device_of
 from tests.conformance.test_vectors import VECTORS
 from tests.plugins.dynamic_resources.selectors.selecting import DEVICE, OWN
 
@@ -70,7 +70,7 @@ def test_costs_are_those_that_were_recorded() -> None:
     for case in read(str(VECTORS / "dynamic_resources_cel.jsonl.gz")):
         if "cost" not in case.expect:
             continue
-        given = case.input_as(SelectorOfDevices)
+        given = case.input_as(DeviceSelectorQuestion)
         device = device_of(given.device)
         run = Evaluation(device.variables)
         try:

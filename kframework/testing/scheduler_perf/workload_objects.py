@@ -80,13 +80,13 @@ _POD = Pod(
 )
 
 
-def nodes(operation: CreateNodes, folder: Path, first: int) -> Iterator[ApiObject]:
+def make_nodes(operation: CreateNodes, folder: Path, first: int) -> Iterator[ApiObject]:
     """Make nodes, and what goes with them; `first` numbers them among all nodes of the workload."""
     path = operation.node_template_path
     for index in range(operation.count):
-        node = _of(Node, folder / path, index, operation.count) if path else _NODE
+        node = _make_object(Node, folder / path, index, operation.count) if path else _NODE
         name = node.metadata.name or generate_name(node.metadata.generate_name, first + index + 1)
-        labels = {**node.metadata.labels, _HOSTNAME: name, **_prepared(operation, index, name)}
+        labels = {**node.metadata.labels, _HOSTNAME: name, **_prepared_labels(operation, index, name)}
         node = replace(node, metadata=replace(node.metadata, name=name, labels=labels))
         strategy = operation.node_allocatable_strategy
         if strategy is not None:
@@ -96,7 +96,7 @@ def nodes(operation: CreateNodes, folder: Path, first: int) -> Iterator[ApiObjec
         yield node
 
 
-def _prepared(operation: CreateNodes, index: int, name: str) -> dict[str, str]:
+def _prepared_labels(operation: CreateNodes, index: int, name: str) -> dict[str, str]:
     if operation.label_node_prepare_strategy is not None:
         values = operation.label_node_prepare_strategy.label_values
         return {operation.label_node_prepare_strategy.label_key: values[index % len(values)]}
@@ -114,21 +114,23 @@ def _csi_node(name: str, strategy: NodeAllocatable) -> CSINode:
     return CSINode(metadata=ObjectMeta(name=name, annotations=annotations), spec=CSINodeSpec(drivers=drivers))
 
 
-def namespaces(operation: CreateNamespaces, folder: Path) -> Iterator[Namespace]:
+def make_namespaces(operation: CreateNamespaces, folder: Path) -> Iterator[Namespace]:
     """Make namespaces."""
     path = operation.namespace_template_path
     for index in range(operation.count):
-        made = _of(Namespace, folder / path, index, operation.count) if path else Namespace(metadata=ObjectMeta())
+        made = (
+            _make_object(Namespace, folder / path, index, operation.count) if path else Namespace(metadata=ObjectMeta())
+        )
         yield replace(made, metadata=replace(made.metadata, name=f"{operation.prefix}-{index}"))
 
 
-def pods(operation: CreatePods, folder: Path, namespace: str, default_template: str) -> Iterator[ApiObject]:
+def make_pods(operation: CreatePods, folder: Path, namespace: str, default_template: str) -> Iterator[ApiObject]:
     """Make pods in a namespace, each after its own claim and volume if they are to have such."""
     path = operation.pod_template_path or default_template
     for index in range(operation.count):
-        pod = _of(Pod, folder / path, index, operation.count) if path else _POD
+        pod = _make_object(Pod, folder / path, index, operation.count) if path else _POD
         if operation.persistent_volume_claim_template_path:
-            claim, volume = _claimed(operation, folder, namespace, index)
+            claim, volume = _make_claim_and_volume(operation, folder, namespace, index)
             yield from (claim, volume)
             source = PersistentVolumeClaimSource(claim_name=claim.metadata.name)
             mounted = (Volume(name="vol", persistent_volume_claim=source),)
@@ -136,11 +138,13 @@ def pods(operation: CreatePods, folder: Path, namespace: str, default_template: 
         yield replace(pod, metadata=replace(pod.metadata, namespace=namespace))
 
 
-def _claimed(
+def _make_claim_and_volume(
     operation: CreatePods, folder: Path, namespace: str, index: int
 ) -> tuple[PersistentVolumeClaim, PersistentVolume]:
-    claim = _of(PersistentVolumeClaim, folder / operation.persistent_volume_claim_template_path, index, operation.count)
-    volume = _of(PersistentVolume, folder / operation.persistent_volume_template_path, index, operation.count)
+    claim = _make_object(
+        PersistentVolumeClaim, folder / operation.persistent_volume_claim_template_path, index, operation.count
+    )
+    volume = _make_object(PersistentVolume, folder / operation.persistent_volume_template_path, index, operation.count)
     claim_name, volume_name, source = f"pvc-{index}", f"{namespace}-vol-{index}", volume.spec
     if source.csi is not None:
         source = replace(source, csi=replace(source.csi, volume_handle=volume_name))
@@ -164,7 +168,7 @@ def _claimed(
     )
 
 
-def slices(operation: CreateResourceDriver, nodes: Iterable[Node]) -> Iterator[ResourceSlice]:
+def make_slices(operation: CreateResourceDriver, nodes: Iterable[Node]) -> Iterator[ResourceSlice]:
     """Make a slice of devices for each node that fits."""
     devices = tuple(map(_device, range(operation.max_claims_per_node)))
     for name in (node.metadata.name for node in nodes):
@@ -184,14 +188,14 @@ def _device(index: int) -> Device:
     return Device(name=f"instance-{index}", attributes=attributes, capacity={"memory": DeviceCapacity(value="1Gi")})
 
 
-def claims(operation: CreateResourceClaims, folder: Path) -> Iterator[ResourceClaim]:
+def make_claims(operation: CreateResourceClaims, folder: Path) -> Iterator[ResourceClaim]:
     """Make claims to devices."""
     for index in range(operation.count):
-        claim = _of(ResourceClaim, folder / operation.template_path, index, operation.count)
+        claim = _make_object(ResourceClaim, folder / operation.template_path, index, operation.count)
         yield replace(claim, metadata=replace(claim.metadata, namespace=operation.namespace))
 
 
-def _of(kind: type[T], file: Path, index: int, count: int) -> T:
+def _make_object(kind: type[T], file: Path, index: int, count: int) -> T:
     made = template(file).make(index, count)
     if not isinstance(made, kind):
         raise InputError(f"expected a {kind.__name__}, got a {type(made).__name__}", file=str(file))
@@ -203,7 +207,7 @@ def allocate(cluster: MemoryCluster, namespace: str, random: Random) -> None:
 
     Nodes are tried in random order. Raises AllocationError for a claim that fits nowhere or makes no sense.
     """
-    filling = _Filling(cluster, random)
+    filling = _ClaimAllocator(cluster, random)
     waiting = [claim for claim in cluster.objects(ResourceClaim, namespace) if claim.status.allocation is None]
     for done, claim in enumerate(waiting):
         allocated = filling.allocation(claim)
@@ -212,7 +216,7 @@ def allocate(cluster: MemoryCluster, namespace: str, random: Random) -> None:
         filling.note(cluster.replace(replace(claim, status=replace(claim.status, allocation=allocated))))
 
 
-class _Filling:
+class _ClaimAllocator:
     """The nodes, slices and classes of a cluster, which stay as they are, and claims, which get devices."""
 
     def __init__(self, cluster: MemoryCluster, random: Random) -> None:
@@ -253,10 +257,10 @@ class _Filling:
             self._allocated,
             lambda each, device: self._selection.selects(each, device, node),
         )
-        chosen = search.run(sys.maxsize)
-        if chosen is None:
+        devices = search.run(sys.maxsize)
+        if devices is None:
             return None
-        return allocation(claim, chosen[0], node.name, lambda: str(UUID(int=self._random.getrandbits(128), version=4)))
+        return allocation(claim, devices[0], node.name, lambda: str(UUID(int=self._random.getrandbits(128), version=4)))
 
 
 def _store(cluster: MemoryCluster, kind: type[T]) -> ObjectStore[T]:

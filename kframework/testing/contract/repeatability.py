@@ -1,4 +1,4 @@
-"""Promises about instances: a new one answers as the old one did, and a replay decides as its recording."""
+"""Promises about instances: a new one answers as the old one did, and a replay decides as its recording did."""
 
 from __future__ import annotations
 
@@ -23,85 +23,85 @@ from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import SourceChanged, Synced
-from kframework.testing.alone import configuration_of
-from kframework.testing.contract.questions import ContractViolation, Questions, Subject
-from kframework.testing.random_events import RandomEvents, RandomOutside
+from kframework.testing.contract.probe import ContractViolation, PluginProbe, PluginUnderTest
+from kframework.testing.random_events import RandomEvents, RandomHost
+from kframework.testing.single_plugin import format_configuration
 
 #: The number of events in a recording, the seconds between them, and the most attempts after each.
-_EVENTS, _APART, _ATTEMPTS = 40, 0.5, 20
+_EVENTS, _EVENT_INTERVAL, _ATTEMPTS = 40, 0.5, 20
 
 
 # -- reload ------------------------------------------------------------------------------------------------------------
 
 
-def survives_reload(questions: Questions) -> None:
+def check_reload(probe: PluginProbe) -> None:
     """Expect a new instance to answer like the old one, also when the old one has been closed."""
-    anew = questions.anew()
-    _say_the_same(questions, anew, "an instance made anew")
-    _close(questions)
-    _say_the_same(questions, anew, "an instance made anew, the old one being closed")
+    new = probe.with_new_instance()
+    _expect_same_answers(probe, new, "a new instance")
+    _close(probe)
+    _expect_same_answers(probe, new, "a new instance, after the old one is closed")
 
 
-def _say_the_same(old: Questions, anew: Questions, whose: str) -> None:
+def _expect_same_answers(old: PluginProbe, new: PluginProbe, instance: str) -> None:
     for pod in old.pods:
-        expected, said = old.answers(pod), anew.answers_given(pod, anew.nodes, anew.nodes.order)
-        if not expected.drew:
+        expected, answers = old.answers(pod), new.evaluate(pod, new.nodes, new.nodes.order)
+        if not expected.is_random:
             remedy = (
-                "let answers come of what the handle shows, or of a source: what an instance has seen goes with it,"
-                " and what a class holds is shared with the one that is closed"
+                "base answers on the handle, or on a source: what an instance has stored is lost with it,"
+                " and a class attribute is shared with the closed instance"
             )
-            anew.same(f"{whose}: everything", pod, said, expected, remedy)
+            new.expect_same(f"{instance}: all hooks", pod, answers, expected, remedy)
 
 
-def _close(questions: Questions) -> None:
-    """Close the instance, if that is allowed without what `start` may do outside."""
-    plugin = questions.plugin
+def _close(probe: PluginProbe) -> None:
+    """Close the instance, unless it has a `start`, which is not called here."""
+    plugin = probe.plugin
     if type(plugin).start is not Plugin.start or type(plugin).close is Plugin.close:
         return
     try:
-        with ThreadPoolExecutor(1) as elsewhere:  # a loop may be running here
-            elsewhere.submit(run_virtual, plugin.close).result()
+        with ThreadPoolExecutor(1) as executor:  # a loop may be running here
+            executor.submit(run_virtual, plugin.close).result()
     except Exception as error:
         remedy = "let `close` release what `start` took, and nothing else"
-        questions.broken("close", f"raises {format_error(error)}", remedy, error)
+        probe.fail("close", f"raises {format_error(error)}", remedy, error)
 
 
 # -- replay ------------------------------------------------------------------------------------------------------------
 
 
-def replays_alike(subject: Subject) -> None:
+def check_replay(subject: PluginUnderTest) -> None:
     """Record an engine on random clusters, and expect the same decisions of a replay."""
-    for random, example in subject.draws():
-        difference = _difference(subject, random)
+    for random, example in subject.generators():
+        difference = _find_difference(subject, random)
         if difference:
             raise ContractViolation(
                 subject.plugin,
-                asked="the same messages at the same times, in a replay",
-                answered=difference,
+                call="the same messages at the same times, in a replay",
+                result=difference,
                 remedy="take time from handle.clock, chance from handle.random, outside data from a source,"
                 " and keep nothing in the class",
                 when=example,
             )
 
 
-def _difference(subject: Subject, random: Random) -> str:
+def _find_difference(subject: PluginUnderTest, random: Random) -> str:
     """Return where a replay differs from its recording; "" if it does not."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "run.jsonl.gz"
         try:
-            _Recorded(subject, random).write_to(file)
-            told = replay(file, Registry.with_plugins(subject.plugin))
+            _RecordedRun(subject, random).write_to(file)
+            result = replay(file, Registry.with_plugins(subject.plugin))
         except VerificationError as error:  # under KFRAMEWORK_VERIFY every hook is called twice already
             return str(error)
-    return "" if told.difference is None else str(told.difference)
+    return "" if result.difference is None else str(result.difference)
 
 
-class _Recorded(RandomOutside, Clock):
-    """One recorded run: a random cluster, and the outside of its engine."""
+class _RecordedRun(RandomHost, Clock):
+    """One recorded run: a random cluster, and the host of its engine."""
 
-    def __init__(self, subject: Subject, random: Random) -> None:
+    def __init__(self, subject: PluginUnderTest, random: Random) -> None:
         self._subject = subject
-        self._later: list[Callable[[], None]] = []
+        self._deferred: list[Callable[[], None]] = []
         super().__init__(RandomEvents(random, nodes=subject.nodes, pods=subject.pods, objects=subject.objects))
         self._moment = VIRTUAL_EPOCH
 
@@ -111,7 +111,7 @@ class _Recorded(RandomOutside, Clock):
     def write_to(self, file: Path) -> None:
         """Record a run with many events in this file."""
         subject = self._subject
-        configuration = parse(configuration_of(subject.plugin, subject.args, subject.beside), "args")
+        configuration = parse(format_configuration(subject.plugin, subject.args, subject.other_plugins), "args")
         recorder = Recorder(file, annotations=("*",))
         profiles = profiles_factory(configuration, Registry.with_plugins(subject.plugin), self)
         self._recorder, self.engine = recorder, recorded_by(recorder)(configuration, self, self, Extenders(), profiles)
@@ -125,34 +125,34 @@ class _Recorded(RandomOutside, Clock):
         for source in engine.sources:
             values = source.validate(self._subject.sources.get(source.name, {}))
             engine.offer(SourceChanged(source.key, self.now(), values))
-        for message in self.events.opening():
+        for message in self.events.initial_messages():
             engine.offer(message)
         engine.offer(Synced())
         self._settle()
         for _ in range(_EVENTS):
-            self._moment += _APART
-            engine.offer(self.events.draw())
+            self._moment += _EVENT_INTERVAL
+            engine.offer(self.events.next_message())
             self._settle()
 
     def _settle(self) -> None:
         for _ in range(_ATTEMPTS):
-            tried = self.engine.step()
-            later, self._later = self._later, []
-            for answer in later:
-                answer()
-            if not tried and not later and not self.told:
+            attempted = self.engine.step()
+            deferred, self._deferred = self._deferred, []
+            for call in deferred:
+                call()
+            if not attempted and not deferred and not self.pending_messages:
                 break
-            told, self.told = self.told, []
-            for message in told:
+            messages, self.pending_messages = self.pending_messages, []
+            for message in messages:
                 self.engine.offer(message)
 
     # What comes from outside comes between two steps, or it would not be in the recording.
 
-    def _permitted(self, reservation: Reservation) -> None:
-        self._later.append(partial(super()._permitted, reservation))
+    def _on_verdict(self, reservation: Reservation) -> None:
+        self._deferred.append(partial(super()._on_verdict, reservation))
 
     def evict(self, eviction: Eviction) -> None:
-        self._later.append(partial(super().evict, eviction))
+        self._deferred.append(partial(super().evict, eviction))
 
     def report_decision(self, decision: Decision) -> None:
         self._recorder.on_decision(decision)

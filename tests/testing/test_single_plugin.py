@@ -12,7 +12,7 @@ from kframework.plugins.priority_sort import PrioritySort
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing import make_node, make_pod
-from kframework.testing.alone import profile_of
+from kframework.testing.single_plugin import build_profile
 
 
 class OldestFirst(Plugin):
@@ -26,7 +26,7 @@ class OldestFirst(Plugin):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "beside"),
+    ("plugin", "other_plugins"),
     [
         (NodeResourcesFit, {"PrioritySort", "DefaultBinder"}),
         (OldestFirst, {"DefaultBinder"}),
@@ -34,20 +34,20 @@ class OldestFirst(Plugin):
         (DefaultBinder, {"PrioritySort"}),
     ],
 )
-def test_it_has_only_what_every_profile_must_have_beside_it(plugin: type[Plugin], beside: set[str]) -> None:
-    profile = profile_of(plugin, {}, ClusterState())
-    assert profile.plugins.keys() == {plugin.name} | beside
+def test_profile_has_only_the_plugin_and_the_required_ones(plugin: type[Plugin], other_plugins: set[str]) -> None:
+    profile = build_profile(plugin, {}, ClusterState())
+    assert profile.plugins.keys() == {plugin.name} | other_plugins
     assert type(profile.plugins[plugin.name]) is plugin
 
 
 def test_args_are_checked() -> None:
     with pytest.raises(ConfigError, match="scoringStrategies"):
-        profile_of(NodeResourcesFit, {"scoringStrategies": {}}, ClusterState())
+        build_profile(NodeResourcesFit, {"scoringStrategies": {}}, ClusterState())
 
 
 def test_the_handle_shows_the_tables_and_does_nothing() -> None:
     cluster = ClusterState()
-    handle = profile_of(NodeResourcesFit, {}, cluster).plugins["NodeResourcesFit"].handle
+    handle = build_profile(NodeResourcesFit, {}, cluster).plugins["NodeResourcesFit"].handle
     cluster.put_node(make_node("a"))
     pod = PendingPod(make_pod(), cluster.interner)
     assert [node.name for node in handle.nodes] == ["a"]
@@ -64,5 +64,5 @@ def test_the_handle_shows_the_tables_and_does_nothing() -> None:
 
 
 def test_time_stands_still_so_that_no_answer_depends_on_when_it_was_asked() -> None:
-    handle = profile_of(NodeResourcesFit, {}, ClusterState()).plugins["NodeResourcesFit"].handle
+    handle = build_profile(NodeResourcesFit, {}, ClusterState()).plugins["NodeResourcesFit"].handle
     assert handle.clock.now() == handle.clock.now() == VIRTUAL_EPOCH

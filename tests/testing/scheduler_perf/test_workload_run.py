@@ -14,8 +14,8 @@ from kframework.errors import KFrameworkError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, ResourceClaim, ResourceSlice, Service
 from kframework.simulation.running import VIRTUAL
-from kframework.testing.scheduler_perf import stage as stage_module
-from kframework.testing.scheduler_perf.stage import Stage
+from kframework.testing.scheduler_perf import workload_run
+from kframework.testing.scheduler_perf.workload_run import WorkloadRun
 from tests.testing.scheduler_perf.written import NODE, POD, definition
 
 NODES = "- {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}\n"
@@ -32,13 +32,13 @@ class Ran:
         self.told: list[tuple[int, int]] = []
         self._look = look
         self._definition = definition(folder, steps, node=NODE, pod=POD, large=LARGE, **templates)
-        self.stage = Stage(self._definition, default_configuration(), self._tell, time=VIRTUAL)
+        self.stage = WorkloadRun(self._definition, default_configuration(), self._report_progress, time=VIRTUAL)
         self.cluster: MemoryCluster = self.stage.simulation.cluster
         self.stage.simulation._run._loop.call_later(10.5, self._look, self)
         self.stage.run()
         self.seconds = self.stage.simulation.seconds
 
-    def _tell(self, done: int, of: int) -> None:
+    def _report_progress(self, done: int, of: int) -> None:
         self.told.append((done, of))
 
     def on_nodes(self, namespace: str = "") -> int:
@@ -83,13 +83,13 @@ def test_pods_are_waited_for_and_measured(run: Run) -> None:
 
 def test_what_was_loaded_is_taken_in_before_pods_are_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     known: list[int] = []
-    collect = Stage._collect
+    collect = WorkloadRun._collect
 
-    async def collected(stage: Stage, *given: Any) -> None:
+    async def collected(stage: WorkloadRun, *given: Any) -> None:
         await collect(stage, *given)
         known.append(len(stage.simulation.scheduler.engine.cluster.nodes))
 
-    monkeypatch.setattr(Stage, "_collect", collected)
+    monkeypatch.setattr(WorkloadRun, "_collect", collected)
     ran = run(NODES + "- {opcode: createPods, count: 1, collectMetrics: true}")
     assert known == [ran.count(Node)]
 
@@ -139,12 +139,12 @@ def test_pods_that_are_never_scheduled_are_named(run: Run) -> None:
 
 
 def test_a_steady_state(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Stage._create
+    real = WorkloadRun._create
 
-    def slowly(stage: Stage, *arguments: Any) -> None:
+    def slowly(stage: WorkloadRun, *arguments: Any) -> None:
         asyncio.get_running_loop().call_later(4.0, real, stage, *arguments)
 
-    monkeypatch.setattr(Stage, "_create", slowly)
+    monkeypatch.setattr(WorkloadRun, "_create", slowly)
     ran = run(NODES + "- {opcode: createPods, count: 2, steadyState: true, duration: 30s, collectMetrics: true}")
     (measured,) = ran.stage.measurements
     assert measured.pods == 2 * (30 // 4)
@@ -241,7 +241,7 @@ def test_metrics_are_started_and_stopped_in_turn(run: Run, steps: str, message: 
 
 
 def test_it_is_told_how_many_pods_are_scheduled(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_module, "_TELL", 2)
+    monkeypatch.setattr(workload_run, "_PROGRESS_STEP", 2)
     assert run(NODES + "- {opcode: createPods, count: 5}").told == [(2, 5), (4, 5)]
 
 

@@ -1,4 +1,4 @@
-"""A violation says itself what was asked, what was answered, what to change, and where."""
+"""A violation names the call, its result, the fix, and where."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ class Mine(Plugin):
         return 101
 
 
-def violation(asked: str, remedy: str = "score less", cause: BaseException | None = None) -> ContractViolation:
+def violation(call: str, remedy: str = "score less", cause: BaseException | None = None) -> ContractViolation:
     """Make one."""
-    return ContractViolation(Mine, asked=asked, answered="101", remedy=remedy, when="at the start", cause=cause)
+    return ContractViolation(Mine, call=call, result="101", remedy=remedy, when="at the start", cause=cause)
 
 
 def test_it_tells_what_it_carries() -> None:
     made = violation("score of pod a")
     assert str(made).splitlines() == [
         "Mine breaks the contract",
-        "  asked:     score of pod a",
-        "  answered:  101",
-        "  to change: score less",
-        f"  where:     {made.where}",
-        "  when:      at the start",
+        "  call:   score of pod a",
+        "  result: 101",
+        "  to fix: score less",
+        f"  where:  {made.where}",
+        "  when:   at the start",
     ]
-    assert (made.plugin, made.asked, made.remedy) == ("Mine", "score of pod a", "score less")
+    assert (made.plugin, made.call, made.remedy) == ("Mine", "score of pod a", "score less")
 
 
 @pytest.mark.parametrize(
-    ("asked", "remedy", "line"),
+    ("call", "remedy", "line"),
     [
-        pytest.param("memory, then score of pod a", "", "@hookimpl", id="the hook that was asked"),
-        pytest.param("memory of pod a", "let `score` say more", "@hookimpl", id="the hook to change"),
+        pytest.param("memory, then score of pod a", "", "@hookimpl", id="the called hook"),
+        pytest.param("memory of pod a", "let `score` answer more", "@hookimpl", id="the hook to change"),
         pytest.param("the same in a replay", "keep nothing", "class Mine(Plugin):", id="the class"),
     ],
 )
-def test_it_is_at_the_hook_or_the_class(asked: str, remedy: str, line: str) -> None:
-    file, _, number = violation(asked, remedy).where.rpartition(":")
+def test_it_is_at_the_hook_or_the_class(call: str, remedy: str, line: str) -> None:
+    file, _, number = violation(call, remedy).where.rpartition(":")
     assert (file, linecache.getline(file, int(number)).strip()) == (__file__, line)
 
 

@@ -20,7 +20,7 @@ from kframework.objects import (
     Pod,
     ResourcePool,
 )
-from kframework.testing.scheduler_perf import made_objects
+from kframework.testing.scheduler_perf import workload_objects
 from kframework.testing.scheduler_perf.definitions import (
     CreateNamespaces,
     CreateNodes,
@@ -40,14 +40,14 @@ def made_nodes(folder: Path, step: str, first: int = 0, **templates: str) -> lis
     """Make the nodes of one operation."""
     (operation,) = definition(folder, f"- {{opcode: createNodes, {step}}}", **templates).operations()
     assert isinstance(operation, CreateNodes)
-    return [*made_objects.nodes(operation, folder, first)]
+    return [*workload_objects.make_nodes(operation, folder, first)]
 
 
 def made_pods(folder: Path, step: str, default: str = "", **templates: str) -> list[ApiObject]:
     """Make the pods of one operation in the namespace `ns`."""
     (operation,) = definition(folder, f"- {{opcode: createPods, {step}}}", **templates).operations()
     assert isinstance(operation, CreatePods)
-    return [*made_objects.pods(operation, folder, "ns", default)]
+    return [*workload_objects.make_pods(operation, folder, "ns", default)]
 
 
 def test_nodes_without_a_template(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_namespaces(tmp_path: Path, template: str, labels: dict[str, str]) -> No
     text = "apiVersion: v1\nkind: Namespace\nmetadata: {labels: {team: a}}\n"
     (operation,) = definition(tmp_path, step, namespace=text).operations()
     assert isinstance(operation, CreateNamespaces)
-    made: Iterator[Namespace] = made_objects.namespaces(operation, tmp_path)
+    made: Iterator[Namespace] = workload_objects.make_namespaces(operation, tmp_path)
     assert [(each.metadata.name, each.metadata.labels) for each in made] == [("ns-0", labels), ("ns-1", labels)]
 
 
@@ -158,7 +158,7 @@ def test_each_node_that_fits_has_devices(tmp_path: Path) -> None:
     (operation,) = definition(tmp_path, step, "{name: one, params: {devices: 2}}").operations()
     assert isinstance(operation, CreateResourceDriver)
     nodes = [Node(metadata=ObjectMeta(name=name)) for name in ("gpu-1", "cpu-1", "gpu-2")]
-    made = [*made_objects.slices(operation, nodes)]
+    made = [*workload_objects.make_slices(operation, nodes)]
     assert [each.metadata.name for each in made] == ["gpu-1", "gpu-2"]
     spec = made[1].spec
     assert (spec.driver, spec.node_name, spec.pool) == (
@@ -176,4 +176,4 @@ def test_claims_are_of_their_namespace(tmp_path: Path) -> None:
     step = "- {opcode: createResourceClaims, namespace: n, templatePath: claim.yaml, count: 3}"
     (operation,) = definition(tmp_path, step, claim=claim).operations()
     assert isinstance(operation, CreateResourceClaims)
-    assert [each.metadata.namespace for each in made_objects.claims(operation, tmp_path)] == ["n"] * 3
+    assert [each.metadata.namespace for each in workload_objects.make_claims(operation, tmp_path)] == ["n"] * 3

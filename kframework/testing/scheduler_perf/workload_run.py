@@ -30,9 +30,10 @@ from kframework.scheduler.garbage import collect
 from kframework.simulation.controllers import claim_controller, volume_controller
 from kframework.simulation.running import REAL, Time
 from kframework.simulation.simulation import Simulation
-from kframework.testing.scheduler_perf import made_objects
+from kframework.testing.scheduler_perf import workload_objects
 from kframework.testing.scheduler_perf.definitions import (
     AllocResourceClaims,
+    AnyOperation,
     Barrier,
     Churn,
     CreateAny,
@@ -44,37 +45,43 @@ from kframework.testing.scheduler_perf.definitions import (
     CreateResourceDriver,
     Definition,
     DeletePods,
-    Known,
     Sleep,
     StartCollectingMetrics,
     StopCollectingMetrics,
     UpdateAny,
 )
-from kframework.testing.scheduler_perf.made_objects import allocate
-from kframework.testing.scheduler_perf.measurement import SAMPLE, Collector, Measurement
+from kframework.testing.scheduler_perf.measurement import SAMPLE_INTERVAL, Measurement, MetricsCollector
 from kframework.testing.scheduler_perf.templates import template
+from kframework.testing.scheduler_perf.workload_objects import allocate
 
 #: So long pods are waited for, in seconds; as in scheduler_perf.
-PATIENCE = 600.0
+POD_TIMEOUT = 600.0
 
 #: The number of pods between two progress reports.
-_TELL = 50
+_PROGRESS_STEP = 50
 
 #: How often pods that cannot be counted as they come are looked at, in seconds.
-_LOOK = 0.1
+_POLL_INTERVAL = 0.1
 
 #: Called with the number of scheduled pods, and of all.
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 
-class Stage(RunObserver, Observer):
+class WorkloadRun(RunObserver, Observer):
     """Runs the steps of one workload; `measurements` is what they measured."""
 
-    def __init__(self, definition: Definition, configuration: Configuration, tell: Told, *, time: Time = REAL) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        configuration: Configuration,
+        report_progress: ProgressCallback,
+        *,
+        time: Time = REAL,
+    ) -> None:
         self.measurements: list[Measurement] = []
         self._definition = definition
         self._folder = definition.file.parent
-        self._tell = tell
+        self._report_progress = report_progress
         self._seeds = Seeds(configuration.options.seed)
         self.simulation: Simulation = Simulation(
             (),
@@ -86,7 +93,7 @@ class Stage(RunObserver, Observer):
             max_records=0,
         )
         self._cluster = self.simulation.cluster
-        self._collector: Collector | None = None
+        self._collector: MetricsCollector | None = None
         self._pods = 0
         #: How many pods of each namespace are on nodes.
         self._scheduled: Counter[str] = Counter()
@@ -103,11 +110,11 @@ class Stage(RunObserver, Observer):
             self._cluster.subscribe([Pod], self._changed)
             self.simulation.run_until(self._run_all(self._definition.operations()))
 
-    async def _run_all(self, operations: Iterable[Known]) -> None:
-        async with anyio.create_task_group() as self._beside:
+    async def _run_all(self, operations: Iterable[AnyOperation]) -> None:
+        async with anyio.create_task_group() as self._background:
             for index, operation in enumerate(operations):
                 await self._run(operation, index)
-            self._beside.cancel_scope.cancel()
+            self._background.cancel_scope.cancel()
 
     # -- what is seen ----------------------------------------------------------------------------------------------
 
@@ -135,8 +142,8 @@ class Stage(RunObserver, Observer):
             namespace = change.subject.metadata.namespace
             self._scheduled[namespace] += now - was
             self._on_nodes += now - was
-            if self._on_nodes % _TELL == 0:
-                self._tell(self._on_nodes, self._pods)
+            if self._on_nodes % _PROGRESS_STEP == 0:
+                self._report_progress(self._on_nodes, self._pods)
             if self._scheduled[namespace] >= self._awaited.get(namespace, math.inf):
                 self._arrived.set()
         if self._collector is not None:
@@ -145,17 +152,17 @@ class Stage(RunObserver, Observer):
     # -- operations ------------------------------------------------------------------------------------------------
 
     @singledispatchmethod
-    async def _run(self, operation: Known, index: int) -> None:
+    async def _run(self, operation: AnyOperation, index: int) -> None:
         raise NotImplementedError(type(operation).__name__)
 
     @_run.register
     async def _(self, operation: CreateNodes, index: int) -> None:
-        self._cluster.load(made_objects.nodes(operation, self._folder, self._nodes))
+        self._cluster.load(workload_objects.make_nodes(operation, self._folder, self._nodes))
         self._nodes += operation.count
 
     @_run.register
     async def _(self, operation: CreateNamespaces, index: int) -> None:
-        for namespace in made_objects.namespaces(operation, self._folder):
+        for namespace in workload_objects.make_namespaces(operation, self._folder):
             self._cluster.put(namespace)
 
     @_run.register
@@ -168,11 +175,11 @@ class Stage(RunObserver, Observer):
             self._expected[namespace] += operation.count
         elif operation.steady_state:
             with anyio.move_on_after(Duration.parse(operation.duration)):
-                await self._keep_coming(operation, namespace)
+                await self._recreate_pods(operation, namespace)
         else:
-            await self._until_scheduled(namespace, operation.count, {})
+            await self._wait_until_scheduled(namespace, operation.count, {})
         if operation.collect_metrics:
-            self._sum_up()
+            self._finish_measurement()
 
     @_run.register
     async def _(self, operation: CreatePodSets, index: int) -> None:
@@ -182,25 +189,25 @@ class Stage(RunObserver, Observer):
 
     @_run.register
     async def _(self, operation: DeletePods, index: int) -> None:
-        pods = self._labelled(operation.namespace, operation.label_selector)
+        pods = self._matching_pods(operation.namespace, operation.label_selector)
         deletions = [partial(self._delete, pod) for pod in pods]
         if operation.skip_wait_to_completion:
-            self._beside.start_soon(_at_a_rate, operation.delete_pods_per_second, deletions)
+            self._background.start_soon(_call_at_rate, operation.delete_pods_per_second, deletions)
         else:
-            await _at_a_rate(operation.delete_pods_per_second, deletions)
+            await _call_at_rate(operation.delete_pods_per_second, deletions)
 
     @_run.register
     async def _(self, operation: Churn, index: int) -> None:
         churning = self._keep_creating if operation.mode == "create" else self._recreate
-        self._beside.start_soon(churning, operation, operation.namespace or f"namespace-{index}")
+        self._background.start_soon(churning, operation, operation.namespace or f"namespace-{index}")
 
     @_run.register
     async def _(self, operation: Barrier, index: int) -> None:
         for namespace in operation.namespaces or sorted(self._expected):
             if operation.stage_requirement == "Attempted":
-                await self._until_attempted(namespace, self._expected[namespace], operation.label_selector)
+                await self._wait_until_attempted(namespace, self._expected[namespace], operation.label_selector)
             else:
-                await self._until_scheduled(namespace, self._expected.pop(namespace, 0), operation.label_selector)
+                await self._wait_until_scheduled(namespace, self._expected.pop(namespace, 0), operation.label_selector)
 
     @_run.register
     async def _(self, operation: Sleep, index: int) -> None:
@@ -210,12 +217,12 @@ class Stage(RunObserver, Observer):
     async def _(self, operation: CreateAny, index: int) -> None:
         file = self._folder / operation.template_path
         for number in range(operation.count):
-            self._cluster.add(_placed(template(file).make(number, operation.count), operation.namespace))
+            self._cluster.add(_with_namespace(template(file).make(number, operation.count), operation.namespace))
 
     @_run.register
     async def _(self, operation: UpdateAny, index: int) -> None:
         updates = [partial(self._update, operation, number) for number in range(operation.count)]
-        await _at_a_rate(operation.update_per_second, updates)
+        await _call_at_rate(operation.update_per_second, updates)
 
     @_run.register
     async def _(self, operation: StartCollectingMetrics, index: int) -> None:
@@ -223,15 +230,15 @@ class Stage(RunObserver, Observer):
 
     @_run.register
     async def _(self, operation: StopCollectingMetrics, index: int) -> None:
-        self._sum_up()
+        self._finish_measurement()
 
     @_run.register
     async def _(self, operation: CreateResourceDriver, index: int) -> None:
-        self._cluster.load(made_objects.slices(operation, self._cluster.objects(Node)))
+        self._cluster.load(workload_objects.make_slices(operation, self._cluster.objects(Node)))
 
     @_run.register
     async def _(self, operation: CreateResourceClaims, index: int) -> None:
-        self._cluster.load(made_objects.claims(operation, self._folder))
+        self._cluster.load(workload_objects.make_claims(operation, self._folder))
 
     @_run.register
     async def _(self, operation: AllocResourceClaims, index: int) -> None:
@@ -245,20 +252,20 @@ class Stage(RunObserver, Observer):
 
     def _create(self, operation: CreatePods, namespace: str) -> None:
         default = self._definition.case.default_pod_template_path
-        for made in made_objects.pods(operation, self._folder, namespace, default):
+        for made in workload_objects.make_pods(operation, self._folder, namespace, default):
             self._cluster.add(made)
 
-    async def _keep_coming(self, operation: CreatePods, namespace: str) -> None:
+    async def _recreate_pods(self, operation: CreatePods, namespace: str) -> None:
         """Delete the pods whenever all are scheduled, and recreate them."""
         while True:
-            await self._until_scheduled(namespace, operation.count, {})
+            await self._wait_until_scheduled(namespace, operation.count, {})
             for pod in self._cluster.objects(Pod, namespace):
                 self._cluster.remove(Pod, pod.metadata.name, namespace, grace=0)
             self._create(operation, namespace)
 
-    async def _until_scheduled(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
+    async def _wait_until_scheduled(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
         """Wait until `count` pods of a namespace are on nodes."""
-        with self._patience(namespace, "scheduled"):
+        with self._timeout(namespace, "scheduled"):
             if not labels:
                 self._awaited[namespace] = count
                 while self._scheduled[namespace] < count:
@@ -266,32 +273,32 @@ class Stage(RunObserver, Observer):
                     await self._arrived.wait()
                 del self._awaited[namespace]
             else:
-                await self._until(_is_scheduled, namespace, count, labels)
+                await self._wait_until(_is_scheduled, namespace, count, labels)
 
-    async def _until_attempted(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
+    async def _wait_until_attempted(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
         """Wait until `count` pods of a namespace were tried."""
-        with self._patience(namespace, "attempted"):
-            await self._until(_is_attempted, namespace, count, labels)
+        with self._timeout(namespace, "attempted"):
+            await self._wait_until(_is_attempted, namespace, count, labels)
 
-    async def _until(
+    async def _wait_until(
         self, reached: Callable[[Pod], bool], namespace: str, count: int, labels: Mapping[str, str]
     ) -> None:
         """Poll until `count` pods of a namespace have `reached` it."""
-        while sum(map(reached, self._labelled(namespace, labels))) < count:  # noqa: ASYNC110 -- too many events
-            await asyncio.sleep(_LOOK)
+        while sum(map(reached, self._matching_pods(namespace, labels))) < count:  # noqa: ASYNC110 -- too many events
+            await asyncio.sleep(_POLL_INTERVAL)
 
     @contextmanager
-    def _patience(self, namespace: str, what: str) -> Iterator[None]:
+    def _timeout(self, namespace: str, what: str) -> Iterator[None]:
         """Wait no longer than scheduler_perf does; on a timeout name a pod that is still pending."""
-        with anyio.move_on_after(PATIENCE) as scope:
+        with anyio.move_on_after(POD_TIMEOUT) as scope:
             yield
         if scope.cancelled_caught:
             pending = [pod for pod in self._cluster.objects(Pod, namespace) if not pod.spec.node_name]
             which = f"at least pod {namespace}/{pending[0].metadata.name}" if pending else f"a pod of {namespace}"
             why = "".join(f": {said.message}" for pod in pending[:1] for said in pod.status.conditions)
-            raise self._definition.error(f"{which} is not {what} after {PATIENCE:.0f} s{why}")
+            raise self._definition.error(f"{which} is not {what} after {POD_TIMEOUT:.0f} s{why}")
 
-    def _labelled(self, namespace: str, labels: Mapping[str, str]) -> list[Pod]:
+    def _matching_pods(self, namespace: str, labels: Mapping[str, str]) -> list[Pod]:
         pods = self._cluster.objects(Pod, namespace)
         return [pod for pod in pods if labels.items() <= pod.metadata.labels.items()]
 
@@ -319,16 +326,16 @@ class Stage(RunObserver, Observer):
 
     def _add_one_each(self, operation: Churn, namespace: str) -> list[ApiObject]:
         templates = (template(self._folder / path) for path in operation.template_paths)
-        return [self._cluster.add(_placed(each.make(0, 1), namespace)) for each in templates]
+        return [self._cluster.add(_with_namespace(each.make(0, 1), namespace)) for each in templates]
 
     def _update(self, operation: UpdateAny, number: int) -> None:
         """Put an object in place of the one of its name, with the status of that one unless it has one of its own."""
         described = template(self._folder / operation.template_path)
-        made = _placed(described.make(number, operation.count), operation.namespace)
+        made = _with_namespace(described.make(number, operation.count), operation.namespace)
         cluster, metadata = self._cluster, made.metadata
         old = cluster.read(type(made), metadata.name, metadata.namespace)
         made = admission.admit_create(made, cluster.version + 1, cluster.timestamp(), cluster.objects(PriorityClass))
-        if not described.says("status"):
+        if not described.has_field("status"):
             made = admission.keep_status(old, made)
         cluster.replace(replace(made, metadata=replace(made.metadata, uid="", resource_version="")))
 
@@ -337,23 +344,23 @@ class Stage(RunObserver, Observer):
     async def _collect(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
         if self._collector is not None:
             raise self._definition.error("metrics are collected already: stop that first")
-        await self._caught_up()
+        await self._wait_until_synced()
         collect()
-        self._collector = Collector(name, namespaces, labels)
-        self._beside.start_soon(self._sample, self._collector)
+        self._collector = MetricsCollector(name, namespaces, labels)
+        self._background.start_soon(self._sample, self._collector)
 
-    async def _caught_up(self) -> None:
+    async def _wait_until_synced(self) -> None:
         """Wait until all is taken in that was loaded: that is no pod's cost, as where informers have synced before."""
         engine, controllers = self.simulation.scheduler.engine, self.simulation.controllers
         while len(engine.inbox) or not engine.synced or not all(each.idle for each in controllers):  # noqa: ASYNC110  # nobody would set one
             await asyncio.sleep(0)
 
-    async def _sample(self, collector: Collector) -> None:
+    async def _sample(self, collector: MetricsCollector) -> None:
         while collector is self._collector:
-            await asyncio.sleep(SAMPLE)
+            await asyncio.sleep(SAMPLE_INTERVAL)
             collector.sample()
 
-    def _sum_up(self) -> None:
+    def _finish_measurement(self) -> None:
         if self._collector is None:
             raise self._definition.error("no metrics are collected: startCollectingMetrics comes first")
         self.measurements.append(self._collector.measurement())
@@ -368,14 +375,14 @@ def _is_attempted(pod: Pod) -> bool:
     return _is_scheduled(pod) or any(each.type == "PodScheduled" for each in pod.status.conditions)
 
 
-def _placed(subject: ApiObject, namespace: str) -> ApiObject:
+def _with_namespace(subject: ApiObject, namespace: str) -> ApiObject:
     """Put an object into a namespace, if its kind has any."""
     if not kind_of(subject).namespaced:
         return subject
     return replace(subject, metadata=replace(subject.metadata, namespace=namespace))
 
 
-async def _at_a_rate(per_second: int, calls: Sequence[Callable[[], None]]) -> None:
+async def _call_at_rate(per_second: int, calls: Sequence[Callable[[], None]]) -> None:
     """Make these calls, this number a second; 0 is all at once."""
     loop = asyncio.get_running_loop()
     began = loop.time()

@@ -1,4 +1,4 @@
-"""One plugin in a profile of its own, on tables without a cluster behind them: what its contract is checked with."""
+"""A profile with a single plugin, on a cluster state without a cluster: what the contract is checked with."""
 
 from __future__ import annotations
 
@@ -30,42 +30,43 @@ T = TypeVar("T")
 PROFILE = "default-scheduler"
 
 
-#: What the sources of a plugin hold, by their names.
+#: The values of a plugin's sources, by their names.
 SourceValues = Mapping[str, Mapping[str, object]]
 
-_NONE: SourceValues = {}
+_NO_VALUES: SourceValues = {}
 
 
-class _StoppedClock(Clock):
+class _EpochClock(Clock):
     """A stopped clock: the same calls have the same results on any day, and at the turn of a minute."""
 
     def now(self) -> float:
         return VIRTUAL_EPOCH
 
 
-def profile_of(
-    plugin: type[Plugin], args: Mapping[str, object], cluster: ClusterState, sources: SourceValues = _NONE
+def build_profile(
+    plugin: type[Plugin], args: Mapping[str, object], cluster: ClusterState, sources: SourceValues = _NO_VALUES
 ) -> Profile:
     """Compile a profile with only this plugin and what every profile must have.
 
-    Its handle shows the cluster at the start of virtual time; requests through it are ignored. Raises ConfigError.
+    Its handle shows the cluster at the start of virtual time, and ignores requests. Raises ConfigError.
     """
-    profiles = functools.partial(profiles_of, plugin, args, sources=sources)
-    return PodEngine(cluster, _StoppedClock(), Host(), profiles, verifying=False).profiles[PROFILE]
+    profiles = functools.partial(build_profiles, plugin, args, sources=sources)
+    return PodEngine(cluster, _EpochClock(), Host(), profiles, verifying=False).profiles[PROFILE]
 
 
-def profiles_of(
+def build_profiles(
     plugin: type[Plugin],
     args: Mapping[str, object],
     engine: Engine,
-    beside: Sequence[str] = (),
-    sources: SourceValues = _NONE,
+    other_plugins: Sequence[str] = (),
+    sources: SourceValues = _NO_VALUES,
 ) -> Profiles:
-    """Compile a profile with this plugin, those of `beside` and what every profile must have; raises ConfigError.
+    """Compile a profile with this plugin, the `other_plugins` and what every profile must have.
 
-    Through its handle the plugin sees and uses the engine, without an API. Its sources always hold these values.
+    Raises ConfigError. Through its handle the plugin sees and uses the engine, without an API. Its sources always hold
+    these values.
     """
-    configuration = parse(configuration_of(plugin, args, beside), "args")
+    configuration = parse(format_configuration(plugin, args, other_plugins), "args")
     profiles = profiles_factory(configuration, Registry.with_plugins(plugin), Host())(engine)
     for source in profiles.sources():
         source.settings = replace(source.settings, stale_after=math.inf)
@@ -73,17 +74,17 @@ def profiles_of(
     return profiles
 
 
-def configuration_of(plugin: type[Plugin], args: Mapping[str, object], beside: Sequence[str] = ()) -> str:
-    """Write a configuration of this plugin, those of `beside` and what every profile must have."""
-    needed = {"queue_sort": "PrioritySort", "bind": "DefaultBinder"}
-    names = [name for point, name in needed.items() if point not in extension_points(plugin)]
-    names += [name for name in beside if name not in (*names, plugin.name)] + [plugin.name]
+def format_configuration(plugin: type[Plugin], args: Mapping[str, object], other_plugins: Sequence[str] = ()) -> str:
+    """Return a configuration of this plugin, the `other_plugins` and what every profile must have, as YAML."""
+    required = {"queue_sort": "PrioritySort", "bind": "DefaultBinder"}
+    names = [name for point, name in required.items() if point not in extension_points(plugin)]
+    names += [name for name in other_plugins if name not in (*names, plugin.name)] + [plugin.name]
     enabled = [{"name": name} for name in names]
-    return profile_text({"enabled": enabled, "disabled": [{"name": "*"}]}, {plugin.name: args} if args else {})
+    return format_profile({"enabled": enabled, "disabled": [{"name": "*"}]}, {plugin.name: args} if args else {})
 
 
-def profile_text(multi_point: Mapping[str, object], args: Mapping[str, Mapping[str, object]]) -> str:
-    """Write a configuration of one profile with these plugins at every point, and their args by name."""
+def format_profile(multi_point: Mapping[str, object], args: Mapping[str, Mapping[str, object]]) -> str:
+    """Return a configuration of one profile with these plugins at every point and these args, as YAML."""
     profile = {
         "schedulerName": PROFILE,
         "plugins": {"multiPoint": multi_point},

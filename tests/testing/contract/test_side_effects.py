@@ -12,8 +12,8 @@ import pytest
 
 from kframework import Plugin, hookimpl
 from kframework.testing import ContractViolation, check_plugin
+from kframework.testing.contract.probe import PluginUnderTest
 from kframework.testing.contract.promises import PROMISES
-from kframework.testing.contract.questions import Subject
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -84,13 +84,13 @@ class SleepsInPermit(Waits):
 def test_a_hook_that_waits_is_told(plugin: type[Plugin], hook: str, call: str) -> None:
     with pytest.raises(ContractViolation) as caught:
         check_plugin(plugin, examples=1)
-    assert caught.value.asked.startswith(f"{hook} of pod ")
-    assert caught.value.answered == f"calls {call}, which holds up the scheduler"
+    assert caught.value.call.startswith(f"{hook} of pod ")
+    assert caught.value.result == f"calls {call}, which blocks the scheduler"
     assert "wait in a source" in caught.value.remedy
 
 
 def test_a_hook_that_does_not_wait_passes_and_others_may_wait_again() -> None:
     before = time.sleep
-    PROMISES["test_hooks_only_look"].check(Subject(plugin=Waits, examples=2))
+    PROMISES["test_hooks_have_no_side_effects"].check(PluginUnderTest(plugin=Waits, examples=2))
     assert time.sleep is before
     assert sleep is before

@@ -7,8 +7,8 @@ import pytest
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, PodInfo, Status, hookimpl, unschedulable
 from kframework.framework.cycle_state import StateKey
 from kframework.testing import ContractViolation
+from kframework.testing.contract.probe import PluginUnderTest
 from kframework.testing.contract.promises import PROMISES
-from kframework.testing.contract.questions import Subject
 
 # The faulty plugins are written as briefly as a newcomer would.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -144,26 +144,26 @@ class AddsYes(Crowd):
     [(Licences, "test_unreserve_undoes_reserve"), (Crowd, "test_remove_pod_undoes_add_pod")],
 )
 def test_what_is_undone_passes(plugin: type[Plugin], test: str) -> None:
-    PROMISES[test].check(Subject(plugin=plugin))
+    PROMISES[test].check(PluginUnderTest(plugin=plugin))
 
 
 @pytest.mark.parametrize(
-    ("plugin", "test", "asked", "answered", "remedy"),
+    ("plugin", "test", "call", "result", "remedy"),
     [
-        (GivesNothingBack, "unreserve_undoes_reserve", "reserve and unreserve, the latter twice", "are taken", "give"),
+        (GivesNothingBack, "unreserve_undoes_reserve", "reserve and unreserve, the latter twice", "are taken", "undo"),
         (GivesBackTwice, "unreserve_undoes_reserve", "while pod", ", not ", "as often as it is called"),
-        (GivesBackAll, "unreserve_undoes_reserve", "while pod", "nothing against it, not", "nothing else"),
+        (GivesBackAll, "unreserve_undoes_reserve", "while pod", "no rejection, not", "nothing else"),
         (GivesBackBlindly, "unreserve_undoes_reserve", "unreserve of pod", "raises ValueError", "does not raise"),
-        (RefusesForEver, "unreserve_undoes_reserve", "reserve of pod", "where nothing was ever reserved", "give back"),
+        (RefusesForEver, "unreserve_undoes_reserve", "reserve of pod", "where nothing was ever reserved", "undo"),
         (ReservesYes, "unreserve_undoes_reserve", "reserve of pod", "answers True, which is no Status", "None or a"),
         (RemovesNothing, "remove_pod_undoes_add_pod", "remove_pod", ", not ", "each the reverse"),
         (AddsNothing, "remove_pod_undoes_add_pod", "add_pod", ", not ", "each the reverse"),
         (AddsYes, "remove_pod_undoes_add_pod", "add_pod of pod", "answers", "answer None"),
     ],
 )
-def test_what_is_not_undone_is_told(plugin: type[Plugin], test: str, asked: str, answered: str, remedy: str) -> None:
+def test_what_is_not_undone_is_told(plugin: type[Plugin], test: str, call: str, result: str, remedy: str) -> None:
     with pytest.raises(ContractViolation) as caught:
-        PROMISES[f"test_{test}"].check(Subject(plugin=plugin))
-    assert asked in caught.value.asked
-    assert answered in caught.value.answered
+        PROMISES[f"test_{test}"].check(PluginUnderTest(plugin=plugin))
+    assert call in caught.value.call
+    assert result in caught.value.result
     assert remedy in caught.value.remedy

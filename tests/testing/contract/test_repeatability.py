@@ -9,8 +9,8 @@ import pytest
 
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.testing import ContractViolation
+from kframework.testing.contract.probe import PluginUnderTest
 from kframework.testing.contract.promises import PROMISES
-from kframework.testing.contract.questions import Subject
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -61,12 +61,12 @@ class StartsFirst(ClosesBadly):
 class Counts(Odd):
     """Goes on counting where another instance ended."""
 
-    asked: ClassVar[list[object]] = []
+    called: ClassVar[list[object]] = []
 
     @hookimpl
     def pre_filter(self, state, pod, nodes):
-        self.asked.append(pod)
-        return unschedulable("not now") if len(self.asked) % 7 in (0, 1) else None
+        self.called.append(pod)
+        return unschedulable("not now") if len(self.called) % 7 in (0, 1) else None
 
 
 class Chances(Odd):
@@ -75,33 +75,33 @@ class Chances(Odd):
         return unschedulable("no luck") if random.random() < 0.5 else None
 
 
-RELOAD, REPLAY = "test_an_instance_made_anew_says_the_same", "test_a_replay_says_the_same"
+RELOAD, REPLAY = "test_new_instance_answers_alike", "test_replay_decides_alike"
 
 
 @pytest.mark.parametrize("test", [RELOAD, REPLAY])
 @pytest.mark.parametrize("plugin", [Odd, StartsFirst])
 def test_who_knows_only_what_it_is_shown_passes(plugin: type[Plugin], test: str) -> None:
-    PROMISES[test].check(Subject(plugin=plugin, examples=4))
+    PROMISES[test].check(PluginUnderTest(plugin=plugin, examples=4))
 
 
 @pytest.mark.parametrize(
-    ("plugin", "test", "asked", "answered", "remedy"),
+    ("plugin", "test", "call", "result", "remedy"),
     [
-        (Remembers, RELOAD, "an instance made anew: everything of pod", ", not ", "what the handle shows"),
-        (Shares, RELOAD, "the old one being closed: everything of pod", "closed", "what a class holds is shared"),
+        (Remembers, RELOAD, "a new instance: all hooks of pod", ", not ", "base answers on the handle"),
+        (Shares, RELOAD, "after the old one is closed: all hooks of pod", "closed", "a class attribute is shared"),
         (ClosesBadly, RELOAD, "close", "raises OSError: it was never open", "release what `start` took"),
         (Counts, REPLAY, "in a replay", "came to", "keep nothing in the class"),
         (Chances, REPLAY, "in a replay", "attempt", "chance from handle.random"),
     ],
 )
-def test_who_knows_more_is_told(plugin: type[Plugin], test: str, asked: str, answered: str, remedy: str) -> None:
+def test_who_knows_more_is_told(plugin: type[Plugin], test: str, call: str, result: str, remedy: str) -> None:
     with pytest.raises(ContractViolation) as caught:
-        PROMISES[test].check(Subject(plugin=plugin))
-    assert asked in caught.value.asked
-    assert answered in caught.value.answered
+        PROMISES[test].check(PluginUnderTest(plugin=plugin))
+    assert call in caught.value.call
+    assert result in caught.value.result
     assert remedy in caught.value.remedy
 
 
 async def test_it_is_asked_where_a_loop_runs_too() -> None:
     with pytest.raises(ContractViolation):
-        PROMISES[RELOAD].check(Subject(plugin=ClosesBadly, examples=1))
+        PROMISES[RELOAD].check(PluginUnderTest(plugin=ClosesBadly, examples=1))

@@ -12,7 +12,7 @@ from kframework.clock import SystemClock
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, DeviceClass, Node, ResourceClaim, ResourceSlice
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.testing.scheduler_perf.made_objects import allocate
+from kframework.testing.scheduler_perf.workload_objects import allocate
 
 NODES, DEVICES = 10, 4
 
