@@ -1,4 +1,4 @@
-"""A fake API over HTTP, for a program of any kind: it has its own thread and event loop."""
+"""A fake API over HTTP for any program, with its own thread and event loop."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=ApiObject)
 R = TypeVar("R")
 
-#: How long its thread may take to begin and to answer, in seconds.
+#: How long its thread may take to start and to answer, in seconds.
 _TIMEOUT = 30.0
 
 
 class FakeApi:
-    """A cluster that any process on this machine reaches by `url`, or by `kubeconfig`, while it is entered.
+    """A cluster that any process on this machine can use by `url`, or by `kubeconfig`, while it is entered.
 
-    `cluster` is a cluster file, or objects. Bound pods run, claims are made and bound, and the `controllers` run, by
-    their names in kube-controller-manager's flag. It runs in real time. With `tls` it has a certificate that its
-    kubeconfig trusts, and with either of the others too. A client with one of the `tokens` is that user, and with
-    `rbac` may do what the cluster's roles allow; the kubeconfig's own token is an administrator's, and without `tokens`
-    and `rbac` every client is one. Raises InputError for unreadable input, and the system's error for a port or file
-    that it rejects.
+    `cluster` is a cluster file, or objects. Bound pods run, claims are created and bound, and the `controllers` run, by
+    their names in kube-controller-manager's flag. It runs in real time. `tls`, `tokens` and `rbac` each enable TLS,
+    with a certificate that its kubeconfig trusts. A client with one of the `tokens` is that user, and with `rbac` may
+    do what the cluster's roles allow; the kubeconfig's own token is an administrator's, and without `tokens` and `rbac`
+    every client is one. Raises InputError for unreadable input, and the system's error for a port or file that it
+    rejects.
     """
 
     url: str
     kubeconfig: Path
-    #: Ready clients of the client libraries that are installed.
+    #: Clients of the installed client libraries.
     clients: Clients
 
     def __init__(
@@ -87,7 +87,7 @@ class FakeApi:
             file.unlink(missing_ok=True)
 
     def add(self, *objects: ApiObject) -> None:
-        """Create these objects; ClusterError for one that is there already."""
+        """Create these objects; ClusterError for one that exists."""
         self._run_in_thread(lambda: [self._local.memory.add(each) for each in objects])
 
     def objects(self, kind: type[T]) -> list[T]:
@@ -95,11 +95,11 @@ class FakeApi:
         return self._run_in_thread(lambda: self._local.memory.objects(kind))
 
     def reset(self) -> None:
-        """Put the cluster back to where it began, within milliseconds: connections and watches stay."""
+        """Reset the cluster to its first state within milliseconds; connections and watches stay open."""
         self._run_in_thread(self._local.reset)
 
-    def clients_of(self, token: str) -> Clients:
-        """Return the clients of who has another token than the administrator's."""
+    def clients_for(self, token: str) -> Clients:
+        """Return clients that use this token."""
         config = yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8"))
         config["users"][0]["user"] = {"token": token}
         file = self.kubeconfig.with_name(f"{self.kubeconfig.stem}-{len(self._extra_kubeconfigs)}.yaml")
@@ -109,7 +109,7 @@ class FakeApi:
         return Clients(file)
 
     def _run_in_thread(self, work: Callable[[], R]) -> R:
-        """Do something in the thread that the cluster lives in."""
+        """Call something in the cluster's thread."""
 
         async def call() -> R:
             return work()
@@ -141,37 +141,37 @@ def fake_api(
     rbac: bool = False,
     controllers: Sequence[str] = ("*",),
 ) -> FakeApi:
-    """Serve a cluster for the time of a `with` block; arguments and errors are those of FakeApi."""
+    """Serve a cluster during a `with` block; arguments and errors are those of FakeApi."""
     return FakeApi(cluster, tls=tls, tokens=tokens, rbac=rbac, controllers=controllers)
 
 
 class Clients:
-    """Makes clients that are led by a kubeconfig; each is its caller's to close."""
+    """Creates clients from a kubeconfig; the caller closes them."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig
 
     def kubernetes(self) -> kubernetes.client.ApiClient:
-        """Make what the APIs of `kubernetes` take: `CoreV1Api(clients.kubernetes())`."""
+        """Create a client for the APIs of `kubernetes`: `CoreV1Api(clients.kubernetes())`."""
         from kubernetes import config
 
         client: kubernetes.client.ApiClient = config.new_client_from_config(str(self._kubeconfig))  # type: ignore[no-untyped-call]  # it is generated
         return client
 
     async def kubernetes_asyncio(self) -> kubernetes_asyncio.client.ApiClient:
-        """Make what the APIs of `kubernetes_asyncio` take, in the loop that uses it."""
+        """Create a client for the APIs of `kubernetes_asyncio`, in the loop that uses it."""
         from kubernetes_asyncio import config
 
         return await config.new_client_from_config(str(self._kubeconfig))
 
     def lightkube(self, field_manager: str = "kframework") -> lightkube.Client:
-        """Make a client of lightkube, which writes and applies under the name of its field manager."""
+        """Create a client of lightkube, which writes and applies with this field manager."""
         from lightkube import Client, KubeConfig
 
         return Client(config=KubeConfig.from_file(self._kubeconfig).get(), field_manager=field_manager)
 
     def kr8s(self) -> kr8s.Api:
-        """Make what the objects of kr8s take: `Pod.get("web", api=clients.kr8s())`."""
+        """Create a client for the objects of kr8s: `Pod.get("web", api=clients.kr8s())`."""
         import kr8s
 
         return kr8s.api(kubeconfig=str(self._kubeconfig))

@@ -1,12 +1,12 @@
-"""Pods and nodes in few words, for tests of plugins.
+"""Builders of pods and nodes, for tests of plugins.
 
     make_node("gpu-1", cpu=8, allocatable={"nvidia.com/gpu": 2}, taints=["dedicated=gpu:NoSchedule"])
     make_pod("train", cpu="500m", requests={"nvidia.com/gpu": 1}, tolerations=["dedicated:Exists"])
 
     MostPods(MostPodsArgs(), stub_handle()).filter(CycleState(), pending_pod(make_pod()), node_info(make_node()))
 
-They return the same objects that a cluster file holds, or show them as hooks get them. For fields that have no word
-here, `msgspec.structs.replace` makes a changed copy of an object.
+They return the objects of a cluster file, or their forms that hooks get. For fields without an argument here,
+`msgspec.structs.replace` returns a changed copy of an object.
 """
 
 from __future__ import annotations
@@ -183,24 +183,24 @@ def make_node(
 
 
 def pending_pod(pod: Pod) -> PendingPod:
-    """Show a pod as hooks get the one that is to be scheduled; what it is made of cannot be written to."""
+    """Return a pending pod as hooks get it, read-only."""
     return PendingPod(read_only(pod), TemplateInterner())
 
 
 def node_info(node: Node, pods: Iterable[Pod] = ()) -> NodeInfo:
     """Make a node as hooks get it, with these pods on it, ignoring the pods' own node names."""
     name = node.metadata.name
-    there = [msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=name)) for pod in pods]
-    return node_table([node], there)[0]
+    assigned = [msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=name)) for pod in pods]
+    return node_table([node], assigned)[0]
 
 
 def node_table(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> NodeTable:
-    """Show nodes as columnar hooks get them, with those of the pods that name one of them on it."""
+    """Return nodes as columnar hooks get them, with the pods whose node name is one of theirs."""
     return cluster_state(nodes, pods).nodes
 
 
 def cluster_state(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> ClusterState:
-    """Fill the tables that a scheduler has of a cluster with nodes and with the pods on them."""
+    """Return a scheduler's tables of a cluster with these nodes and the pods on them."""
     state = ClusterState()
     for node in nodes:
         state.put_node(read_only(node))
@@ -213,7 +213,7 @@ def make_taint(text: str) -> Taint:
     """Read `key:Effect` or `key=value:Effect`, as `kubectl taint` does; raises ValueError."""
     match = _TAINT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no taint: write key=value:Effect or key:Effect, with one of {_EFFECT}")
+        raise ValueError(f"{text!r} is not a taint: write key=value:Effect or key:Effect, with one of {_EFFECT}")
     key, value, effect = match.groups("")
     return Taint(key=key, value=value, effect=effect)
 
@@ -229,13 +229,13 @@ def make_toleration(text: str) -> Toleration:
     exists = _EXISTS.fullmatch(text)
     if not text or exists is None:
         forms = "key=value:Effect, key:Effect or key:Exists"
-        raise ValueError(f"{text!r} is no toleration: write {forms}, with one of {_EFFECT}")
+        raise ValueError(f"{text!r} is not a toleration: write {forms}, with one of {_EFFECT}")
     key, effect = exists.groups("")
     return Toleration(key=key, operator="Exists", effect=effect)
 
 
-def _amounts(named: Mapping[str, RawQuantity], **native: RawQuantity | None) -> dict[str, RawQuantity]:
-    return {name: amount for name, amount in native.items() if amount is not None} | dict(named)
+def _amounts(others: Mapping[str, RawQuantity], **native: RawQuantity | None) -> dict[str, RawQuantity]:
+    return {name: amount for name, amount in native.items() if amount is not None} | dict(others)
 
 
 def _uid(resource: str, namespace: str, name: str) -> str:

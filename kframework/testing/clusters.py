@@ -1,4 +1,4 @@
-"""Random clusters from one generator: nodes and pods that get in each other's way, and what happens to them.
+"""Random clusters from one generator: nodes and pods that compete, and their changes.
 
 The vocabulary is small on purpose, so that taints meet tolerations, selectors meet labels, and nodes run full.
 """
@@ -78,7 +78,7 @@ def random_node(random: Random, name: str) -> Node:
 
 
 def random_pod(random: Random, name: str, *, node_name: str = "") -> Pod:
-    """Make a pod that asks for nothing, little or too much, with constraints of every kind; pending without a node."""
+    """Make a pod that requests nothing, little or too much, with constraints of every kind; pending without a node."""
     return make_pod(
         name,
         namespace=random.choice(["default", "default", "other"]),
@@ -140,7 +140,7 @@ def _spread(random: Random) -> TopologySpreadConstraint:
 
 
 def make_twin(pod: Pod) -> Pod:
-    """Return the pod under another name, hostname and uid, and of other times: one more of the same template."""
+    """Return another pod of the same template: with another name, hostname, uid and times."""
     name, uid = f"{pod.metadata.name}-twin", f"{pod.metadata.uid}-twin"
     pod = with_values(pod, "metadata", name=name, uid=uid, creation_timestamp="2026-01-02T03:04:05Z")
     return with_values(with_values(pod, "spec", hostname=name), "status", start_time="2026-01-02T03:04:06Z")
@@ -165,8 +165,8 @@ def _random_sample(random: Random, options: Sequence[T]) -> list[T]:
 class RandomCluster:
     """A random cluster that random events change, one after the other.
 
-    `nodes`, `pods` and `objects` are mixed in: these nodes are there from the start, copies of these pods run on nodes
-    and are among the `pending` ones, these objects come and go, one version of them after the other. One cluster in
+    `nodes`, `pods` and `objects` are mixed in: these nodes exist from the start, copies of these pods run on nodes and
+    are among the `pending` ones, these objects are created, replaced by their next version, and deleted. One cluster in
     four has enough nodes for the columnar forms.
     """
 
@@ -197,12 +197,12 @@ class RandomCluster:
         """Return the given pods and `number` random ones, each with a twin that differs only in its own names."""
         pods = [with_values(pod, "spec", node_name="") for pod in self._pods]
         for _ in range(number):
-            wanted = self._random_node_name() if self.random.random() < 0.1 else ""
-            pods.append(random_pod(self.random, self._name("pending"), node_name=wanted))
+            node_name = self._random_node_name() if self.random.random() < 0.1 else ""
+            pods.append(random_pod(self.random, self._name("pending"), node_name=node_name))
         return [PendingPod(read_only(each), self.state.interner) for pod in pods for each in (pod, make_twin(pod))]
 
     def next_pod(self) -> PendingPod:
-        """Make one more pod without a node, every other time one like those given."""
+        """Make another pod without a node, every other time a copy of a given one."""
         return PendingPod(read_only(self._pod(self._name("pod"), "")), self.state.interner)
 
     def change(self, in_what_if: Callable[[], None]) -> str:
@@ -235,7 +235,7 @@ class RandomCluster:
         return f"node {node.metadata.name} changed"
 
     def _new_version(self) -> Node:
-        """Make a node as it might be now: given ones as given half of the time."""
+        """Return a new version of a random node; of a given node half of the time the given one."""
         name = self._random_node_name()
         given = self._nodes.get(name)
         return given if given is not None and self.random.random() < 0.5 else random_node(self.random, name)
@@ -299,14 +299,14 @@ class RandomCluster:
         if victim is not None:
             statement.evict(victim)
         statement.assume(self.next_pod(), self._random_node_name())
-        seen = self.random.random() < 0.5
-        if seen:
+        is_checked = self.random.random() < 0.5
+        if is_checked:
             in_what_if()
         if self.random.random() < 0.3:
             statement.commit()
             return "what-if committed"
         statement.rollback()
-        return f"what-if rolled back{' after a look' if seen else ''}"
+        return f"what-if rolled back{' after a check' if is_checked else ''}"
 
     def _name(self, kind: str) -> str:
         self._name_count += 1

@@ -7,7 +7,7 @@ from typing import overload
 
 from kframework.core.cycle.records import Binding, Decision, Observer
 
-#: The number of decisions that are shown; a test that makes more has another trouble.
+#: The most decisions to show.
 _MAX_SHOWN = 200
 
 
@@ -21,7 +21,7 @@ class DecisionLog(Sequence[Decision], Observer):
         self._decisions.append(decision)
 
     def on_binding(self, binding: Binding) -> None:
-        """Leave bindings to others."""
+        """Ignore bindings."""
 
     @overload
     def __getitem__(self, index: int) -> Decision: ...
@@ -33,7 +33,7 @@ class DecisionLog(Sequence[Decision], Observer):
     def __len__(self) -> int:
         return len(self._decisions)
 
-    def on(self, pod: str) -> list[Decision]:
+    def for_pod(self, pod: str) -> list[Decision]:
         """List the attempts at a pod, named `name` or `namespace/name`."""
         key = pod if "/" in pod else f"default/{pod}"
         return [decision for decision in self._decisions if decision.pod == key]
@@ -48,8 +48,8 @@ class DecisionLog(Sequence[Decision], Observer):
 
 
 def _format_decision(decision: Decision) -> str:
-    what = f"{decision.pod}, attempt {decision.tries}:"
+    attempt = f"{decision.pod}, attempt {decision.tries}:"
     if not decision.node:
-        return f"{what} {decision.result}: {decision.message}"
-    nodes = f"{decision.feasible} of {decision.evaluated} nodes would do"
-    return f"{what} to {decision.node}, score {decision.score}; {nodes}"
+        return f"{attempt} {decision.result}: {decision.message}"
+    nodes = f"{decision.feasible} of {decision.evaluated} evaluated nodes feasible"
+    return f"{attempt} to {decision.node}, score {decision.score}; {nodes}"

@@ -1,6 +1,6 @@
 """Random events of a cluster, one at a time, as an API server would send them.
 
-Nothing happens that an API server would refuse: a pod on its way keeps its constraints, tolerations are only added.
+No event is one that an API server would reject: a pending pod keeps its constraints, tolerations are only added.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from kframework.values.status import Code
 GATE = "example.com/hold"
 
 _MOST_NODES, _MOST_PODS = 3, 12
-#: What is given has its turn with this probability, and is there from the start with that.
+#: The probability that an event is about a given object, and that a given object exists from the start.
 _GIVEN_SHARE, _INITIAL_SHARE = 0.8, 0.8
 
 _HOSTNAME = "kubernetes.io/hostname"
 _RESIZED = ("cpu", "memory")
-#: What may change of a node: the part of the object, and the field in it.
+#: The fields of a node that may change, with their parts of the object.
 _NODE_FIELDS = (
     ("metadata", "labels"),
     ("metadata", "annotations"),
@@ -78,7 +78,7 @@ _OTHER_OBJECTS: Sequence[ApiObject] = (
 
 
 class RandomEvents:
-    """The objects of a cluster, and what happens to them.
+    """The objects of a cluster, and random changes of them.
 
     `nodes`, `pods` and `objects` are mixed in: these nodes come, go and lend what they have to others, copies of these
     pods run and wait, these objects come, go and get labels, one version of them after the other; most are there from
@@ -106,7 +106,7 @@ class RandomEvents:
         self._name_count = 0
 
     def initial_messages(self) -> Iterator[Upserted | Deleted]:
-        """List what is there from the start."""
+        """List the initial objects."""
         for node in self._given_nodes:
             yield self._put_node(node)
         yield self._put_node(random_node(self.random, self._name("node")))
@@ -133,18 +133,18 @@ class RandomEvents:
     # -- what a scheduler does -------------------------------------------------------------------------------------
 
     def bind_pod(self, uid: str, node_name: str) -> Iterator[Upserted]:
-        """A pod is bound, if it still exists."""
+        """Bind a pod, if it still exists."""
         if uid in self._pods:
             yield self._put_pod(with_values(self._pods[uid], "spec", node_name=node_name))
 
     def nominate_pod(self, uid: str, node_name: str) -> Iterator[Upserted]:
-        """A pod is nominated to a node, or to none ("") any more, if it still exists."""
+        """Nominate a pod to a node, or clear its nomination (""), if it still exists."""
         pod = self._pods.get(uid)
         if pod is not None and pod.status.nominated_node_name != node_name:
             yield self._put_pod(with_values(pod, "status", nominated_node_name=node_name))
 
     def evict_pod(self, uid: str) -> Iterator[Deleted]:
-        """A pod is evicted, if it still exists."""
+        """Evict a pod, if it still exists."""
         if uid in self._pods:
             yield Deleted(self._pods.pop(uid))
 
@@ -153,8 +153,8 @@ class RandomEvents:
     def _add_node(self) -> Upserted | Deleted:
         if len(self._nodes) >= _MOST_NODES:
             return self._remove_node()
-        away = [node for node in self._given_nodes if node.metadata.name not in self._nodes]
-        return self._put_node(self.random.choice(away) if away else random_node(self.random, self._name("node")))
+        deleted = [node for node in self._given_nodes if node.metadata.name not in self._nodes]
+        return self._put_node(self.random.choice(deleted) if deleted else random_node(self.random, self._name("node")))
 
     def _change_node(self) -> Upserted:
         node = self._nodes[self.random.choice(list(self._nodes))]
@@ -189,10 +189,10 @@ class RandomEvents:
     def _create_pod(self) -> Upserted | Deleted:
         if len(self._pods) >= _MOST_PODS:
             return self._remove_pod()
-        pod, luck = self._new_pod(), self.random.random()
-        if luck < 0.15:
+        pod, chance = self._new_pod(), self.random.random()
+        if chance < 0.15:
             pod = with_values(pod, "spec", scheduling_gates=(PodSchedulingGate(name=GATE),))
-        elif luck < 0.3:
+        elif chance < 0.3:
             pod = with_values(pod, "status", nominated_node_name=self.random.choice(list(self._nodes)))
         return self._put_pod(pod)
 
@@ -203,18 +203,18 @@ class RandomEvents:
         return random_pod(self.random, name)
 
     def _change_pod(self) -> Upserted | Deleted:
-        """Change a pod as an API server allows it; every other time one that waits."""
+        """Change a pod as an API server allows it; every other time a pending one."""
         if not self._pods:
             return self._create_pod()
         waiting = [pod for pod in self._pods.values() if not pod.spec.node_name]
-        some = waiting if waiting and self.random.random() < 0.5 else list(self._pods.values())
-        pod = self.random.choice(some)
+        pods = waiting if waiting and self.random.random() < 0.5 else list(self._pods.values())
+        pod = self.random.choice(pods)
         other = self._new_pod()
         deadline, before = other.spec.active_deadline_seconds, pod.spec.active_deadline_seconds
         changes = ["labels", "size", "tolerations", "gates", "nomination"]
         changes += ["claims"] if pod.spec.resource_claims else []
         if deadline is not None and (before is None or deadline < before):
-            changes.append("deadline")  # an API server lets it be set, and brought forward
+            changes.append("deadline")  # an API server accepts a first or an earlier one
         change = self.random.choice(changes)
         if change == "labels":
             pod = with_values(pod, "metadata", labels=other.metadata.labels)
@@ -226,8 +226,8 @@ class RandomEvents:
         elif change == "gates":
             pod = with_values(pod, "spec", scheduling_gates=())
         elif change == "claims":
-            needless = (PodResourceClaimStatus(name=each.name) for each in pod.spec.resource_claims)
-            pod = with_values(pod, "status", resource_claim_statuses=tuple(needless))
+            statuses = (PodResourceClaimStatus(name=each.name) for each in pod.spec.resource_claims)
+            pod = with_values(pod, "status", resource_claim_statuses=tuple(statuses))
         elif change == "deadline":
             pod = with_values(pod, "spec", active_deadline_seconds=deadline)
         else:
@@ -257,7 +257,7 @@ class RandomEvents:
         return self._put_other(with_values(possible, "metadata", labels=possible.metadata.labels | self._labels()))
 
     def _is_used(self, other: ApiObject) -> bool:
-        """Return whether an object stays for its users: claims to devices do, which give these back before they go."""
+        """Return whether an object must stay for its users, as claims to devices must."""
         if not isinstance(other, ResourceClaim):
             return False
         used = (each.resource_claim_name for pod in self._given_pods for each in pod.spec.resource_claims)
@@ -280,14 +280,14 @@ class RandomEvents:
 
 def _resize(container: Container, other: Container) -> Container:
     """Resize a container to the CPU and memory of another one; nothing else of a pod can be resized."""
-    kept = {name: amount for name, amount in container.resources.requests.items() if name not in _RESIZED}
+    others = {name: amount for name, amount in container.resources.requests.items() if name not in _RESIZED}
     changed = {name: amount for name, amount in other.resources.requests.items() if name in _RESIZED}
-    resources = msgspec.structs.replace(container.resources, requests=changed | kept)
+    resources = msgspec.structs.replace(container.resources, requests=changed | others)
     return msgspec.structs.replace(container, resources=resources)
 
 
 def _can_become(old: ApiObject, new: ApiObject) -> bool:
-    """Return whether an API server lets the one object become the other: claims stay bound, storage what it is."""
+    """Return whether an API server allows the change: claims stay bound, storage keeps its type."""
     if isinstance(old, ResourceClaim) and old.metadata.deletion_timestamp is not None:
         return new.metadata.deletion_timestamp is not None
     if isinstance(old, PersistentVolumeClaim) and isinstance(new, PersistentVolumeClaim):
@@ -302,14 +302,14 @@ def _can_become(old: ApiObject, new: ApiObject) -> bool:
 
 
 class RandomHost(Host):
-    """The outside of an engine with random events: it binds and evicts at once, and queues the changes in `told`."""
+    """A host of an engine with random events: it binds and evicts at once, and queues the changes."""
 
     #: The engine; its creator sets this.
     engine: PodEngine
 
     def __init__(self, events: RandomEvents) -> None:
         self.events = events
-        #: The resulting changes that no engine has received yet.
+        #: The resulting changes that the engine has not received yet.
         self.pending_messages: list[Upserted | Deleted] = []
 
     def bind(self, reservation: Reservation) -> None:

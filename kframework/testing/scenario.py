@@ -46,7 +46,7 @@ def delete(obj: ApiObject) -> Action:
 
 
 def patch(obj: ApiObject, changes: Mapping[str, object]) -> Action:
-    """Merge changes, spelled as in YAML, into the object of this name, its status as well; None takes a field away."""
+    """Merge changes, spelled as in YAML, into the object of this name, its status as well; None removes a field."""
     name, namespace = _name(obj)
     return lambda cluster: cluster.merge(type(obj), name, changes, namespace)
 
@@ -89,7 +89,7 @@ class Scenario:
         self._scripts: list[SourceScript] = []
 
     def at(self, seconds: float, action: Action) -> Scenario:
-        """Schedule an action, in seconds after the start; at 0 it runs before the scheduler looks."""
+        """Schedule an action, in seconds after the start; at 0 it runs before the scheduler starts."""
         self._actions.append((seconds, action))
         return self
 
@@ -102,34 +102,34 @@ class Scenario:
     def run(self, until: float | None = None) -> ScenarioResult:
         """Run from the start for `until` virtual seconds, or until there is nothing left to do.
 
-        Raises ConfigError for a plugin or a configuration that cannot be used, RuntimeError in a running event loop:
-        there it is `await scenario.arun()`.
+        Raises ConfigError for an unusable plugin or configuration, RuntimeError in a running event loop; there use
+        `await scenario.arun()`.
         """
         if asyncio._get_running_loop() is not None:
-            raise RuntimeError("an event loop is running here: await scenario.arun()")
+            raise RuntimeError("an event loop is already running: await scenario.arun() instead")
         with self._simulation() as simulation:
             if until is not None:
                 simulation.run(until)
             else:
-                # Pods that keep preempting each other would never end it.
+                # Pods that keep preempting each other would run forever.
                 last = max((seconds for seconds, _ in self._actions), default=0.0)
                 simulation.run_to_end(last + IDLE_LIMIT)
         queue, profiles = simulation.scheduler.engine.queue, simulation.scheduler.profiles
-        # A queue lists its pods place by place, in the order of its counts.
-        places = (place for place, count in queue.count_by_queue().items() for _ in range(count))
+        # The queue lists its pods in the order of its counts.
+        states = (state for state, count in queue.count_by_queue().items() for _ in range(count))
         return ScenarioResult(
             cluster=simulation.cluster,
             decisions=tuple(simulation.decisions),
             bindings=tuple(simulation.bindings),
             seconds=simulation.seconds,
             plugins=next(iter(profiles.values())).plugins,
-            waiting={queued.pod.uid: (place, queued) for place, queued in zip(places, queue, strict=True)},
+            waiting={queued.pod.uid: (state, queued) for state, queued in zip(states, queue, strict=True)},
         )
 
     async def arun(self, until: float | None = None) -> ScenarioResult:
-        """Run as `run` does, from a test that is `async`: on a thread with a loop and a time of its own.
+        """Run as `run` does, from an `async` test: on a thread with its own loop and time.
 
-        Who is cancelled while it runs waits for its end, which virtual time brings near.
+        A cancelled caller waits for its end, which takes little time.
         """
         return await anyio.to_thread.run_sync(self.run, until)
 
@@ -168,7 +168,7 @@ class ScenarioResult(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         pods = self.cluster.objects(Pod)
         bound = sum(bool(pod.spec.node_name) for pod in pods)
-        return f"<Result: {bound} of {len(pods)} pods bound, {self.seconds:g} s of virtual time>"
+        return f"<ScenarioResult: {bound} of {len(pods)} pods bound, {self.seconds:g} s of virtual time>"
 
     def pod(self, name: str) -> Pod:
         """Return a pod as the cluster has it; ClusterError 404 if there is none."""
@@ -189,19 +189,18 @@ class ScenarioResult(msgspec.Struct, frozen=True):
         return condition.message if condition is not None and condition.status == "False" else ""
 
     def state_of(self, name: str) -> str:
-        """Return a pod's place: `bound`, a queue (`active`, `backoff`, `unschedulable`, `gated`), or `neither`."""
+        """Return a pod's state: `bound`, its queue (`active`, `backoff`, `unschedulable`, `gated`), or `neither`."""
         if self.node_of(name) is not None:
             return "bound"
-        place, _ = self.waiting.get(self.pod(name).metadata.uid, ("neither", None))
-        return place
+        return self.waiting.get(self.pod(name).metadata.uid, ("neither", None))[0]
 
     def queued(self, name: str) -> QueuedPod:
-        """Return what the queue knows of a pod that waits in it, e.g. its rejectors; KeyError when it waits in none."""
+        """Return the queue's entry of a pod, with its rejectors for example; KeyError if it is not queued."""
         _, queued = self.waiting[self.pod(name).metadata.uid]
         return queued
 
     def decisions_on(self, name: str) -> list[Decision]:
-        """List the attempts to schedule a pod, in order; also of one that is gone."""
+        """List the attempts to schedule a pod, in order; also of a deleted one."""
         key = name if "/" in name else f"default/{name}"
         return [decision for decision in self.decisions if decision.pod == key]
 
@@ -223,12 +222,12 @@ def _replace_source(script: SourceScript, simulation: Simulation) -> None:
     sources = [source for source in declared if (source.plugin, source.name) == (script.plugin, script.name)]
     if not sources:
         names = ", ".join(f"{source.plugin}/{source.name}" for source in declared) or "none"
-        raise ValueError(f"no plugin declares the source {script.plugin}/{script.name}; there is {names}")
+        raise ValueError(f"no plugin declares the source {script.plugin}/{script.name}; declared: {names}")
     for source in sources:
         script.replace_fetch(source)
 
 
-#: What a script does to the cluster at its time.
+#: An action of a script, for `Scenario.at`.
 ScriptAction = Callable[[object], None]
 
 
@@ -248,7 +247,7 @@ class SourceScript:
         self._changed: asyncio.Event
 
     def publish(self, values: Mapping[str, object]) -> ScriptAction:
-        """Publish these values, all there are."""
+        """Publish these values as the source's complete data."""
         return lambda _: self._set(values, "")
 
     def fail(self, error: str) -> ScriptAction:
@@ -256,7 +255,7 @@ class SourceScript:
         return lambda _: self._set(None, error)
 
     def stop_publishing(self) -> ScriptAction:
-        """Publish nothing any more: the last values become stale."""
+        """Stop publishing, so that the last values become stale."""
         return lambda _: self._set(None, "")
 
     def _set(self, values: Mapping[str, object] | None, error: str) -> None:

@@ -14,7 +14,7 @@ from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing
 
 
 class Spans(Sequence[ReadableSpan]):
-    """The spans that have ended, in that order; `observer` makes them of what a scheduler decides."""
+    """The ended spans, in order; `observer` creates them from a scheduler's decisions."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -31,7 +31,7 @@ class Spans(Sequence[ReadableSpan]):
     def __len__(self) -> int:
         return len(self._exporter.get_finished_spans())
 
-    def named(self, name: str) -> list[ReadableSpan]:
+    def with_name(self, name: str) -> list[ReadableSpan]:
         """List the spans of this name."""
         return [span for span in self if span.name == name]
 

@@ -1,4 +1,4 @@
-"""Strategies of hypothesis: pods, nodes, clusters, and what happens to them.
+"""Strategies for hypothesis: pods, nodes, clusters, and their changes.
 
     @given(clusters(), histories())
     def test_no_pod_is_lost(cluster, history):
@@ -26,7 +26,7 @@ from kframework.objects.kinds import reference
 from kframework.testing.clusters import random_node, random_pod
 from kframework.testing.scenario import Scenario
 
-#: Drawn by hypothesis, which so makes failing examples smaller.
+#: Drawn by hypothesis, so that it can shrink failing examples.
 _RANDOMS = st.randoms(use_true_random=False)
 
 _SECONDS = st.floats(0.0, 600.0, allow_nan=False).map(lambda seconds: round(seconds, 1))
@@ -47,19 +47,19 @@ class ObjectChange(msgspec.Struct, frozen=True):
 
     def __call__(self, cluster: MemoryCluster) -> None:
         kind, metadata = type(self.obj), self.obj.metadata
-        known = cluster.find(kind, metadata.name, metadata.namespace)
-        if not self.is_deletion and known is None:
+        stored = cluster.find(kind, metadata.name, metadata.namespace)
+        if not self.is_deletion and stored is None:
             cluster.add(self.obj)
-        elif self.is_deletion and known is not None:
+        elif self.is_deletion and stored is not None:
             cluster.remove(kind, metadata.name, metadata.namespace)
         elif isinstance(self.obj, Node) and not self.is_deletion:
             cluster.put(self.obj)
 
     def __repr__(self) -> str:
-        return f"<{reference(self.obj)} {'goes' if self.is_deletion else 'is stored'}>"
+        return f"<{reference(self.obj)} {'is deleted' if self.is_deletion else 'is stored'}>"
 
 
-#: What happens when, in seconds after the start.
+#: Changes with their times, in seconds after the start.
 History = list[tuple[float, ObjectChange]]
 
 
@@ -75,17 +75,17 @@ def nodes(name: str = "node") -> st.SearchStrategy[Node]:
 
 @st.composite
 def clusters(draw: st.DrawFn, *, max_nodes: int = 5, max_pods: int = 8) -> ClusterObjects:
-    """Clusters of at least one node, `node-0` and so on, with pods `pod-0` and so on that wait."""
-    nodes_there = draw(st.integers(1, max_nodes))
-    pods_there = draw(st.integers(0, max_pods))
+    """Clusters of at least one node, `node-0` and so on, and pending pods `pod-0` and so on."""
+    node_count = draw(st.integers(1, max_nodes))
+    pod_count = draw(st.integers(0, max_pods))
     return ClusterObjects(
-        tuple(draw(nodes(f"node-{number}")) for number in range(nodes_there)),
-        tuple(draw(pods(f"pod-{number}")) for number in range(pods_there)),
+        tuple(draw(nodes(f"node-{number}")) for number in range(node_count)),
+        tuple(draw(pods(f"pod-{number}")) for number in range(pod_count)),
     )
 
 
 def histories(*, max_length: int = 10) -> st.SearchStrategy[History]:
-    """Lists of what happens to such a cluster: pods and nodes come and go, nodes change."""
+    """Lists of changes of such a cluster: pods and nodes are created and deleted, nodes change."""
     number = st.integers(0, max_length)
     some_node = number.flatmap(lambda each: nodes(f"node-{each}"))
     some_pod = number.flatmap(lambda each: pods(f"pod-{each}"))
@@ -94,7 +94,7 @@ def histories(*, max_length: int = 10) -> st.SearchStrategy[History]:
 
 
 def schedule_history(scenario: Scenario, history: Iterable[tuple[float, ObjectChange]]) -> Scenario:
-    """Return the scenario, in which this happens too."""
+    """Schedule these changes in the scenario, and return it."""
     for seconds, change in history:
         scenario.at(seconds, change)
     return scenario

@@ -4,8 +4,8 @@
     Mine(MineArgs(), handle).post_bind(CycleState(), pending_pod(make_pod("last")), "node")
     assert [pod.name for pod in handle.activated] == ["held"]
 
-Nothing of it is imitated that has not to be: tables, what-ifs and the Filter plugins that `fits` asks are those of a
-real engine with the default profile. Dry runs of preemption need a cycle that is going on, so a Scenario.
+Tables, what-ifs and the Filter plugins that `fits` calls are those of a real engine with the default profile. Dry runs
+of preemption need a running cycle, so a Scenario.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from kframework.testing.builders import cluster_state
 from kframework.testing.single_plugin import PROFILE, format_profile
 from kframework.values.status import Status
 
-#: How long the pods wait that a stub handle knows: the longest that Permit allows, in seconds.
+#: How long waiting pods wait: the longest that Permit allows, in seconds.
 _PERMIT_TIMEOUT = 900.0
 
 
 class StubClock(Clock):
-    """A clock that a test advances; it begins where virtual time does."""
+    """A clock that a test advances, from the start of virtual time."""
 
     def __init__(self) -> None:
         self._now = VIRTUAL_EPOCH
@@ -50,7 +50,7 @@ class StubClock(Clock):
 
 
 class StubHandle(PluginHandle):
-    """A plugin's handle that does nothing outside, and records its calls, in order.
+    """A plugin's handle without side effects, which records its calls in order.
 
     `activated` and `nominated` hold pods (with the name of the node), `invalidated` the names of each call (none: all
     nodes), `events` the events of pods, `spawned` coroutines, which a test may await.
@@ -97,7 +97,7 @@ class StubHandle(PluginHandle):
 
     def __del__(self) -> None:
         for coroutine in self.spawned:
-            coroutine.close()  # one that no test awaits is no mistake
+            coroutine.close()  # a test need not await it
 
 
 def stub_handle(
@@ -111,7 +111,7 @@ def stub_handle(
     """Make a handle of a plugin that sees these nodes, pods (on the nodes they name, or pending) and other objects.
 
     `waiting` has the pods that wait at Permit, by the plugin that they wait for, each with the node it is reserved on.
-    `api` is what the plugin gets for one; without it, asking for one is an error.
+    `api` is the plugin's API; without it, the attribute raises an error.
     """
     pods, clock = list(pods), StubClock()
     configuration = parse(format_profile({}, {}), "stub_handle")
@@ -120,8 +120,8 @@ def stub_handle(
     for obj in (*objects, *(pod for pod in pods if not pod.spec.node_name)):
         engine.offer(Upserted(read_only(obj)))
     engine.apply_messages()
-    for plugin, held in (waiting or {}).items():
-        for pod in held:
+    for plugin, reserved in (waiting or {}).items():
+        for pod in reserved:
             pending, node_name = PendingPod(read_only(pod), state.interner), pod.spec.node_name
             state.assume(pending, node_name)
             state.waiting.add(ReservedPod(pending, node_name, {plugin: clock.now() + _PERMIT_TIMEOUT}, clock.now()))

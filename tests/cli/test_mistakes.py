@@ -219,7 +219,7 @@ class TestMine(PluginContract):
         pytest.param(
             ["score(self, state, pod, node):\n        return 20 * len(node.pods)\n"],
             "test_scores_are_in_range",
-            r"answered: +\d+ does not lie in 0..100\n.* change: score from 0 to 100, or add normalize_score.*\n.*:10\n",
+            r"result: +\d+ does not lie in 0..100\n.* fix: score from 0 to 100, or add normalize_score.*\n.*:10\n",
             id="missing normalisation",
         ),
         pytest.param(

@@ -16,9 +16,9 @@ def test_a_line_for_each_attempt() -> None:
     log = decided(2)
     first, second = str(log).splitlines()
     assert first.startswith("default/pod-0, attempt 1: to a, score ")
-    assert first.endswith("; 1 of 1 nodes would do")
+    assert first.endswith("; 1 of 1 evaluated nodes feasible")
     assert second.startswith("default/pod-1, attempt 1: unschedulable: 0/1 nodes are available: 1 Too many pods.")
-    assert [len(log), len(log[:1]), log[1].pod, len(log.on("pod-0")), len(log.on("other/pod-0"))] == [
+    assert [len(log), len(log[:1]), log[1].pod, len(log.for_pod("pod-0")), len(log.for_pod("other/pod-0"))] == [
         *(2, 1, "default/pod-1", 1, 0)
     ]
 

@@ -39,7 +39,7 @@ def test_pytest_finds_it_and_shows_decisions_where_a_test_fails(pytester: pytest
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:randomly", "--import-mode=importlib")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*- decisions -*", "default/web, attempt 1: to a, score *; 1 of 1 nodes would do"])
+    result.stdout.fnmatch_lines(["*- decisions -*", "default/web, attempt 1: to a, *1 of 1 evaluated nodes feasible"])
     result.stdout.no_fnmatch_line("*to other*")
 
 
@@ -47,13 +47,13 @@ def test_scenarios_are_observed(scenario: MakeScenario, decisions: DecisionLog, 
     for name in ("a", "b"):
         scenario(nodes=[make_node(name)], pods=[make_pod("web")]).run()
     assert [decision.node for decision in decisions] == ["a", "b"]
-    assert len(spans.named("scheduling_attempt")) == 2
+    assert len(spans.with_name("scheduling_attempt")) == 2
 
 
 @pytest.mark.blocks_loop  # by imports, when it is the first to need them
 async def test_scenarios_of_async_tests_are_too(scenario: MakeScenario, decisions: DecisionLog) -> None:
     await scenario(nodes=[make_node("a")], pods=[make_pod("web")]).arun()
-    assert [decision.node for decision in decisions.on("web")] == ["a"]
+    assert [decision.node for decision in decisions.for_pod("web")] == ["a"]
 
 
 def test_the_cluster_goes_by_the_clock(cluster: MemoryCluster, clock: StubClock) -> None:

@@ -39,7 +39,7 @@ def test_the_same_history_ends_the_same_way(cluster: ClusterObjects, history: Hi
     assert decided() == decided()
 
 
-def test_what_happens_fits_any_cluster() -> None:
+def test_object_changes_apply_to_any_cluster() -> None:
     cluster = MemoryCluster(StubClock())
     pod, node = make_pod("web"), make_node("a")
     for change in (
@@ -53,7 +53,7 @@ def test_what_happens_fits_any_cluster() -> None:
     assert [each.metadata.name for each in (*cluster.objects(Pod), *cluster.objects(Node))] == ["web", "a"]
     ObjectChange(pod, is_deletion=True)(cluster)
     assert not cluster.objects(Pod)
-    assert repr(ObjectChange(pod, is_deletion=True)) == "<Pod default/web goes>"
+    assert repr(ObjectChange(pod, is_deletion=True)) == "<Pod default/web is deleted>"
 
 
 def test_without_hypothesis_one_line_says_what_to_install() -> None:

@@ -75,7 +75,7 @@ def test_tokens_and_roles_decide_who_may_do_what() -> None:
     with fake_api([make_node("a")], tokens={"secret": User("ann", ("dev",))}, rbac=True) as api:
         ref, subject = RoleRef(kind="ClusterRole", name="view"), RbacSubject(kind="Group", name="dev")
         api.add(RoleBinding(metadata=ObjectMeta(name="dev", namespace="shop"), role_ref=ref, subjects=(subject,)))
-        with api.clients_of("secret").lightkube() as client:
+        with api.clients_for("secret").lightkube() as client:
             assert list(client.list(LightPod, namespace="shop")) == []
             with pytest.raises(ApiError, match='User "ann" cannot list resource "nodes"'):
                 list(client.list(LightNode))
@@ -85,7 +85,7 @@ def test_tokens_and_roles_decide_who_may_do_what() -> None:
 
 def test_the_clients_of_others_leave_no_file_behind() -> None:
     with fake_api(tokens={"secret": User("ann")}) as api:
-        api.clients_of("secret")
+        api.clients_for("secret")
         folder, stem = api.kubeconfig.parent, api.kubeconfig.stem
         (other,) = folder.glob(f"{stem}-*.yaml")
         assert other.stat().st_mode & 0o077 == 0

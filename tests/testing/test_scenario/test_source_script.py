@@ -48,7 +48,7 @@ def test_it_recovers_when_it_is_asked_again() -> None:
 def test_a_source_that_nobody_declares_is_refused() -> None:
     scenario = world()
     scenario.source("Load", "laod", {})
-    with pytest.raises(ValueError, match="no plugin declares the source Load/laod; there is Load/load"):
+    with pytest.raises(ValueError, match="no plugin declares the source Load/laod; declared: Load/load"):
         scenario.run()
 
 
