@@ -40,22 +40,22 @@ JOBS = (1_000, 5_000)
 SHAPES = 20
 
 
-class Unbound(Stage):
-    """A stage on which binding takes for ever."""
+class NeverBindingStage(Stage):
+    """A stage on which bindings never end."""
 
     def bind(self, reservation: Reservation) -> None:
         """Leave the pod assumed."""
 
 
-class Opened(Action):
+class SessionCounter(Action):
     """Counts the sessions that are open."""
 
     name: ClassVar[str] = "opened"
     sessions: ClassVar[int] = 0
 
     def run(self, session: Session) -> Iterator[None]:
-        """Count one."""
-        Opened.sessions += 1
+        """Count an open session."""
+        SessionCounter.sessions += 1
         yield
 
 
@@ -68,9 +68,9 @@ class Timing:
     longest: float
 
 
-def waiting(gangs: int, size: int, nodes: int) -> Unbound:
+def make_waiting_stage(gangs: int, size: int, nodes: int) -> NeverBindingStage:
     """Make a cluster whose nodes are empty and where all pods wait."""
-    stage = Unbound(
+    stage = NeverBindingStage(
         nodes=[make_node(f"n{number}", cpu=64, memory="256Gi", pods=110) for number in range(nodes)],
         gangs=[make_gang(f"g{number}", size, cpu=f"{500 + 50 * (number % SHAPES)}m") for number in range(gangs)],
     )
@@ -80,7 +80,7 @@ def waiting(gangs: int, size: int, nodes: int) -> Unbound:
 
 def session(gangs: int, size: int, nodes: int) -> Timing:
     """Time the first session of a cluster."""
-    stage = waiting(gangs, size, nodes)
+    stage = make_waiting_stage(gangs, size, nodes)
     with reduced_gc():
         collect()
         longest, began = 0.0, process_time()
@@ -94,15 +94,15 @@ def session(gangs: int, size: int, nodes: int) -> Timing:
     return Timing(seconds, placed, longest * 1e3)
 
 
-def opening(jobs: int, nodes: int = 1_000, times: int = 5) -> tuple[float, float]:
-    """Measure how long a session takes from its beginning to the first action, and its longest piece: ms of CPU.
+def time_opening(jobs: int, nodes: int = 1_000, times: int = 5) -> tuple[float, float]:
+    """Measure how long a session takes from its start to the first action, and its longest slice, in ms of CPU.
 
     The session ends there and starts again; the best of `times` is returned.
     """
     asked = {"cpu": 1, "memory": "1Gi", "pods": 2, "requests.cpu": 1}
-    stage = Unbound(
-        replace(default_configuration(), actions=(Opened.name,)),
-        classes=[Opened],
+    stage = NeverBindingStage(
+        replace(default_configuration(), actions=(SessionCounter.name,)),
+        classes=[SessionCounter],
         nodes=[make_node(f"n{number}", cpu=64, memory="256Gi", pods=110) for number in range(nodes)],
         gangs=[
             make_gang(f"g{number}", 2, resources=asked, on=[f"n{number % nodes}"] * (number % 2 * 2))
@@ -115,8 +115,8 @@ def opening(jobs: int, nodes: int = 1_000, times: int = 5) -> tuple[float, float
         collect()
         for _ in range(times):
             stage.time += 1.0
-            Opened.sessions, pieces = 0, []
-            while not Opened.sessions:
+            SessionCounter.sessions, pieces = 0, []
+            while not SessionCounter.sessions:
                 began = process_time()
                 stage.engine.step()
                 pieces.append(process_time() - began)
@@ -140,7 +140,7 @@ def main(chosen: list[str] | None = None) -> None:
     row = "{:>8} {:>12} {:>12}\n"
     sys.stdout.write("\n" + row.format("jobs", "opening ms", "longest ms"))
     for jobs in JOBS:
-        sys.stdout.write(row.format(jobs, *(f"{figure:.1f}" for figure in opening(jobs))))
+        sys.stdout.write(row.format(jobs, *(f"{figure:.1f}" for figure in time_opening(jobs))))
 
 
 if __name__ == "__main__":

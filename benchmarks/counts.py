@@ -59,15 +59,15 @@ HEADROOM, GROWTH = 1.08, 1.05
 WARM, PODS = 72, 96
 
 
-def calls(profile: Profile) -> int:
-    """Return how many calls a profile has seen."""
+def count_calls(profile: Profile) -> int:
+    """Return the number of calls in a profile."""
     return sum(entry.callcount for entry in profile.getstats())
 
 
 # -- workloads ---------------------------------------------------------------------------------------------------------
 
 
-class CountedStage(WorkloadRun):
+class CountedRun(WorkloadRun):
     """Counts the calls between the operations that start to collect and those that stop it."""
 
     profile: Profile
@@ -75,11 +75,11 @@ class CountedStage(WorkloadRun):
     async def _collect(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
         self.profile.enable()
 
-    def _sum_up(self) -> None:
+    def _finish_measurement(self) -> None:
         self.profile.disable()
 
 
-def workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int = 1, **params: int) -> float:
+def count_workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int = 1, **params: int) -> float:
     """Count the calls for a pod of a case, on a cluster of this size.
 
     The pods come in `turns` groups. After each group a second of virtual time passes, so that other work can happen.
@@ -87,18 +87,18 @@ def workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int = 1, *
     (definition,) = select_definitions(read([str(WORKLOADS)]), [case], ["performance"])[:1]
     template, path = definition.case.workload_template, definition.case.scheduler_config_path
     given = {name: value for name, value in definition.workload.params.items() if name != "measurePods"}
-    case_of_size = replace(definition.case, workload_template=tuple(_in_turns(template, warm, pods // turns, turns)))
+    case_of_size = replace(definition.case, workload_template=tuple(_with_turns(template, warm, pods // turns, turns)))
     size = replace(definition.workload, params={**given, **params})
-    definition = replace(definition, case=case_of_size, workload=size)
+    definition = replace(definition, case=case_of_size, count_workload=size)
     configuration = load_configuration(definition.file.parent / path) if path else default_configuration()
-    stage = CountedStage(definition, configuration, lambda done, of: None, time=VIRTUAL)
+    stage = CountedRun(definition, configuration, lambda done, of: None, time=VIRTUAL)
     stage.profile = Profile()
     stage.run()
-    return calls(stage.profile) / pods
+    return count_calls(stage.profile) / pods
 
 
-def _in_turns(template: Iterable[AnyOperation], warm: int, pods: int, turns: int) -> Iterator[AnyOperation]:
-    """Let the pods that a workload measures come after others of their kind, and count what they take."""
+def _with_turns(template: Iterable[AnyOperation], warm: int, pods: int, turns: int) -> Iterator[AnyOperation]:
+    """Create the measured pods after others of their kind, with collecting on."""
     for operation in template:
         if not isinstance(operation, CreatePods) or not operation.collect_metrics:
             yield operation
@@ -119,26 +119,26 @@ def _in_turns(template: Iterable[AnyOperation], warm: int, pods: int, turns: int
 # -- whole commands ----------------------------------------------------------------------------------------------------
 
 
-def simulate(nodes: int = 50, pods: int = 100) -> float:
+def count_simulate(nodes: int = 50, pods: int = 100) -> float:
     """Count the calls that `kframework simulate` makes for a pod, from its line in the file to its exit."""
-    _simulated(nodes, 1)  # the first one imports modules
-    few, many = (_simulated(nodes, count) for count in (pods, 2 * pods))
+    _count_simulation(nodes, 1)  # the first one imports modules
+    few, many = (_count_simulation(nodes, count) for count in (pods, 2 * pods))
     return (many - few) / pods
 
 
-def _simulated(nodes: int, pods: int) -> int:
+def _count_simulation(nodes: int, pods: int) -> int:
     profile = Profile()
     with whole_commands.cluster_file(nodes, pods) as file, Path(os.devnull).open("w") as nowhere:
         with redirect_stdout(nowhere), redirect_stderr(nowhere), suppress(SystemExit), profile:
             kframework(["simulate", "-f", str(file)])
-    return calls(profile)
+    return count_calls(profile)
 
 
-def run(nodes: int = 50, pods: int = PODS) -> float:
+def count_run(nodes: int = 50, pods: int = PODS) -> float:
     """Count the calls of a scheduler and of the API server that it talks to for a pod, without sockets."""
     profile = Profile()
     run_virtual(partial(_run, nodes, pods, profile))
-    return calls(profile) / pods
+    return count_calls(profile) / pods
 
 
 async def _run(nodes: int, pods: int, profile: Profile) -> None:
@@ -148,15 +148,15 @@ async def _run(nodes: int, pods: int, profile: Profile) -> None:
     scheduler = Scheduler(default_configuration(), client, clock, slice=VIRTUAL.slice)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(scheduler.run)
-        await _bound(store, "warm", WARM)
+        await _bind_pods(store, "warm", WARM)
         with profile:
-            await _bound(store, "pod", pods)
+            await _bind_pods(store, "pod", pods)
         tasks.cancel_scope.cancel()
     assert all(pod.spec.node_name for pod in store.objects(Pod))
 
 
-async def _bound(store: MemoryCluster, prefix: str, pods: int) -> None:
-    """Create pods, and wait until all that follows from them is done."""
+async def _bind_pods(store: MemoryCluster, prefix: str, pods: int) -> None:
+    """Create pods, and wait until they are bound."""
     for number in range(pods):
         store.add(make_pod(f"{prefix}-{number}", cpu="100m"))
     await asyncio.sleep(60)
@@ -165,50 +165,50 @@ async def _bound(store: MemoryCluster, prefix: str, pods: int) -> None:
 # -- engines without a cluster -----------------------------------------------------------------------------------------
 
 
-def decisions(nodes: int = 200) -> float:
+def count_decisions(nodes: int = 200) -> float:
     """Count the calls that an engine of pods makes for a decision."""
     profile = Profile()
-    cycle.decide(nodes, PODS, WARM, profile)
-    return calls(profile) / PODS
+    cycle.schedule_in_runs(nodes, PODS, WARM, profile)
+    return count_calls(profile) / PODS
 
 
-def session(gangs: int = 4, size: int = 100, nodes: int = 100) -> float:
+def count_session(gangs: int = 4, size: int = 100, nodes: int = 100) -> float:
     """Count the calls that a session of kframework-batch makes for a pod of a gang."""
-    stage, profile = batch.waiting(gangs, size, nodes), Profile()
+    stage, profile = batch.make_waiting_stage(gangs, size, nodes), Profile()
     with profile:
         while stage.engine.step():
             pass
-    return calls(profile) / (gangs * size)
+    return count_calls(profile) / (gangs * size)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 ROWS: Mapping[str, Callable[[], float]] = {
-    "basic": partial(workload, "Basic", nodes=200, initPods=20),
-    "all-nodes": partial(workload, "AllNodes", nodes=200, initPods=20),
-    "templates": partial(workload, "Templates", warm=200, nodes=200, initPods=20),
-    "many-templates": partial(workload, "ManyTemplates", warm=1, nodes=200),
-    "affinity": partial(workload, "RequiredAffinity", nodes=200, initPods=20),
-    "affinity-preferred": partial(workload, "PreferredAffinity", nodes=200, initPods=20),
-    "anti-affinity": partial(workload, "RequiredAntiAffinity", nodes=200, initPods=20),
-    "anti-affinity-preferred": partial(workload, "PreferredAntiAffinity", nodes=200, initPods=20),
-    "spread": partial(workload, "Spread", nodes=200, initPods=20),
-    "spread-preferred": partial(workload, "PreferredSpread", nodes=200, initPods=20),
-    "unschedulable": partial(workload, "Unschedulable", turns=4, nodes=200, initPods=20),
-    "churn": partial(workload, "MixedChurn", turns=4, nodes=200),
-    "daemonset": partial(workload, "DaemonSet", nodes=200),
-    "preemption": partial(workload, "Preemption", warm=5, pods=20, nodes=50, initPods=200),
-    "devices-half-full": partial(workload, "DevicesHalfFull", nodes=50, initClaims=200),
-    "engine": decisions,
-    "batch": session,
-    "simulate": simulate,
-    "run": run,
+    "basic": partial(count_workload, "Basic", nodes=200, initPods=20),
+    "all-nodes": partial(count_workload, "AllNodes", nodes=200, initPods=20),
+    "templates": partial(count_workload, "Templates", warm=200, nodes=200, initPods=20),
+    "many-templates": partial(count_workload, "ManyTemplates", warm=1, nodes=200),
+    "affinity": partial(count_workload, "RequiredAffinity", nodes=200, initPods=20),
+    "affinity-preferred": partial(count_workload, "PreferredAffinity", nodes=200, initPods=20),
+    "anti-affinity": partial(count_workload, "RequiredAntiAffinity", nodes=200, initPods=20),
+    "anti-affinity-preferred": partial(count_workload, "PreferredAntiAffinity", nodes=200, initPods=20),
+    "spread": partial(count_workload, "Spread", nodes=200, initPods=20),
+    "spread-preferred": partial(count_workload, "PreferredSpread", nodes=200, initPods=20),
+    "unschedulable": partial(count_workload, "Unschedulable", turns=4, nodes=200, initPods=20),
+    "churn": partial(count_workload, "MixedChurn", turns=4, nodes=200),
+    "daemonset": partial(count_workload, "DaemonSet", nodes=200),
+    "preemption": partial(count_workload, "Preemption", warm=5, pods=20, nodes=50, initPods=200),
+    "devices-half-full": partial(count_workload, "DevicesHalfFull", nodes=50, initClaims=200),
+    "engine": count_decisions,
+    "batch": count_session,
+    "simulate": count_simulate,
+    "run": count_run,
 }
 
 
-def growth() -> float:
+def compare_growth() -> float:
     """Compare the calls for a pod on 2,000 nodes with those on 200."""
-    few, many = (workload("Large", nodes=nodes) for nodes in (200, 2_000))
+    few, many = (count_workload("Large", nodes=nodes) for nodes in (200, 2_000))
     return many / few
 
 
@@ -223,7 +223,7 @@ def main() -> None:
     before = figures.get(VERSION, {})
     show(("calls for a pod", "before", "now"), [(name, before.get(name), figure) for name, figure in now.items()])
     FILE.write_text(json.dumps({**figures, VERSION: now}, indent=2) + "\n")
-    print(f"\non 2,000 nodes over 200: {growth():.3f}")
+    print(f"\non 2,000 nodes over 200: {compare_growth():.3f}")
 
 
 if __name__ == "__main__":

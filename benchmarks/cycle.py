@@ -58,8 +58,8 @@ profiles:
 """
 
 
-class Stranger(Plugin):
-    """A naive scalar third-party plugin: a few node facts, no cache, no columnar form, asked in every cycle."""
+class NaivePlugin(Plugin):
+    """A naive scalar third-party plugin: a few node facts, no cache, no columnar form, called in every cycle."""
 
     name = "Stranger"
 
@@ -74,15 +74,15 @@ class Stranger(Plugin):
         return max(0, 100 - len(node.pods))
 
 
-class Neighbourly(Stranger):
-    """The same plugin with a promise: asked of nodes whose pods changed."""
+class PodReadingPlugin(NaivePlugin):
+    """The same plugin with `reads`: called for nodes whose pods changed."""
 
     name = "Neighbourly"
     reads = "pods"
 
 
-class _Noting(Host):
-    """Keeps decisions and reservations; no binding happens by itself."""
+class RecordingHost(Host):
+    """A host that keeps decisions and reservations, and binds nothing by itself."""
 
     def __init__(self) -> None:
         self.decisions: list[Decision] = []
@@ -95,7 +95,7 @@ class _Noting(Host):
         self.decisions.append(decision)
 
 
-class _Binding(_Noting):
+class _BindingHost(RecordingHost):
     """Binds every run at once."""
 
     def __init__(self) -> None:
@@ -112,21 +112,21 @@ class _Binding(_Noting):
 
 def engine(
     *, percentage: int = 0, plugins: tuple[type[Plugin], ...] = (), nodes: int = NODES
-) -> tuple[PodEngine, _Noting]:
-    """Make an engine over so many nodes."""
-    host = _Noting()
+) -> tuple[PodEngine, RecordingHost]:
+    """Make an engine with this number of nodes."""
+    host = RecordingHost()
     return _engine(host, percentage, plugins, nodes), host
 
 
-def decide(nodes: int, pods: int, warm: int, measured: AbstractContextManager[object]) -> None:
+def schedule_in_runs(nodes: int, pods: int, warm: int, measured: AbstractContextManager[object]) -> None:
     """Place pods of one template without a cluster, in runs; only what the engine does with them is `measured`."""
-    host = _Binding()
+    host = _BindingHost()
     made = _engine(host, 0, (), nodes)
-    _place(made, host, range(warm), nullcontext())
-    _place(made, host, range(warm, warm + pods), measured)
+    _schedule(made, host, range(warm), nullcontext())
+    _schedule(made, host, range(warm, warm + pods), measured)
 
 
-def _place(made: PodEngine, host: _Binding, numbers: range, measured: AbstractContextManager[object]) -> None:
+def _schedule(made: PodEngine, host: _BindingHost, numbers: range, measured: AbstractContextManager[object]) -> None:
     for number in numbers:
         made.offer(Upserted(pod(number, 0)))
     apply_messages(made)
@@ -141,7 +141,7 @@ def _place(made: PodEngine, host: _Binding, numbers: range, measured: AbstractCo
 
 
 def apply_messages(made: PodEngine) -> None:
-    """Take in what has been offered."""
+    """Apply the offered messages."""
     for message in made.inbox.drain():
         made._apply(message)
 
@@ -172,12 +172,12 @@ def _node(index: int) -> Node:
 Shape = Callable[[LabelSelector], dict[str, object]]
 
 
-def plain(own: LabelSelector) -> dict[str, object]:
-    """Say nothing about other pods."""
+def without_constraints(own: LabelSelector) -> dict[str, object]:
+    """Set no constraints on other pods."""
     return {}
 
 
-def apart(own: LabelSelector) -> dict[str, object]:
+def with_anti_affinity(own: LabelSelector) -> dict[str, object]:
     """Keep the pods of a workload on different nodes, and rather in different zones."""
     strictly = PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=own)
     rather = PodAffinityTerm(topology_key="topology.kubernetes.io/zone", label_selector=own)
@@ -190,7 +190,7 @@ def apart(own: LabelSelector) -> dict[str, object]:
     return {"affinity": Affinity(pod_anti_affinity=keep_away)}
 
 
-def spread(own: LabelSelector) -> dict[str, object]:
+def with_spread(own: LabelSelector) -> dict[str, object]:
     """Spread the pods of a workload evenly over zones, and rather over nodes."""
     constraints = (("topology.kubernetes.io/zone", "DoNotSchedule"), ("kubernetes.io/hostname", "ScheduleAnyway"))
     return {
@@ -201,7 +201,7 @@ def spread(own: LabelSelector) -> dict[str, object]:
     }
 
 
-def pod(index: int, template: int, shape: Shape = plain) -> Pod:
+def pod(index: int, template: int, shape: Shape = without_constraints) -> Pod:
     """Make a pod of a template."""
     labels = {"app": str(template)}
     requests: dict[str, str | int | float] = {"cpu": f"{100 + template}m", "memory": "200Mi"}
@@ -215,7 +215,12 @@ def pod(index: int, template: int, shape: Shape = plain) -> Pod:
 
 
 def cycles(
-    made: PodEngine, host: _Noting, templates: int, count: int, first: int = 0, shape: Shape = plain
+    made: PodEngine,
+    host: RecordingHost,
+    templates: int,
+    count: int,
+    first: int = 0,
+    shape: Shape = without_constraints,
 ) -> Iterator[int]:
     """Schedule pods one after the other; yield the nanoseconds of each step."""
     for index in range(first, first + count):
@@ -236,12 +241,12 @@ def measure(title: str, budget: str, run: Callable[[], list[int]]) -> None:
     print(f"{title:<58}{median:>9.1f}{high:>9.1f}  {budget:>8}")
 
 
-def case(
+def time_case(
     templates: int = 1,
     count: int = CYCLES,
     percentage: int = 0,
     plugins: tuple[type[Plugin], ...] = (),
-    shape: Shape = plain,
+    shape: Shape = without_constraints,
     services: int = 0,
 ) -> list[int]:
     """Time the cycles of one case after a warm-up; the pods of the first templates have a Service each."""
@@ -253,7 +258,7 @@ def case(
     return list(cycles(made, host, templates, count, first=100_000, shape=shape))
 
 
-def hopeless() -> list[int]:
+def time_unschedulable() -> list[int]:
     """Time the attempts of pods that fit nowhere, for two reasons."""
     made, _ = engine()
     times = []
@@ -266,7 +271,7 @@ def hopeless() -> list[int]:
     return times[50:]
 
 
-def new_templates() -> list[int]:
+def time_new_templates() -> list[int]:
     """Time the first pod of each of many templates."""
     made, host = engine()
     return list(cycles(made, host, 200, 200))
@@ -275,26 +280,28 @@ def new_templates() -> list[int]:
 def main() -> None:
     """Run every case."""
     print(f"{'5,000 nodes, microseconds per cycle':<58}{'median':>9}{'p99':>9}  {'budget':>8}")
-    measure("repeated template, sampled", "60", lambda: case())
-    measure("repeated template, all nodes scored", "100", lambda: case(percentage=100))
-    measure("200 templates in turn, sampled", "150", lambda: case(templates=200))
-    measure("200 templates in turn, all nodes scored", "220", lambda: case(templates=200, percentage=100))
-    measure("first pod of a new template", "1000", new_templates)
-    measure("a pod that fits nowhere", "", hopeless)
-    measure("spread by the system defaults (a Service), repeated", "80", lambda: case(services=1))
-    measure("spread by the system defaults (Services), 200 workloads", "200", lambda: case(200, services=200))
-    measure("spread constraints of its own, repeated template", "80", lambda: case(shape=spread))
-    measure("spread constraints of their own, 200 workloads", "200", lambda: case(200, shape=spread))
-    measure("inter-pod anti-affinity, repeated template", "80", lambda: case(shape=apart))
-    measure("inter-pod anti-affinity, 200 workloads", "200", lambda: case(200, shape=apart))
-    measure("with a signed scalar plugin, repeated template", "60+5", lambda: case(plugins=(Neighbourly,)))
-    measure("with a signed scalar plugin, 20 templates", "", lambda: case(templates=20, plugins=(Neighbourly,)))
-    measure("without it, 20 templates", "", lambda: case(templates=20))
-    measure("with an unsigned scalar plugin, sampled", "+300", lambda: case(count=300, plugins=(Stranger,)))
+    measure("repeated template, sampled", "60", lambda: time_case())
+    measure("repeated template, all nodes scored", "100", lambda: time_case(percentage=100))
+    measure("200 templates in turn, sampled", "150", lambda: time_case(templates=200))
+    measure("200 templates in turn, all nodes scored", "220", lambda: time_case(templates=200, percentage=100))
+    measure("first pod of a new template", "1000", time_new_templates)
+    measure("a pod that fits nowhere", "", time_unschedulable)
+    measure("spread by the system defaults (a Service), repeated", "80", lambda: time_case(services=1))
+    measure("spread by the system defaults (Services), 200 workloads", "200", lambda: time_case(200, services=200))
+    measure("spread constraints of its own, repeated template", "80", lambda: time_case(shape=with_spread))
+    measure("spread constraints of their own, 200 workloads", "200", lambda: time_case(200, shape=with_spread))
+    measure("inter-pod anti-affinity, repeated template", "80", lambda: time_case(shape=with_anti_affinity))
+    measure("inter-pod anti-affinity, 200 workloads", "200", lambda: time_case(200, shape=with_anti_affinity))
+    measure("with a signed scalar plugin, repeated template", "60+5", lambda: time_case(plugins=(PodReadingPlugin,)))
+    measure(
+        "with a signed scalar plugin, 20 templates", "", lambda: time_case(templates=20, plugins=(PodReadingPlugin,))
+    )
+    measure("without it, 20 templates", "", lambda: time_case(templates=20))
+    measure("with an unsigned scalar plugin, sampled", "+300", lambda: time_case(count=300, plugins=(NaivePlugin,)))
     measure(
         "with an unsigned scalar plugin, all nodes",
         "+1500",
-        lambda: case(count=100, percentage=100, plugins=(Stranger,)),
+        lambda: time_case(count=100, percentage=100, plugins=(NaivePlugin,)),
     )
 
 

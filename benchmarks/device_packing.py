@@ -89,12 +89,12 @@ def make_devices(nodes: int) -> list[ApiObject]:
 
 def _slices(node: str) -> Iterator[ResourceSlice]:
     """Yield the two slices of a node: counters stand in one of their own."""
-    counters = [{"name": f"card-{card}", "counters": _counters(SLICES, MEMORY)} for card in range(CARDS)]
+    counters = [{"name": f"card-{card}", "counters": _counter_set(SLICES, MEMORY)} for card in range(CARDS)]
     devices = [
         {
             "name": f"card-{card}-{name}-{number}",
             "attributes": {"size": {"string": name}},
-            "consumesCounters": [{"counterSet": f"card-{card}", "counters": _counters(size.slices, size.memory)}],
+            "consumesCounters": [{"counterSet": f"card-{card}", "counters": _counter_set(size.slices, size.memory)}],
         }
         for card in range(CARDS)
         for name, size in SIZES.items()
@@ -106,11 +106,11 @@ def _slices(node: str) -> Iterator[ResourceSlice]:
         yield msgspec.convert({"metadata": {"name": f"{node}-{suffix}"}, "spec": spec}, ResourceSlice)
 
 
-def _counters(slices: int, memory: int) -> Mapping[str, Mapping[str, str]]:
+def _counter_set(slices: int, memory: int) -> Mapping[str, Mapping[str, str]]:
     return {"slices": {"value": str(slices)}, "memory": {"value": f"{memory}Gi"}}
 
 
-def claiming(pod: Pod, size: str) -> Pod:
+def with_claim(pod: Pod, size: str) -> Pod:
     """Let a pod have a claim of this size made for it."""
     claim = PodResourceClaim(name="gpu", resource_claim_template_name=size)
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resource_claims=(claim,)))
@@ -125,7 +125,7 @@ class Running(NamedTuple):
     card: tuple[str, str]
 
 
-class Left(NamedTuple):
+class CardRoom(NamedTuple):
     """What is left of a card."""
 
     slices: int
@@ -136,7 +136,7 @@ class Left(NamedTuple):
         return min(self.slices // size.slices, self.memory // size.memory)
 
 
-class Course:
+class PackingCourse:
     """What happens to the cluster, step by step; the scheduler has its say between two steps.
 
     In each step one pod comes. The one before it, if it found no room, is turned away. Whenever the cluster is so
@@ -154,7 +154,7 @@ class Course:
         self._cards = [(node.metadata.name, str(card)) for node in make_nodes(nodes) for card in range(CARDS)]
         self._came = 0
         #: What was left of each card, every time the cluster was full.
-        self.counts: list[list[Left]] = []
+        self.counts: list[list[CardRoom]] = []
         #: How many claims of each size came, and those of them that were turned away.
         self.asked: Counter[str] = Counter()
         self.turned_away: Counter[str] = Counter()
@@ -180,13 +180,13 @@ class Course:
     def _taken(self) -> int:
         return sum(SIZES[pod.size].slices for pod in self._running)
 
-    def _left(self) -> Iterator[Left]:
+    def _left(self) -> Iterator[CardRoom]:
         slices, memory = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         for pod in self._running:
             slices[pod.card] += SIZES[pod.size].slices
             memory[pod.card] += SIZES[pod.size].memory
         for card in self._cards:
-            yield Left(SLICES - slices[card], MEMORY - memory[card])
+            yield CardRoom(SLICES - slices[card], MEMORY - memory[card])
 
     def _settle(self, cluster: MemoryCluster, pod: Pod, size: str) -> None:
         name, namespace = pod.metadata.name, pod.metadata.namespace
@@ -210,7 +210,7 @@ class Course:
         # At most 84 of 96 CPUs and 672 of 768 GiB for all slices of a node, so that nothing but devices runs out.
         slices = SIZES[name].slices
         cpu, memory = slices * self._coming.randint(1, 3), slices * self._coming.randint(8, 24)
-        return name, claiming(make_pod(f"pod-{self._came}", cpu=cpu, memory=f"{memory}Gi"), name)
+        return name, with_claim(make_pod(f"pod-{self._came}", cpu=cpu, memory=f"{memory}Gi"), name)
 
 
 _TITLE = "Share of the free slices that claims of each size could use, when 85 % are taken"
@@ -247,7 +247,7 @@ def _bar(share: float, top: int, colour: str) -> Iterator[str]:
 PROFILES = profiles_to_compare("DeviceBinPacking", ["cpu", "memory"])
 
 
-class Ran(msgspec.Struct, frozen=True):
+class RunResult(msgspec.Struct, frozen=True):
     """What a run came to: how often the cluster was full, and two shares by the size of the claims.
 
     `placeable` is which share of the free slices claims could use when the cluster was full, the mean of all counts;
@@ -273,28 +273,28 @@ def main(arguments: Sequence[str] = ()) -> None:
         options.svg.write_text(bar_chart({profile: _placeable(runs) for profile, runs in found.items()}))
 
 
-def run(profile: str, nodes: int, pods: int, seed: int) -> Ran:
+def run(profile: str, nodes: int, pods: int, seed: int) -> RunResult:
     """Let the pods of one seed come and go under one profile."""
-    course = Course(nodes, seed, warm_up=round(WARM_UP * pods))
+    course = PackingCourse(nodes, seed, warm_up=round(WARM_UP * pods))
     scenario = Scenario(
         nodes=make_nodes(nodes), objects=make_devices(nodes), plugins=[DeviceBinPacking], config=PROFILES[profile]
     )
     for place in range(pods):
         scenario.at(place * STEP, course.step)
     scenario.run()
-    return Ran(
+    return RunResult(
         counts=len(course.counts),
         placeable={name: fmean(placeable(left, size) for left in course.counts) for name, size in SIZES.items()},
         turned_away={name: course.turned_away[name] / course.asked[name] for name in SIZES},
     )
 
 
-def placeable(left: Sequence[Left], size: Size) -> float:
+def placeable(left: Sequence[CardRoom], size: Size) -> float:
     """Return which share of the free slices claims of a size could use."""
     return sum(card.room(size) for card in left) * size.slices / sum(card.slices for card in left)
 
 
-def table(found: Mapping[str, Sequence[Ran]]) -> Iterator[str]:
+def table(found: Mapping[str, Sequence[RunResult]]) -> Iterator[str]:
     """Yield the lines of two Markdown tables, and how often the last profile beats each of the others."""
     yield f"| Placeable, scored by | {' | '.join(SIZES)} | the mix | lowest to highest |"
     yield "|---|" + "---:|" * (len(SIZES) + 2)
@@ -312,7 +312,7 @@ def table(found: Mapping[str, Sequence[Ran]]) -> Iterator[str]:
     yield from comparisons(found)
 
 
-def _placeable(runs: Sequence[Ran]) -> Mapping[str, float]:
+def _placeable(runs: Sequence[RunResult]) -> Mapping[str, float]:
     return {size: fmean(ran.placeable[size] for ran in runs) for size in SIZES}
 
 

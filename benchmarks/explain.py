@@ -60,8 +60,8 @@ PENDING: dict[str, Pod] = {
 }
 
 
-class Observed(Host):
-    """An outside that only remembers decisions."""
+class DecisionRecorder(Host):
+    """A host that only records decisions."""
 
     def __init__(self) -> None:
         self.history = History()
@@ -80,7 +80,7 @@ def cluster() -> Iterator[ApiObject]:
             yield make_pod(f"pod-{number}-{pod}", cpu="800m", node_name=name, labels={"app": "web"})
 
 
-def engine(pod: Pod, observed: Observed) -> PodEngine:
+def engine(pod: Pod, observed: DecisionRecorder) -> PodEngine:
     """Make an engine that has tried the pod."""
     configuration = default_configuration()
     profiles = profiles_factory(configuration, Registry.from_installed(), observed)
@@ -110,7 +110,7 @@ def slices(made: PodEngine, history: History, uid: str) -> tuple[Explanation, li
 def main() -> None:
     print(f"{'pod':<30}  {'all':>6}  {'longest':>7}  {'slices':>6}  {'bytes':>6}")
     for name, pod in PENDING.items():
-        observed = Observed()
+        observed = DecisionRecorder()
         made = engine(pod, observed)
         with reduced_gc():
             collect()

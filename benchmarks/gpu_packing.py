@@ -42,7 +42,7 @@ def make_nodes(number: int) -> list[Node]:
     return [make_node(f"gpu-{place}", cpu=96, memory="768Gi", allocatable={GPU: PER_NODE}) for place in range(number)]
 
 
-class Course:
+class PackingCourse:
     """What happens to the cluster, step by step; the scheduler has its say between two steps.
 
     In each step one pod comes. The one before it, if it found no room, is turned away. Whenever so many GPUs are taken
@@ -135,7 +135,7 @@ def _bar(name: str, row: Sequence[float], top: int) -> Iterator[str]:
 PROFILES = profiles_to_compare("GpuPacking", ["cpu", "memory", GPU])
 
 
-class Ran(msgspec.Struct, frozen=True):
+class RunResult(msgspec.Struct, frozen=True):
     """What a run came to: how often the cluster was full, and shares of the demand.
 
     `placeable` is the share that could still be placed when the cluster was full, by the size of the pods, the mean of
@@ -161,14 +161,14 @@ def main(arguments: Sequence[str] = ()) -> None:
         options.svg.write_text(bar_chart({profile: [each.mix for each in runs] for profile, runs in found.items()}))
 
 
-def run(profile: str, nodes: int, pods: int, seed: int) -> Ran:
+def run(profile: str, nodes: int, pods: int, seed: int) -> RunResult:
     """Let the pods of one seed come and go under one profile."""
-    course = Course(nodes, seed, warm_up=round(WARM_UP * pods))
+    course = PackingCourse(nodes, seed, warm_up=round(WARM_UP * pods))
     scenario = Scenario(nodes=make_nodes(nodes), plugins=[GpuPacking], config=PROFILES[profile])
     for place in range(pods):
         scenario.at(place * STEP, course.step)
     scenario.run()
-    return Ran(
+    return RunResult(
         counts=len(course.counts),
         placeable={gpus: fmean(placeable(free, gpus) for free in course.counts) for gpus in SIZES},
         turned_away=course.turned_away / course.asked,
@@ -183,7 +183,7 @@ def placeable(free: Sequence[int], gpus: int) -> float:
     return sum(amount // gpus * gpus for amount in free) / sum(free)
 
 
-def table(found: Mapping[str, Sequence[Ran]]) -> Iterator[str]:
+def table(found: Mapping[str, Sequence[RunResult]]) -> Iterator[str]:
     """Yield the lines of a Markdown table, and how often the last profile beats each of the others."""
     yield f"| Scored by | {' | '.join(f'{gpus} GPU' for gpus in SIZES)} | the mix | lowest to highest | turned away |"
     yield "|---|" + "---:|" * (len(SIZES) + 3)

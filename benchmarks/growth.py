@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.cycle import NODES, Neighbourly, Shape, cycles, engine, plain, pod, spread
+from benchmarks.cycle import NODES, PodReadingPlugin, Shape, cycles, engine, pod, with_spread, without_constraints
 from benchmarks.line_chart import Panel, line_chart
 from benchmarks.timing import show
 from kframework import Plugin
@@ -31,7 +31,7 @@ class Sizes:
     pods: int = 0
     plugins: int = 0
     percentage: int = 0
-    shape: Shape = plain
+    shape: Shape = without_constraints
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ SWEEPS = (
         "pods that run already",
         lambda sizes, pods: replace(sizes, pods=pods),
         (500, 2_000, 10_000, 50_000, 100_000, 200_000),
-        {"plain": Sizes(), "with spread constraints": Sizes(shape=spread)},
+        {"plain": Sizes(), "with spread constraints": Sizes(shape=with_spread)},
     ),
     Sweep(
         "Plugins",
@@ -96,7 +96,7 @@ def cycle_time(sizes: Sizes, count: int) -> float:
 def _plugins(count: int) -> tuple[type[Plugin], ...]:
     """Make plugins that say what they read."""
     names = [f"Neighbourly{number}" for number in range(count)]
-    return tuple(type(name, (Neighbourly,), {"name": name}) for name in names)
+    return tuple(type(name, (PodReadingPlugin,), {"name": name}) for name in names)
 
 
 def _running(index: int, sizes: Sizes) -> Pod:
@@ -106,7 +106,7 @@ def _running(index: int, sizes: Sizes) -> Pod:
     return msgspec.structs.replace(made, spec=spec)
 
 
-def measured(sweep: Sweep, measure: Callable[[Sizes], float]) -> Panel:
+def measure_sweep(sweep: Sweep, measure: Callable[[Sizes], float]) -> Panel:
     """Measure the lines of a sweep."""
     lines = {
         name: [(size, measure(sweep.at(sizes, size))) for size in sweep.sizes] for name, sizes in sweep.lines.items()
@@ -118,7 +118,7 @@ def main(sweeps: Sequence[Sweep] = SWEEPS, cycles_each: int = 2_000, picture: Pa
     """Measure it all, print the figures and draw them."""
     panels = []
     for sweep in sweeps:
-        panel = measured(sweep, lambda sizes: cycle_time(sizes, cycles_each))
+        panel = measure_sweep(sweep, lambda sizes: cycle_time(sizes, cycles_each))
         columns = [[figure for _, figure in line] for line in panel.lines.values()]
         show((panel.along, *panel.lines), list(zip(panel.marks, *columns, strict=True)))
         print(flush=True)

@@ -14,8 +14,8 @@ from time import process_time_ns
 
 import msgspec
 
-from benchmarks.cycle import _Noting, apart, engine, plain, pod, spread
-from benchmarks.hostile_inputs import ROWS, Row
+from benchmarks.cycle import RecordingHost, engine, pod, with_anti_affinity, with_spread, without_constraints
+from benchmarks.hostile_inputs import ROWS, HostileInput
 from benchmarks.timing import show
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import ApiObject, Pod
@@ -27,7 +27,7 @@ WORKLOADS = 12
 RUNNING = 60
 #: Turns of one kind, of which the lower quartile is taken; and how many are taken before the engines change over.
 TURNS, BLOCK = 144, 12
-SHAPES = (plain, apart, spread)
+SHAPES = (without_constraints, with_anti_affinity, with_spread)
 
 Numbers = dict[str, list[int]]
 
@@ -37,7 +37,7 @@ class Side:
 
     def __init__(self) -> None:
         self.engine: PodEngine
-        self._effects: _Noting
+        self._effects: RecordingHost
         self.engine, self._effects = engine(nodes=NODES)
         self._turn = 0
         self._running: list[Pod] = []
@@ -83,7 +83,7 @@ class Side:
         return cycle, messages
 
 
-def ordinary(turn: int) -> Pod:
+def ordinary_pod(turn: int) -> Pod:
     """Make a pod of the others."""
     return pod(turn, turn % WORKLOADS, SHAPES[turn % len(SHAPES)])
 
@@ -93,7 +93,7 @@ def quartile(numbers: list[int]) -> float:
     return float(sorted(numbers)[len(numbers) // 4])
 
 
-def measure(row: Row) -> list[object]:
+def measure(row: HostileInput) -> list[object]:
     """Fill a row of the table."""
     sides = [Side(), Side()]
     without, beside = sides
@@ -106,16 +106,16 @@ def measure(row: Row) -> list[object]:
     gc.collect()
     gc.freeze()
     gc.disable()
-    made = row.others or ordinary
-    settled = _alternately(sides, made, lambda side: None)
+    made = row.others or ordinary_pod
+    settled = _measure_alternately(sides, made, lambda side: None)
     events: Numbers = {"cycle": [], "message": []}
     moves = row.moves()
 
     def moved(side: Side) -> None:
         if side is beside:
-            _one_more(side, next(moves), events)
+            _apply_hostile(side, next(moves), events)
 
-    moving = _alternately(sides, made, moved)
+    moving = _measure_alternately(sides, made, moved)
     gc.enable()
     gc.unfreeze()
     plain_message = quartile(settled[without, 1])
@@ -130,7 +130,7 @@ def measure(row: Row) -> list[object]:
     ]
 
 
-def _one_more(side: Side, move: ApiObject, events: Numbers) -> None:
+def _apply_hostile(side: Side, move: ApiObject, events: Numbers) -> None:
     """Let a hostile object come or change; if it is a pod that waits, it has its turn, and then goes."""
     events["message"].append(side.apply(move))
     if isinstance(move, Pod) and not move.spec.node_name:
@@ -141,7 +141,7 @@ def _one_more(side: Side, move: ApiObject, events: Numbers) -> None:
         side.apply(move, gone=True)
 
 
-def _alternately(
+def _measure_alternately(
     sides: list[Side], made: Callable[[int], Pod], before: Callable[[Side], None]
 ) -> dict[tuple[Side, int], list[int]]:
     """Give both engines the same turns in blocks; return the nanoseconds of cycles (0) and messages (1) of each."""
@@ -158,7 +158,7 @@ def _alternately(
     return found
 
 
-def _chosen() -> Iterator[Row]:
+def _selected_rows() -> Iterator[HostileInput]:
     numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
     yield from (ROWS[number - 1] for number in numbers) if numbers else ROWS
 
@@ -167,7 +167,7 @@ def main() -> None:
     """Print the table."""
     headers = ["hostile input", "cycle", "message", "cycle*", "message*", "event", "own ms", "others' ms", "simulate"]
     rows = []
-    for row in _chosen():
+    for row in _selected_rows():
         rows.append(measure(row))
         print(*(f"{cell:.2f}" if isinstance(cell, float) else cell for cell in rows[-1]), sep="  ", flush=True)
     print()

@@ -20,12 +20,12 @@ REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word 
 Spec = dict[str, Any]
 
 
-def nothing() -> Iterable[ApiObject]:
+def no_objects() -> Iterable[ApiObject]:
     """Be there with nothing."""
     return ()
 
 
-class Row(NamedTuple):
+class HostileInput(NamedTuple):
     """A hostile input: `present` all the time, `moves` in between; `always` is there in both engines.
 
     `tried` says that the pods that are present have had their turns before others are looked at; `others` are pods in
@@ -36,7 +36,7 @@ class Row(NamedTuple):
     present: Callable[[], Iterable[ApiObject]]
     moves: Callable[[], Iterator[ApiObject]]
     tried: bool = False
-    always: Callable[[], Iterable[ApiObject]] = nothing
+    always: Callable[[], Iterable[ApiObject]] = no_objects
     others: Callable[[int], Pod] | None = None
 
 
@@ -50,7 +50,7 @@ def hostile(name: str, node_name: str = "", labels: Spec | None = None, meta: Sp
     return msgspec.convert({"metadata": metadata, "spec": stated}, Pod)
 
 
-def pods_with(title: str, spec: Callable[[int], Spec], templates: int = 1, **fields: Any) -> Row:
+def pods_with(title: str, spec: Callable[[int], Spec], templates: int = 1, **fields: Any) -> HostileInput:
     """Make the row of pods with such a spec: some run, one more is tried again and again."""
 
     def present() -> Iterator[Pod]:
@@ -61,10 +61,10 @@ def pods_with(title: str, spec: Callable[[int], Spec], templates: int = 1, **fie
         for index in count():
             yield hostile(f"more-{index}", **fields, **spec(index % templates))
 
-    return Row(title, present, moves)
+    return HostileInput(title, present, moves)
 
 
-def near(kind: str, *terms: Spec) -> Spec:
+def affinity_of(kind: str, *terms: Spec) -> Spec:
     """State required or preferred terms of affinity or anti-affinity."""
     weighted = [{"weight": 1 + index % 100, "podAffinityTerm": term} for index, term in enumerate(terms)]
     side, _, when = kind.partition(" ")
@@ -79,67 +79,73 @@ def terms_of(
     return [{"topologyKey": topology(each), "labelSelector": selector(each), **own} for each in range(MANY)]
 
 
-def labelled(each: int) -> Spec:
+def select_workload(each: int) -> Spec:
     """Select one of the others' workloads."""
     return {"matchLabels": {"app": str(each % 12)}}
 
 
-def not_in(each: int) -> Spec:
+def exclude_absent(each: int) -> Spec:
     """Select all workloads but one that is not there."""
     return {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": [f"none-{each}"]}]}
 
 
-def exists(each: int) -> Spec:
+def select_existing(each: int) -> Spec:
     """Select all workloads, each time in other words."""
     absent = {"key": f"none-{each}", "operator": "DoesNotExist"}
     return {"matchExpressions": [{"key": "app", "operator": "Exists"}, absent]}
 
 
-def by_turns(each: int) -> str:
+def alternate_topology(each: int) -> str:
     """Name the topologies in turn."""
     return (ZONE, HOST)[each % 2]
 
 
-def of_teams(each: int) -> Spec:
+def select_namespaces(each: int) -> Spec:
     """Select all namespaces, each time in other words."""
     return {"matchExpressions": [{"key": f"none-{each}", "operator": "DoesNotExist"}]}
 
 
-def affinity_rows() -> Iterator[Row]:
+def affinity_rows() -> Iterator[HostileInput]:
     """List the rows of inter-pod terms."""
     near_soft, away_soft = f"podAffinity {PREFERRED}", f"podAntiAffinity {PREFERRED}"
     near_hard, away_hard = f"podAffinity {REQUIRED}", f"podAntiAffinity {REQUIRED}"
 
-    def several(title: str, kind: str, *args: Any, **fields: Any) -> Row:
+    def several(title: str, kind: str, *args: Any, **fields: Any) -> HostileInput:
         terms = terms_of(*args, **fields)
-        return pods_with(title, lambda _: near(kind, *terms))
+        return pods_with(title, lambda _: affinity_of(kind, *terms))
 
-    yield several("3,000 preferred affinity terms, matchLabels", near_soft, labelled, by_turns)
-    yield several("3,000 preferred affinity terms, NotIn", near_soft, not_in, by_turns)
-    yield several("3,000 preferred affinity terms, Exists", near_soft, exists, by_turns)
-    yield several("3,000 preferred anti-affinity terms, NotIn", away_soft, not_in, by_turns)
-    yield several("3,000 required affinity terms, NotIn", near_hard, not_in, by_turns)
-    yield several("3,000 required anti-affinity terms, NotIn", away_hard, not_in, lambda _: HOST)
-    yield several("3,000 preferred terms, all namespaces", near_soft, not_in, by_turns, namespaceSelector={})
-    selecting = terms_of(not_in, by_turns)
-    for each, term in enumerate(selecting):
-        term.update(namespaces=[], namespaceSelector=of_teams(each))
-    yield pods_with("3,000 preferred terms, namespaceSelector", lambda _: near(near_soft, *selecting))
-    yield several("3,000 preferred terms, each of its own topology", near_soft, not_in, lambda each: f"topology-{each}")
-    away = [{"topologyKey": HOST, "labelSelector": not_in(0), "namespaces": ["default"]}]
-    hundred = terms_of(not_in, by_turns)[:100]
-    yield distinct("10,000 templates with one term each, in turn", lambda each: near(near_soft, terms_of_one(each)))
-    yield distinct(
-        "300 templates with 100 terms each, in turn", lambda each: numbered(near(near_soft, *hundred), each), 300
+    yield several("3,000 preferred affinity terms, matchLabels", near_soft, select_workload, alternate_topology)
+    yield several("3,000 preferred affinity terms, NotIn", near_soft, exclude_absent, alternate_topology)
+    yield several("3,000 preferred affinity terms, Exists", near_soft, select_existing, alternate_topology)
+    yield several("3,000 preferred anti-affinity terms, NotIn", away_soft, exclude_absent, alternate_topology)
+    yield several("3,000 required affinity terms, NotIn", near_hard, exclude_absent, alternate_topology)
+    yield several("3,000 required anti-affinity terms, NotIn", away_hard, exclude_absent, lambda _: HOST)
+    yield several(
+        "3,000 preferred terms, all namespaces", near_soft, exclude_absent, alternate_topology, namespaceSelector={}
     )
-    yield churning("labels of a running pod with 3,000 terms", near(near_soft, *selecting))
-    yield nominated(near(near_soft, *selecting), near(away_hard, *away))
-    yield victims(near(near_soft, *terms_of(not_in, by_turns)))
+    selecting = terms_of(exclude_absent, alternate_topology)
+    for each, term in enumerate(selecting):
+        term.update(namespaces=[], namespaceSelector=select_namespaces(each))
+    yield pods_with("3,000 preferred terms, namespaceSelector", lambda _: affinity_of(near_soft, *selecting))
+    yield several(
+        "3,000 preferred terms, each of its own topology", near_soft, exclude_absent, lambda each: f"topology-{each}"
+    )
+    away = [{"topologyKey": HOST, "labelSelector": exclude_absent(0), "namespaces": ["default"]}]
+    hundred = terms_of(exclude_absent, alternate_topology)[:100]
+    yield many_templates(
+        "10,000 templates with one term each, in turn", lambda each: affinity_of(near_soft, terms_of_one(each))
+    )
+    yield many_templates(
+        "300 templates with 100 terms each, in turn", lambda each: numbered(affinity_of(near_soft, *hundred), each), 300
+    )
+    yield changing_labels("labels of a running pod with 3,000 terms", affinity_of(near_soft, *selecting))
+    yield nominated_pods(affinity_of(near_soft, *selecting), affinity_of(away_hard, *away))
+    yield victims(affinity_of(near_soft, *terms_of(exclude_absent, alternate_topology)))
 
 
 def terms_of_one(each: int) -> Spec:
     """State a term of its own about everybody's pods."""
-    return {"topologyKey": by_turns(each), "labelSelector": not_in(each), "namespaces": ["default"]}
+    return {"topologyKey": alternate_topology(each), "labelSelector": exclude_absent(each), "namespaces": ["default"]}
 
 
 def numbered(spec: Spec, each: int) -> Spec:
@@ -147,7 +153,7 @@ def numbered(spec: Spec, each: int) -> Spec:
     return {**spec, "tolerations": [{"key": f"own-{each}", "operator": "Exists"}]}
 
 
-def distinct(title: str, spec: Callable[[int], Spec], templates: int = 10_000) -> Row:
+def many_templates(title: str, spec: Callable[[int], Spec], templates: int = 10_000) -> HostileInput:
     """Make the row of many templates: 1,000 of their pods run, the rest come in turn and stay."""
 
     def present() -> Iterator[Pod]:
@@ -158,20 +164,20 @@ def distinct(title: str, spec: Callable[[int], Spec], templates: int = 10_000) -
         for index in range(1_000, 10_000_000):
             yield hostile(f"holder-{index}", f"node-{index % 1000}", **spec(index % templates))
 
-    return Row(title, present, moves)
+    return HostileInput(title, present, moves)
 
 
-def churning(title: str, spec: Spec) -> Row:
+def changing_labels(title: str, spec: Spec) -> HostileInput:
     """Make the row of running pods whose labels change all the time."""
 
     def moves() -> Iterator[Pod]:
         for index in count():
             yield hostile(f"holder-{index % HOLDERS}", f"node-{index % HOLDERS}", {"turn": str(index)}, **spec)
 
-    return Row(title, lambda: (hostile(f"holder-{i}", f"node-{i}", **spec) for i in range(HOLDERS)), moves)
+    return HostileInput(title, lambda: (hostile(f"holder-{i}", f"node-{i}", **spec) for i in range(HOLDERS)), moves)
 
 
-def nominated(*specs: Spec) -> Row:
+def nominated_pods(*specs: Spec) -> HostileInput:
     """Make the row of pods with terms that wait for room on nominated nodes."""
 
     def present() -> Iterator[Pod]:
@@ -188,10 +194,10 @@ def nominated(*specs: Spec) -> Row:
             labels = {"turn": str(index)}
             yield msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, labels=labels))
 
-    return Row("nominated pods with 3,000 terms", present, moves, tried=True)
+    return HostileInput("nominated pods with 3,000 terms", present, moves, tried=True)
 
 
-def victims(spec: Spec) -> Row:
+def victims(spec: Spec) -> HostileInput:
     """Make the row of running pods with terms that others' pods must evict."""
     full = [{"name": "main", "resources": {"requests": {"cpu": "63"}}}]
 
@@ -219,17 +225,17 @@ def victims(spec: Spec) -> Row:
             yield hostile(f"full-{place}", f"node-{place}", {"turn": str(index)}, containers=full, **spec)
 
     title = "victims of preemption with 3,000 terms"
-    return Row(title, running({"mine": "1"}, spec), moves, always=running({"mine": "0"}, {}), others=urgent)
+    return HostileInput(title, running({"mine": "1"}, spec), moves, always=running({"mine": "0"}, {}), others=urgent)
 
 
-def spec_rows() -> Iterator[Row]:
+def spec_rows() -> Iterator[HostileInput]:
     """List the rows of all else that a pod may have thousands of."""
     constraints = [
         {
             "maxSkew": 1000,
-            "topologyKey": by_turns(each),
+            "topologyKey": alternate_topology(each),
             "whenUnsatisfiable": ("DoNotSchedule", "ScheduleAnyway")[each // 2 % 2],
-            "labelSelector": not_in(each),
+            "labelSelector": exclude_absent(each),
         }
         for each in range(MANY)
     ]
@@ -262,19 +268,19 @@ def spec_rows() -> Iterator[Row]:
     metas = [ObjectMeta(name=f"c{n}", namespace="hostile", uid=f"c{n}") for n in range(1000)]
     unbound = [PersistentVolumeClaim(metadata=meta) for meta in metas]
     yield there._replace(title="1,000 claims, unbound", present=lambda: (*unbound, *there.present()))
-    yield distinct("10,000 templates, in turn", lambda each: numbered({}, each))
-    yield churning("labels of running pods, kept changing", {})
+    yield many_templates("10,000 templates, in turn", lambda each: numbered({}, each))
+    yield changing_labels("labels of running pods, kept changing", {})
 
 
-def node_rows() -> Iterator[Row]:
+def node_rows() -> Iterator[HostileInput]:
     """List the rows of what stands on nodes, and of what is not on any."""
 
-    def nodes(title: str, changed: Callable[[Node, int], Node]) -> Row:
+    def nodes(title: str, changed: Callable[[Node, int], Node]) -> HostileInput:
         def moves() -> Iterator[Node]:
             for index in count():
                 yield changed(_node(index % HOLDERS), index)
 
-        return Row(title, lambda: (changed(_node(index), index) for index in range(HOLDERS)), moves)
+        return HostileInput(title, lambda: (changed(_node(index), index) for index in range(HOLDERS)), moves)
 
     def meta(node: Node, **fields: Any) -> Node:
         return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, **fields))
@@ -311,13 +317,13 @@ def node_rows() -> Iterator[Row]:
             yield namespace(turn % 5000, turn)
 
     all_there = [namespace(index, -1) for index in range(5000)]
-    yield Row("5,000 namespaces, their labels kept changing", lambda: all_there, renamed)
-    selecting = terms_of(not_in, by_turns)
+    yield HostileInput("5,000 namespaces, their labels kept changing", lambda: all_there, renamed)
+    selecting = terms_of(exclude_absent, alternate_topology)
     for each, term in enumerate(selecting):
-        term.update(namespaces=[], namespaceSelector=of_teams(each))
-    soft = near(f"podAffinity {PREFERRED}", *selecting)
+        term.update(namespaces=[], namespaceSelector=select_namespaces(each))
+    soft = affinity_of(f"podAffinity {PREFERRED}", *selecting)
     holders = [hostile(f"holder-{index}", f"node-{index}", **soft) for index in range(HOLDERS)]
-    yield Row("the same beside 3,000 terms with namespaceSelector", lambda: (*all_there, *holders), renamed)
+    yield HostileInput("the same beside 3,000 terms with namespaceSelector", lambda: (*all_there, *holders), renamed)
 
     def waiting(**spec: Any) -> Callable[[], Iterator[Pod]]:
         huge = [{"name": "main", "resources": {"requests": {"cpu": "1000"}}}]
@@ -328,13 +334,16 @@ def node_rows() -> Iterator[Row]:
             node = _node(turn % HOLDERS)
             yield status(node, allocatable={**node.status.allocatable, "cpu": str(63 + turn % 2)})
 
-    yield Row("1,000 pods too large for any node, nodes updated", waiting(), updated, tried=True)
-    terms = near(f"podAntiAffinity {REQUIRED}", *terms_of(not_in, lambda _: HOST))
+    yield HostileInput("1,000 pods too large for any node, nodes updated", waiting(), updated, tried=True)
+    terms = affinity_of(f"podAntiAffinity {REQUIRED}", *terms_of(exclude_absent, lambda _: HOST))
     title = "10 of them with 3,000 anti-affinity terms"
-    yield Row(title, lambda: list(waiting(**terms)())[:10], updated, tried=True)
+    yield HostileInput(title, lambda: list(waiting(**terms)())[:10], updated, tried=True)
     budgets = [
         msgspec.convert(
-            {"metadata": {"name": f"b{n}", "namespace": "hostile", "uid": f"b{n}"}, "spec": {"selector": not_in(n)}},
+            {
+                "metadata": {"name": f"b{n}", "namespace": "hostile", "uid": f"b{n}"},
+                "spec": {"selector": exclude_absent(n)},
+            },
             PodDisruptionBudget,
         )
         for n in range(MANY)
@@ -351,4 +360,4 @@ def node_rows() -> Iterator[Row]:
     yield preempting._replace(title=title, present=lambda: budgets, moves=changed_budgets)
 
 
-ROWS: tuple[Row, ...] = (*affinity_rows(), *spec_rows(), *node_rows())
+ROWS: tuple[HostileInput, ...] = (*affinity_rows(), *spec_rows(), *node_rows())

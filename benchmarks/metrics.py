@@ -41,7 +41,7 @@ class _Records:
         self.all.append(binding)
 
 
-def _records() -> list[Decision | Binding]:
+def _record_pods() -> list[Decision | Binding]:
     """Schedule pods, and return what was told of it."""
     records = _Records()
     nodes = [make_node(f"node-{n}", cpu=64, memory="256Gi", pods=100) for n in range(NODES)]
@@ -50,7 +50,7 @@ def _records() -> list[Decision | Binding]:
     return records.all
 
 
-def _per_pod(records: Sequence[Decision | Binding]) -> float:
+def _cost_per_pod(records: Sequence[Decision | Binding]) -> float:
     """Return the microseconds of processor time for all records of a pod.
 
     A hundred pods at a time, again and again: in a scheduler, too, records are looked at when they have just been made.
@@ -59,11 +59,11 @@ def _per_pod(records: Sequence[Decision | Binding]) -> float:
     for start in range(0, len(records), 200):
         calls = [(isinstance(record, Decision), record) for record in records[start : start + 200]]
         # Ten times over, so that sorting what waits into buckets is in each of these figures.
-        spent += min(_once(attempts, calls * 10) for _ in range(10)) / 10
+        spent += min(_record_all(attempts, calls * 10) for _ in range(10)) / 10
     return spent / PODS * 1e6
 
 
-def _once(attempts: Attempts, calls: Iterable[tuple[bool, Decision | Binding]]) -> float:
+def _record_all(attempts: Attempts, calls: Iterable[tuple[bool, Decision | Binding]]) -> float:
     decided, bound = attempts.on_decision, attempts.on_binding
     began = process_time()
     for is_decision, record in calls:
@@ -74,7 +74,7 @@ def _once(attempts: Attempts, calls: Iterable[tuple[bool, Decision | Binding]]) 
     return process_time() - began
 
 
-def _per_event() -> float:
+def _cost_per_event() -> float:
     """Return what is added to taking in the update of a node."""
     plain, _ = engine()
     timed, _ = engine()
@@ -83,7 +83,7 @@ def _per_event() -> float:
     return microseconds(lambda: timed.handlers.upsert(node)) - microseconds(lambda: plain.handlers.upsert(node))
 
 
-class _AtOnce:
+class _InstantTransport:
     """A transport that answers at once."""
 
     async def send(self, request: Request) -> Response:
@@ -91,12 +91,12 @@ class _AtOnce:
         return Response(200, b"{}")
 
 
-def _per_request() -> float:
+def _cost_per_request() -> float:
     """Return what is added to a request."""
-    plain, request = _AtOnce(), Request(method="POST", path="/", body=b"{}")
+    plain, request = _InstantTransport(), Request(method="POST", path="/", body=b"{}")
     metered = MeteredTransport(plain, RequestMetrics(), "localhost:6443")  # type: ignore[arg-type]  # it has all that is used
 
-    def sent(send: Callable[[Request], object]) -> Callable[[], None]:
+    def send_repeatedly(send: Callable[[Request], object]) -> Callable[[], None]:
         def call() -> None:
             try:
                 send(request).send(None)  # type: ignore[attr-defined]  # a coroutine that never waits
@@ -105,10 +105,10 @@ def _per_request() -> float:
 
         return call
 
-    return microseconds(sent(metered.send)) - microseconds(sent(plain.send))
+    return microseconds(send_repeatedly(metered.send)) - microseconds(send_repeatedly(plain.send))
 
 
-def _asked(series: Iterable[Series]) -> tuple[float, float, int]:
+def _scrape_cost(series: Iterable[Series]) -> tuple[float, float, int]:
     """Return the milliseconds of an answer, the longest for which it gives no way, and its bytes."""
 
     async def answer() -> tuple[float, float, int]:
@@ -124,14 +124,14 @@ def _asked(series: Iterable[Series]) -> tuple[float, float, int]:
 
 def main() -> None:
     """Print what metrics cost."""
-    records = _records()
+    records = _record_pods()
     collect()
     show(
         ("microseconds", "measured", "budget"),
         [
-            ("the records of a pod", _per_pod(records), 5.0),
-            ("an event", _per_event(), None),
-            ("a request", _per_request(), None),
+            ("the records of a pod", _cost_per_pod(records), 5.0),
+            ("an event", _cost_per_event(), None),
+            ("a request", _cost_per_request(), None),
         ],
     )
     attempts = Attempts()
@@ -146,8 +146,8 @@ def main() -> None:
     collect()
     print()
     rows = [
-        ("/metrics", *_asked((*attempts.series, *engine_series(made)))),
-        (f"/metrics/resources of {RESIDENT:,} pods", *_asked(pod_resources(made))),
+        ("/metrics", *_scrape_cost((*attempts.series, *engine_series(made)))),
+        (f"/metrics/resources of {RESIDENT:,} pods", *_scrape_cost(pod_resources(made))),
     ]
     show(("milliseconds", "in all", "at a time", "bytes"), rows)
 

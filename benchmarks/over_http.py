@@ -39,7 +39,7 @@ def _pod(name: str) -> Pod:
     return Pod(metadata=ObjectMeta(name=name, namespace="default", labels=labels), spec=spec)
 
 
-def _told(pod: str, uid: str) -> EventRecord:
+def _event_record(pod: str, uid: str) -> EventRecord:
     series_key = SeriesKey("default-scheduler", "Scheduled", "Binding", False, PodReference("default", pod, uid))
     return EventRecord(series_key, f"Successfully assigned default/{pod} to node-1", 1767225600.0, 0, 1767225600.0)
 
@@ -49,10 +49,10 @@ def _told(pod: str, uid: str) -> EventRecord:
 
 def _serve(pipe: Pipe) -> None:
     """Serve until the pipe closes; create as many pods as it says, under the prefix it says."""
-    asyncio.run(_serving(pipe))
+    asyncio.run(_serve_cluster(pipe))
 
 
-async def _serving(pipe: Pipe) -> None:
+async def _serve_cluster(pipe: Pipe) -> None:
     from kframework.fake_api.server import ApiServer
     from kframework.fake_api.web import serve
 
@@ -72,7 +72,7 @@ async def _serving(pipe: Pipe) -> None:
 
 
 @contextmanager
-def _server() -> Iterator[tuple[int, Pipe]]:
+def _run_server() -> Iterator[tuple[int, Pipe]]:
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
     process.start()
@@ -86,7 +86,7 @@ def _server() -> Iterator[tuple[int, Pipe]]:
 # --- this process -----------------------------------------------------------------------------------------------------
 
 
-async def _bare(port: int, pipe: Pipe, prefix: str, pods: int) -> float:
+async def _bind_with_posts(port: int, pipe: Pipe, prefix: str, pods: int) -> float:
     """Bind the pods with two POSTs each and nothing else; return the microseconds per pod."""
     import aiohttp
 
@@ -94,7 +94,10 @@ async def _bare(port: int, pipe: Pipe, prefix: str, pods: int) -> float:
     uids = await asyncio.to_thread(pipe.recv)
     core, group = (f"http://127.0.0.1:{port}/{api}/namespaces/default" for api in ("api/v1", "apis/events.k8s.io/v1"))
     requests = [
-        ((f"{core}/pods/{pod}/binding", _binding(pod, uid)), (f"{group}/events", encode(_told(pod, uid).event())))
+        (
+            (f"{core}/pods/{pod}/binding", _binding(pod, uid)),
+            (f"{group}/events", encode(_event_record(pod, uid).event())),
+        )
         for pod, uid in uids.items()
     ]
     async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as session:
@@ -121,7 +124,7 @@ def _binding(pod: str, uid: str) -> bytes:
     )
 
 
-async def _client(kubeconfig: str, pipe: Pipe, prefix: str, pods: int) -> float:
+async def _bind_with_client(kubeconfig: str, pipe: Pipe, prefix: str, pods: int) -> float:
     """Follow the pods and bind them as they come; return the microseconds per pod."""
     transport = await connect(ConnectionSettings(kubeconfig=kubeconfig))
     cluster = KubeCluster(transport, SystemClock(), random=Random(0))
@@ -145,7 +148,7 @@ async def _client(kubeconfig: str, pipe: Pipe, prefix: str, pods: int) -> float:
         while True:
             metadata = (await arrived.get()).metadata
             await cluster.bind("default", metadata.name, metadata.uid, "node-1")
-            await cluster.record_event(_told(metadata.name, metadata.uid))
+            await cluster.record_event(_event_record(metadata.name, metadata.uid))
 
     async with asyncio.TaskGroup() as group:
         tasks = [
@@ -167,12 +170,12 @@ async def _client(kubeconfig: str, pipe: Pipe, prefix: str, pods: int) -> float:
 def measure(pods: int, rounds: int) -> tuple[float, float]:
     """Measure both in turn; return the best of each, the bare POSTs first, in microseconds per pod."""
     bare, client = [], []
-    with _server() as (port, pipe), tempfile.TemporaryDirectory() as folder:
+    with _run_server() as (port, pipe), tempfile.TemporaryDirectory() as folder:
         kubeconfig = str(Path(folder) / "config")
         Path(kubeconfig).write_text(_KUBECONFIG.format(port=port))
         for number in range(rounds):
-            bare.append(asyncio.run(_bare(port, pipe, f"bare{number}", pods)))
-            client.append(asyncio.run(_client(kubeconfig, pipe, f"pod{number}", pods)))
+            bare.append(asyncio.run(_bind_with_posts(port, pipe, f"bare{number}", pods)))
+            client.append(asyncio.run(_bind_with_client(kubeconfig, pipe, f"pod{number}", pods)))
     return min(bare), min(client)
 
 

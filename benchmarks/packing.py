@@ -38,7 +38,7 @@ _FIT_ARGS = """\
 _STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'
 
 
-class Result(Protocol):
+class PackingResult(Protocol):
     """The result of one seed under one profile."""
 
     @property
@@ -46,7 +46,7 @@ class Result(Protocol):
         """The placeable share of the mixed demand."""
 
 
-Ran = TypeVar("Ran", bound=Result)
+AnyResult = TypeVar("AnyResult", bound=PackingResult)
 
 
 def profiles_to_compare(plugin: str, resources: Sequence[str]) -> Mapping[str, str]:
@@ -68,8 +68,8 @@ def options_of(arguments: Sequence[str], *, module: str, nodes: int, node: str, 
 
 
 def run_seeds(
-    run: Callable[[str, int, int, int], Ran], profiles: Mapping[str, str], options: Namespace
-) -> Mapping[str, Sequence[Ran]]:
+    run: Callable[[str, int, int, int], AnyResult], profiles: Mapping[str, str], options: Namespace
+) -> Mapping[str, Sequence[AnyResult]]:
     """Run each profile on the same seeds, in as many processes as there are cores."""
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         return {
@@ -78,7 +78,7 @@ def run_seeds(
         }
 
 
-def comparisons(results: Mapping[str, Sequence[Ran]]) -> Iterator[str]:
+def comparisons(results: Mapping[str, Sequence[AnyResult]]) -> Iterator[str]:
     """Yield how often the last profile beats each of the others."""
     *others, ours = results
     for other in others:

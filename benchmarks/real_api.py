@@ -35,7 +35,7 @@ _SELECTOR = {"labelSelector": {"matchLabels": _APP}}
 
 
 @dataclass(frozen=True)
-class Work:
+class PodLoad:
     """So many pods to be bound, beside so many that are there; `spec` is what they say beside what they need."""
 
     title: str
@@ -45,8 +45,8 @@ class Work:
 
 
 WORKS = (
-    Work("plain", 5_000, 0, {}),
-    Work(
+    PodLoad("plain", 5_000, 0, {}),
+    PodLoad(
         "spread by zone",
         1_500,
         5_000,
@@ -61,7 +61,7 @@ WORKS = (
             ]
         },
     ),
-    Work(
+    PodLoad(
         "required anti-affinity by host",
         1_500,
         5_000,
@@ -79,7 +79,7 @@ WORKS = (
 
 
 @dataclass(frozen=True)
-class Drain:
+class DrainResult:
     """How fast the pods were bound, how long after its start the first was, and what the scheduler used."""
 
     pods_per_second: float
@@ -96,7 +96,7 @@ def schedulers(assets: str) -> dict[str, Sequence[str]]:
     }
 
 
-def drain(kind: str, command: Sequence[str], work: Work, nodes: int) -> Drain:
+def drain(kind: str, command: Sequence[str], work: PodLoad, nodes: int) -> DrainResult:
     """Let a scheduler bind the pods of a server, "real" or "fake"."""
     with TemporaryDirectory() as folder, started(kind, Path(folder)) as server:
         api, config = Api(server.kubeconfig), Path(folder, "config.yaml")
@@ -106,24 +106,24 @@ def drain(kind: str, command: Sequence[str], work: Work, nodes: int) -> Drain:
         api.create(PODS, *(_pod(f"pod-{number}", _APP, work.spec) for number in range(work.pods)))
         # Standing pods are seen first; on a server with kubelets each pod is seen again when it runs.
         with api.follow(PODS, "spec.nodeName!=") as placed:
-            placed.until(_at_least(work.standing))
+            placed.until(_have_scheduled(work.standing))
             began = perf_counter()
             scheduler = subprocess.Popen([*command, str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
-                placed.until(_at_least(work.standing + 1))
+                placed.until(_have_scheduled(work.standing + 1))
                 first = perf_counter()
                 for share in range(1, 101):
-                    placed.until(_at_least(work.standing + work.pods * share // 100))
+                    placed.until(_have_scheduled(work.standing + work.pods * share // 100))
                 last = perf_counter()
             finally:
                 scheduler.terminate()
                 _, status, usage = os.wait4(scheduler.pid, 0)
                 scheduler.returncode = os.waitstatus_to_exitcode(status)
     cpu, mb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
-    return Drain(work.pods / (last - first), first - began, cpu, mb)
+    return DrainResult(work.pods / (last - first), first - began, cpu, mb)
 
 
-def _at_least(number: int) -> Callable[[list[Json]], bool]:
+def _have_scheduled(number: int) -> Callable[[list[Json]], bool]:
     """Return the question whether so many pods have been seen on a node; it reads each version once."""
     seen: set[str] = set()
     read = 0

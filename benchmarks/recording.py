@@ -82,7 +82,7 @@ def _cost(engine: MakeEngine, observers: list[Observer]) -> tuple[float, int]:
     return (process_time() - began) / decisions * 1e6, decisions
 
 
-def _recorded(file: Path) -> tuple[float, float, float]:
+def _recording_cost(file: Path) -> tuple[float, float, float]:
     """Return the cost with a recording, the same with its end, and its bytes per decision."""
     recorder = Recorder(file)
     cost, decisions = _cost(recorded_by(recorder), [recorder])
@@ -94,7 +94,9 @@ def _recorded(file: Path) -> tuple[float, float, float]:
 def main() -> None:
     """Print what a recording costs."""
     with tempfile.TemporaryDirectory() as folder:
-        pairs = [(_cost(PodEngine.of, [])[0], _recorded(Path(folder, f"{round}.jsonl.gz"))) for round in range(ROUNDS)]
+        pairs = [
+            (_cost(PodEngine.of, [])[0], _recording_cost(Path(folder, f"{round}.jsonl.gz"))) for round in range(ROUNDS)
+        ]
     without = min(pair[0] for pair in pairs)
     recorded = min(pair[1][1] for pair in pairs)
     size = pairs[0][1][2]

@@ -72,7 +72,7 @@ def pods() -> Iterator[tuple[str, Pod]]:
     )
 
 
-def crowded(*plugins: type[Plugin]) -> PodEngine:
+def make_full_engine(*plugins: type[Plugin]) -> PodEngine:
     """Make an engine whose nodes are full."""
     made, _ = engine(plugins=plugins)
     for index in range(NODES * VICTIMS):
@@ -96,7 +96,7 @@ def slices(made: PodEngine, pod: Pod) -> list[float]:
     return times
 
 
-def measured(made: PodEngine, pod: Pod) -> tuple[float, float, float, float]:
+def measure_search(made: PodEngine, pod: Pod) -> tuple[float, float, float, float]:
     """Return the best of several runs beside the budgets."""
     runs = [slices(made, pod) for _ in range(RUNS)]
     return min(map(sum, runs)), BUDGET, min(map(max, runs)), SLICE
@@ -104,10 +104,10 @@ def measured(made: PodEngine, pod: Pod) -> tuple[float, float, float, float]:
 
 def main() -> None:
     """Print the table."""
-    made = crowded()
-    rows = [(what, *measured(made, pod)) for what, pod in pods()]
+    made = make_full_engine()
+    rows = [(what, *measure_search(made, pod)) for what, pod in pods()]
     naive = make_pod("naive", cpu=None, memory=None)
-    rows.append(("a plugin without columns", *measured(crowded(Full), naive)))
+    rows.append(("a plugin without columns", *measure_search(make_full_engine(Full), naive)))
     show(("what blocks the pod", "all", "budget", "worst slice", "budget"), rows)
 
 

@@ -1,9 +1,9 @@
-"""What is asked of the speed beside what is measured, row by row.
+"""Targets of speed and measurements, row by row.
 
 `make bench` prints all rows, `python -m benchmarks.targets ROW...` some, by name or glob. Clusters have 5,000 nodes and
 the default profile unless a row says otherwise. Pods a second are per second of processor time, seconds are processor
-time too; only the first binding and the first answer are by the wall clock. The ratio is how many times as good as
-asked a figure is: below 1 it is not reached. Each figure is the best of two, as other work only adds to it; only
+time too; only the first binding and the first answer are by the wall clock. A ratio below 1
+misses the target. Each figure is the best of two, as other work only adds to it; only
 commands with 100,000 pods, or over HTTP, run once.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy
 
 from benchmarks import fake_api, over_http, whole_commands
-from benchmarks.cycle import decide
+from benchmarks.cycle import schedule_in_runs
 from benchmarks.timing import Stopwatch
 from kframework.errors import format_error
 from kframework.testing.scheduler_perf.benchmark import WorkloadResult, benchmark
@@ -37,27 +37,27 @@ _FORMS = {"pods/s": ",.0f", "/s": ",.0f", "s": ".2f", "ms": ".2f", "us": ",.0f",
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure should be: at least (`≥`), or at most (`≤`), so much of a unit."""
+    """A lower (`≥`) or upper (`≤`) bound of a figure, in a unit."""
 
     sign: str
     figure: float
     unit: str
 
     def ratio(self, measured: float) -> float:
-        """Return how many times as good as asked a figure is."""
+        """Return the measured figure over the target; below 1 it is missed."""
         return measured / self.figure if self.sign == "≥" else self.figure / measured
 
-    def said(self, figure: float) -> str:
-        """Write a figure of this unit."""
+    def format_figure(self, figure: float) -> str:
+        """Format a figure in this unit."""
         return f"{figure:{_FORMS[self.unit]}} {self.unit}"
 
     def __str__(self) -> str:
-        return f"{self.sign} {self.said(self.figure)}"
+        return f"{self.sign} {self.format_figure(self.figure)}"
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How large everything is that is measured, and how often it is."""
+    """The sizes of the measured clusters, and the number of rounds."""
 
     label: str
     nodes: int
@@ -69,7 +69,7 @@ class Scale:
 
 
 FULL = Scale(label="performance", nodes=5_000, pods=20_000, many_pods=100_000, gangs=100, posted=2_000, rounds=2)
-#: Just so much that every row does all that it does.
+#: Small, but every row runs completely.
 TINY = Scale(label="integration-test", nodes=5, pods=10, many_pods=20, gangs=1, posted=10, rounds=1)
 
 Measure = Callable[[Scale], float]
@@ -99,42 +99,42 @@ def _growth(scale: Scale) -> float:
     return many / few
 
 
-def _nowhere(scale: Scale) -> float:
-    """Measure a cycle that ends in vain, in milliseconds: the middle one, when the template has long been known."""
+def _unschedulable(scale: Scale) -> float:
+    """Measure a cycle that finds no node, in milliseconds: the median, once the template is cached."""
     (definition,) = select_definitions(read([str(WORKLOADS)]), ["DevicesNowhere"], [scale.label])
-    cycles = [_measured(benchmark(definition, None, _untold)).cycle_us for _ in range(scale.rounds)]
+    cycles = [_only_measurement(benchmark(definition, None, _ignore_progress)).cycle_us for _ in range(scale.rounds)]
     return min(each.perc50 for each in cycles if each is not None) / 1e3
 
 
 @cache
 def _seconds_per_pod(case: str, scale: Scale) -> list[float]:
-    """Run the workloads of a case; return what a pod cost in each, in their order."""
+    """Run the workloads of a case; return the seconds per pod of each."""
     definitions = select_definitions(read([str(WORKLOADS)]), [case], [scale.label])
     rounds = [
-        [_measured(benchmark(each, None, _untold)).cpu_us_per_pod / 1e6 for each in definitions]
+        [_only_measurement(benchmark(each, None, _ignore_progress)).cpu_us_per_pod / 1e6 for each in definitions]
         for _ in range(scale.rounds)
     ]
     return [min(costs) for costs in zip(*rounds, strict=True)]
 
 
-def _measured(result: WorkloadResult) -> Measurement:
+def _only_measurement(result: WorkloadResult) -> Measurement:
     if result.failed:
         raise RuntimeError(f"{result.name}: {result.failed}")
     (measurement,) = result.measurements
     return measurement
 
 
-def _untold(done: int, of: int) -> None:
-    """Say nothing of how far it is."""
+def _ignore_progress(done: int, of: int) -> None:
+    """Report no progress."""
 
 
-def _decisions(scale: Scale) -> float:
-    return max(scale.pods / _deciding(scale) for _ in range(scale.rounds))
+def _decisions_per_second(scale: Scale) -> float:
+    return max(scale.pods / _scheduling_seconds(scale) for _ in range(scale.rounds))
 
 
-def _deciding(scale: Scale) -> float:
+def _scheduling_seconds(scale: Scale) -> float:
     stopwatch = Stopwatch()
-    decide(scale.nodes, scale.pods, scale.pods // 10, stopwatch)
+    schedule_in_runs(scale.nodes, scale.pods, scale.pods // 10, stopwatch)
     return stopwatch.seconds
 
 
@@ -150,7 +150,7 @@ def _simulate(scale: Scale) -> float:
 
 
 @cache
-def _many(scale: Scale) -> whole_commands.Simulation:
+def _many(scale: Scale) -> whole_commands.SimulationCost:
     return whole_commands.simulate(scale.nodes, scale.many_pods)
 
 
@@ -176,12 +176,12 @@ def _over_http(scale: Scale) -> float:
 
 
 def at_least(pods: int) -> Target:
-    """Ask for so many pods a second."""
+    """Return a lower bound of the throughput."""
     return Target("≥", pods, "pods/s")
 
 
 def at_most(figure: float, unit: str) -> Target:
-    """Ask for no more than that."""
+    """Return an upper bound."""
     return Target("≤", figure, unit)
 
 
@@ -216,9 +216,9 @@ ROWS = (
     Row("preemption", "preemption, 1,000 full nodes", at_least(1_000), throughput("Preemption")),
     Row("devices-half-full", "a claim of its own, half allocated", at_least(2_500), throughput("DevicesHalfFull")),
     Row("devices-nearly-full", "a claim of its own, 95 % allocated", at_least(1_000), throughput("DevicesNearlyFull")),
-    Row("devices-nowhere", "a cycle for a claim that fits nowhere", at_most(2, "ms"), _nowhere),
+    Row("devices-nowhere", "a cycle for a claim that fits nowhere", at_most(2, "ms"), _unschedulable),
     Row("growth", "a pod on 50,000 nodes over one on 5,000", at_most(1.1, "x"), _growth),
-    Row("engine", "decisions of an engine without a cluster", Target("≥", 30_000, "/s"), _decisions),
+    Row("engine", "decisions of an engine without a cluster", Target("≥", 30_000, "/s"), _decisions_per_second),
     Row("batch", "kframework-batch, gangs of 100 pods", at_least(14_000), _batch),
     Row("simulate", "simulate, 20,000 pods, start to exit", at_most(3.4, "s"), _simulate),
     Row("simulate-many", "simulate, 100,000 pods", at_most(16, "s"), lambda scale: _many(scale).seconds),
@@ -231,8 +231,8 @@ ROWS = (
 )
 
 
-def machine() -> str:
-    """Say what it is measured with: one build of Python differs from another by a quarter."""
+def describe_machine() -> str:
+    """Return the build of Python, whose speed varies by a quarter, and the load."""
     configured = (sysconfig.get_config_var("CONFIG_ARGS") or "").replace("'", "").split()
     flags = [flag for flag in configured if flag in ("--enable-optimizations", "--with-lto")]
     build = ", ".join((*platform.python_build(), platform.python_compiler(), *flags, f"numpy {numpy.__version__}"))
@@ -240,32 +240,32 @@ def machine() -> str:
     return f"{python}; {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}"
 
 
-def picked(names: Sequence[str]) -> list[Row]:
-    """Pick rows by name or glob, all if there is none; raises LookupError for one that fits no row."""
+def select_rows(names: Sequence[str]) -> list[Row]:
+    """Return the rows of these names or globs, all without any; raises LookupError for one without a row."""
     if unknown := [name for name in names if not any(fnmatchcase(row.name, name) for row in ROWS)]:
-        raise LookupError(f"no row {', '.join(unknown)}; there are {', '.join(row.name for row in ROWS)}")
+        raise LookupError(f"no row {', '.join(unknown)}; rows: {', '.join(row.name for row in ROWS)}")
     return [row for row in ROWS if not names or any(fnmatchcase(row.name, name) for name in names)]
 
 
 def main(names: Sequence[str] = (), scale: Scale = FULL) -> None:
     """Print the table, each row as soon as it is measured."""
-    rows = picked(names)
-    print(machine(), end="\n\n")
-    _print("row", "what", "asked", "measured", "ratio")
-    ratios = [_show(row, scale) for row in rows]
-    print(f"\n{sum(ratio >= 1 for ratio in ratios)} of {len(rows)} reached")
+    rows = select_rows(names)
+    print(describe_machine(), end="\n\n")
+    _print("row", "what", "target", "measured", "ratio")
+    ratios = [_measure_row(row, scale) for row in rows]
+    print(f"\n{sum(ratio >= 1 for ratio in ratios)} of {len(rows)} targets reached")
 
 
-def _show(row: Row, scale: Scale) -> float:
+def _measure_row(row: Row, scale: Scale) -> float:
     """Measure a row and print it; return its ratio, 0 where it cannot be measured."""
     try:
         measured = row.measure(scale)
-    except Exception as error:  # whatever it is, the other rows can be measured
+    except Exception as error:  # the other rows can still be measured
         first, *_ = format_error(error).splitlines()
         _print(row.name, row.what, str(row.target), f"not measured: {first}", "")
         return 0.0
     ratio = row.target.ratio(measured)
-    _print(row.name, row.what, str(row.target), row.target.said(measured), f"{ratio:.2f}")
+    _print(row.name, row.what, str(row.target), row.target.format_figure(measured), f"{ratio:.2f}")
     return ratio
 
 

@@ -25,7 +25,7 @@ from kframework.values.status import Code
 TRACED = 2_000
 
 
-class Encoding(SpanExporter):
+class EncodingExporter(SpanExporter):
     """Encodes spans, and drops them where others would send them."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Encoding(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-def scheduled(timed_share: float, count: int) -> tuple[list[Decision], float]:
+def schedule_pods(timed_share: float, count: int) -> tuple[list[Decision], float]:
     """Schedule pods, timing the plugins of a share of them; return the decisions and the median microseconds."""
     made, host = engine()
     made.timed_share = timed_share
@@ -66,7 +66,7 @@ def binding(decision: Decision) -> Binding:
     )
 
 
-def cost(share: float, decisions: Sequence[Decision], exporter: Encoding) -> float:
+def cost(share: float, decisions: Sequence[Decision], exporter: EncodingExporter) -> float:
     """Return the microseconds of all threads that a pod costs when this share of them is traced."""
     evenly = [replace(decision, draw=place / len(decisions)) for place, decision in enumerate(decisions)]
     bindings = [binding(decision) for decision in evenly]
@@ -84,11 +84,11 @@ def cost(share: float, decisions: Sequence[Decision], exporter: Encoding) -> flo
 
 def main() -> None:
     """Print what a pod costs at several rates."""
-    decisions, timed = scheduled(1.0, 1_000)
-    _, untimed = scheduled(0.0, 1_000)
+    decisions, timed = schedule_pods(1.0, 1_000)
+    _, untimed = schedule_pods(0.0, 1_000)
     rows = []
     for share in (0.0, 0.01, 0.1, 1.0):
-        exporter = Encoding()
+        exporter = EncodingExporter()
         spans = min(cost(share, decisions, exporter) for _ in range(3))
         rows.append((f"{share:.0%}", spans, share * (timed - untimed)))
     show(("traced", "spans", "timing plugins"), rows)

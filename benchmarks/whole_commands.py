@@ -31,7 +31,7 @@ leaderElection: {leaderElect: false}
 
 
 @dataclass(frozen=True)
-class Simulation:
+class SimulationCost:
     """What `kframework simulate` used from its start to its exit: processor time, and the most memory that it had."""
 
     seconds: float
@@ -46,7 +46,7 @@ class Run:
     mb: float
 
 
-def simulate(nodes: int, pods: int) -> Simulation:
+def simulate(nodes: int, pods: int) -> SimulationCost:
     """Simulate a cluster of this size."""
     with cluster_file(nodes, pods) as cluster:
         command = _kframework("simulate", "-f", cluster)
@@ -55,7 +55,7 @@ def simulate(nodes: int, pods: int) -> Simulation:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"kframework simulate ended with code {process.returncode}")
-    return Simulation(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _KIB / _MB)
+    return SimulationCost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _KIB / _MB)
 
 
 def run(nodes: int, pods: int) -> Run:
@@ -63,25 +63,27 @@ def run(nodes: int, pods: int) -> Run:
     with cluster_file(nodes, pods) as cluster:
         kubeconfig, config = cluster.with_name("kubeconfig"), cluster.with_name("config.yaml")
         config.write_text(_CONFIG)
-        with _started("fake-api", "-f", cluster, "--write-kubeconfig", kubeconfig) as api:
-            _until_serving(api)
+        with _start_command("fake-api", "-f", cluster, "--write-kubeconfig", kubeconfig) as api:
+            _wait_until_serving(api)
             bindings = _bindings(kubeconfig)
             next(bindings)
             began = perf_counter()
-            with _started("run", "--config", config, "--kubeconfig", kubeconfig, "--secure-port", _port()) as scheduler:
+            with _start_command(
+                "run", "--config", config, "--kubeconfig", kubeconfig, "--secure-port", _port()
+            ) as scheduler:
                 next(bindings)
                 first = perf_counter() - began
                 for _ in range(pods - 1):
                     next(bindings)
-                return Run(first, _resident(scheduler.pid) / _MB)
+                return Run(first, _resident_memory(scheduler.pid) / _MB)
 
 
 def first_answer() -> float:
     """Measure how long after its start `kframework fake-api` answers, in seconds by the wall clock."""
     port = _port()
     began = perf_counter()
-    with _started("fake-api", "--port", port) as api:
-        _until_serving(api)
+    with _start_command("fake-api", "--port", port) as api:
+        _wait_until_serving(api)
         with urlopen(f"http://127.0.0.1:{port}/api/v1/namespaces", timeout=_PATIENCE) as answer:
             answer.read()
         return perf_counter() - began
@@ -129,7 +131,7 @@ def _pod(number: int) -> dict[str, object]:
 
 
 @contextmanager
-def _started(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+def _start_command(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
         _kframework(*arguments), env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
@@ -139,7 +141,7 @@ def _started(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
             process.terminate()
 
 
-def _until_serving(api: subprocess.Popen[bytes]) -> None:
+def _wait_until_serving(api: subprocess.Popen[bytes]) -> None:
     assert api.stdout is not None
     if not any(b"KUBECONFIG" in line for line in api.stdout):
         raise RuntimeError(f"kframework fake-api ended with code {api.wait()} before it served")
@@ -161,7 +163,7 @@ def _port() -> int:
         return int(listening.getsockname()[1])
 
 
-def _resident(pid: int) -> int:
+def _resident_memory(pid: int) -> int:
     """Return the bytes of memory that a process has."""
     _, pages, *_ = Path(f"/proc/{pid}/statm").read_text().split()
     return int(pages) * os.sysconf("SC_PAGE_SIZE")

@@ -11,31 +11,31 @@ from benchmarks.device_packing import (
     CARDS,
     PROFILES,
     SIZES,
-    Left,
-    Ran,
+    CardRoom,
+    RunResult,
     bar_chart,
-    claiming,
     main,
     make_devices,
     make_nodes,
     placeable,
     run,
     table,
+    with_claim,
 )
 from kframework.testing import Scenario, make_pod
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_what_is_counted_as_placeable_is_placed(size: str) -> None:
-    pods = [claiming(make_pod(f"p{number}"), size) for number in range(CARDS * SIZES[size].each + 1)]
+    pods = [with_claim(make_pod(f"p{number}"), size) for number in range(CARDS * SIZES[size].each + 1)]
     result = Scenario(nodes=make_nodes(1), objects=make_devices(1), pods=pods).run(until=10)
     placed = sum(result.node_of(pod.metadata.name) is not None for pod in pods)
-    untouched = [Left(7, 80)] * CARDS
+    untouched = [CardRoom(7, 80)] * CARDS
     assert placeable(untouched, SIZES[size]) == placed * SIZES[size].slices / (7 * CARDS)
 
 
 def test_what_is_left_of_several_cards_does_not_add_up() -> None:
-    left = [Left(7, 80), Left(4, 50), Left(3, 30)]
+    left = [CardRoom(7, 80), CardRoom(4, 50), CardRoom(3, 30)]
     assert [placeable(left, size) for size in SIZES.values()] == [14 / 14, 12 / 14, 9 / 14, 7 / 14]
 
 
@@ -56,8 +56,8 @@ def test_a_run_counts_and_repeats(profile: str) -> None:
     assert ran != run(profile, nodes=2, pods=120, seed=4)
 
 
-def ran(placeable: float, turned_away: float = 0.0) -> Ran:
-    return Ran(counts=1, placeable=dict.fromkeys(SIZES, placeable), turned_away=dict.fromkeys(SIZES, turned_away))
+def ran(placeable: float, turned_away: float = 0.0) -> RunResult:
+    return RunResult(counts=1, placeable=dict.fromkeys(SIZES, placeable), turned_away=dict.fromkeys(SIZES, turned_away))
 
 
 def test_the_tables_tell_mean_spread_and_who_wins() -> None:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from kframework_gpu_packing import GpuPacking
 
-from benchmarks.gpu_packing import PROFILES, Ran, bar_chart, main, placeable, run, table
+from benchmarks.gpu_packing import PROFILES, RunResult, bar_chart, main, placeable, run, table
 from kframework.testing import Scenario, make_node, make_pod
 
 GPU = "nvidia.com/gpu"
@@ -36,8 +36,8 @@ def test_a_run_counts_and_repeats(profile: str) -> None:
     assert ran != run(profile, nodes=8, pods=150, seed=4)
 
 
-def ran(placeable: float, turned_away: float = 0.0) -> Ran:
-    return Ran(counts=1, placeable={1: 1.0, 2: placeable, 4: placeable, 8: placeable}, turned_away=turned_away)
+def ran(placeable: float, turned_away: float = 0.0) -> RunResult:
+    return RunResult(counts=1, placeable={1: 1.0, 2: placeable, 4: placeable, 8: placeable}, turned_away=turned_away)
 
 
 def test_the_table_tells_mean_spread_and_who_wins() -> None:

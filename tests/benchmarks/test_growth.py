@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.growth import PICTURE, SWEEPS, Sweep, cycle_time, main, measured
+from benchmarks.growth import PICTURE, SWEEPS, Sweep, cycle_time, main, measure_sweep
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def small(sweep: Sweep) -> Sweep:
 @pytest.mark.long
 @pytest.mark.parametrize("sweep", SWEEPS, ids=lambda sweep: sweep.title)
 def test_every_line_is_measured(sweep: Sweep) -> None:
-    panel = measured(small(sweep), lambda sizes: cycle_time(sizes, 3))
+    panel = measure_sweep(small(sweep), lambda sizes: cycle_time(sizes, 3))
     assert panel.lines.keys() == sweep.lines.keys()
     for points in panel.lines.values():
         assert [size for size, _ in points] == [3, 6]

@@ -9,7 +9,17 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import batch, over_http, targets, whole_commands
-from benchmarks.targets import ROWS, TINY, WORKLOADS, Row, at_least, at_most, machine, main, picked
+from benchmarks.targets import (
+    ROWS,
+    TINY,
+    WORKLOADS,
+    Row,
+    at_least,
+    at_most,
+    describe_machine,
+    main,
+    select_rows,
+)
 from kframework.testing.scheduler_perf.benchmark import WorkloadResult, run
 from kframework.testing.scheduler_perf.definitions import Definition, read
 from kframework.testing.scheduler_perf.measurement import Measurement, Percentiles
@@ -45,8 +55,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
         names.add(definition.name)
         return WorkloadResult(name=definition.name, measurements=(MEASUREMENT,))
 
-    def simulate(nodes: int, pods: int) -> whole_commands.Simulation:
-        return whole_commands.Simulation(seconds=pods / 8_000, mb=pods)
+    def simulate(nodes: int, pods: int) -> whole_commands.SimulationCost:
+        return whole_commands.SimulationCost(seconds=pods / 8_000, mb=pods)
 
     monkeypatch.setattr(targets, "benchmark", benchmark)
     monkeypatch.setattr(whole_commands, "simulate", simulate)
@@ -115,11 +125,11 @@ def test_a_ratio_below_one_misses_its_target(target: targets.Target, measured: f
 
 
 def test_rows_are_picked_by_name() -> None:
-    assert [row.name for row in picked(["run*", "basic"])] == ["basic", "run", "run-memory"]
-    assert picked([]) == list(ROWS)
+    assert [row.name for row in select_rows(["run*", "basic"])] == ["basic", "run", "run-memory"]
+    assert select_rows([]) == list(ROWS)
     with pytest.raises(LookupError, match="no row fast; there are basic, all-nodes"):
-        picked(["basic", "fast"])
+        select_rows(["basic", "fast"])
 
 
 def test_the_build_of_python_is_told() -> None:
-    assert "numpy" in machine()
+    assert "numpy" in describe_machine()

@@ -15,6 +15,6 @@ def test_modules_are_compiled_once_whatever_the_environment_says(monkeypatch: py
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     asking = [sys.executable, "-c", "import sys; print(sys.dont_write_bytecode)"]
     monkeypatch.setattr(whole_commands, "_kframework", lambda *arguments: asking)
-    with whole_commands._started("run") as process:
+    with whole_commands._start_command("run") as process:
         assert process.stdout is not None
         assert process.stdout.read() == b"False\n"

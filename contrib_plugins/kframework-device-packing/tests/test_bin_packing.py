@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kframework_device_packing import DeviceBinPacking
 from kframework_device_packing.packing import OPEN
 
-from benchmarks.device_packing import CARDS, DRIVER, SIZES, Left, claiming, make_devices, make_nodes
+from benchmarks.device_packing import CARDS, DRIVER, SIZES, CardRoom, make_devices, make_nodes, with_claim
 from kframework.objects import ApiObject, DeviceClass, Pod, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from kframework.testing import PluginContract, Scenario, make_node, make_pod
 
@@ -70,16 +70,16 @@ ALL_WHOLE = [f"{card}-whole-0" for card in range(1, CARDS)]
     ],
 )
 def test_large_partitions_stay_free(size: str, had: Mapping[str, Sequence[str]], chosen: set[str]) -> None:
-    pod = claiming(make_pod("new"), size)
+    pod = with_claim(make_pod("new"), size)
     assert best(pod, objects=[*make_devices(NODES), *taken(had)]) == chosen
 
 
 def test_small_claims_leave_a_card_to_the_whole_one() -> None:
     pods = [
-        claiming(make_pod(f"small-{number}", cpu=8, memory="64Gi"), "small") for number in range(SIZES["small"].each)
+        with_claim(make_pod(f"small-{number}", cpu=8, memory="64Gi"), "small") for number in range(SIZES["small"].each)
     ]
     devices = [*make_devices(2), *taken({"gpu-0": ALL_WHOLE, "gpu-1": ALL_WHOLE})]
-    late = claiming(make_pod("whole"), "whole")
+    late = with_claim(make_pod("whole"), "whole")
     placed: dict[bool, str | None] = {}
     for packing in (True, False):
         plugins = [DeviceBinPacking] if packing else []
@@ -93,7 +93,7 @@ def test_small_claims_leave_a_card_to_the_whole_one() -> None:
 @given(seed=st.integers(0, 2**32), size=st.sampled_from(list(SIZES)))
 def test_the_best_node_is_that_of_the_slow_rules(seed: int, size: str) -> None:
     random, nodes = Random(seed), [node.metadata.name for node in make_nodes(NODES)]
-    left = {node: [Left(7, 80)] * CARDS for node in nodes}
+    left = {node: [CardRoom(7, 80)] * CARDS for node in nodes}
     had: dict[str, list[str]] = {node: [] for node in nodes}
     for node in nodes:
         for _ in range(random.randint(0, 8)):
@@ -108,22 +108,22 @@ def test_the_best_node_is_that_of_the_slow_rules(seed: int, size: str) -> None:
     }
     if len(lost_and_left) > 1:
         least = min(lost_and_left.values())
-        found = best(claiming(make_pod("new"), size), objects=[*make_devices(NODES), *taken(had)])
+        found = best(with_claim(make_pod("new"), size), objects=[*make_devices(NODES), *taken(had)])
         assert found == {node for node, each in lost_and_left.items() if each == least}
 
 
-def slowly(cards: list[Left], size: str) -> tuple[int, int]:
+def slowly(cards: list[CardRoom], size: str) -> tuple[int, int]:
     """Let the first card with room have a claim: how much less open it is then, and how open all cards are."""
     place = next(place for place, card in enumerate(cards) if card.room(SIZES[size]))
     after = [less(card, size) if each == place else card for each, card in enumerate(cards)]
     return openness(cards[place]) - openness(after[place]), sum(map(openness, after))
 
 
-def less(card: Left, size: str) -> Left:
-    return Left(card.slices - SIZES[size].slices, card.memory - SIZES[size].memory)
+def less(card: CardRoom, size: str) -> CardRoom:
+    return CardRoom(card.slices - SIZES[size].slices, card.memory - SIZES[size].memory)
 
 
-def openness(card: Left) -> int:
+def openness(card: CardRoom) -> int:
     return sum(OPEN * card.room(size) // size.each for size in SIZES.values()) // len(SIZES)
 
 
@@ -155,7 +155,7 @@ NIC = {
 
 def test_devices_that_are_not_cut_up_are_used_up_node_by_node() -> None:
     had = claim("had", "card-0", pool="gpu-1")
-    assert best(claiming(make_pod("new"), "any"), nodes=2, objects=[*asking(), *WHOLE, had]) == {"gpu-1"}
+    assert best(with_claim(make_pod("new"), "any"), nodes=2, objects=[*asking(), *WHOLE, had]) == {"gpu-1"}
 
 
 def test_so_are_extended_resources_that_are_devices() -> None:
@@ -167,13 +167,13 @@ def test_so_are_extended_resources_that_are_devices() -> None:
 def test_what_is_shared_is_packed() -> None:
     nics = [devices("gpu-0", NIC, 2), devices("gpu-1", NIC, 2)]
     had = claim("had", "card-0", pool="gpu-1", shareID="1", consumedCapacity={"bandwidth": "20"})
-    assert best(claiming(make_pod("new"), "any"), nodes=2, objects=[*asking(), *nics, had]) == {"gpu-1"}
+    assert best(with_claim(make_pod("new"), "any"), nodes=2, objects=[*asking(), *nics, had]) == {"gpu-1"}
 
 
 def test_who_administers_devices_takes_none() -> None:
     had = claim("had", "card-0", pool="gpu-1")
     objects = [*asking(adminAccess=True), *WHOLE, had]
-    assert best(claiming(make_pod("new"), "any"), nodes=2, objects=objects) == {"gpu-0", "gpu-1"}
+    assert best(with_claim(make_pod("new"), "any"), nodes=2, objects=objects) == {"gpu-0", "gpu-1"}
 
 
 def test_pods_without_claims_may_go_anywhere() -> None:
