@@ -61,7 +61,7 @@ profiles:
 class NaivePlugin(Plugin):
     """A naive scalar third-party plugin: a few node facts, no cache, no columnar form, called in every cycle."""
 
-    name = "Stranger"
+    name = "NaivePlugin"
 
     @hookimpl
     def filter(self, state, pod, node):  # type: ignore[no-untyped-def]  # written as a newcomer would
@@ -77,7 +77,7 @@ class NaivePlugin(Plugin):
 class PodReadingPlugin(NaivePlugin):
     """The same plugin with `reads`: called for nodes whose pods changed."""
 
-    name = "Neighbourly"
+    name = "PodReadingPlugin"
     reads = "pods"
 
 

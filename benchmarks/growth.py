@@ -95,7 +95,7 @@ def cycle_time(sizes: Sizes, count: int) -> float:
 
 def _plugins(count: int) -> tuple[type[Plugin], ...]:
     """Make plugins that say what they read."""
-    names = [f"Neighbourly{number}" for number in range(count)]
+    names = [f"PodReader{number}" for number in range(count)]
     return tuple(type(name, (PodReadingPlugin,), {"name": name}) for name in names)
 
 

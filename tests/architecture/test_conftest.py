@@ -37,7 +37,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytester.makepyprojecttoml((ROOT / "pyproject.toml").read_text())
 
 
-def test_tests_without_their_tool_are_deselected_and_named(pytester: pytest.Pytester) -> None:
+def test_tests_with_a_missing_tool_are_deselected_and_named(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(NEEDS_TOOLS)
     result = pytester.runpytest_inprocess(".")
     result.assert_outcomes(passed=1, deselected=3)
@@ -45,14 +45,14 @@ def test_tests_without_their_tool_are_deselected_and_named(pytester: pytest.Pyte
 
 
 @pytest.mark.slow
-def test_they_are_named_under_xdist(pytester: pytest.Pytester) -> None:
+def test_deselected_tests_are_named_under_xdist(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(NEEDS_TOOLS)
     result = pytester.runpytest_subprocess("-n1", ".")
     assert result.ret == 0
     assert MISSING in result.outlines
 
 
-def test_in_ci_they_fail(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_with_a_missing_tool_fail_in_ci(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KFRAMEWORK_CI_TOOLS", "require")
     pytester.makepyfile(NEEDS_TOOLS)
     result = pytester.runpytest_inprocess(".")
@@ -61,7 +61,7 @@ def test_in_ci_they_fail(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("tools", ["", "require"])
-def test_tests_against_a_real_server_are_deselected_without_one(
+def test_real_server_tests_are_deselected_without_one(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tools: str
 ) -> None:
     monkeypatch.setenv("KFRAMEWORK_CI_TOOLS", tools)
@@ -73,12 +73,12 @@ def test_tests_against_a_real_server_are_deselected_without_one(
     pytester.runpytest_inprocess(".").assert_outcomes(passed=2)
 
 
-def test_nothing_is_said_when_no_tool_is_missing(pytester: pytest.Pytester) -> None:
+def test_nothing_is_reported_if_no_tool_is_missing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_plain(): ...")
     assert "deselected" not in pytester.runpytest_inprocess(".").stdout.str()
 
 
-def test_a_test_that_blocks_the_loop_fails(pytester: pytest.Pytester) -> None:
+def test_test_that_blocks_the_loop_fails(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import time
@@ -105,7 +105,7 @@ def test_a_test_that_blocks_the_loop_fails(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*BlockingError: Blocking call to time.sleep*"])
 
 
-def test_slow_tests_that_would_be_passed_over_are_refused(pytester: pytest.Pytester) -> None:
+def test_slow_tests_in_unlisted_folders_are_rejected(pytester: pytest.Pytester) -> None:
     """Where the mark comes from another module."""
     pytester.makepyfile(
         marked="import pytest\ndear = pytest.mark.slow",
@@ -116,11 +116,11 @@ def test_slow_tests_that_would_be_passed_over_are_refused(pytester: pytest.Pytes
     result.stderr.fnmatch_lines(["*`make slow` would pass over slow tests: *test_mine.py"])
 
 
-def test_make_looks_for_slow_tests_where_there_may_be_some() -> None:
+def test_make_runs_every_folder_with_slow_tests() -> None:
     assert f"'{tests.conftest.MAY_BE_SLOW}'" in (ROOT / "Makefile").read_text()
 
 
-def test_modules_with_tests_that_may_take_long_come_first(pytester: pytest.Pytester) -> None:
+def test_modules_with_long_tests_run_first(pytester: pytest.Pytester) -> None:
     long = "import pytest\ndef test_short(): ...\n@pytest.mark.timeout(61)\ndef test_long(): ..."
     pytester.makepyfile(test_a="def test_a(): ...", test_b=long, test_c="def test_c(): ...")
     result = pytester.runpytest_inprocess("--collect-only", "-q", "-p", "no:randomly", ".")

@@ -85,11 +85,11 @@ def never_overrides(module: str, qualified_name: str) -> bool:
         "def bind():\n    '''Bind the pod\n    and tell.'''",
     ],
 )
-def test_a_missing_sentence_is_found(source: str) -> None:
+def test_missing_sentence_is_reported(source: str) -> None:
     assert len(list(undocumented("planted", f"'''Planted.'''\n{source}", never_overrides))) == 1
 
 
-def test_a_module_without_docstring_is_found() -> None:
+def test_module_without_docstring_is_reported() -> None:
     assert list(undocumented("planted", "x = 1", never_overrides)) == ["planted: the module has no docstring"]
 
 
@@ -104,7 +104,7 @@ def test_a_module_without_docstring_is_found() -> None:
         "def bind():\n    '''Bind, e.g. Pods, at v1.36.2.\n\n    Then more. And more.'''",
     ],
 )
-def test_what_needs_no_sentence_passes(source: str) -> None:
+def test_names_that_need_no_docstring_pass(source: str) -> None:
     assert list(undocumented("planted", f"'''Planted.'''\n{source}", never_overrides)) == []
 
 
@@ -120,6 +120,6 @@ def test_overriding_methods_are_exempt() -> None:
     assert list(problems) == ["planted: Row.new has no docstring"]
 
 
-def test_overriding_is_asked_of_the_class() -> None:
+def test_overriding_is_looked_up_in_the_class() -> None:
     assert overrides("kframework.errors", "ConfigError.with_traceback")
     assert not overrides("kframework.values.status", "Status.by")

@@ -25,7 +25,7 @@ HALLS = ("kframework.testing", "kframework.simulation", "kframework.cli")
 FOLDERS = ("contrib_plugins", "examples")
 
 
-def test_distributions_come_in_by_the_doors() -> None:
+def test_distributions_import_only_from_public_packages() -> None:
     problems = [problem for path in sources() for problem in break_ins(str(path.relative_to(ROOT)), path.read_text())]
     assert not problems, listed(problems)
 
@@ -44,34 +44,34 @@ def test_distributions_come_in_by_the_doors() -> None:
         ("if TYPE_CHECKING:\n    from kframework.core.cycle.search import Search", 1),
     ],
 )
-def test_a_break_in_is_noticed(source: str, found: int) -> None:
+def test_import_from_a_private_module_is_reported(source: str, found: int) -> None:
     assert len(list(break_ins("module.py", source))) == found
 
 
 @pytest.mark.slow
-def test_the_door_of_engines_has_what_is_imported_from_it() -> None:
+def test_engine_package_exports_what_is_imported_from_it() -> None:
     imported = {name for path in sources() for name in imported_from("kframework.engine", path.read_text())}
     assert imported == set(listed_by("kframework.engine"))
 
 
-def test_the_names_of_plugin_authors_are_at_their_own_door() -> None:
+def test_names_for_plugin_authors_are_exported_by_kframework() -> None:
     assert not set(listed_by("kframework.engine")) & set(listed_by("kframework"))
 
 
 @pytest.mark.slow
-def test_only_doors_list_what_they_hand_on() -> None:
+def test_only_public_packages_have_a_list_of_names() -> None:
     packages = {f"kframework.{name}" for name in ("testing", "cli")} | set(DOORS)
     listing = {name for name, path in modules().items() if lists_names(path.read_text())}
     assert listing <= packages
 
 
-def test_what_is_imported_from_a_door_is_found() -> None:
+def test_import_from_a_public_package_is_reported() -> None:
     source = "def late():\n    from kframework.engine import Scheduler as S, Engine\nfrom kframework import Status"
     assert imported_from("kframework.engine", source) == {"Engine", "Scheduler"}
 
 
 @pytest.mark.parametrize(("source", "found"), [('__all__ = ["Status"]', True), ("names = []", False)])
-def test_a_list_of_names_is_found(source: str, found: bool) -> None:
+def test_list_of_names_is_reported(source: str, found: bool) -> None:
     assert lists_names(source) == found
 
 

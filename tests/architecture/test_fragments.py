@@ -27,7 +27,7 @@ def test_no_short_module_has_one_importer() -> None:
     )
 
 
-def test_the_reasons_are_not_stale() -> None:
+def test_exceptions_are_not_stale() -> None:
     assert REASONS.keys() <= fragments(sources()).keys()
 
 
@@ -60,7 +60,7 @@ def fragments(texts: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def test_a_fragment_is_found() -> None:
+def test_fragment_is_reported() -> None:
     texts = {
         "room.whole": "from room.part import A\nfrom room import shared, long",
         "room.other": "from room.shared import B",

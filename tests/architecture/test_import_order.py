@@ -32,19 +32,19 @@ NEIGHBOURS = {
 CLIENTS = ("kframework.client.kube", "kframework.testing.api_server")
 
 
-def test_imports_point_up_the_list() -> None:
+def test_imports_follow_the_order_of_packages() -> None:
     problems = [problem for name, path in modules().items() for problem in misplaced_imports(name, path.read_text())]
     assert not problems, listed(problems)
 
 
-def test_no_modules_import_each_other() -> None:
+def test_no_imports_are_circular() -> None:
     packages = {dotted for dotted, path in modules().items() if path.name == "__init__.py"}
     circle = circle_in({name: path.read_text() for name, path in modules().items()}, packages)
     assert circle == [], f"a circle of imports: {' -> '.join(circle)}"
 
 
 @pytest.mark.parametrize("room", WITHIN)
-def test_imports_within_a_room_point_up_its_list(room: str) -> None:
+def test_imports_within_a_package_follow_its_order(room: str) -> None:
     homes = [f"{room}.{name}" for name in WITHIN[room]]
     problems = [
         f"{name}, line {line}: imports {target}"
@@ -57,12 +57,12 @@ def test_imports_within_a_room_point_up_its_list(room: str) -> None:
     assert not problems, listed(problems)
 
 
-def test_few_modules_stand_in_the_root() -> None:
+def test_root_has_few_modules() -> None:
     assert len(list((ROOT / "kframework").glob("*.py"))) <= 6
 
 
 @pytest.mark.slow
-def test_the_kubernetes_client_is_imported_where_a_cluster_is_opened() -> None:
+def test_kubernetes_client_is_imported_only_to_open_a_cluster() -> None:
     problems = [problem for name, path in modules().items() for problem in early_client_imports(name, path.read_text())]
     assert not problems, listed(problems)
 
@@ -190,7 +190,7 @@ def room_of(module: str) -> str | None:
         ("kframework.plugins.node_resources_fit.plugin", "import kframework.plugins.dynamic_resources.inventory"),
     ],
 )
-def test_imports_up_the_list_pass(module: str, statement: str) -> None:
+def test_imports_in_order_pass(module: str, statement: str) -> None:
     assert list(misplaced_imports(module, statement)) == []
 
 
@@ -219,12 +219,12 @@ def test_imports_up_the_list_pass(module: str, statement: str) -> None:
         ("kframework.plugins.node_name", "from kframework.testing import make_pod"),
     ],
 )
-def test_imports_down_the_list_are_found(module: str, statement: str) -> None:
+def test_imports_against_the_order_are_reported(module: str, statement: str) -> None:
     (problem,) = misplaced_imports(module, statement)
     assert problem.startswith(f"{module}, line ")
 
 
-def test_a_module_without_a_room_is_found() -> None:
+def test_module_without_a_package_is_reported() -> None:
     assert list(misplaced_imports("kframework.attic.box", "")) == [
         "kframework.attic.box stands in no room; name its room in test_import_order.py"
     ]
@@ -246,7 +246,7 @@ def test_a_module_without_a_room_is_found() -> None:
         {"kframework.state": "from .a import A", "kframework.state.a": "from . import A"},
     ],
 )
-def test_a_circle_is_found(sources: Mapping[str, str]) -> None:
+def test_circular_import_is_reported(sources: Mapping[str, str]) -> None:
     packages = {"kframework.state"} & sources.keys()
     circle = circle_in(sources, packages)
     assert circle[0] == circle[-1] and set(circle) == sources.keys()
@@ -262,11 +262,11 @@ def test_a_circle_is_found(sources: Mapping[str, str]) -> None:
         },
     ],
 )
-def test_a_tree_is_no_circle(sources: Mapping[str, str]) -> None:
+def test_tree_of_imports_passes(sources: Mapping[str, str]) -> None:
     assert circle_in(sources, {"kframework.state"} & sources.keys()) == []
 
 
-def test_early_client_imports_are_found() -> None:
+def test_early_client_imports_are_reported() -> None:
     source = dedent("""\
         import kubernetes_asyncio.client
         async def open():

@@ -32,7 +32,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
 }
 
 
-def test_every_module_has_its_tests() -> None:
+def test_every_module_has_tests() -> None:
     problems = [
         f"{name}: there is no {test}; write it, or say why not in {Path(__file__).name}"
         for name, path in modules().items()
@@ -42,7 +42,7 @@ def test_every_module_has_its_tests() -> None:
     assert not problems, listed(problems)
 
 
-def test_the_list_of_exceptions_is_not_stale() -> None:
+def test_exceptions_are_not_stale() -> None:
     untested = {name for name, path in modules().items() if missing_test(ROOT, path.relative_to(ROOT))}
     assert TESTED_ELSEWHERE.keys() <= untested
 
@@ -74,18 +74,18 @@ def only_joins(source: str) -> bool:
         ("kframework/__init__.py", "tests/test_init.py"),
     ],
 )
-def test_a_mirrored_module_passes(tmp_path: Path, module: str, test: str) -> None:
+def test_module_with_tests_passes(tmp_path: Path, module: str, test: str) -> None:
     (tmp_path / test).parent.mkdir(parents=True)
     (tmp_path / test).touch()
     assert missing_test(tmp_path, Path(module)) is None
 
 
-def test_a_module_without_tests_is_found(tmp_path: Path) -> None:
+def test_module_without_tests_is_reported(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_nodes.py").touch()
     assert missing_test(tmp_path, Path("kframework/state/nodes.py")) == Path("tests/state/test_nodes.py")
 
 
-def test_a_package_that_only_joins_needs_no_tests() -> None:
+def test_package_that_only_imports_needs_no_tests() -> None:
     assert only_joins('"""The state."""\nfrom kframework.state.nodes import NodeTable')
     assert not only_joins('"""The state."""\ndef table(): ...')

@@ -19,7 +19,7 @@ def test_modules_are_short() -> None:
     assert not problems, listed(problems)
 
 
-def test_no_module_is_a_drawer() -> None:
+def test_no_module_has_a_catch_all_name() -> None:
     folders = ["kframework", "contrib_plugins", "examples", "tests", "benchmarks"]
     paths = [path.relative_to(ROOT) for folder in folders for path in sorted(ROOT.glob(f"{folder}/**/*.py"))]
     problems = [problem for path in paths for problem in drawers(path)]
@@ -40,7 +40,7 @@ def drawers(path: Path) -> Iterator[str]:
             yield f"{path}: {part!r} says nothing about what is in it"
 
 
-def test_a_long_module_is_found() -> None:
+def test_long_module_is_reported() -> None:
     assert list(too_long("kframework.core.cycle.search", "x = 1\n" * 500)) == []
     assert list(too_long("kframework.core.cycle.search", "x = 1\n" * 501)) == [
         "kframework.core.cycle.search has 501 lines, 500 are the most; split it by concept"
@@ -48,9 +48,9 @@ def test_a_long_module_is_found() -> None:
 
 
 @pytest.mark.parametrize("path", ["kframework/utils.py", "kframework/base/nodes.py", "tests/test_common.py"])
-def test_a_drawer_is_found(path: str) -> None:
+def test_catch_all_name_is_reported(path: str) -> None:
     assert len(list(drawers(Path(path)))) == 1
 
 
-def test_a_concept_is_no_drawer() -> None:
+def test_name_of_a_concept_passes() -> None:
     assert list(drawers(Path("kframework/state/database.py"))) == []

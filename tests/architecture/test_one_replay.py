@@ -39,7 +39,7 @@ def test_one_class_replays() -> None:
         ('class A:\n    def read(self):\n        return line.what == "Decision"', []),
     ],
 )
-def test_a_second_replay_is_found(source: str, found: list[str]) -> None:
+def test_second_replay_class_is_reported(source: str, found: list[str]) -> None:
     assert list(replaying(source)) == found
 
 

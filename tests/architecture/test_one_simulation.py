@@ -57,7 +57,7 @@ def test_one_module_drives_virtual_time() -> None:
         ("class A:\n    cluster: MemoryCluster\n    scheduler: Scheduler", []),
     ],
 )
-def test_a_second_simulation_is_found(source: str, found: list[str]) -> None:
+def test_second_simulation_is_reported(source: str, found: list[str]) -> None:
     made = dict(composers("module", dedent(source)))
     assert list(made) == found
     assert all(map(is_run, made.values()))
@@ -71,7 +71,7 @@ def test_a_second_simulation_is_found(source: str, found: list[str]) -> None:
         ("from kframework.clock import LoopClock", False),
     ],
 )
-def test_a_second_driver_of_virtual_time_is_found(source: str, found: bool) -> None:
+def test_second_driver_of_virtual_time_is_reported(source: str, found: bool) -> None:
     assert drives_virtual_time(source) == found
 
 

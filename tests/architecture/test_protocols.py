@@ -74,7 +74,7 @@ def test_protocols_have_two_implementers(lonely: Lonely) -> None:
 
 
 @pytest.mark.slow
-def test_no_reason_is_stale(lonely: Lonely) -> None:
+def test_exceptions_are_not_stale(lonely: Lonely) -> None:
     assert KEPT.keys() <= lonely.keys()
 
 
@@ -134,5 +134,5 @@ class TlsLine(HttpExtenderTransport):
         ("class Silent(Mute):\n    def ask(self): ...\nclass Mute:\n    name = 'mute'", {}),
     ],
 )
-def test_a_lonely_protocol_is_found(other: str, expected: Lonely) -> None:
+def test_protocol_with_one_implementer_is_reported(other: str, expected: Lonely) -> None:
     assert lonely_protocols([PLANTED, other]) == expected

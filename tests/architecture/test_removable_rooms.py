@@ -57,12 +57,12 @@ def output_of(*arguments: str, env: dict[str, str], folder: Path) -> str:
     return done.stdout
 
 
-def test_rooms_are_gone(without_rooms: dict[str, str], tmp_path: Path) -> None:
+def test_removed_packages_cannot_be_imported(without_rooms: dict[str, str], tmp_path: Path) -> None:
     code = "import importlib.util as u; print([u.find_spec(f'kframework.{name}') for name in ('fake_api', 'cel')])"
     assert output_of("-c", code, env=without_rooms, folder=tmp_path).strip() == "[None, None]"
 
 
-def test_files_are_simulated_explained_and_replayed_as_with_them(without_rooms: dict[str, str], tmp_path: Path) -> None:
+def test_files_are_simulated_explained_and_replayed_without_them(without_rooms: dict[str, str], tmp_path: Path) -> None:
     def outputs(env: dict[str, str], recording: Path) -> list[str]:
         command = ("-m", "kframework")
         files = ("-f", CLUSTER, "--config", CONFIG)
@@ -76,7 +76,7 @@ def test_files_are_simulated_explained_and_replayed_as_with_them(without_rooms: 
 
 
 @pytest.mark.tool("kubectl")
-def test_pods_of_a_cluster_are_scheduled(without_rooms: dict[str, str], tmp_path: Path) -> None:
+def test_pods_of_a_cluster_are_scheduled_without_them(without_rooms: dict[str, str], tmp_path: Path) -> None:
     with started("fake", tmp_path) as server:
         command = (
             sys.executable,
@@ -94,7 +94,7 @@ def test_pods_of_a_cluster_are_scheduled(without_rooms: dict[str, str], tmp_path
             until(lambda: kubectl("get", "pod", "web", "-o", "jsonpath={.spec.nodeName}") == "only")
 
 
-def test_the_plugin_of_the_tutorial_passes_its_tests(without_rooms: dict[str, str], tmp_path: Path) -> None:
+def test_tutorial_plugin_passes_its_tests_without_them(without_rooms: dict[str, str], tmp_path: Path) -> None:
     for block in blocks((ROOT / "docs/tutorial/first-plugin.md").read_text()):
         if block.file is not None:
             (tmp_path / block.file).parent.mkdir(exist_ok=True)

@@ -15,20 +15,20 @@ CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 UNLISTED = {"__main__"}
 
 
-def test_the_drawing_shows_the_rooms_in_order() -> None:
+def test_drawing_shows_the_packages_in_order() -> None:
     drawing = PAGE.read_text().partition("<!-- not run: a drawing -->\n```\n")[2].partition("```")[0]
     columns = (re.split(r" {3,}", line)[0] for line in re.sub(r"(?<=\w)  (?=\w)", " ", drawing).splitlines())
     assert rooms_in(word for column in columns for word in column.split()) == list(ROOMS)
 
 
-def test_the_table_describes_the_rooms_in_order() -> None:
+def test_table_describes_the_packages_in_order() -> None:
     table = PAGE.read_text().partition("| Room | What it is |")[2].partition("\n\n")[0]
     first_cells = (line.split("|")[1] for line in table.splitlines() if line.startswith("| ["))
     named = rooms_in(name for cell in first_cells for name in re.findall(r"\[([\w.]+)\]", cell))
     assert named == [room for room in ROOMS if room not in UNLISTED]
 
 
-def test_every_file_that_the_table_of_changes_names_exists() -> None:
+def test_files_in_the_table_of_changes_exist() -> None:
     assert missing_files(PAGE.read_text().partition("| Change | Product |")[2].partition("\n\n")[0]) == []
 
 
@@ -39,12 +39,12 @@ def missing_files(table: str) -> list[str]:
     return [path for path in paths if not (ROOT / "kframework" / path).exists()]
 
 
-def test_a_missing_file_is_found() -> None:
+def test_missing_file_is_reported() -> None:
     table = "| A field | `objects/node.py`; `attic/box.py` (`_write`), `plugins/NAME.py` | tests |"
     assert missing_files(table) == ["attic/box.py"]
 
 
-def test_contributing_lists_the_rooms_in_order() -> None:
+def test_contributing_lists_the_packages_in_order() -> None:
     paragraph = CONTRIBUTING.read_text().partition("The rooms, ground first")[2].partition(". [")[0]
     assert rooms_in(re.findall(r"`([\w.]+)`", paragraph)) == [room for room in ROOMS if room not in UNLISTED]
 
@@ -54,5 +54,5 @@ def rooms_in(words: Iterable[str]) -> list[str]:
     return [word for word in words if word in ROOMS]
 
 
-def test_words_that_are_no_rooms_are_left_out() -> None:
+def test_other_words_are_ignored() -> None:
     assert rooms_in(["state", "attic", "core.queue"]) == ["state", "core.queue"]

@@ -92,19 +92,19 @@ assert scenario.run().node_of("pod") == "node-2"
 """
 
 
-def test_the_package_imports_nothing_heavy() -> None:
+def test_package_imports_no_heavy_module() -> None:
     assert imported_by("import kframework") & (HEAVY | {"opentelemetry", "pydantic"}) == set()
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_help_imports_no_heavy_module() -> None:
     assert imported_by(HELP) & HEAVY == set()
 
 
-def test_a_plugin_and_its_tests_import_nothing_that_only_a_process_needs() -> None:
+def test_plugin_tests_import_no_module_of_a_process() -> None:
     assert imported_by(PLUGIN_AND_TESTS) & FOR_A_PROCESS == set()
 
 
-def test_run_imports_only_what_it_schedules_with() -> None:
+def test_run_imports_only_modules_it_needs() -> None:
     with socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -113,7 +113,7 @@ def test_run_imports_only_what_it_schedules_with() -> None:
     assert imported & NOT_FOR_RUN == set()
 
 
-def test_a_simulation_imports_nothing_that_speaks_http(tmp_path: Path) -> None:
+def test_simulation_imports_no_http_module(tmp_path: Path) -> None:
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("{apiVersion: v1, kind: Node, metadata: {name: a}}")
     imported = imported_by(SIMULATE.replace("CLUSTER", str(cluster)))
@@ -121,13 +121,13 @@ def test_a_simulation_imports_nothing_that_speaks_http(tmp_path: Path) -> None:
     assert imported & NOT_FOR_SIMULATE == set()
 
 
-def test_a_fake_api_without_rules_imports_no_language_for_them() -> None:
+def test_fake_api_without_rules_does_not_import_cel() -> None:
     imported = imported_by("import kframework.fake_api.server")
     assert "kframework.fake_api.custom.rules.spec" in imported
     assert not any(name.startswith("kframework.cel") for name in imported)
 
 
-def test_a_heavy_import_is_found() -> None:
+def test_heavy_import_is_reported() -> None:
     assert imported_by("import numpy.linalg") & HEAVY == {"numpy"}
 
 

@@ -15,7 +15,7 @@ PLACES = re.compile(r"(?<![\w./-])/(?:root|work|Users/\w+|home/\w+)(?=/|$|[\s'\"
 
 
 @pytest.mark.tool("git")
-def test_no_file_names_a_place_of_one_machine() -> None:
+def test_no_file_contains_a_path_of_one_machine() -> None:
     problems = [problem for name in written_files() for problem in places(name, (ROOT / name).read_bytes())]
     assert not problems, listed(problems)
 
@@ -36,7 +36,7 @@ def places(name: str, content: bytes) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("home", ["root", "work", "Users/ada", "home/ada"])
-def test_a_place_is_found(home: str) -> None:
+def test_path_of_one_machine_is_reported(home: str) -> None:
     text = f"first\nsee '/{home}/main/notes.md'"
     assert list(places("notes.md", text.encode())) == [f"notes.md, line 2: names /{home}"]
 

@@ -65,7 +65,7 @@ _VAGUE = re.compile(rf"\b({'|'.join(VAGUE)})\b", re.IGNORECASE)
 _QUOTED = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 
 
-def test_docstrings_and_documents_say_who_does_what() -> None:
+def test_docstrings_and_documents_have_no_vague_words() -> None:
     problems = [problem for path in texts() for problem in vague_words(path, path.read_text())]
     assert not problems, listed(problems)
 
@@ -78,7 +78,7 @@ def test_docstrings_and_documents_say_who_does_what() -> None:
         ("page.md", "It is tried anew, for ever.\n```\nin vain\n```\n", 2),
     ],
 )
-def test_a_vague_word_is_found(name: str, text: str, found: int) -> None:
+def test_vague_word_is_reported(name: str, text: str, found: int) -> None:
     assert len(list(vague_words(Path(name), text))) == found
 
 
@@ -93,7 +93,7 @@ def vague_words(path: Path, text: str) -> Iterator[str]:
             yield f"{path}: {found[1]!r} in {each[max(0, found.start() - 40) : found.end() + 40]!r}; name who does what"
 
 
-def test_the_fields_words_are_used() -> None:
+def test_terms_of_the_field_are_used() -> None:
     problems = [problem for path in texts() for problem in own_words(str(path.relative_to(ROOT)), path.read_text())]
     assert not problems, listed(problems)
 
@@ -110,7 +110,7 @@ def test_the_fields_words_are_used() -> None:
         ("arrivals", 0),
     ],
 )
-def test_a_word_of_our_own_is_found(text: str, found: int) -> None:
+def test_term_of_our_own_is_reported(text: str, found: int) -> None:
     assert len(list(own_words("module.py", text))) == found
 
 

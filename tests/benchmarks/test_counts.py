@@ -17,21 +17,21 @@ FIGURES = read_figures()
 
 
 @pytest.mark.parametrize(("row", "figure"), FIGURES.get(VERSION, {}).items())
-def test_a_pod_takes_hardly_more_calls_than_it_did(row: str, figure: float) -> None:
+def test_calls_per_pod_stay_near_their_figure(row: str, figure: float) -> None:
     assert ROWS[row]() <= figure * HEADROOM
 
 
-def test_a_pod_takes_no_more_calls_on_more_nodes() -> None:
+def test_calls_per_pod_do_not_grow_with_nodes() -> None:
     assert compare_growth() <= GROWTH
 
 
-def test_calls_added_for_each_pod_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_added_calls_per_pod_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     before = ROWS["basic"]()
     add_calls(monkeypatch, lambda cluster: 100)
     assert ROWS["basic"]() > before * HEADROOM
 
 
-def test_calls_added_for_each_node_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_added_calls_per_node_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     add_calls(monkeypatch, lambda cluster: len(cluster.nodes) // 10)
     assert compare_growth() > GROWTH
 
@@ -52,5 +52,5 @@ def test_every_row_has_a_figure() -> None:
     assert all(figures.keys() == ROWS.keys() for figures in FIGURES.values())
 
 
-def test_rows_are_those_of_the_table_of_targets() -> None:
+def test_rows_are_in_the_table_of_targets() -> None:
     assert ROWS.keys() <= {row.name for row in targets.ROWS}

@@ -26,7 +26,7 @@ from kframework.testing import Scenario, make_pod
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_counted_as_placeable_is_placed(size: str) -> None:
+def test_placeable_pods_are_placed(size: str) -> None:
     pods = [with_claim(make_pod(f"p{number}"), size) for number in range(CARDS * SIZES[size].each + 1)]
     result = Scenario(nodes=make_nodes(1), objects=make_devices(1), pods=pods).run(until=10)
     placed = sum(result.node_of(pod.metadata.name) is not None for pod in pods)
@@ -34,13 +34,13 @@ def test_what_is_counted_as_placeable_is_placed(size: str) -> None:
     assert placeable(untouched, SIZES[size]) == placed * SIZES[size].slices / (7 * CARDS)
 
 
-def test_what_is_left_of_several_cards_does_not_add_up() -> None:
+def test_room_of_several_cards_does_not_add_up() -> None:
     left = [CardRoom(7, 80), CardRoom(4, 50), CardRoom(3, 30)]
     assert [placeable(left, size) for size in SIZES.values()] == [14 / 14, 12 / 14, 9 / 14, 7 / 14]
 
 
 @pytest.mark.long
-def test_the_plugin_places_more_large_claims() -> None:
+def test_plugin_places_more_large_claims() -> None:
     without, packed = (run(profile, nodes=4, pods=300, seed=1) for profile in ("LeastAllocated", "DeviceBinPacking"))
     assert packed.turned_away["whole"] < without.turned_away["whole"]
     assert packed.placeable["large"] > without.placeable["large"]
@@ -48,7 +48,7 @@ def test_the_plugin_places_more_large_claims() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_run_counts_and_repeats(profile: str) -> None:
+def test_run_is_repeatable(profile: str) -> None:
     ran = run(profile, nodes=2, pods=120, seed=3)
     assert ran.counts > 0
     assert all(0 <= share <= 1 for share in (*ran.placeable.values(), *ran.turned_away.values()))
@@ -60,7 +60,7 @@ def ran(placeable: float, turned_away: float = 0.0) -> RunResult:
     return RunResult(counts=1, placeable=dict.fromkeys(SIZES, placeable), turned_away=dict.fromkeys(SIZES, turned_away))
 
 
-def test_the_tables_tell_mean_spread_and_who_wins() -> None:
+def test_tables_show_mean_spread_and_wins() -> None:
     lines = list(table({"Theirs": [ran(0.2), ran(0.6)], "Ours": [ran(0.4, 0.1), ran(0.4, 0.3)]}))
     assert lines[2] == "| Theirs | 40.0% | 40.0% | 40.0% | 40.0% | **40.0%** ± 28.3% | 20.0% to 60.0% |"
     assert lines[8] == "| Ours | 20.0% | 20.0% | 20.0% | 20.0% |"
@@ -68,7 +68,7 @@ def test_the_tables_tell_mean_spread_and_who_wins() -> None:
 
 
 @pytest.mark.long
-def test_the_command_prints_the_tables_and_draws_the_chart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_tables_and_draws_the_chart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     svg = tmp_path / "result.svg"
     main(["--seeds", "2", "--nodes", "2", "--pods", "100", "--svg", str(svg)])
     printed = capsys.readouterr().out
@@ -76,7 +76,7 @@ def test_the_command_prints_the_tables_and_draws_the_chart(tmp_path: Path, capsy
     assert all(profile in svg.read_text() for profile in PROFILES)
 
 
-def test_a_bar_is_as_long_as_its_share() -> None:
+def test_length_of_a_bar_is_its_share() -> None:
     root = ElementTree.fromstring(bar_chart({"a & b": {"small": 0.2}, "c": {"small": 0.4}}))
     bars = [bar for bar in root.iter("{http://www.w3.org/2000/svg}rect") if bar.attrib["height"] == "16"]
     lengths = [float(bar.attrib["width"]) for bar in bars]

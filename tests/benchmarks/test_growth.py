@@ -29,7 +29,7 @@ def test_every_line_is_measured(sweep: Sweep) -> None:
 
 
 @pytest.mark.long
-def test_it_is_printed_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_printed_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "drawn.svg"
     main([small(SWEEPS[0])], 3, picture)
     header, *rows, _, last = capsys.readouterr().out.splitlines()
@@ -39,6 +39,6 @@ def test_it_is_printed_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "Nodes" in picture.read_text()
 
 
-def test_the_picture_in_the_documents_has_every_panel() -> None:
+def test_picture_in_the_documents_has_every_panel() -> None:
     texts = {text.text for text in ElementTree.parse(PICTURE).iter("{http://www.w3.org/2000/svg}text")}
     assert {name for sweep in SWEEPS for name in (sweep.title, sweep.along, *sweep.lines)} <= texts

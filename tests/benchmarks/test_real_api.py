@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.long
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.title)
-def test_a_scheduler_binds_all_pods(work: PodLoad) -> None:
+def test_scheduler_binds_all_pods(work: PodLoad) -> None:
     small = replace(work, pods=4, standing=min(work.standing, 3))
     done = drain("fake", schedulers("")["kframework"], small, nodes=5)
     assert done.pods_per_second > 0 and done.first_binding > 0 and done.cpu > 0 and done.mb > 0

@@ -35,7 +35,7 @@ def test_every_row_is_measured(row: Row, monkeypatch: pytest.MonkeyPatch) -> Non
     assert math.isfinite(row.measure(TINY))
 
 
-def test_a_row_that_fails_takes_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_row_takes_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def fails(definition: Definition, config: str | None, tell: ProgressCallback) -> WorkloadResult:
         return WorkloadResult(name="Basic/5", failed="why\nand where")
 
@@ -43,12 +43,12 @@ def test_a_row_that_fails_takes_one_line(monkeypatch: pytest.MonkeyPatch, capsys
     main(["basic", "all-nodes"], replace(TINY, rounds=2, posted=11))
     *_, basic, all_nodes, _, last = capsys.readouterr().out.splitlines()
     assert basic.endswith("≥ 17,000 pods/s  not measured: RuntimeError: Basic/5: why")
-    assert all_nodes.startswith("all-nodes") and last == "0 of 2 reached"
+    assert all_nodes.startswith("all-nodes") and last == "0 of 2 targets reached"
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
-    """Answer without measuring, and note which workloads were asked for."""
+def called(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+    """Answer without measuring, and note which workloads were called for."""
     names: set[str] = set()
 
     def benchmark(definition: Definition, config: str | None, tell: ProgressCallback) -> WorkloadResult:
@@ -83,17 +83,17 @@ MEASUREMENT = Measurement(
 
 @pytest.mark.long
 @pytest.mark.parametrize(("label", "seed"), [("integration-test", 3), ("performance", 4)])
-def test_every_workload_is_in_a_row(asked: set[str], label: str, seed: int) -> None:
+def test_every_workload_is_in_a_row(called: set[str], label: str, seed: int) -> None:
     main(scale=replace(TINY, label=label, rounds=seed))
-    assert asked == {each.name for each in read([str(WORKLOADS)]) if label in each.labels}
+    assert called == {each.name for each in read([str(WORKLOADS)]) if label in each.labels}
 
 
-def test_the_table(asked: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_shows_targets_measurements_and_ratios(called: set[str], capsys: pytest.CaptureFixture[str]) -> None:
     names = ["all-nodes", "many-templates", "growth", "batch", "simulate*", "run*", "over-http", "devices-nowhere"]
     main(names, replace(TINY, rounds=5))
     first, _, header, *rows, _, last = capsys.readouterr().out.splitlines()
     assert first.startswith("CPython 3.") and "load average" in first
-    assert header.split() == ["row", "what", "asked", "measured", "ratio"]
+    assert header.split() == ["row", "what", "target", "measured", "ratio"]
     assert [(row.split()[0], *row.split()[-6:]) for row in rows] == [
         ("all-nodes", "≥", "15,000", "pods/s", "10,000", "pods/s", "0.67"),
         ("many-templates", "≥", "4,000", "pods/s", "10,000", "pods/s", "2.50"),
@@ -107,7 +107,7 @@ def test_the_table(asked: set[str], capsys: pytest.CaptureFixture[str]) -> None:
         ("run-memory", "≤", "150", "MB", "140", "MB", "1.07"),
         ("over-http", "≤", "1.20", "x", "1.30", "x", "0.92"),
     ]
-    assert last == "7 of 11 reached"
+    assert last == "7 of 11 targets reached"
 
 
 @pytest.mark.parametrize(
@@ -120,16 +120,16 @@ def test_the_table(asked: set[str], capsys: pytest.CaptureFixture[str]) -> None:
     ],
     ids=str,
 )
-def test_a_ratio_below_one_misses_its_target(target: targets.Target, measured: float, ratio: float) -> None:
+def test_ratio_below_one_misses_the_target(target: targets.Target, measured: float, ratio: float) -> None:
     assert target.ratio(measured) == ratio
 
 
-def test_rows_are_picked_by_name() -> None:
+def test_rows_are_selected_by_name() -> None:
     assert [row.name for row in select_rows(["run*", "basic"])] == ["basic", "run", "run-memory"]
     assert select_rows([]) == list(ROWS)
-    with pytest.raises(LookupError, match="no row fast; there are basic, all-nodes"):
+    with pytest.raises(LookupError, match="no row fast; rows: basic, all-nodes"):
         select_rows(["basic", "fast"])
 
 
-def test_the_build_of_python_is_told() -> None:
+def test_build_of_python_is_printed() -> None:
     assert "numpy" in describe_machine()

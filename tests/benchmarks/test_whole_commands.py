@@ -11,7 +11,7 @@ from benchmarks import whole_commands
 pytestmark = pytest.mark.slow
 
 
-def test_modules_are_compiled_once_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_are_compiled_once_in_any_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     asking = [sys.executable, "-c", "import sys; print(sys.dont_write_bytecode)"]
     monkeypatch.setattr(whole_commands, "_kframework", lambda *arguments: asking)

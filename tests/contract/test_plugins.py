@@ -76,13 +76,13 @@ def check_at_random(name: str, world: World, total: Coverage) -> None:
     run()
 
 
-def test_every_plugin_has_its_case() -> None:
+def test_every_plugin_has_a_case() -> None:
     assert CASES.keys() == PLACING.keys() | holding().keys(), "add it to a module beside this one, and to `cases`"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(PLACING))
-def test_every_answer_is_given(name: str) -> None:
+def test_every_answer_of_a_plugin_is_covered(name: str) -> None:
     found, case = reached(name), CASES[name]
     assert found.reasons.keys() == case.reasons
     assert min(found.reasons.values(), default=LEAST) >= LEAST, found.reasons
@@ -94,7 +94,7 @@ def test_every_answer_is_given(name: str) -> None:
     assert bool(found.scores) is bool(case.scores)
 
 
-def test_resources_that_are_ignored_are_not_missed() -> None:
+def test_ignored_resources_cause_no_rejection() -> None:
     case = CASES["NodeResourcesFit"]
     found = check("NodeResourcesFit", case.worlds[-1], EXAMPLES)
     ignored = {INSUFFICIENT.format(resource) for resource in ("example.com/gpu", "other.example.com/fpga")}
@@ -108,7 +108,7 @@ def answers_missed(lines: LinesReached) -> set[str]:
 
 @pytest.mark.long
 @every_plugin
-def test_every_line_of_an_answer_is_come_by(name: str) -> None:
+def test_every_line_of_a_hook_is_covered(name: str) -> None:
     """Without the lines of what only events ask, which are not entered at all."""
     plugin, case = PLACING[name], CASES[name]
     with LinesReached(inspect.getfile(plugin)) as lines:
@@ -119,7 +119,7 @@ def test_every_line_of_an_answer_is_come_by(name: str) -> None:
 
 
 @every_plugin
-def test_lines_that_are_excepted_are_there(name: str) -> None:
+def test_excepted_lines_exist(name: str) -> None:
     there = {line.strip() for line in Path(inspect.getfile(PLACING[name])).read_text().splitlines()}
     assert {line.partition(": ")[2] for line in CASES[name].unreached} <= there
 
@@ -128,7 +128,7 @@ def _code(plugin: type[Plugin], hook: str) -> object:
     return getattr(plugin, hook).__code__ if hook in marked_hooks(plugin) else None
 
 
-def test_lines_that_are_not_come_by_are_told() -> None:
+def test_uncovered_lines_are_reported() -> None:
     def often(number: int) -> str:
         if number:
             return "never"

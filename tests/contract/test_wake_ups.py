@@ -139,7 +139,7 @@ def test_no_wake_up_is_lost_between_plugins() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(HOLDING, 6))
-def test_every_event_wakes_pods_and_every_hint_lets_some_sleep(name: str) -> None:
+def test_every_event_wakes_pods_and_every_hint_skips_some(name: str) -> None:
     answers = found(name)
     for _, resource, action, hinted in (each for each in REGISTERED if each[0] == name):
         label = ObservedEvent(resource, action).label
@@ -151,7 +151,7 @@ def test_every_event_wakes_pods_and_every_hint_lets_some_sleep(name: str) -> Non
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "resource", "action", "hinted"), REGISTERED)
-def test_a_hint_that_skips_too_much_is_found_out(name: str, resource: str, action: ActionType, hinted: bool) -> None:
+def test_hint_that_skips_too_much_is_reported(name: str, resource: str, action: ActionType, hinted: bool) -> None:
     lossy = made_lossy(HOLDING[name], resource, action)
     with pytest.raises(LostWakeUp, match=f"the hint of {name} answered Skip to "):
         for seed in range(PATIENCE):
@@ -159,5 +159,5 @@ def test_a_hint_that_skips_too_much_is_found_out(name: str, resource: str, actio
                 check(lossy, world, examples=1, seed=seed)
 
 
-def test_registrations_that_need_not_be_shown_are_there() -> None:
+def test_unproven_registrations_exist() -> None:
     assert {each[:3] for each in registrations()} > UNNEEDED.keys() | UNSKIPPING

@@ -42,7 +42,7 @@ def test_blocks_are_found() -> None:
     ]
 
 
-def test_commands_and_their_output_are_told_apart() -> None:
+def test_commands_and_their_output_are_separated() -> None:
     block = Block(1, "console", "$ cat <<END\n> a\n> END\na\n$ true\n$ echo b c\nb c\n")
     assert list(commands(block)) == [
         Command("cat <<END\na\nEND", ("a",)),
@@ -68,5 +68,5 @@ def test_commands_and_their_output_are_told_apart() -> None:
         ("a b", "a b c", False),
     ],
 )
-def test_an_ellipsis_stands_for_any_lines(shown: str, printed: str, answer: bool) -> None:
+def test_ellipsis_matches_any_lines(shown: str, printed: str, answer: bool) -> None:
     assert agrees(tuple(shown.split()), tuple(printed.replace("  ", "").split())) is answer

@@ -31,7 +31,7 @@ def address(installed: CleanEnvironment, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.tool("make")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_a_document_shows_is_true(
+def test_blocks_of_a_document_run_as_shown(
     document: Path, environment: CleanEnvironment, address: Path, tmp_path: Path
 ) -> None:
     warm_up(environment, address)

@@ -27,12 +27,12 @@ def shown() -> list[list[str]]:
     return [[command.text for command in commands(Block(0, "console", text))] for text in passed_over]
 
 
-def test_ten_commands_will_do() -> None:
+def test_first_page_takes_ten_commands() -> None:
     assert 0 < sum(map(len, shown())) <= 10
 
 
 @pytest.mark.timeout(180)
-def test_a_new_plugin_is_tried_and_schedules_for_an_api_server(environment: CleanEnvironment, tmp_path: Path) -> None:
+def test_new_plugin_is_tested_and_schedules_for_an_api_server(environment: CleanEnvironment, tmp_path: Path) -> None:
     written, served = shown()
     script = "\n".join(["set -e", *(command for command in written if not command.startswith(COMPLETED))])
     tried = environment.run("bash", "-c", script, cwd=tmp_path)

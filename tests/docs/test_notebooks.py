@@ -24,7 +24,7 @@ def read(file: Path) -> nbformat.NotebookNode:
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.name)
 @pytest.mark.filterwarnings("ignore:Kernel is running over TCP:RuntimeWarning")  # to this machine alone
-def test_what_a_notebook_shows_is_true(file: Path) -> None:
+def test_cells_of_a_notebook_run_as_shown(file: Path) -> None:
     written, executed = read(file), read(file)
     nbformat.validate(executed)
     resources = {"metadata": {"path": str(file.parent)}}

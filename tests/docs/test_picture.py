@@ -15,7 +15,7 @@ MOST = 300_000
 
 
 @pytest.mark.tool("chromium")
-def test_the_demo_is_pictured(tmp_path: Path) -> None:
+def test_demo_is_drawn(tmp_path: Path) -> None:
     picture = tmp_path / "page.webp"
     main(picture)
     assert is_webp(picture.read_bytes())
@@ -23,7 +23,7 @@ def test_the_demo_is_pictured(tmp_path: Path) -> None:
     assert MOST / 5 < picture.stat().st_size < MOST
 
 
-def test_the_readme_opens_with_it_and_is_short() -> None:
+def test_readme_starts_with_the_demo_and_is_short() -> None:
     assert is_webp(PICTURE.read_bytes()) and PICTURE.stat().st_size < MOST
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) < 200

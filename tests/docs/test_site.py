@@ -45,7 +45,7 @@ FAULTS = (
 
 
 @pytest.mark.timeout(180)
-def test_the_site_is_whole(tmp_path: Path) -> None:
+def test_site_has_no_broken_links(tmp_path: Path) -> None:
     assert build(DOCS, tmp_path) == ""
     assert (tmp_path / "index.html").is_file()
     assert list(foreign_assets(tmp_path)) == []
@@ -53,7 +53,7 @@ def test_the_site_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_faults_of_documents_are_noticed(tmp_path: Path) -> None:
+def test_faults_of_documents_are_reported(tmp_path: Path) -> None:
     documents = tmp_path / "docs"
     documents.mkdir()
     shutil.copy(DOCS / "conf.py", documents)
@@ -63,7 +63,7 @@ def test_faults_of_documents_are_noticed(tmp_path: Path) -> None:
     assert [fault for fault in FAULTS if fault not in complaints] == [], complaints
 
 
-def test_assets_of_other_hosts_are_noticed(tmp_path: Path) -> None:
+def test_assets_of_other_hosts_are_reported(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(
         '<link rel="stylesheet" href="https://a/x.css"><script src="//b/x.js"></script><img alt="" src=\'http://c/x.png\'>'
         '<a href="https://d/">read</a><script src="own.js"></script><link rel="next" href="next.html">'

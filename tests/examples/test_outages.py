@@ -49,7 +49,7 @@ FAULT = f"plugin 'Quota' (from kframework-quota 0.1.0), hook pre_bind: {WHY}"
         ),
     ],
 )
-def test_each_failure_has_one_line(
+def test_failed_fetch_is_logged_in_one_line(
     plugin: str, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "config.yaml"

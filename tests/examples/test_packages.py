@@ -28,7 +28,7 @@ def named(path: Path) -> str:
 
 
 @pytest.mark.parametrize("file", FILES, ids=named)
-def test_it_imports_what_every_author_may_import(file: Path) -> None:
+def test_example_imports_only_public_packages(file: Path) -> None:
     doors = (kframework, kframework.objects, kframework.testing)
     public = {door.__name__: door.__all__ for door in doors}
     private = {
@@ -49,7 +49,7 @@ def imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=named)
-def test_a_plugin_is_short(package: Path) -> None:
+def test_example_plugin_is_short(package: Path) -> None:
     (exported,) = package.glob("*/__init__.py")
     module = importlib.import_module(exported.parent.name)
     plugins = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, kframework.Plugin)]

@@ -276,7 +276,9 @@ def printed_rights(files: Files, capsys: pytest.CaptureFixture[str]) -> Authoriz
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.plugin)
-def test_they_decide_alike(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_decides_alike_in_every_environment(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     simulated, recorder = Attempts(), Recorder(tmp_path / "recording")
     with outside(world) as url:
         files = Files.of(world, url, tmp_path)

@@ -90,7 +90,7 @@ async def followed(faulty: FaultyTransport, request: Request) -> tuple[int, list
         return stream.status, [line async for line in stream.lines]
 
 
-def test_without_faults_all_goes_through() -> None:
+def test_requests_succeed_without_faults() -> None:
     quiet = Try(Rates())
     assert quiet.send(GET) == Response(200, b"{}")
     assert quiet.follow() == (200, LINES)
@@ -109,7 +109,7 @@ def test_without_faults_all_goes_through() -> None:
         (Rates(expired=1.0), NEXT_PAGE, 410, "Expired"),
     ],
 )
-def test_refusals_are_a_status_and_nothing_is_done(rates: Rates, request_: Request, status: int, reason: str) -> None:
+def test_refused_request_has_a_status_and_no_effect(rates: Rates, request_: Request, status: int, reason: str) -> None:
     refusing = Try(rates)
     response = refusing.send(request_)
     said = msgspec.json.decode(response.body)
@@ -119,12 +119,12 @@ def test_refusals_are_a_status_and_nothing_is_done(rates: Rates, request_: Reque
 
 
 @pytest.mark.parametrize(("rates", "request_"), [(Rates(conflict=1.0), GET), (Rates(expired=1.0), GET)])
-def test_what_cannot_be_refused_so_is_not(rates: Rates, request_: Request) -> None:
+def test_refusal_that_a_method_cannot_have_does_not_occur(rates: Rates, request_: Request) -> None:
     assert Try(rates).send(request_).status == 200
 
 
 @pytest.mark.parametrize(("rates", "done"), [(Rates(lost=1.0), False), (Rates(unanswered=1.0), True)])
-def test_no_answer_is_an_error_after_the_timeout(rates: Rates, done: bool) -> None:
+def test_unanswered_request_fails_after_the_timeout(rates: Rates, done: bool) -> None:
     silent = Try(rates)
     with pytest.raises(ClusterError) as raised:
         silent.send(POST)
@@ -133,66 +133,66 @@ def test_no_answer_is_an_error_after_the_timeout(rates: Rates, done: bool) -> No
 
 
 @pytest.mark.parametrize(("request_", "status"), [(POST, 504), (BIND, 409)])
-def test_a_doubtful_answer_comes_though_it_is_done(request_: Request, status: int) -> None:
+def test_failed_answer_may_hide_a_completed_write(request_: Request, status: int) -> None:
     doubtful = Try(Rates(doubtful=1.0))
     assert doubtful.send(request_).status == status
     assert doubtful.plain.asked == [request_]
 
 
-def test_a_late_answer_comes_within_the_timeout() -> None:
+def test_late_answer_arrives_within_the_timeout() -> None:
     late = Try(Rates(late=1.0))
     assert late.send(POST).status == 200
     assert 0.0 < late.seconds < 10.0
 
 
 @pytest.mark.parametrize("rates", [Rates(expired=1.0), Rates(unavailable=1.0)])
-def test_a_watch_may_be_refused(rates: Rates) -> None:
+def test_watch_may_be_refused(rates: Rates) -> None:
     refusing = Try(rates)
     status, (body,) = refusing.follow()
     assert status == msgspec.json.decode(body)["code"] >= 400
     assert not refusing.plain.asked
 
 
-def test_a_watch_may_get_no_answer() -> None:
+def test_watch_may_get_no_answer() -> None:
     with pytest.raises(ClusterError):
         Try(Rates(lost=1.0)).follow()
 
 
-def test_a_dropped_watch_ends() -> None:
+def test_dropped_watch_ends() -> None:
     assert Try(Rates(dropped=1.0)).follow() == (200, [])
 
 
-def test_a_forgotten_history_ends_a_watch_with_an_error() -> None:
+def test_expired_version_ends_a_watch_with_an_error() -> None:
     status, (line,) = Try(Rates(forgotten=1.0)).follow()
     event = msgspec.json.decode(line)
     assert (status, event["type"], event["object"]["code"]) == (200, "ERROR", 410)
 
 
-def test_a_stalled_watch_fails_after_its_timeout() -> None:
+def test_stalled_watch_fails_after_its_timeout() -> None:
     stalled = Try(Rates(stalls=1.0))
     with pytest.raises(ClusterError) as raised:
         stalled.follow()
     assert (raised.value.status, stalled.seconds) == (0, 11.0)
 
 
-def test_lines_are_repeated() -> None:
+def test_watch_events_are_repeated() -> None:
     assert Try(Rates(repeated=1.0)).follow() == (200, [line for line in LINES for _ in range(2)])
 
 
-def test_lines_are_slow() -> None:
+def test_watch_events_are_delayed() -> None:
     slow = Try(Rates(slow=1.0))
     assert slow.follow() == (200, LINES)
     assert slow.seconds > 3.5
 
 
 @pytest.mark.parametrize("rates", [Rates(), Rates(dropped=0.5), Rates(repeated=0.5)])
-def test_the_stream_below_is_left(rates: Rates) -> None:
+def test_underlying_stream_is_closed(rates: Rates) -> None:
     watch = Try(rates)
     watch.follow()
     assert watch.plain.streams == 0
 
 
-def test_a_restart_breaks_connections_and_refuses_new_ones_until_it_is_over() -> None:
+def test_restart_drops_connections_and_refuses_new_ones() -> None:
     server = Try(Rates())
 
     async def ask(faulty: FaultyTransport) -> list[bytes]:
@@ -225,19 +225,19 @@ async def restarted(faulty: FaultyTransport, ask: Awaitable[T]) -> T:
     return await ask
 
 
-def test_an_answer_that_was_late_is_lost_in_a_restart() -> None:
+def test_late_answer_is_lost_in_a_restart() -> None:
     late = Try(Rates(late=1.0))
     with pytest.raises(ClusterError, match="closed before the answer came"):
         late.run(lambda faulty: restarted(faulty, faulty.send(POST)))
     assert late.plain.asked == [POST]
 
 
-def test_a_line_that_was_slow_is_lost_in_a_restart() -> None:
+def test_delayed_watch_event_is_lost_in_a_restart() -> None:
     slow = Try(Rates(slow=1.0))
     assert slow.run(lambda faulty: restarted(faulty, followed(faulty, WATCH))) == (200, [])
 
 
-def test_nothing_befalls_after_the_end() -> None:
+def test_no_fault_occurs_after_the_end() -> None:
     faulty = Try(Rates(internal_error=1.0, dropped=1.0), until=VIRTUAL_EPOCH + 1.0)
 
     async def ask(transport: FaultyTransport) -> list[int]:
@@ -250,7 +250,7 @@ def test_nothing_befalls_after_the_end() -> None:
     assert faulty.run(ask) == [500, 200]
 
 
-def test_the_same_seed_brings_the_same_faults() -> None:
+def test_same_seed_causes_the_same_faults() -> None:
     rates = Rates(internal_error=0.2, unanswered=0.2, late=0.3, too_many_requests=0.2, repeated=0.5)
 
     async def ask(faulty: FaultyTransport) -> list[object]:

@@ -28,7 +28,7 @@ from kframework.testing import (
         ("empty=:NoExecute", Taint(key="empty", effect="NoExecute")),
     ],
 )
-def test_taints_are_read_as_kubectl_reads_them(text: str, taint: Taint) -> None:
+def test_taints_are_parsed_as_by_kubectl(text: str, taint: Taint) -> None:
     assert make_taint(text) == taint
 
 
@@ -45,7 +45,7 @@ def test_taints_are_read_as_kubectl_reads_them(text: str, taint: Taint) -> None:
         (":Exists", "", "Exists", "", ""),
     ],
 )
-def test_tolerations_are_read(text: str, key: str, operator: str, value: str, effect: str) -> None:
+def test_tolerations_are_parsed(text: str, key: str, operator: str, value: str, effect: str) -> None:
     assert make_toleration(text) == Toleration(key=key, operator=operator, value=value, effect=effect)
 
 
@@ -66,33 +66,33 @@ def test_tolerations_are_read(text: str, key: str, operator: str, value: str, ef
         (make_toleration, "a:b:NoSchedule"),
     ],
 )
-def test_other_texts_are_refused_with_the_remedy(make: Callable[[str], object], text: str) -> None:
+def test_invalid_texts_are_rejected_with_the_valid_forms(make: Callable[[str], object], text: str) -> None:
     with pytest.raises(
         ValueError, match=r"is no (taint|toleration): write key.*NoSchedule\|PreferNoSchedule\|NoExecute"
     ):
         make(text)
 
 
-def test_a_plain_pod_waits_and_asks_for_little() -> None:
+def test_plain_pod_is_pending_with_small_requests() -> None:
     pod = make_pod()
     assert (pod.metadata.namespace, pod.metadata.name) == ("default", "pod")
     assert fit_requests(pod.spec) == {"cpu": 100, "memory": 128 * 1024**2}
     assert (pod.status.phase, pod.spec.scheduler_name) == ("Pending", "default-scheduler")
 
 
-def test_requests_add_to_cpu_and_memory_and_none_leaves_them_out() -> None:
+def test_requests_add_to_cpu_and_memory_unless_none() -> None:
     pod = make_pod(cpu="1.5", memory=None, requests={"nvidia.com/gpu": 2}, overhead={"cpu": "250m"})
     assert fit_requests(pod.spec) == {"cpu": 1750, "nvidia.com/gpu": 2}
 
 
-def test_containers_stand_in_for_the_one_of_the_short_form() -> None:
+def test_containers_replace_the_default_container() -> None:
     sidecar = make_container("proxy", cpu="50m", sidecar=True)
     pod = make_pod(containers=[make_container("a", cpu=1), make_container("b", cpu=2)], init_containers=[sidecar])
     assert fit_requests(pod.spec) == {"cpu": 3050}
     assert [container.name for container in pod.spec.containers] == ["a", "b"]
 
 
-def test_a_pod_takes_every_word() -> None:
+def test_pod_builder_sets_every_field() -> None:
     owner = OwnerReference(kind="ReplicaSet", name="web", controller=True)
     pod = make_pod(
         "web-1",
@@ -125,7 +125,7 @@ def test_a_pod_takes_every_word() -> None:
     assert (status.phase, status.nominated_node_name, status.start_time) == ("Running", "n2", "2026-01-01T00:00:00Z")
 
 
-def test_a_plain_node_is_empty_and_named() -> None:
+def test_plain_node_has_its_hostname_label() -> None:
     node = make_node("n1", zone="a", labels={"disk": "ssd"})
     assert allocatable(node) == {"cpu": 4000, "memory": 16 * 1024**3, "pods": 110}
     assert node.status.capacity == node.status.allocatable
@@ -136,7 +136,7 @@ def test_a_plain_node_is_empty_and_named() -> None:
     }
 
 
-def test_a_node_takes_every_word() -> None:
+def test_node_builder_sets_every_field() -> None:
     node = make_node(
         "n1",
         annotations={"note": "x"},
@@ -162,19 +162,19 @@ def test_uids_follow_from_the_names() -> None:
     assert make_pod("a", cpu=2).metadata.uid == pods[0].metadata.uid
 
 
-def test_a_node_is_shown_with_the_pods_that_are_put_on_it() -> None:
+def test_node_info_has_the_given_pods() -> None:
     node = node_info(make_node("n1", cpu=4), pods=[make_pod("a", cpu=1), make_pod("b", cpu=1, node_name="elsewhere")])
     assert [(pod.name, pod.node_name) for pod in node.pods] == [("a", "n1"), ("b", "n1")]
     assert (node.requested("cpu"), node.allocatable("cpu")) == (2000, 4000)
 
 
-def test_nodes_are_shown_with_the_pods_that_name_them() -> None:
+def test_node_table_has_the_pods_that_name_its_nodes() -> None:
     nodes = node_table([make_node("n1"), make_node("n2")], pods=[make_pod("a", node_name="n2"), make_pod("b")])
     assert {node.name: [pod.name for pod in node.pods] for node in nodes} == {"n1": [], "n2": ["a"]}
     assert nodes.requested("pods")[nodes.order].tolist() == [0, 1]
 
 
-def test_a_pod_is_shown_as_the_one_to_be_scheduled() -> None:
+def test_pending_pod_is_unassigned() -> None:
     pod = pending_pod(make_pod("web", labels={"app": "web"}, priority=7))
     assert (pod.key, pod.labels, pod.priority, pod.object) == (
         "default/web",
@@ -192,6 +192,6 @@ def test_a_pod_is_shown_as_the_one_to_be_scheduled() -> None:
         (node_table([make_node("n2")])[0].annotations, "node n2: metadata.annotations"),
     ],
 )
-def test_what_a_hook_is_shown_is_read_only(labels: dict[str, str], what: str) -> None:
+def test_hook_arguments_are_read_only(labels: dict[str, str], what: str) -> None:
     with pytest.raises(TypeError, match=f"{what} is read-only, and written to in .*test_builders.py:"):
         labels["a"] = "b"

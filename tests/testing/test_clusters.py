@@ -21,18 +21,18 @@ def story(seed: int) -> tuple[list[str], str]:
     return told, repr([(node, sorted(map(repr, node.pods))) for node in cluster.state.nodes])
 
 
-def test_the_same_seed_tells_the_same_story() -> None:
+def test_same_seed_makes_the_same_changes() -> None:
     assert story(1) == story(1) != story(2)
 
 
-def test_everything_happens_sooner_or_later() -> None:
+def test_every_kind_of_change_occurs() -> None:
     told = ". ".join(sentence for seed in range(CLUSTERS) for sentence in story(seed)[0])
     ends = ("added", "changed", "removed", "ended", "forgotten", "committed", "rolled back", "rolled back after a look")
     assert [end for end in ends if f" {end}. " not in told] == []
     assert " started on " in told and " assumed on " in told
 
 
-def test_a_what_if_shows_itself_and_leaves_nothing_behind() -> None:
+def test_what_if_is_visible_inside_and_rolled_back() -> None:
     cluster = RandomCluster(Random(0))
     seen: list[int] = []
     for _ in range(100):
@@ -58,7 +58,7 @@ def test_given_objects_are_mixed_in() -> None:
     assert any(running.template is cluster.pending(0)[0].template for running in cluster.state.pods.values())
 
 
-def test_a_twin_differs_in_nothing_that_a_whole_signature_may_see() -> None:
+def test_twin_has_the_same_signature() -> None:
     for seed in range(CLUSTERS):
         for pod, twin in _pairs(RandomCluster(Random(seed)).pending(3)):
             assert pod.signature_fields == twin.signature_fields
@@ -70,14 +70,14 @@ def _pairs(pods: list[PendingPod]) -> list[tuple[PendingPod, PendingPod]]:
     return list(zip(pods[::2], pods[1::2], strict=True))
 
 
-def test_the_twin_is_a_copy() -> None:
+def test_twin_is_a_copy() -> None:
     pod = random_pod(Random(0), "a")
     before = msgspec.json.encode(pod)
     assert make_twin(pod).metadata.name == "a-twin"
     assert msgspec.json.encode(pod) == before
 
 
-def test_what_is_made_can_be_written_down() -> None:
+def test_random_objects_are_valid_manifests() -> None:
     """Nothing in a random object is of a kind that a cluster file could not hold."""
     random = Random(0)
     for number in range(200):
@@ -86,7 +86,7 @@ def test_what_is_made_can_be_written_down() -> None:
         assert msgspec.json.decode(msgspec.json.encode(pod), type=Pod) == pod
 
 
-def test_given_objects_of_other_kinds_come_and_go() -> None:
+def test_given_objects_of_other_kinds_are_created_and_deleted() -> None:
     versions = [PersistentVolume(metadata=ObjectMeta(name="disk", labels={"version": text})) for text in "ab"]
     cluster = RandomCluster(Random(0), objects=versions)
     store = cluster.state.objects(PersistentVolume)

@@ -12,7 +12,7 @@ def decided(pods: int) -> DecisionLog:
     return log
 
 
-def test_a_line_for_each_attempt() -> None:
+def test_log_has_a_line_for_each_attempt() -> None:
     log = decided(2)
     first, second = str(log).splitlines()
     assert first.startswith("default/pod-0, attempt 1: to a, score ")
@@ -23,7 +23,7 @@ def test_a_line_for_each_attempt() -> None:
     ]
 
 
-def test_of_many_the_last_are_told() -> None:
+def test_long_log_shows_the_last_decisions() -> None:
     log = decided(1)
     for _ in range(200):
         log.on_decision(log[0])

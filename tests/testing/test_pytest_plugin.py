@@ -35,7 +35,7 @@ def test_nothing_heavy_is_imported_with_the_plugin() -> None:
 
 
 @pytest.mark.slow
-def test_pytest_finds_it_and_shows_decisions_where_a_test_fails(pytester: pytest.Pytester) -> None:
+def test_pytest_plugin_shows_decisions_of_a_failed_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:randomly", "--import-mode=importlib")
     result.assert_outcomes(passed=1, failed=1)
@@ -51,12 +51,12 @@ def test_scenarios_are_observed(scenario: MakeScenario, decisions: DecisionLog, 
 
 
 @pytest.mark.blocks_loop  # by imports, when it is the first to need them
-async def test_scenarios_of_async_tests_are_too(scenario: MakeScenario, decisions: DecisionLog) -> None:
+async def test_scenarios_of_async_tests_are_observed(scenario: MakeScenario, decisions: DecisionLog) -> None:
     await scenario(nodes=[make_node("a")], pods=[make_pod("web")]).arun()
     assert [decision.node for decision in decisions.for_pod("web")] == ["a"]
 
 
-def test_the_cluster_goes_by_the_clock(cluster: MemoryCluster, clock: StubClock) -> None:
+def test_cluster_uses_the_clock(cluster: MemoryCluster, clock: StubClock) -> None:
     clock.advance(60)
     cluster.add(make_node("a"))
     assert cluster.read(Node, "a").metadata.creation_timestamp == "2026-01-01T00:01:00Z"

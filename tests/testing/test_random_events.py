@@ -40,11 +40,11 @@ def changes(seed: int) -> Iterator[tuple[ApiObject | None, ApiObject | None]]:
             yield old, None
 
 
-def test_the_same_seed_tells_the_same_story() -> None:
+def test_same_seed_makes_the_same_changes() -> None:
     assert story(1) == story(1) != story(2)
 
 
-def test_only_what_exists_changes_or_goes_and_there_is_always_a_node() -> None:
+def test_only_existing_objects_change_and_a_node_always_exists() -> None:
     nodes: set[str] = set()
     for old, new in (change for seed in range(5) for change in changes(seed)):
         assert old is not None or new is not None
@@ -54,7 +54,7 @@ def test_only_what_exists_changes_or_goes_and_there_is_always_a_node() -> None:
     assert nodes
 
 
-def test_every_kind_comes_changes_and_goes() -> None:
+def test_every_kind_is_created_changed_and_deleted() -> None:
     met = {
         (type(old or new).__name__, old is not None, new is not None)
         for seed in range(20)
@@ -81,7 +81,7 @@ def test_nodes_and_pods_change_in_every_way() -> None:
     assert "waiting UPDATE_POD_SCHEDULING_GATES_ELIMINATED" in happened
 
 
-def test_a_deadline_is_set_and_brought_forward_but_never_put_off() -> None:
+def test_deadline_is_only_set_or_shortened() -> None:
     jobs = [with_values(WEB, "spec", active_deadline_seconds=seconds) for seconds in (None, 300, 600)]
     known: dict[str, int | None] = {}
     moved = set()
@@ -96,7 +96,7 @@ def test_a_deadline_is_set_and_brought_forward_but_never_put_off() -> None:
     assert moved == {(None, None), (300, 300), (600, 600), (None, 300), (None, 600), (600, 300)}
 
 
-def test_a_pod_keeps_what_an_api_server_would_not_let_change() -> None:
+def test_immutable_fields_of_a_pod_are_kept() -> None:
     for old, new in (change for seed in range(10) for change in changes(seed)):
         if isinstance(old, Pod) and isinstance(new, Pod):
             assert fixed(old) == fixed(new)
@@ -112,7 +112,7 @@ def fixed(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=None)
 
 
-def test_what_is_given_is_mixed_in() -> None:
+def test_given_nodes_and_pods_are_mixed_in() -> None:
     objects = [message.obj for message in story(0)]
     assert objects[0] == GIVEN
     assert any(isinstance(obj, Pod) and obj.metadata.labels == {"app": "given"} for obj in objects)
@@ -128,7 +128,7 @@ def pods_in(objects: list[ApiObject]) -> list[Pod]:
     return [obj for obj in objects if isinstance(obj, Pod)]
 
 
-def test_what_a_scheduler_does_becomes_part_of_the_story() -> None:
+def test_scheduler_writes_change_the_cluster() -> None:
     course = RandomEvents(Random(0))
     waiting = next(
         pod for pod in pods_in([message.obj for message in course.initial_messages()]) if not pod.spec.node_name

@@ -45,7 +45,7 @@ def test_args_are_checked() -> None:
         build_profile(NodeResourcesFit, {"scoringStrategies": {}}, ClusterState())
 
 
-def test_the_handle_shows_the_tables_and_does_nothing() -> None:
+def test_handle_reads_the_tables_and_ignores_requests() -> None:
     cluster = ClusterState()
     handle = build_profile(NodeResourcesFit, {}, cluster).plugins["NodeResourcesFit"].handle
     cluster.put_node(make_node("a"))
@@ -63,6 +63,6 @@ def test_the_handle_shows_the_tables_and_does_nothing() -> None:
         handle.api  # noqa: B018  # reading it raises
 
 
-def test_time_stands_still_so_that_no_answer_depends_on_when_it_was_asked() -> None:
+def test_clock_is_stopped() -> None:
     handle = build_profile(NodeResourcesFit, {}, ClusterState()).plugins["NodeResourcesFit"].handle
     assert handle.clock.now() == handle.clock.now() == VIRTUAL_EPOCH

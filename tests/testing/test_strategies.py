@@ -31,7 +31,7 @@ def test_pods_and_nodes_have_the_names_they_are_given(pod: Pod, node: Node) -> N
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(clusters(), histories())
-def test_the_same_history_ends_the_same_way(cluster: ClusterObjects, history: History) -> None:
+def test_same_history_has_the_same_result(cluster: ClusterObjects, history: History) -> None:
     def decided() -> list[tuple[str, str, str]]:
         scenario = schedule_history(Scenario(nodes=cluster.nodes, pods=cluster.pods), history)
         return [(each.pod, each.node, each.message) for each in scenario.run(until=900.0).decisions]
@@ -56,7 +56,7 @@ def test_object_changes_apply_to_any_cluster() -> None:
     assert repr(ObjectChange(pod, is_deletion=True)) == "<Pod default/web is deleted>"
 
 
-def test_without_hypothesis_one_line_says_what_to_install() -> None:
+def test_missing_hypothesis_is_reported_in_one_line() -> None:
     program = "import sys; sys.modules['hypothesis'] = None; import kframework.testing.strategies"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     line = "ImportError: kframework.testing.strategies needs hypothesis: pip install hypothesis"

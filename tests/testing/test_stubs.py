@@ -51,7 +51,7 @@ class Full(Plugin[FullArgs]):
         self.handle.event(pod, reason="Bound", action="Binding", note="done")
 
 
-def test_a_hook_is_asked_in_two_lines() -> None:
+def test_hook_is_called_in_two_lines() -> None:
     full = Full(FullArgs(), stub_handle())
     assert full.filter(CycleState(), pending_pod(make_pod()), node_info(make_node(), pods=[make_pod()])) is not None
     assert full.filter(CycleState(), pending_pod(make_pod()), node_info(make_node())) is None
@@ -60,7 +60,7 @@ def test_a_hook_is_asked_in_two_lines() -> None:
     assert full.filter(state, pending_pod(make_pod()), node_info(make_node(), pods=[make_pod()])) is None
 
 
-def test_what_it_is_asked_for_is_remembered() -> None:
+def test_calls_of_the_handle_are_recorded() -> None:
     handle = stub_handle(pods=[make_pod("held")])
     pod = pending_pod(make_pod("bound"))
     Full(FullArgs(), handle).post_bind(CycleState(), pod, "a")
@@ -87,7 +87,7 @@ async def test_spawned_coroutines_may_be_awaited() -> None:
     gc.collect()  # the other one is closed, without a warning
 
 
-def test_it_shows_what_it_is_given() -> None:
+def test_handle_has_the_given_objects() -> None:
     service = Service(metadata=ObjectMeta(name="web", namespace="default"))
     handle = stub_handle(
         nodes=[make_node("a"), make_node("b")],
@@ -119,7 +119,7 @@ def test_what_ifs_and_filters_are_real() -> None:
     assert handle.fits(CycleState(), small, node) is None
 
 
-def test_time_moves_when_it_is_told_to_and_chance_is_the_same_each_time() -> None:
+def test_clock_advances_on_demand_and_random_is_seeded() -> None:
     handle = stub_handle()
     assert handle.clock.now() == VIRTUAL_EPOCH
     handle.clock.advance(5)
@@ -127,7 +127,7 @@ def test_time_moves_when_it_is_told_to_and_chance_is_the_same_each_time() -> Non
     assert handle.random.random() == stub_handle().random.random()
 
 
-def test_an_api_is_there_if_it_is_given() -> None:
+def test_api_exists_if_it_is_given() -> None:
     api = cast("Api", object())
     assert stub_handle(api=api).api is api
     with pytest.raises(RuntimeError, match="there is no API"):
@@ -135,12 +135,12 @@ def test_an_api_is_there_if_it_is_given() -> None:
         stub_handle().api  # noqa: B018
 
 
-def test_it_is_a_handle() -> None:
+def test_stub_implements_the_handle() -> None:
     handle: Handle = stub_handle()
     assert handle.profile_name == "default-scheduler"
 
 
-def test_tables_of_the_cluster_are_not_the_plugins_to_change() -> None:
+def test_cluster_tables_are_read_only_for_plugins() -> None:
     handle = stub_handle(nodes=[make_node("a")], pods=[make_pod("on", node_name="a"), make_pod("off")])
     for pods in (handle.pods, handle.pending):
         with pytest.raises(AttributeError):

@@ -58,7 +58,7 @@ class Odd(Plugin):
         return list(self.events)
 
 
-def test_what_happened_is_counted() -> None:
+def test_hint_answers_are_counted() -> None:
     found = check_wake_ups(Odd)
     assert found.queue.keys() >= {"Odd AssignedPodAdd", "Odd AssignedPodDelete", "Odd NodeAdd"}
     assert not found.skip
@@ -66,7 +66,7 @@ def test_what_happened_is_counted() -> None:
     assert found.needless_share == found.unschedulable / found.woken
 
 
-def test_the_same_seed_asks_the_same_questions() -> None:
+def test_same_seed_makes_the_same_calls() -> None:
     def found(seed: int) -> WakeUps:
         return check_wake_ups(Odd, examples=3, seed=seed)
 
@@ -77,7 +77,7 @@ def test_needless_share_is_zero_without_woken_pods() -> None:
     assert WakeUps().needless_share == 0.0
 
 
-def test_a_missing_registration_is_found() -> None:
+def test_missing_registration_is_reported() -> None:
     class Forgetful(Odd):
         events = Odd.events[1:]
 
@@ -90,7 +90,7 @@ def test_a_missing_registration_is_found() -> None:
     assert re.fullmatch(r"example \d+ of seed 7", lost.value.when)
 
 
-def test_a_hint_that_skips_is_named() -> None:
+def test_wrong_hint_is_named() -> None:
     class Lossy(Odd):
         @hookimpl
         def events_to_register(self):
@@ -101,7 +101,7 @@ def test_a_hint_that_skips_is_named() -> None:
 
 
 @pytest.mark.slow
-def test_a_plugin_without_registrations_is_woken_by_almost_everything() -> None:
+def test_plugin_without_registrations_is_woken_by_most_events() -> None:
     class Everything(Plugin):
         name = "Odd"
         filter = Odd.filter
@@ -138,7 +138,7 @@ def needing(kind: type[ApiObject], name: str, *events: ClusterEvent) -> type[Plu
         (StorageClass, "given", EventResource.STORAGE_CLASS),
     ],
 )
-def test_events_of_other_kinds_are_among_them(kind: type[ApiObject], name: str, resource: str) -> None:
+def test_events_of_other_kinds_occur(kind: type[ApiObject], name: str, resource: str) -> None:
     given = [StorageClass(metadata=ObjectMeta(name="given"))]
     added, updated = (ClusterEvent(resource, action) for action in (ActionType.ADD, ActionType.UPDATE))
     check_wake_ups(needing(kind, name, added, updated), objects=given)
@@ -164,7 +164,7 @@ class Gate(Plugin):
         return QUEUE
 
 
-def test_pods_that_pre_enqueue_holds_back_are_watched_too() -> None:
+def test_gated_pods_are_checked_too() -> None:
     class Lossy(Gate):
         def hint(self, pod, old, new):
             return SKIP
@@ -200,7 +200,7 @@ def refusing(point: str, answer: Callable[[], object]) -> type[Plugin]:
         ("permit", lambda: Wait(60)),
     ],
 )
-def test_what_reserve_and_permit_refuse_is_not_judged(point: str, answer: Callable[[], object]) -> None:
+def test_pods_rejected_at_reserve_or_permit_are_not_checked(point: str, answer: Callable[[], object]) -> None:
     assert check_wake_ups(refusing(point, answer), examples=3).woken == 0
 
 
@@ -227,7 +227,7 @@ class Turns(Plugin):
         return [ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ALL), ClusterEvent("Node", ActionType.ADD)]
 
 
-def test_pods_that_wait_are_let_through_or_sent_back() -> None:
+def test_waiting_pods_are_allowed_or_rejected() -> None:
     assert check_wake_ups(Turns).queue.keys() >= {"Turns AssignedPodAdd", "Turns AssignedPodDelete"}
 
 
@@ -237,7 +237,7 @@ def test_args_are_spelled_as_in_the_file() -> None:
         check_wake_ups(NodeResourcesFit, args={"ignoredResource": []}, examples=1)
 
 
-def test_other_plugins_may_stand_beside_it() -> None:
+def test_other_plugins_may_be_enabled() -> None:
     tainted = make_node("tainted", taints=["dedicated=a:NoSchedule"])
     found = check_wake_ups(Odd, other_plugins=["TaintToleration", "SchedulingGates"], nodes=[tainted])
     assert {answer.split()[0] for answer in found.queue} == {"Odd", "TaintToleration", "SchedulingGates"}

@@ -38,7 +38,7 @@ def drop(*path: str) -> Callable[[Part], None]:
     return change
 
 
-def test_the_planted_case_has_no_difference() -> None:
+def test_recorded_case_has_no_difference() -> None:
     comparison = replayed(single())
     assert comparison.differences == []
     assert comparison.uncompared == ()
@@ -93,18 +93,18 @@ def test_the_planted_case_has_no_difference() -> None:
         (put("scores", "NodeUnschedulable", value={"weight": 1}), {"scores.NodeUnschedulable"}),
     ],
 )
-def test_a_planted_difference_is_found(change: Callable[[Part], None], fields: set[str]) -> None:
+def test_planted_difference_is_reported(change: Callable[[Part], None], fields: set[str]) -> None:
     assert differing(single(), change).keys() == fields
 
 
-def test_a_gate_that_is_not_recorded_is_found() -> None:
+def test_unrecorded_gate_is_reported() -> None:
     case = single()
     case["input"]["pod"]["spec"]["schedulingGates"] = [{"name": "quota"}]
     fields = {fact.path[:2] for fact in replayed(case).differences}
     assert ("preEnqueue", "SchedulingGates") in fields
 
 
-def test_a_gate_ends_the_comparison() -> None:
+def test_gated_pod_is_not_compared_further() -> None:
     case = single()
     case["input"]["pod"]["spec"]["schedulingGates"] = [{"name": "quota"}]
     reasons = ["waiting for scheduling gates: [quota]"]
@@ -127,7 +127,7 @@ class Lenient(TaintToleration):
         return np.full(2, 7)
 
 
-def test_a_columnar_form_of_its_own_mind_is_found() -> None:
+def test_columnar_form_that_differs_is_reported() -> None:
     facts = differing(single(), lambda case: None, Registry.with_plugins(Lenient))
     assert facts.keys() == {
         "filter_nodes.hard.TaintToleration",
@@ -150,7 +150,7 @@ class Sick(Plugin):
         raise ValueError("sick")
 
 
-def test_the_error_of_a_plugin_is_compared_in_its_own_words() -> None:
+def test_plugin_error_is_compared_by_its_message() -> None:
     case = single()
     case["input"]["profile"] = with_plugins(*PLUGINS, "Sick")
     case["expect"]["filter"]["soft"] = {"Sick": {"code": "Error", "reasons": ["sick"]}}

@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "cases.jsonl"
 
 
-def test_plain_lines_and_gzip_are_told_apart_by_content(file: Path) -> None:
+def test_gzip_is_detected_by_content(file: Path) -> None:
     file.write_bytes(LINE + b"\n\n" + LINE)
     plain = list(read(str(file)))
     assert [(case.id, case.line) for case in plain] == [("q-1", 1), ("q-1", 3)]
@@ -31,7 +31,7 @@ def test_plain_lines_and_gzip_are_told_apart_by_content(file: Path) -> None:
     assert list(read(str(file))) == plain
 
 
-def test_a_file_is_read_as_far_as_it_is_used(file: Path) -> None:
+def test_cases_are_read_lazily(file: Path) -> None:
     file.write_bytes(LINE + b"\nbroken")
     assert next(read(str(file))).id == "q-1"
 
@@ -50,33 +50,33 @@ def test_a_file_is_read_as_far_as_it_is_used(file: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line(file: Path, content: bytes, complaint: str) -> None:
+def test_invalid_case_is_reported_with_its_line(file: Path, content: bytes, complaint: str) -> None:
     file.write_bytes(content)
     with pytest.raises(InputError) as error:
         list(read(str(file)))
     assert str(error.value).startswith(f"{file}{complaint}")
 
 
-def test_a_file_named_gz_must_be_gzip(tmp_path: Path) -> None:
+def test_file_named_gz_must_be_gzip(tmp_path: Path) -> None:
     file = tmp_path / "cases.jsonl.gz"
     file.write_bytes(LINE)
     with pytest.raises(InputError, match=r"cases\.jsonl\.gz:1: is named \.gz but is not a gzip file"):
         list(read(str(file)))
 
 
-def test_null_is_absent() -> None:
+def test_null_field_is_absent() -> None:
     case = Case("s-1", "sequence", "s", {"pendingPods": [], "nodes": None}, {})
     assert case.input_as(SequenceInput) == SequenceInput(pending_pods=())
 
 
-def test_a_field_that_does_not_fit_is_named() -> None:
+def test_invalid_field_is_reported_with_its_path() -> None:
     case = Case("s-1", "sequence", "s", {"pendingPods": [], "nodes": [{"spec": 1}]}, {}, "s.jsonl", 7)
     with pytest.raises(InputError) as error:
         case.input_as(SequenceInput)
     assert str(error.value) == "s.jsonl:7: s-1: input.nodes[0].spec: expected a mapping, got an integer"
 
 
-def test_every_key_of_either_side_becomes_a_fact() -> None:
+def test_every_key_of_either_mapping_becomes_a_fact() -> None:
     facts = list(compare_mappings({"a": 1, "b": 2}, {"b": 3, "c": 4}, "totals"))
     assert facts == [
         Fact(("totals", "a"), 1, None),
@@ -90,5 +90,5 @@ def test_equal_values_do_not_differ() -> None:
     assert not Fact(("best",), ["a"], ["a"]).differs
 
 
-def test_a_unimplemented_plugin_is_the_reason() -> None:
+def test_unimplemented_plugin_is_the_reason() -> None:
     assert unimplemented_plugin("totals", "ImageLocality").reason == "ImageLocality is not implemented"

@@ -95,27 +95,27 @@ def differing(facts: Any) -> Mapping[object, Fact]:
         (True, {"c": [result(shareID="*")], "d": [result(shareID="*")]}, set()),
     ],
 )
-def test_the_devices_that_claims_get(shared: bool, expected: Part, differs: set[object]) -> None:
+def test_allocations_are_compared_by_device(shared: bool, expected: Part, differs: set[object]) -> None:
     reservation = Case(using("c", "d"), claim("c"), claim("d"), shared=shared).reserved()
     told = {name: tuple(results) for name, results in expected.items()}
     assert differing(compare_allocations(told, reservation, "on")).keys() == differs
 
 
-def test_what_is_looked_at_is_not_reserved() -> None:
+def test_computed_reservation_is_not_kept() -> None:
     case = Case(using("c"), claim())
     first, second = case.reserved(), case.reserved()
     assert first is not None and second is not None
     assert [each.allocation for each in first.placed] == [each.allocation for each in second.placed]
 
 
-def test_a_pod_without_claims_reserves_nothing() -> None:
+def test_pod_without_claims_reserves_nothing() -> None:
     reservation = Case(pod("plain")).reserved()
     assert reservation is None
     assert list(compare_allocations({}, reservation)) == []
     assert differing(compare_allocations({"c": [result()]}, reservation)).keys() == {("c",)}
 
 
-def test_the_rest_of_an_allocation() -> None:
+def test_allocation_details_are_compared() -> None:
     reservation = Case(using("c"), claim()).reserved()
     right = msgspec.convert({"nodeSelector": ON_A}, AllocationDetails)
     assert differing(compare_details({"c": right}, reservation)) == {}
@@ -123,7 +123,7 @@ def test_the_rest_of_an_allocation() -> None:
     assert differing(compare_details({}, reservation)).keys() == {("c",)}
 
 
-def test_a_claim_that_is_made_tells_who_uses_what() -> None:
+def test_extended_resource_claim_maps_requests_to_containers() -> None:
     requests = {"resources": {"requests": {"example.com/gpu": 1}}}
     asking = pod("web", containers=[{"name": "main", **requests}])
     reservation = Case(asking, extended="example.com/gpu").reserved()
@@ -140,7 +140,7 @@ def test_a_claim_that_is_made_tells_who_uses_what() -> None:
     assert differing(compare_allocations(got, reservation)) == {}
 
 
-def test_a_pod_that_is_placed_has_its_claims() -> None:
+def test_assigned_pod_has_its_claims() -> None:
     case = Case(using("c"), claim())
     store_allocations(case.engine, case.pod, case.reserved())
     stored = case.engine.cluster.objects(ResourceClaim).get("c", "default")
@@ -163,7 +163,7 @@ def test_a_pod_that_is_placed_has_its_claims() -> None:
         ([], ["m"], [], "", {("postFilter", "deletes")}),
     ],
 )
-def test_what_is_written(
+def test_claim_writes_are_compared(
     deallocated: list[str], deleted: list[str], deallocates: list[str], deletes: str, differs: set[object]
 ) -> None:
     case = Case(pod("plain"))
@@ -174,6 +174,6 @@ def test_what_is_written(
     assert differing(compare_writes(case.engine, deallocates, deletes)).keys() == differs
 
 
-def test_whoever_waits_is_found_out() -> None:
+def test_awaiting_plugin_raises_an_error() -> None:
     with pytest.raises(AssertionError, match="mine waits for something"):
         ClaimRecorder().spawn(asyncio.sleep(0), "mine")

@@ -11,7 +11,7 @@ SOME, NONE = RecordedStatus(code="Success", node_names=("a",)), RecordedStatus(c
 NO = RecordedStatus(code="Unschedulable", reasons=("no",))
 
 
-def test_a_status_is_recorded_with_sorted_reasons() -> None:
+def test_status_is_recorded_with_sorted_reasons() -> None:
     verdict = RecordedStatus.from_status(unschedulable("b", "a"), "Fit")
     assert verdict == RecordedStatus(code="Unschedulable", reasons=("a", "b"), plugin="Fit")
     assert RecordedStatus.from_status(None) == RECORDED_SUCCESS
@@ -27,7 +27,7 @@ def test_a_status_is_recorded_with_sorted_reasons() -> None:
         (RecordedStatus(code="Success", no_nodes=True), "Success: nodes none"),
     ],
 )
-def test_a_verdict_in_words(verdict: RecordedStatus, text: str) -> None:
+def test_recorded_status_is_formatted_with_plugin_and_reasons(verdict: RecordedStatus, text: str) -> None:
     assert str(verdict) == text
 
 
@@ -45,17 +45,17 @@ def test_a_verdict_in_words(verdict: RecordedStatus, text: str) -> None:
         (RecordedCycle(nodes={"a": RecordedStatus(code="Unschedulable", plugin="A"), "b": RECORDED_SUCCESS}), {"A"}),
     ],
 )
-def test_who_rejects_or_narrows_has_a_say_in_the_verdicts(recorded: RecordedCycle, voices: set[str]) -> None:
+def test_filtering_plugins_reject_or_restrict_nodes(recorded: RecordedCycle, voices: set[str]) -> None:
     assert recorded.filtering_plugins == voices
 
 
-def test_who_gives_more_than_zero_has_a_say_in_the_totals() -> None:
+def test_scoring_plugins_score_more_than_zero() -> None:
     nothing = RecordedScores(weight=1, raw={"a": 7}, normalized={"a": 0})
     recorded = RecordedCycle(scores={"A": nothing, "B": RecordedScores(weight=1, raw={"a": 0}, normalized={"a": 100})})
     assert recorded.scoring_plugins == {"B"}
 
 
-def test_every_plugin_with_an_answer_is_known() -> None:
+def test_plugins_include_every_recorded_answer() -> None:
     recorded = RecordedCycle(
         pre_enqueue={"A": NO},
         pre_filter={"B": NO},

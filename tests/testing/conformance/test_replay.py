@@ -13,28 +13,28 @@ from kframework.testing.conformance.replay import CaseComparison, ConformanceSum
 from tests.testing.conformance.planted import PLUGINS, replayed, single, with_plugins
 
 
-def test_the_kind_picks_the_comparer_whatever_the_suite() -> None:
+def test_kind_selects_the_comparer() -> None:
     case = {**single(), "suite": "my own"}
     comparison = replayed(case)
     assert (comparison.case, comparison.suite) == ("planted-1", "my own")
     assert replayed({**case, "kind": "preemption"}).facts == comparison.facts
 
 
-def test_an_unknown_kind_is_named() -> None:
+def test_unknown_kind_is_rejected() -> None:
     with pytest.raises(InputError) as error:
         replayed({**single(), "kind": "batch"})
     known = "single, preemption, sequence, resources, selector, quantity, cel"
     assert str(error.value) == f"planted.jsonl:1: planted-1: unknown kind 'batch' (known: {known})"
 
 
-def test_a_case_that_cannot_be_read_is_an_error() -> None:
+def test_invalid_case_is_an_input_error() -> None:
     case = single()
     case["input"]["pod"] = None
     with pytest.raises(InputError, match=r"planted\.jsonl:1: planted-1: input: .*pod"):
         replayed(case)
 
 
-def test_fields_that_nobody_knows_are_left_uncompared() -> None:
+def test_unknown_fields_are_left_uncompared() -> None:
     case = single()
     case["expect"]["mood"] = "good"
     assert Uncompared("mood", "this version does not know the field") in replayed(case).uncompared
@@ -55,7 +55,7 @@ class Explosive(Plugin):
         return None
 
 
-def test_a_case_that_raises_has_failed() -> None:
+def test_case_that_raises_has_failed() -> None:
     case = single()
     case["input"]["profile"] = with_plugins(*PLUGINS, "Explosive")
     (difference,) = replayed(case, Registry.with_plugins(Explosive)).differences
@@ -75,18 +75,18 @@ def summary() -> ConformanceSummary:
     return made
 
 
-def test_suites_are_counted_apart() -> None:
+def test_suites_are_counted_separately() -> None:
     assert [(suite.name, suite.passed, suite.total) for suite in summary()] == [("one", 1, 2), ("two", 1, 1)]
     assert (summary().passed, summary().total) == (2, 3)
 
 
-def test_differences_are_kept_by_case() -> None:
+def test_differences_are_stored_by_case() -> None:
     one, two = summary()
     assert one.differences == {"one-1": [OTHER]}
     assert two.differences == {}
 
 
-def test_what_is_left_uncompared_is_counted_once_a_case() -> None:
+def test_uncompared_part_is_counted_once_per_case() -> None:
     assert summary().uncompared == [
         UncomparedCount("A is not implemented", "answers", 1),
         UncomparedCount("B is not implemented", "totals", 2),
@@ -94,7 +94,7 @@ def test_what_is_left_uncompared_is_counted_once_a_case() -> None:
     ]
 
 
-def test_a_suite_as_plain_data() -> None:
+def test_suite_is_converted_to_plain_data() -> None:
     one, _ = summary()
     assert one.as_item() == {
         "suite": "one",

@@ -42,7 +42,7 @@ def step(number: int, **fields: Json) -> Callable[[Part], None]:
     return change
 
 
-def test_each_pod_is_placed_before_the_next() -> None:
+def test_each_pod_is_assigned_before_the_next() -> None:
     comparison = replayed(sequence())
     assert comparison.differences == []
     assert comparison.uncompared == ()
@@ -60,11 +60,11 @@ def test_each_pod_is_placed_before_the_next() -> None:
         (lambda case: case["expect"]["steps"].pop(), {"steps"}),
     ],
 )
-def test_a_planted_difference_is_found(change: Callable[[Part], object], fields: set[str]) -> None:
+def test_planted_difference_is_reported(change: Callable[[Part], object], fields: set[str]) -> None:
     assert differing(sequence(), change).keys() == fields
 
 
-def test_a_pod_goes_where_it_is_recorded_to_have_gone() -> None:
+def test_pod_is_assigned_to_the_recorded_node() -> None:
     facts = differing(sequence(), step(0, host="b"))
     assert {"steps[0].host", "steps[1].totals.a", "steps[1].totals.b"} <= facts.keys()
 
@@ -75,7 +75,7 @@ def missing(case: Part) -> None:
     case["expect"]["steps"][0]["totals"]["a"] += 100
 
 
-def test_without_a_plugin_that_has_a_say_only_feasibility_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_feasibility_is_compared_without_a_scoring_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kframework.testing.conformance.sequence.ALPHA_PLUGINS", {})
     case = sequence()
     missing(case)
@@ -90,7 +90,7 @@ def test_without_a_plugin_that_has_a_say_only_feasibility_is_compared(monkeypatc
     assert differing(sequence(), feasible_for_nobody).keys() == {"steps[2].feasible"}
 
 
-def test_a_unimplemented_plugin_without_a_say_is_no_matter() -> None:
+def test_unimplemented_plugin_without_effect_is_ignored() -> None:
     case = sequence()
     case["input"]["profile"] = with_plugins(*PLUGINS, "GangScheduling")
     assert replayed(case).differences == []

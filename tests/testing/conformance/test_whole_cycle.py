@@ -70,7 +70,7 @@ def cycle(changes: Part | None = None, *plugins: type[Plugin]) -> WholeCycle:
     return WholeCycle(engine, PendingPod(given.pod, engine.cluster.interner))
 
 
-def test_the_verdicts_are_those_of_the_search() -> None:
+def test_statuses_are_those_of_the_search() -> None:
     made = cycle()
     assert made.statuses == {"plain": RECORDED_SUCCESS, "hard": UNTOLERATED, "soft": RECORDED_SUCCESS}
     assert made.feasible == ["plain", "soft"]
@@ -79,23 +79,23 @@ def test_the_verdicts_are_those_of_the_search() -> None:
     assert (made.fit_error(), made.failed) == ("", False)
 
 
-def test_equals_are_all_best() -> None:
+def test_nodes_with_equal_totals_are_all_best() -> None:
     assert cycle({"nodes": [node("b"), node("a")]}).best == ["a", "b"]
 
 
-def test_a_single_node_is_scored() -> None:
+def test_single_node_is_scored() -> None:
     made = cycle({"nodes": [node("only")]})
     assert (made.totals, made.best) == ({"only": 397}, ["only"])
 
 
-def test_no_node_at_all_leaves_nothing_to_score() -> None:
+def test_empty_cluster_has_no_totals() -> None:
     made = cycle({"nodes": [node("hard", key="x", effect="NoSchedule")]})
     assert (made.feasible, made.totals, made.best) == ([], {}, [])
     assert made.fit_error() == f"0/1 nodes are available: 1 {TAINT}."
     assert made.fit_error("no way out.") == f"0/1 nodes are available: 1 {TAINT}. no way out."
 
 
-def test_a_node_that_a_set_leaves_out_says_so() -> None:
+def test_node_excluded_by_pre_filter_is_unresolvable() -> None:
     made = cycle(None, Pinning)
     left_out = RecordedStatus(
         code="UnschedulableAndUnresolvable", reasons=("node(s) didn't satisfy plugin(s) [Pinning]",)
@@ -104,21 +104,21 @@ def test_a_node_that_a_set_leaves_out_says_so() -> None:
     assert made.feasible == ["soft"]
 
 
-def test_a_pre_filter_rejects_every_node() -> None:
+def test_pre_filter_rejection_applies_to_every_node() -> None:
     made = cycle(None, Refusing)
     never = RecordedStatus(code="Unschedulable", reasons=("never",), plugin="Refusing")
     assert made.statuses == dict.fromkeys(("plain", "hard", "soft"), never)
     assert made.fit_error() == "0/3 nodes are available: never."
 
 
-def test_a_nominated_node_that_passes_is_the_only_feasible_one() -> None:
+def test_feasible_nominated_node_is_the_only_feasible_one() -> None:
     made = cycle({"pod": pod("pending", nominatedNodeName="soft")})
     assert made.feasible == ["soft"]
     assert made.totals == {"soft": 97}
     assert made.statuses == {"plain": RECORDED_SUCCESS, "hard": UNTOLERATED, "soft": RECORDED_SUCCESS}
 
 
-def test_nominated_pods_are_taken_into_account() -> None:
+def test_nominated_pods_are_assumed_on_their_nodes() -> None:
     requests = {"resources": {"requests": {"cpu": "4"}}}
     rival = pod("rival", nominatedNodeName="plain", priority=10, containers=[{"name": "main", **requests}])
     wanting = pod("pending", containers=[{"name": "main", **requests}])
@@ -127,13 +127,13 @@ def test_nominated_pods_are_taken_into_account() -> None:
     assert made.feasible == ["soft"]
 
 
-def test_the_first_rejection_is_told_even_where_the_search_does_not_ask() -> None:
+def test_first_rejection_is_reported_for_nodes_the_search_skipped() -> None:
     made = cycle(None, Stranger)
     assert str(made.statuses["hard"]) == "Stranger Unschedulable: strange"
     assert made.feasible == ["plain", "soft"]
 
 
-def test_every_node_is_feasible_that_passes_though_nobody_scores() -> None:
+def test_every_passing_node_is_feasible_without_scoring_plugins() -> None:
     profile = with_plugins("PrioritySort", "DefaultBinder", "NodeName")
     given = msgspec.convert({**single()["input"], "profile": profile}, SingleInput)
     engine = given.engine(Registry.from_installed())
@@ -143,7 +143,7 @@ def test_every_node_is_feasible_that_passes_though_nobody_scores() -> None:
     assert made.best == ["hard", "plain", "soft"]
 
 
-def test_scores_that_are_all_skipped_add_up_to_nothing() -> None:
+def test_totals_are_zero_if_all_scores_are_skipped() -> None:
     made = cycle(None, Silent)
     assert made.totals == {"plain": 397, "soft": 97}
 
@@ -165,7 +165,7 @@ def lying() -> Iterator[type[Plugin]]:
     yield Lying
 
 
-def test_remembered_answers_are_checked(lying: type[Plugin]) -> None:
+def test_cached_answers_are_checked(lying: type[Plugin]) -> None:
     (doubt,) = cycle(None, lying).compare_cached()
     assert doubt.differs
     assert "lie" in str(doubt.got)

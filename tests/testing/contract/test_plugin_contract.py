@@ -34,7 +34,7 @@ class TestTwice(Few):
 
 
 @pytest.mark.slow
-def test_only_promises_that_are_made_are_collected(pytester: pytest.Pytester) -> None:
+def test_only_applicable_promises_are_collected(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MODULE)
     result = pytester.runpytest_subprocess("-p", "no:randomly", "-v", "-rA")
     result.assert_outcomes(passed=3, failed=2)
@@ -49,11 +49,11 @@ def test_only_promises_that_are_made_are_collected(pytester: pytest.Pytester) ->
     result.stdout.fnmatch_lines(["*call:   score of pod *, node given", "*result: 101 does not lie in 0..100"])
 
 
-def test_every_promise_has_its_test() -> None:
+def test_every_promise_has_a_test() -> None:
     assert [name for name in vars(PluginContract) if name.startswith("test_")] == list(PROMISES)
 
 
-def test_a_class_of_tests_names_its_plugin() -> None:
+def test_contract_class_must_name_its_plugin() -> None:
     with pytest.raises(
         TypeError, match="TestUnnamed: `plugin` must be a plugin class, as in `plugin = Mine`, not None"
     ):
@@ -62,7 +62,7 @@ def test_a_class_of_tests_names_its_plugin() -> None:
         type("TestWords", (PluginContract,), {"plugin": "Mine"})
 
 
-def test_a_test_may_be_written_otherwise() -> None:
+def test_subclass_may_override_a_test() -> None:
     from kframework.plugins.image_locality import ImageLocality
     from kframework.plugins.priority_sort import PrioritySort
 
@@ -109,7 +109,7 @@ class TestSlow(PluginContract):
 
 
 @pytest.mark.slow
-def test_of_a_hook_that_sleeps_one_test_fails_and_the_others_do_not_wait(pytester: pytest.Pytester) -> None:
+def test_sleeping_hook_fails_one_test_and_slows_no_other(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SLOW)
     result = pytester.runpytest_subprocess("-p", "no:randomly", "-q")
     result.assert_outcomes(passed=4, failed=1)
@@ -120,7 +120,7 @@ UNUSABLE = SLOW.replace("state, pod, node", "state, pod, nodes")
 
 
 @pytest.mark.slow
-def test_a_plugin_that_cannot_be_loaded_is_told_without_our_own_lines(pytester: pytest.Pytester) -> None:
+def test_unloadable_plugin_is_reported_without_checker_frames(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(UNUSABLE)
     result = pytester.runpytest_subprocess("-p", "no:randomly", "-q", "-k", "side_effects")
     result.assert_outcomes(failed=1)

@@ -28,7 +28,7 @@ def violation(call: str, remedy: str = "score less", cause: BaseException | None
     return ContractViolation(Mine, call=call, result="101", remedy=remedy, when="at the start", cause=cause)
 
 
-def test_it_tells_what_it_carries() -> None:
+def test_violation_is_formatted_with_its_fields() -> None:
     made = violation("score of pod a")
     assert str(made).splitlines() == [
         "Mine breaks the contract",
@@ -49,12 +49,12 @@ def test_it_tells_what_it_carries() -> None:
         pytest.param("the same in a replay", "keep nothing", "class Mine(Plugin):", id="the class"),
     ],
 )
-def test_it_is_at_the_hook_or_the_class(call: str, remedy: str, line: str) -> None:
+def test_violation_is_located_at_the_hook_or_the_class(call: str, remedy: str, line: str) -> None:
     file, _, number = violation(call, remedy).where.rpartition(":")
     assert (file, linecache.getline(file, int(number)).strip()) == (__file__, line)
 
 
-def test_it_is_where_the_hook_raised() -> None:
+def test_violation_is_located_where_the_hook_raised() -> None:
     try:
         raise KeyError("missing")
     except KeyError as error:

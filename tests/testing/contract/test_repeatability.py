@@ -80,7 +80,7 @@ RELOAD, REPLAY = "test_new_instance_answers_alike", "test_replay_decides_alike"
 
 @pytest.mark.parametrize("test", [RELOAD, REPLAY])
 @pytest.mark.parametrize("plugin", [Odd, StartsFirst])
-def test_who_knows_only_what_it_is_shown_passes(plugin: type[Plugin], test: str) -> None:
+def test_plugin_without_state_of_its_own_passes(plugin: type[Plugin], test: str) -> None:
     PROMISES[test].check(PluginUnderTest(plugin=plugin, examples=4))
 
 
@@ -94,7 +94,9 @@ def test_who_knows_only_what_it_is_shown_passes(plugin: type[Plugin], test: str)
         (Chances, REPLAY, "in a replay", "attempt", "chance from handle.random"),
     ],
 )
-def test_who_knows_more_is_told(plugin: type[Plugin], test: str, call: str, result: str, remedy: str) -> None:
+def test_plugin_with_hidden_state_is_reported(
+    plugin: type[Plugin], test: str, call: str, result: str, remedy: str
+) -> None:
     with pytest.raises(ContractViolation) as caught:
         PROMISES[test].check(PluginUnderTest(plugin=plugin))
     assert call in caught.value.call
@@ -102,6 +104,6 @@ def test_who_knows_more_is_told(plugin: type[Plugin], test: str, call: str, resu
     assert remedy in caught.value.remedy
 
 
-async def test_it_is_asked_where_a_loop_runs_too() -> None:
+async def test_contract_is_checked_inside_a_running_loop() -> None:
     with pytest.raises(ContractViolation):
         PROMISES[RELOAD].check(PluginUnderTest(plugin=ClosesBadly, examples=1))

@@ -143,7 +143,7 @@ class AddsYes(Crowd):
     ("plugin", "test"),
     [(Licences, "test_unreserve_undoes_reserve"), (Crowd, "test_remove_pod_undoes_add_pod")],
 )
-def test_what_is_undone_passes(plugin: type[Plugin], test: str) -> None:
+def test_plugin_that_reverses_its_state_passes(plugin: type[Plugin], test: str) -> None:
     PROMISES[test].check(PluginUnderTest(plugin=plugin))
 
 
@@ -161,7 +161,9 @@ def test_what_is_undone_passes(plugin: type[Plugin], test: str) -> None:
         (AddsYes, "remove_pod_undoes_add_pod", "add_pod of pod", "answers", "answer None"),
     ],
 )
-def test_what_is_not_undone_is_told(plugin: type[Plugin], test: str, call: str, result: str, remedy: str) -> None:
+def test_plugin_that_does_not_reverse_its_state_is_reported(
+    plugin: type[Plugin], test: str, call: str, result: str, remedy: str
+) -> None:
     with pytest.raises(ContractViolation) as caught:
         PROMISES[f"test_{test}"].check(PluginUnderTest(plugin=plugin))
     assert call in caught.value.call

@@ -81,7 +81,7 @@ class SleepsInPermit(Waits):
         (SleepsInPermit, "permit", "time.sleep"),
     ],
 )
-def test_a_hook_that_waits_is_told(plugin: type[Plugin], hook: str, call: str) -> None:
+def test_waiting_hook_is_reported(plugin: type[Plugin], hook: str, call: str) -> None:
     with pytest.raises(ContractViolation) as caught:
         check_plugin(plugin, examples=1)
     assert caught.value.call.startswith(f"{hook} of pod ")
@@ -89,7 +89,7 @@ def test_a_hook_that_waits_is_told(plugin: type[Plugin], hook: str, call: str) -
     assert "wait in a source" in caught.value.remedy
 
 
-def test_a_hook_that_does_not_wait_passes_and_others_may_wait_again() -> None:
+def test_check_restores_blocking_functions() -> None:
     before = time.sleep
     PROMISES["test_hooks_have_no_side_effects"].check(PluginUnderTest(plugin=Waits, examples=2))
     assert time.sleep is before

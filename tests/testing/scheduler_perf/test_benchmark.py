@@ -31,7 +31,7 @@ def told(done: int, of: int) -> None:
     """Take no notice."""
 
 
-def test_a_workload(tmp_path: Path) -> None:
+def test_workload_is_measured(tmp_path: Path) -> None:
     result = benchmark(definition(tmp_path, STEPS, "{name: one, threshold: 1}", node=NODE), None, told)
     (measured,) = result.measurements
     assert (result.name, result.floor, result.failed, measured.pods) == ("Case/one", 1.0, "", 3)
@@ -51,30 +51,30 @@ def test_a_workload(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_floors_are_those_of_the_throughput(tmp_path: Path, workload: str, rest: str, floor: float) -> None:
+def test_floor_is_the_threshold_of_the_throughput(tmp_path: Path, workload: str, rest: str, floor: float) -> None:
     result = run(definition(tmp_path, STEPS, workload, rest, node=NODE), None, told)
     assert result.floor == floor
     assert result.is_below_floor == bool(floor)
 
 
-def test_a_workload_that_cannot_be_run(tmp_path: Path) -> None:
+def test_invalid_workload_has_failed(tmp_path: Path) -> None:
     result = run(definition(tmp_path, "- {opcode: createNodes, count: 1, nodeTemplatePath: none.yaml}"), None, told)
     assert result.failed == f"{tmp_path}/none.yaml: No such file or directory"
 
 
-def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
+def test_measurements_before_a_failure_are_kept(tmp_path: Path) -> None:
     result = run(definition(tmp_path, STEPS + "- {opcode: stopCollectingMetrics}", node=NODE), None, told)
     assert "no metrics are collected" in result.failed
     assert len(result.measurements) == 1
 
 
-def test_a_workload_for_what_is_not_there_is_not_run(tmp_path: Path) -> None:
+def test_unsupported_workload_is_skipped(tmp_path: Path) -> None:
     one = definition(tmp_path, STEPS, "{name: one, featureGates: {DRADeviceTaintRules: true}}")
     assert benchmark(one, None, told) == WorkloadResult(name="Case/one", skipped="there is no DRADeviceTaintRules here")
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["its own", "given"])
-def test_the_configuration(tmp_path: Path, given: bool) -> None:
+def test_configuration_file_replaces_the_workloads_own(tmp_path: Path, given: bool) -> None:
     """Pods of another scheduler's name wait for ever, so these would if the configuration were another."""
     (tmp_path / "config.yaml").write_text(CONFIG % ("other" if given else "mine"))
     (tmp_path / "mine.yaml").write_text(CONFIG % "mine")
@@ -89,12 +89,12 @@ def _dies(definition: Definition, config: str | None, connection: object) -> Non
     os._exit(7)
 
 
-def test_a_process_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_process_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark_module, "_run_in_process", _dies)
     assert benchmark(definition(tmp_path, STEPS), None, told).failed == "its process ended with code 7"
 
 
-def test_it_is_told_how_far_a_workload_is(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     said: list[tuple[int, int]] = []
     steps = STEPS.replace("count: 3", "count: 60").replace("node.yaml", "large.yaml")
     one = definition(tmp_path, steps, large=NODE.replace('"10"', '"100"').replace('"4"', '"60"'))

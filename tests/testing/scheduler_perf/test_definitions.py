@@ -36,7 +36,7 @@ TWO = """\
 """
 
 
-def test_parameters_take_the_place_of_fields(tmp_path: Path) -> None:
+def test_parameters_replace_fields(tmp_path: Path) -> None:
     steps = """\
     - {opcode: createNodes, countParam: $nodes}
     - opcode: createPodSets
@@ -109,7 +109,7 @@ def test_parameters_take_the_place_of_fields(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_steps_that_make_no_sense(tmp_path: Path, steps: str, workload: str, message: str) -> None:
+def test_invalid_steps_are_rejected(tmp_path: Path, steps: str, workload: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         definition(tmp_path, steps, workload).operations()
     assert str(refused.value) == f"{tmp_path}/performance-config.yaml: {message}"
@@ -133,7 +133,7 @@ def test_steps_that_make_no_sense(tmp_path: Path, steps: str, workload: str, mes
     ],
     ids=["field", "missing", "opcode", "threshold", "yaml", "twice"],
 )
-def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     file = write(tmp_path, text)
     with pytest.raises(InputError) as refused:
         list(read([str(file)]))
@@ -147,7 +147,7 @@ def test_folders_are_searched(tmp_path: Path) -> None:
     assert [each.topic for each in read([str(tmp_path)])] == ["a", "b"]
 
 
-def test_a_folder_without_test_cases(tmp_path: Path) -> None:
+def test_folder_without_test_cases_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no performance-config\.yaml in this folder"):
         list(read([str(tmp_path)]))
 
@@ -166,7 +166,9 @@ def test_a_folder_without_test_cases(tmp_path: Path) -> None:
         ([], ["none"], []),
     ],
 )
-def test_which_are_chosen(tmp_path: Path, globs: list[str], labels: list[str], names: list[str]) -> None:
+def test_definitions_are_selected_by_glob_and_label(
+    tmp_path: Path, globs: list[str], labels: list[str], names: list[str]
+) -> None:
     found = read([str(write(tmp_path, TWO))])
     assert [each.name for each in select_definitions(found, globs, labels)] == names
 
@@ -201,14 +203,14 @@ def test_thresholds_may_differ_by_topic(tmp_path: Path, threshold: str, floor: f
         ),
     ],
 )
-def test_what_is_beyond_this_scheduler(tmp_path: Path, steps: str, workload: str, why: str) -> None:
+def test_unsupported_features_are_named(tmp_path: Path, steps: str, workload: str, why: str) -> None:
     claim = "apiVersion: resource.k8s.io/v1beta2\nkind: ResourceClaim\n"
     rule = "apiVersion: resource.k8s.io/v1alpha3\nkind: DeviceTaintRule\n"
     one = definition(tmp_path, steps, f"{{name: one, {workload}}}", node=NODE, claim=claim, rule=rule)
     assert one.unsupported_reason() == why
 
 
-def test_a_case_may_ask_for_a_gate_that_a_workload_closes(tmp_path: Path) -> None:
+def test_workload_may_disable_a_gate_of_its_case(tmp_path: Path) -> None:
     rest = "featureGates: {DRADeviceTaintRules: true}\n"
     steps = "- {opcode: barrier}"
     assert definition(tmp_path, steps, rest=rest).unsupported_reason() == "there is no DRADeviceTaintRules here"

@@ -51,13 +51,13 @@ def binding(number: int, code: Code = Code.SUCCESS) -> Binding:
     )  # fmt: skip
 
 
-def test_percentiles_are_scheduler_perfs() -> None:
+def test_percentiles_are_those_of_scheduler_perf() -> None:
     assert Percentiles.of([]) is None
     assert Percentiles.of([5.0]) == Percentiles(5.0, 5.0, 5.0, 5.0, 5.0)
     assert Percentiles.of([float(n) for n in range(10, 0, -1)]) == Percentiles(5.5, 5.0, 9.0, 10.0, 10.0)
 
 
-def test_pods_are_counted_where_they_are_asked_for(seconds: list[float]) -> None:
+def test_pods_are_counted_in_the_given_namespaces(seconds: list[float]) -> None:
     collector = MetricsCollector("x", ["a"], {"type": "measured"})
     collector.on_decision(attempt(1))
     seconds[0] = 102.0
@@ -121,6 +121,6 @@ def test_attempts_end_with_their_binding(seconds: list[float]) -> None:
     assert points == pytest.approx({"Filter": (0.001 + 0.001 + 0.002) / 3, "Bind": 1.0})
 
 
-def test_nothing_happened(seconds: list[float]) -> None:
+def test_empty_measurement_has_no_figures(seconds: list[float]) -> None:
     measured = MetricsCollector("", ["a"], {}).measurement()
     assert (measured.pods, measured.pods_per_second, measured.cpu_us_per_pod, measured.cycle_us) == (0, 0.0, 0.0, None)

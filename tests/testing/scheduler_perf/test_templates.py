@@ -38,7 +38,7 @@ def made(tmp_path: Path, text: str, index: int = 0, count: int = 1) -> object:
         ("{{ 8 }}", 0, "8"),
     ],
 )
-def test_actions(tmp_path: Path, action: str, index: int, said: str) -> None:
+def test_template_actions_are_evaluated(tmp_path: Path, action: str, index: int, said: str) -> None:
     text = NODE.replace("generateName: node-", f'name: node-{{{{.Index}}}}\n  annotations: {{said: "{action}"}}')
     node = made(tmp_path, text, index, 100)
     assert isinstance(node, Node)
@@ -57,7 +57,7 @@ def test_actions(tmp_path: Path, action: str, index: int, said: str) -> None:
         ("{{ }}", "{{ }}"),
     ],
 )
-def test_other_actions_are_refused(tmp_path: Path, action: str, culprit: str) -> None:
+def test_other_actions_are_rejected(tmp_path: Path, action: str, culprit: str) -> None:
     with pytest.raises(InputError) as refused:
         made(tmp_path, NODE.replace("node-", f"node-{action}"))
     message = "of a template's actions only .Index, .Count, numbers and functions of them are read"
@@ -71,7 +71,7 @@ def test_a_template_without_actions_makes_one_object(tmp_path: Path) -> None:
     assert template.make(0, 2) is template.make(1, 2)
 
 
-def test_letters_of_the_wrong_case_are_read_as_gos_json_does(tmp_path: Path) -> None:
+def test_field_names_are_case_insensitive(tmp_path: Path) -> None:
     text = """\
     apiVersion: v1
     kind: Pod
@@ -87,7 +87,7 @@ def test_letters_of_the_wrong_case_are_read_as_gos_json_does(tmp_path: Path) -> 
     assert constraint.node_taints_policy == "Honor"
 
 
-def test_beta_devices_are_read_as_those_of_v1(tmp_path: Path) -> None:
+def test_beta_devices_are_converted_to_v1(tmp_path: Path) -> None:
     text = "kind: DeviceClass\nmetadata: {name: a}\nspec: {extendedResourceName: example.com/gpu}\n"
     made_of_beta = made(tmp_path, f"apiVersion: resource.k8s.io/v1beta2\n{text}")
     assert isinstance(made_of_beta, DeviceClass)
@@ -106,13 +106,13 @@ def test_beta_devices_are_read_as_those_of_v1(tmp_path: Path) -> None:
     ],
     ids=["kind", "field", "type"],
 )
-def test_what_is_no_object(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_templates_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         made(tmp_path, text)
     assert str(refused.value) == f"{tmp_path}/template.yaml: {message}"
 
 
-def test_what_stands_at_the_top(tmp_path: Path) -> None:
+def test_top_level_fields_are_detected(tmp_path: Path) -> None:
     (tmp_path / "template.yaml").write_text(NODE)
     template = Template(tmp_path / "template.yaml")
     assert template.has_field("status")

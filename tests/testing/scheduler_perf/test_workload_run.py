@@ -72,7 +72,7 @@ def run(tmp_path: Path) -> Callable[..., Ran]:
 Run = Callable[..., Ran]
 
 
-def test_pods_are_waited_for_and_measured(run: Run) -> None:
+def test_created_pods_are_awaited_and_measured(run: Run) -> None:
     ran = run(NODES + "- {opcode: createPods, count: 3}\n- {opcode: createPods, count: 2, collectMetrics: true}")
     assert ran.on_nodes("namespace-1") == 3
     assert ran.on_nodes("namespace-2") == 2
@@ -81,7 +81,7 @@ def test_pods_are_waited_for_and_measured(run: Run) -> None:
     assert ran.count(Event) >= 3
 
 
-def test_what_was_loaded_is_taken_in_before_pods_are_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loaded_objects_are_synced_before_measuring(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     known: list[int] = []
     collect = WorkloadRun._collect
 
@@ -94,7 +94,7 @@ def test_what_was_loaded_is_taken_in_before_pods_are_measured(run: Run, monkeypa
     assert known == [ran.count(Node)]
 
 
-def test_what_is_not_waited_for_is_left_to_a_barrier(run: Run) -> None:
+def test_barrier_waits_for_skipped_pods(run: Run) -> None:
     steps = """\
     - {opcode: createPods, count: 3, namespace: a, skipWaitToCompletion: true}
     - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
@@ -109,7 +109,7 @@ def test_what_is_not_waited_for_is_left_to_a_barrier(run: Run) -> None:
     assert (measured.name, measured.pods) == ("later", 2)
 
 
-def test_a_barrier_for_some_of_the_pods(run: Run) -> None:
+def test_barrier_may_select_pods_by_label(run: Run) -> None:
     steps = """\
     - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
     - {opcode: createPods, count: 3, namespace: a, skipWaitToCompletion: true, podTemplatePath: labelled.yaml}
@@ -118,7 +118,7 @@ def test_a_barrier_for_some_of_the_pods(run: Run) -> None:
     assert run(steps, labelled=POD.replace("generateName", "labels: {a: b}\n  generateName")).on_nodes("a") == 3
 
 
-def test_pods_that_fit_nowhere_are_tried(run: Run) -> None:
+def test_barrier_may_wait_for_attempts(run: Run) -> None:
     steps = """\
     - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
     - {opcode: createPods, count: 3, namespace: a, skipWaitToCompletion: true, podTemplatePath: large.yaml}
@@ -129,7 +129,7 @@ def test_pods_that_fit_nowhere_are_tried(run: Run) -> None:
     assert run(steps, larger=NODE.replace('"4"', '"9"')).on_nodes("a") == 3
 
 
-def test_pods_that_are_never_scheduled_are_named(run: Run) -> None:
+def test_unscheduled_pod_is_named_after_the_timeout(run: Run) -> None:
     steps = NODES + "- {opcode: createPods, count: 1, podTemplatePath: large.yaml, namespace: a}"
     with pytest.RaisesGroup(KFrameworkError, flatten_subgroups=True) as raised:
         run(steps)
@@ -138,7 +138,7 @@ def test_pods_that_are_never_scheduled_are_named(run: Run) -> None:
     assert "is not scheduled after 600 s: 0/2 nodes are available: 2 Insufficient cpu." in str(error)
 
 
-def test_a_steady_state(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steady_state_recreates_pods(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     real = WorkloadRun._create
 
     def slowly(stage: WorkloadRun, *arguments: Any) -> None:
@@ -152,7 +152,7 @@ def test_a_steady_state(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran.seconds == pytest.approx(30.0, abs=0.1)
 
 
-def test_sets_of_pods(run: Run) -> None:
+def test_pod_sets_are_created_in_each_namespace(run: Run) -> None:
     steps = """\
     - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
     - {opcode: createNamespaces, prefix: ns, count: 2}
@@ -184,7 +184,7 @@ def test_pods_are_deleted(run: Run, step: str, left: int, seconds: float) -> Non
     ("step", "pods", "services"),
     [("mode: create", 10, 10), ("mode: create, number: 3", 3, 3), ("mode: recreate, number: 4", 2, 2)],
 )
-def test_churn(run: Run, step: str, pods: int, services: int) -> None:
+def test_churn_creates_and_recreates_objects(run: Run, step: str, pods: int, services: int) -> None:
     seen: list[int] = []
 
     def look(ran: Ran) -> None:
@@ -209,7 +209,7 @@ def test_any_object_is_created_and_updated(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("rest", "cpu"), [("", "4"), ("status: {capacity: {pods: '10', cpu: '8'}}", "8")])
-def test_an_update_without_a_status_leaves_it(run: Run, rest: str, cpu: str) -> None:
+def test_update_without_status_keeps_it(run: Run, rest: str, cpu: str) -> None:
     node = NODE.replace("generateName: node-", "name: node-{{.Index}}")
     update = (
         f"apiVersion: v1\nkind: Node\nmetadata: {{name: 'node-{{{{.Index}}}}'}}\nspec: {{unschedulable: true}}\n{rest}"
@@ -233,14 +233,14 @@ def test_an_update_without_a_status_leaves_it(run: Run, rest: str, cpu: str) -> 
         ),
     ],
 )
-def test_metrics_are_started_and_stopped_in_turn(run: Run, steps: str, message: str) -> None:
+def test_metrics_are_started_and_stopped(run: Run, steps: str, message: str) -> None:
     with pytest.RaisesGroup(KFrameworkError, flatten_subgroups=True) as raised:
         run(steps)
     (error,) = leaves(raised.value)
     assert message in str(error)
 
 
-def test_it_is_told_how_many_pods_are_scheduled(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduled_pods_are_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload_run, "_PROGRESS_STEP", 2)
     assert run(NODES + "- {opcode: createPods, count: 5}").told == [(2, 5), (4, 5)]
 
@@ -267,7 +267,7 @@ DEVICES = """\
 """
 
 
-def test_claims_get_devices_without_pods(run: Run) -> None:
+def test_claims_are_allocated_without_pods(run: Run) -> None:
     cluster = run(DEVICES % 3, **{"class": CLASS}, claim=CLAIM).cluster
     assert len(cluster.objects(ResourceSlice)) == 2
     allocations = [claim.status.allocation for claim in cluster.objects(ResourceClaim, "a")]
@@ -277,7 +277,7 @@ def test_claims_get_devices_without_pods(run: Run) -> None:
     assert other.status.allocation is None
 
 
-def test_a_claim_that_fits_nowhere_is_named(run: Run) -> None:
+def test_unallocatable_claim_is_named(run: Run) -> None:
     with pytest.RaisesGroup(KFrameworkError, flatten_subgroups=True) as raised:
         run(DEVICES % 5, **{"class": CLASS}, claim=CLAIM)
     (error,) = leaves(raised.value)

@@ -20,7 +20,7 @@ def api() -> Iterator[FakeApi]:
         yield served
 
 
-def test_kubernetes(api: FakeApi) -> None:
+def test_kubernetes_client_reads_the_cluster(api: FakeApi) -> None:
     from kubernetes import client
 
     with api.clients.kubernetes() as connection:
@@ -30,7 +30,7 @@ def test_kubernetes(api: FakeApi) -> None:
 
 
 @pytest.mark.blocks_loop  # it reads the kubeconfig
-async def test_kubernetes_asyncio(api: FakeApi) -> None:
+async def test_kubernetes_asyncio_client_reads_the_cluster(api: FakeApi) -> None:
     from kubernetes_asyncio import client
 
     async with await api.clients.kubernetes_asyncio() as connection:
@@ -39,7 +39,7 @@ async def test_kubernetes_asyncio(api: FakeApi) -> None:
         ] == ["web"]
 
 
-def test_lightkube(api: FakeApi) -> None:
+def test_lightkube_client_reads_the_cluster(api: FakeApi) -> None:
     from lightkube.resources.core_v1 import Pod
 
     with api.clients.lightkube() as client:
@@ -51,13 +51,13 @@ def test_lightkube(api: FakeApi) -> None:
     "ignore:Kubernetes version",  # it has not heard of 1.36
     "ignore::pytest.PytestUnraisableExceptionWarning",  # it never closes its connections
 )
-def test_kr8s(api: FakeApi) -> None:
+def test_kr8s_client_reads_the_cluster(api: FakeApi) -> None:
     from kr8s.objects import Pod
 
     assert Pod.get("web", api=api.clients.kr8s()).name == "web"
     gc.collect()
 
 
-def test_kopf(api: FakeApi) -> None:
+def test_kopf_connects_to_the_cluster(api: FakeApi) -> None:
     info = api.clients.kopf()
     assert (info.server, info.token, info.ca_data) == (api.url, None, None)

@@ -24,7 +24,7 @@ def names(url: str, tls: ssl.SSLContext | None = None) -> list[str]:
         return [each["metadata"]["name"] for each in json.load(answer)["items"]]
 
 
-def test_it_serves_what_it_is_given_and_what_is_added() -> None:
+def test_given_and_added_objects_are_served() -> None:
     with FakeApi([make_node("a")]) as api:
         api.add(make_node("b"))
         assert names(api.url) == ["a", "b"] == [node.metadata.name for node in api.objects(Node)]
@@ -37,13 +37,13 @@ def test_it_serves_what_it_is_given_and_what_is_added() -> None:
 
 
 @pytest.mark.blocks_loop  # its thread writes a kubeconfig when it begins
-async def test_a_test_with_a_loop_may_use_it(request: pytest.FixtureRequest) -> None:
+async def test_fake_api_works_inside_a_running_loop(request: pytest.FixtureRequest) -> None:
     api: FakeApi = request.getfixturevalue("fake_api")
     await anyio.to_thread.run_sync(api.add, make_node("a"))
     assert await anyio.to_thread.run_sync(names, api.url) == ["a"]
 
 
-def test_what_keeps_it_from_beginning_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_startup_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: object) -> None:
         raise OSError("no port is left")
 
@@ -52,17 +52,17 @@ def test_what_keeps_it_from_beginning_is_raised(monkeypatch: pytest.MonkeyPatch)
         pass
 
 
-def test_it_serves_a_cluster_file() -> None:
+def test_cluster_file_is_served() -> None:
     with FakeApi("examples/clusters/tiny.yaml") as api:
         assert names(api.url) == ["left", "right"]
 
 
-def test_a_file_that_cannot_be_read_is_an_error_at_once() -> None:
+def test_unreadable_file_is_an_error_at_once() -> None:
     with pytest.raises(InputError, match=r"nowhere\.yaml"):
         FakeApi("nowhere.yaml")
 
 
-def test_with_tls_its_clients_trust_it() -> None:
+def test_clients_trust_the_certificate() -> None:
     with FakeApi([make_node("a")], tls=True) as api:
         assert api.url.startswith("https://127.0.0.1:")
         with api.clients.lightkube() as client:
@@ -71,7 +71,7 @@ def test_with_tls_its_clients_trust_it() -> None:
             names(api.url)
 
 
-def test_tokens_and_roles_decide_who_may_do_what() -> None:
+def test_tokens_and_roles_limit_access() -> None:
     with fake_api([make_node("a")], tokens={"secret": User("ann", ("dev",))}, rbac=True) as api:
         ref, subject = RoleRef(kind="ClusterRole", name="view"), RbacSubject(kind="Group", name="dev")
         api.add(RoleBinding(metadata=ObjectMeta(name="dev", namespace="shop"), role_ref=ref, subjects=(subject,)))
@@ -83,7 +83,7 @@ def test_tokens_and_roles_decide_who_may_do_what() -> None:
             names(api.url, ssl._create_unverified_context())
 
 
-def test_the_clients_of_others_leave_no_file_behind() -> None:
+def test_kubeconfigs_of_other_clients_are_removed() -> None:
     with fake_api(tokens={"secret": User("ann")}) as api:
         api.clients_for("secret")
         folder, stem = api.kubeconfig.parent, api.kubeconfig.stem
@@ -92,7 +92,7 @@ def test_the_clients_of_others_leave_no_file_behind() -> None:
     assert not list(folder.glob(f"{stem}*"))
 
 
-def test_it_is_put_back_to_where_it_began() -> None:
+def test_reset_restores_the_first_state() -> None:
     with FakeApi([make_node("a")]) as api:
         api.add(make_node("b"), Namespace(metadata=ObjectMeta(name="shop")), make_pod("web", namespace="shop"))
         with api.clients.lightkube() as client:

@@ -55,7 +55,7 @@ class Prefer(Plugin):
         return 100 if node.name == "a" else 0
 
 
-def test_the_default_plugins_run_without_any_of_ones_own() -> None:
+def test_default_plugins_run_without_others() -> None:
     result = Scenario(nodes=[make_node("small", cpu=1), make_node("large")], pods=[make_pod("web", cpu=2)]).run()
     assert result.node_of("web") == "large"
     assert result.state_of("web") == "bound"
@@ -67,12 +67,12 @@ def test_the_default_plugins_run_without_any_of_ones_own() -> None:
     assert [binding.node for binding in result.bindings] == ["large"]
 
 
-def test_a_result_is_one_line_where_an_assertion_shows_it() -> None:
+def test_repr_of_a_result_is_one_line() -> None:
     result = Scenario(nodes=[make_node("a", cpu=1)], pods=[make_pod("small", cpu=1), make_pod("big", cpu=2)]).run()
     assert repr(result) == "<Result: 1 of 2 pods bound, 0 s of virtual time>"
 
 
-def test_a_plugin_runs_with_its_args_and_its_weight() -> None:
+def test_plugin_runs_with_its_args_and_weight() -> None:
     scenario = Scenario(
         nodes=[make_node("a"), make_node("b"), make_node("c")],
         pods=[make_pod("web")],
@@ -87,7 +87,7 @@ def test_a_plugin_runs_with_its_args_and_its_weight() -> None:
     assert isinstance(result.plugins["Avoid"].args, AvoidArgs)
 
 
-def test_a_configuration_says_which_plugins_run() -> None:
+def test_configuration_selects_the_plugins() -> None:
     config = """
         apiVersion: kubescheduler.config.k8s.io/v1
         kind: KubeSchedulerConfiguration
@@ -101,18 +101,18 @@ def test_a_configuration_says_which_plugins_run() -> None:
     assert "Prefer" not in result.plugins
 
 
-def test_what_cannot_be_configured_is_said_at_once() -> None:
+def test_invalid_configuration_is_an_error_at_once() -> None:
     with pytest.raises(ConfigError, match="nodeNmae"):
         Scenario(plugins=[Avoid], args={"Avoid": {"nodeNmae": "a"}}).run()
 
 
-def test_what_a_node_has_can_be_patched() -> None:
+def test_node_is_patched_with_its_status() -> None:
     scenario = Scenario(nodes=[make_node("a", cpu=1)], pods=[make_pod("web", cpu=2)])
     scenario.at(5.0, patch(make_node("a"), {"status": {"allocatable": {"cpu": "2"}}}))
     assert scenario.run().node_of("web") == "a"
 
 
-def test_things_happen_when_they_are_to() -> None:
+def test_actions_run_at_their_times() -> None:
     scenario = Scenario(nodes=[make_node("a")], pods=[make_pod("early"), make_pod("other", namespace="team")])
     scenario.at(9.0, create(make_pod("late")))
     scenario.at(5.0, patch(make_node("a"), {"spec": {"unschedulable": True}}))
@@ -128,7 +128,7 @@ def test_things_happen_when_they_are_to() -> None:
         result.pod("team/other")
 
 
-def test_an_action_may_be_any_function_of_the_cluster() -> None:
+def test_action_may_be_any_function_of_the_cluster() -> None:
     async def bind(cluster: MemoryCluster) -> None:
         pod = cluster.read(Pod, "web", "default")
         await cluster.bind("default", "web", pod.metadata.uid, "b")
@@ -138,20 +138,20 @@ def test_an_action_may_be_any_function_of_the_cluster() -> None:
     assert not result.decisions
 
 
-def test_a_run_ends_at_its_time_or_when_nothing_is_left_to_do() -> None:
+def test_run_ends_at_its_time_or_when_idle() -> None:
     scenario = Scenario(nodes=[make_node("a", cpu=1)], pods=[make_pod("big", cpu=2)])
     assert scenario.run().seconds == 0.0
     assert scenario.run(until=400.0).seconds == 400.0
     assert len(scenario.run(until=400.0).decisions) == 2, "the unschedulable pool was flushed once"
 
 
-def test_pods_that_are_retried_for_ever_end_the_run_after_an_hour() -> None:
+def test_run_ends_after_an_hour_of_fruitless_retries() -> None:
     result = Scenario(pods=[make_pod("lost")]).run()
     assert result.seconds == 3600.0
     assert result.state_of("lost") == "backoff"
 
 
-def test_slow_writes_are_waited_for() -> None:
+def test_run_waits_for_slow_writes() -> None:
     def slow(cluster: MemoryCluster) -> None:
         cluster.faults.append(lambda method, *_: Fault(delay=5.0) if method == "record_event" else None)
 
@@ -160,7 +160,7 @@ def test_slow_writes_are_waited_for() -> None:
     assert len(result.events) == 1
 
 
-def test_the_same_scenario_always_ends_the_same_way() -> None:
+def test_same_scenario_has_the_same_result() -> None:
     def outcome() -> ScenarioResult:
         names = [f"p{number}" for number in range(20)]
         Random(1).shuffle(names)
@@ -173,7 +173,7 @@ def test_the_same_scenario_always_ends_the_same_way() -> None:
 
 
 @pytest.mark.parametrize(("controlled", "node"), [(True, "a"), (False, None)])
-def test_volumes_are_made_for_claims(controlled: bool, node: str | None) -> None:
+def test_volumes_are_created_for_claims(controlled: bool, node: str | None) -> None:
     objects = [storage_class("csi", "csi.example.com"), claim("data", "csi")]
     pod = make_pod("web", volumes=mounted("data"))
     run = Scenario(nodes=[make_node("a")], pods=[pod], objects=objects, volume_controller=controlled)
@@ -194,14 +194,14 @@ class Writes(Plugin):
     def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None: ...
 
 
-def test_a_write_to_what_a_hook_is_given_names_the_line() -> None:
+def test_write_to_a_hook_argument_is_reported_with_its_line() -> None:
     result = Scenario(nodes=[make_node("a")], pods=[make_pod("web")], plugins=[Writes]).run(until=0.5)
     line = inspect.getsourcelines(Writes.filter)[1] + 2
     fetch = f"ReadOnlyError: node a: metadata.labels is read-only, and written to in {__file__}:{line};"
     assert result.message_of("web").startswith(f"plugin 'Writes', hook filter: {fetch}")
 
 
-async def test_a_scenario_runs_inside_a_running_loop() -> None:
+async def test_scenario_runs_inside_a_running_loop() -> None:
     scenario = Scenario(nodes=[make_node("a")], pods=[make_pod("web")])
     result = await scenario.at(3600, create(make_pod("late"))).arun()
     assert (result.node_of("web"), result.node_of("late"), result.seconds) == ("a", "a", 3600)
@@ -209,6 +209,6 @@ async def test_a_scenario_runs_inside_a_running_loop() -> None:
         scenario.run()
 
 
-async def test_what_goes_wrong_inside_a_running_loop_is_raised_there() -> None:
+async def test_error_is_raised_inside_a_running_loop() -> None:
     with pytest.raises(ConfigError):
         await Scenario(config="kind: Nothing").arun()

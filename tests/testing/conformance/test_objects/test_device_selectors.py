@@ -31,7 +31,7 @@ DEVICE = RecordedDevice(
         ("device.allowMultipleAllocations", {"compile": "ok", "result": False}, True),
     ],
 )
-def test_a_selector_is_put_beside_what_was_recorded(expression: str, recorded: dict[str, object], agrees: bool) -> None:
+def test_device_selector_result_is_compared(expression: str, recorded: dict[str, object], agrees: bool) -> None:
     facts = list(compare_device_selector(DeviceSelectorQuestion(expression=expression, device=DEVICE), recorded))
     assert facts
     assert any(fact.differs for fact in facts) is not agrees

@@ -35,23 +35,23 @@ def test_quantities_are_compared(question: Part) -> None:
 
 
 @pytest.mark.parametrize("field", ONE)
-def test_each_field_of_one_counts(field: str) -> None:
+def test_every_field_of_a_quantity_is_compared(field: str) -> None:
     changed: Json = None
     assert differing(case(ONE, value="1.5"), lambda c: c["expect"].update({field: changed})).keys() == {field}
 
 
 @pytest.mark.parametrize("field", TWO)
-def test_each_field_of_two_counts(field: str) -> None:
+def test_every_field_of_an_operation_is_compared(field: str) -> None:
     question = case(TWO, "quantityOp", a="1Gi", b="2Gi")
     assert differing(question, lambda c: c["expect"].pop(field)).keys() == {field}
 
 
-def test_what_does_not_fit_in_64_bits_may_be_left_out() -> None:
+def test_amounts_beyond_64_bits_may_be_missing() -> None:
     large = {"canonical": "9223372036854775808", "json": "9223372036854775808", "format": "DecimalSI", "sign": 1}
     assert replayed(case(large, value="9223372036854775808")).differences == []
     assert differing(case(ONE, value="1.5"), lambda c: c["expect"].pop("value")).keys() == {"value"}
 
 
-def test_an_error_on_one_side_is_found() -> None:
+def test_error_on_one_side_is_reported() -> None:
     assert "error" in differing(case(ONE, value="one"), lambda c: None)
     assert "error" in differing(case({"error": "no"}, value="1.5"), lambda c: None)

@@ -25,11 +25,11 @@ def resources() -> Part:
     }
 
 
-def test_every_view_of_a_pod_is_compared() -> None:
+def test_requests_of_a_pod_are_compared_for_every_reader() -> None:
     assert replayed(resources()).differences == []
 
 
-def test_a_pod_without_requests_is_skipped_by_the_balance() -> None:
+def test_balanced_allocation_skips_pod_without_requests() -> None:
     case = resources()
     case["input"]["resources"] = ["cpu"]
     case["expect"]["scoringNodeResourcesFit"] = {"cpu": 200}
@@ -47,5 +47,5 @@ def test_a_pod_without_requests_is_skipped_by_the_balance() -> None:
         ("scoringNodeResourcesBalancedAllocation", "Skip"),
     ],
 )
-def test_a_planted_difference_is_found(field: str, value: Json) -> None:
+def test_planted_difference_is_reported(field: str, value: Json) -> None:
     assert differing(resources(), lambda case: case["expect"].update({field: value})).keys() == {field}

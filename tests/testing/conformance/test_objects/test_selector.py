@@ -76,18 +76,18 @@ def differing(op: str, question: Part, expect: Part) -> set[str]:
         ("untoleratedTaint", {"taints": [], "tolerations": [], "effects": []}, {"untolerated": False}),
     ],
 )
-def test_every_operation_is_compared(op: str, question: Part, expect: Part) -> None:
+def test_every_selector_function_is_compared(op: str, question: Part, expect: Part) -> None:
     assert differing(op, question, expect) == set()
     for field in expect:
         assert differing(op, question, {name: value for name, value in expect.items() if name != field}) == {field}
 
 
-def test_an_error_that_is_not_recorded_is_found() -> None:
+def test_unrecorded_error_is_reported() -> None:
     question = {"selector": {"matchExpressions": [BROKEN]}, "labels": {}}
     fields = differing("labelSelector", question, {"matches": False, "string": "", "empty": False})
     assert fields == {"matches", "string", "empty", "error"}
 
 
-def test_an_unknown_operation_is_named() -> None:
+def test_unknown_selector_function_is_reported() -> None:
     with pytest.raises(InputError, match=r"planted\.jsonl:1: s-1: input\.op: Invalid enum value 'fieldSelector'"):
         differing("fieldSelector", {}, {})

@@ -71,7 +71,7 @@ SHARED: dict[str, Any] = {"allowMultipleAllocations": True, "capacity": {"memory
         ),
     ],
 )
-def test_what_is_lost(
+def test_lossy_search_loses_counters_and_values(
     slices: Sequence[Mapping[str, object]],
     claim: Mapping[str, object],
     ours: list[str] | None,

@@ -17,7 +17,7 @@ def cluster(**parts: Part | list[Part]) -> RecordedCluster:
     return msgspec.convert(parts, RecordedCluster)
 
 
-def test_objects_take_their_places() -> None:
+def test_objects_of_a_case_are_in_the_cluster_state() -> None:
     recorded = cluster(
         nodes=[node("a")],
         pods=[pod("running", nodeName="a")],
@@ -32,7 +32,7 @@ def test_objects_take_their_places() -> None:
     assert len(state.objects(Namespace)) == len(state.objects(PersistentVolume)) == 1
 
 
-def test_the_engine_schedules_nothing_by_itself() -> None:
+def test_engine_schedules_nothing_by_itself() -> None:
     engine = cluster(nodes=[node("a")], nominatedPods=[pod("p", nominatedNodeName="a")]).engine(
         Registry.from_installed()
     )
@@ -40,21 +40,21 @@ def test_the_engine_schedules_nothing_by_itself() -> None:
     assert not engine.attempts
 
 
-def test_every_node_is_looked_at() -> None:
+def test_every_node_is_filtered() -> None:
     assert cluster().engine(Registry.from_installed()).profiles[PROFILE].percentage_of_nodes_to_score == 100
 
 
-def test_a_wrong_profile_is_refused() -> None:
+def test_invalid_profile_is_rejected() -> None:
     with pytest.raises(ConfigError, match="NoSuchPlugin"):
         cluster(profile=with_plugins("NoSuchPlugin")).engine(Registry.from_installed())
 
 
-def test_enabled_plugins_that_nobody_offers_are_named() -> None:
+def test_enabled_plugins_that_are_not_installed_are_reported() -> None:
     recorded = cluster(profile=with_plugins("GangScheduling", "NodeName"))
     assert recorded.missing(Registry.from_installed()) == ["GangScheduling"]
 
 
-def test_clusters_do_not_share_anything() -> None:
+def test_clusters_share_no_state() -> None:
     recorded = cluster(nodes=[node("a")])
     one, other = (recorded.engine(Registry.from_installed()) for _ in range(2))
     assert one.cluster is not other.cluster

@@ -22,7 +22,7 @@ def expect(**fields: object) -> Callable[[Part], None]:
     return change
 
 
-def test_the_planted_case_has_no_difference() -> None:
+def test_recorded_case_has_no_difference() -> None:
     assert replayed(single()).differences == []
 
 
@@ -42,15 +42,15 @@ def test_the_planted_case_has_no_difference() -> None:
         (expect(preEnqueue={"SchedulingGates": {"code": "Error"}}), {"preEnqueue.SchedulingGates"}),
     ],
 )
-def test_a_planted_difference_is_found(change: Callable[[Part], None], fields: set[str]) -> None:
+def test_planted_difference_is_reported(change: Callable[[Part], None], fields: set[str]) -> None:
     assert differing(single(), change).keys() == fields
 
 
-def test_a_node_that_is_not_feasible_is_found() -> None:
+def test_infeasible_node_is_reported() -> None:
     assert "feasible" in differing(single(), expect(feasible=["plain"]))
 
 
-def test_the_plugin_of_a_verdict_is_compared() -> None:
+def test_plugin_of_a_status_is_compared() -> None:
     def blame(case: Part) -> None:
         case["expect"]["nodes"]["hard"]["plugin"] = "NodeUnschedulable"
 
@@ -59,14 +59,14 @@ def test_the_plugin_of_a_verdict_is_compared() -> None:
     assert str(facts["nodes.hard"].got) == f"TaintToleration UnschedulableAndUnresolvable: {TAINT}"
 
 
-def test_of_a_config_error_only_the_fact_counts() -> None:
+def test_config_errors_are_equal_whatever_their_message() -> None:
     case = single()
     case["input"]["profile"] = with_plugins("NoSuchPlugin")
     case["expect"] = {"configError": "in other words", "feasible": []}
     assert replayed(case).differences == []
 
 
-def test_a_config_error_that_is_not_recorded_is_found() -> None:
+def test_unrecorded_config_error_is_reported() -> None:
     case = single()
     case["input"]["profile"] = with_plugins("NoSuchPlugin")
     (fact,) = replayed(case).differences
@@ -85,7 +85,7 @@ def nothing_fits(case: Part) -> None:
     }
 
 
-def test_messages_are_compared_word_for_word() -> None:
+def test_messages_are_compared_exactly() -> None:
     assert differing(single(), nothing_fits) == {}
 
     def reworded(case: Part) -> None:
@@ -95,7 +95,7 @@ def test_messages_are_compared_word_for_word() -> None:
     assert differing(single(), reworded).keys() == {"fitError"}
 
 
-def test_answers_of_a_unimplemented_plugin_are_left_uncompared() -> None:
+def test_answers_of_an_unimplemented_plugin_are_left_uncompared() -> None:
     case = single()
     case["expect"]["preFilter"]["GangScheduling"] = {"code": "Skip"}
     case["expect"]["scores"]["PodGroupPodsCount"] = {
@@ -111,7 +111,7 @@ def test_answers_of_a_unimplemented_plugin_are_left_uncompared() -> None:
     )
 
 
-def test_without_a_score_that_counts_totals_are_left_uncompared() -> None:
+def test_totals_are_left_uncompared_without_a_scoring_plugin() -> None:
     case = single()
     case["expect"]["scores"]["PodGroupPodsCount"] = {"weight": 1, "normalized": {"plain": 0, "soft": 1}}
     case["expect"]["totals"] = {"plain": 397, "soft": 98}
@@ -120,7 +120,7 @@ def test_without_a_score_that_counts_totals_are_left_uncompared() -> None:
     assert Uncompared("totals", "PodGroupPodsCount is not implemented") in comparison.uncompared
 
 
-def test_without_a_filter_that_rejects_the_whole_cycle_is_left_uncompared() -> None:
+def test_cycle_is_left_uncompared_without_a_filtering_plugin() -> None:
     case = single()
     case["expect"]["filter"]["plain"] = {"GangScheduling": {"code": "Unschedulable"}}
     case["expect"]["nodes"]["plain"] = {"code": "Unschedulable", "plugin": "GangScheduling"}
@@ -132,7 +132,7 @@ def test_without_a_filter_that_rejects_the_whole_cycle_is_left_uncompared() -> N
     assert Uncompared("statuses, totals and messages", "GangScheduling is not implemented") in comparison.uncompared
 
 
-def test_an_error_waits_for_the_plugin_that_it_names() -> None:
+def test_error_is_left_uncompared_without_the_plugin_it_names() -> None:
     def fails(case: Part) -> None:
         case["expect"]["error"] = 'running PreScore plugin "GangScheduling": no'
 
@@ -163,7 +163,7 @@ def moody(case: Part) -> None:
         del case["expect"][field]
 
 
-def test_an_error_that_is_recorded_is_no_difference() -> None:
+def test_recorded_error_is_no_difference() -> None:
     def change(case: Part) -> None:
         moody(case)
         case["expect"]["error"] = "in other words"
@@ -172,7 +172,7 @@ def test_an_error_that_is_recorded_is_no_difference() -> None:
     assert "error" in differing(single(), moody, Registry.with_plugins(Moody))
 
 
-def test_a_single_node_is_scored_for_its_error() -> None:
+def test_single_node_is_scored_to_compare_its_error() -> None:
     def change(case: Part) -> None:
         moody(case)
         case["input"]["nodes"] = case["input"]["nodes"][:2]

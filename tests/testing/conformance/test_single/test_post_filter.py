@@ -102,7 +102,7 @@ def failing() -> Part:
     }
 
 
-def test_the_whole_step_is_compared_when_both_plugins_exist() -> None:
+def test_whole_post_filter_is_compared_if_both_plugins_exist() -> None:
     assert differing(preempting(), DynamicResources, DefaultPreemption) == set()
     assert differing(failing(), DynamicResources, DefaultPreemption, priority=0) == set()
 
@@ -118,16 +118,16 @@ def test_the_whole_step_is_compared_when_both_plugins_exist() -> None:
         ({"fitErrorAfterPostFilter": ""}, {"postFilter.fitErrorAfterPostFilter"}),
     ],
 )
-def test_a_planted_difference_is_found(changes: Part, fields: set[str]) -> None:
+def test_planted_difference_is_reported(changes: Part, fields: set[str]) -> None:
     assert differing({**preempting(), **changes}, DynamicResources, DefaultPreemption) == fields
 
 
-def test_a_preemption_that_is_not_recorded_is_found() -> None:
+def test_unrecorded_preemption_is_reported() -> None:
     fields = differing(failing(), DynamicResources, DefaultPreemption)
     assert {"postFilter.preemption", "postFilter.nominatedNode", "postFilter.code"} <= fields
 
 
-def test_the_part_of_the_plugin_that_exists_is_compared() -> None:
+def test_part_of_the_existing_plugin_is_compared() -> None:
     left_out = "postFilter: DefaultPreemption is not implemented"
     assert differing(failing(), DynamicResources) == {left_out}
     assert differing(preempting(), DynamicResources) == {left_out}
@@ -144,12 +144,12 @@ class FailingClaims(DynamicResources):
     answer = error("not found")
 
 
-def test_an_error_ends_the_step() -> None:
+def test_error_ends_post_filter() -> None:
     recorded = {**failing(), "code": "Error", "message": "not found", "fitErrorAfterPostFilter": f"{FIT} not found"}
     assert differing(recorded, FailingClaims, DefaultPreemption, priority=0) == set()
     fields = differing(recorded, DynamicResources, DefaultPreemption, priority=0)
     assert {"postFilter.code", "postFilter.DynamicResources"} <= fields
 
 
-def test_a_cycle_that_finds_a_node_needs_no_way_out() -> None:
+def test_post_filter_does_not_run_if_a_node_is_feasible() -> None:
     assert differing(preempting(), DynamicResources, DefaultPreemption, cpu="1") == {"postFilter"}

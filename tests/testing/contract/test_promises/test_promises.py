@@ -168,7 +168,7 @@ class InTurn(Slots):
         return None
 
 
-def test_what_was_reached_is_counted() -> None:
+def test_coverage_counts_reasons_codes_and_scores() -> None:
     reached = check_plugin(Slots)
     assert reached.reasons == {Slots.reason: reached.reasons[Slots.reason]}
     assert reached.reasons[Slots.reason] > 100
@@ -179,7 +179,7 @@ def test_what_was_reached_is_counted() -> None:
 
 
 @pytest.mark.parametrize("plugin", [Unsigned, Narrows, Disks, InTurn])
-def test_plugins_of_other_shapes_pass(plugin: type[Plugin]) -> None:
+def test_sound_plugins_of_every_shape_pass(plugin: type[Plugin]) -> None:
     check_plugin(plugin, examples=4)
 
 
@@ -189,12 +189,12 @@ def test_args_are_spelled_as_in_the_file() -> None:
     assert reached.passes == 0
 
 
-def test_a_plugin_that_cannot_be_loaded_is_a_fault_of_the_configuration() -> None:
+def test_unloadable_plugin_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="wantedDisks"):
         check_plugin(Disks, args={"wantedDisks": "floppy"})
 
 
-def test_nodes_and_pods_of_ones_own_are_among_those_asked_about() -> None:
+def test_given_nodes_and_pods_are_evaluated() -> None:
     nodes = [make_node("given", labels={"disk": "tape"})]
     pods = [make_pod("given", labels={"tier": "mine"})]
     assert check_plugin(Disks, args={"wantedDisk": "tape"}, nodes=nodes, examples=2).passes
@@ -214,7 +214,7 @@ def test_nodes_and_pods_of_ones_own_are_among_those_asked_about() -> None:
     assert {("given", "given"), ("given-twin", "given")} <= set(met)
 
 
-def test_objects_of_ones_own_come_and_go() -> None:
+def test_given_objects_are_created_and_deleted() -> None:
     class Quota(Plugin):
         name = "Quota"
 
@@ -228,11 +228,11 @@ def test_objects_of_ones_own_come_and_go() -> None:
     assert found.reasons.keys() == {"used", "full"} and found.passes
 
 
-def test_pods_of_one_name_are_told_apart() -> None:
+def test_pods_of_one_name_have_separate_answers() -> None:
     check_plugin(Slots, pods=[make_pod("one", labels={"app": "web"}), make_pod("one")], examples=2)
 
 
-def test_the_same_seed_asks_the_same_questions() -> None:
+def test_same_seed_makes_the_same_calls() -> None:
     def reached(seed: int) -> object:
         counts = check_plugin(Slots, examples=2, seed=seed)
         return counts.reasons, counts.scores, counts.passes
@@ -512,7 +512,7 @@ class FailsSoftly(Slots):
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_a_broken_contract_is_told(plugin: type[Plugin], call: str, result: str, remedy: str) -> None:
+def test_broken_contract_is_reported(plugin: type[Plugin], call: str, result: str, remedy: str) -> None:
     with pytest.raises(ContractViolation) as caught:
         check_plugin(plugin, examples=6)
     violation = caught.value
@@ -523,12 +523,12 @@ def test_a_broken_contract_is_told(plugin: type[Plugin], call: str, result: str,
     assert "of seed 0, " in violation.when
 
 
-def test_the_exception_of_a_hook_is_the_cause() -> None:
+def test_exception_of_a_hook_is_the_cause() -> None:
     with pytest.raises(ContractViolation) as caught:
         check_plugin(Raises, examples=2)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 @pytest.mark.parametrize("seed", Random(0).sample(range(1000), 3))
-def test_other_seeds_pass_as_well(seed: int) -> None:
+def test_sound_plugin_passes_with_any_seed(seed: int) -> None:
     check_plugin(Slots, examples=2, seed=seed)

@@ -80,7 +80,7 @@ class Circular(Sorts):
         (Circular, "but the first is not below the last"),
     ],
 )
-def test_keys_without_an_order_are_told(plugin: type[Plugin], result: str) -> None:
+def test_keys_without_an_order_are_reported(plugin: type[Plugin], result: str) -> None:
     with pytest.raises(ContractViolation) as caught:
         PROMISES["test_sort_keys_are_total_and_stable"].check(PluginUnderTest(plugin=plugin))
     assert result in caught.value.result

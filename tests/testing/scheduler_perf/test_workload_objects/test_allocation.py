@@ -44,13 +44,13 @@ def allocated(cluster: MemoryCluster) -> Counter[tuple[str, str]]:
     return Counter((each.pool, each.device) for one in given if one is not None for each in one.devices.results)
 
 
-def test_all_devices_go_and_none_twice() -> None:
+def test_every_device_is_allocated_once() -> None:
     cluster = cluster_of(NODES * DEVICES)
     allocate(cluster, "n", Random(1))
     assert allocated(cluster) == Counter({(f"node-{n}", f"g{i}"): 1 for n in range(NODES) for i in range(DEVICES)})
 
 
-def test_what_is_allocated_stays_and_counts() -> None:
+def test_existing_allocations_are_kept_and_counted() -> None:
     cluster = cluster_of(NODES)
     allocate(cluster, "n", Random(1))
     before = {claim.metadata.name: claim.status for claim in cluster.objects(ResourceClaim)}
@@ -62,7 +62,7 @@ def test_what_is_allocated_stays_and_counts() -> None:
     assert all(cluster.read(ResourceClaim, name, "n").status == status for name, status in before.items())
 
 
-def test_nodes_are_drawn_by_the_seed() -> None:
+def test_order_of_nodes_follows_from_the_seed() -> None:
     places = []
     for seed in (1, 1, 2):
         cluster = cluster_of(NODES)
@@ -72,7 +72,7 @@ def test_nodes_are_drawn_by_the_seed() -> None:
     assert len({pool for pool, _ in places[0]}) > 2
 
 
-def test_shares_of_a_device_are_told_apart() -> None:
+def test_shares_of_a_device_have_distinct_ids() -> None:
     device = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4Gi"}}}
     cluster = cluster_of(NODES * DEVICES * 2, device=device, capacity={"requests": {"memory": "2Gi"}})
     allocate(cluster, "n", Random(1))
@@ -81,19 +81,19 @@ def test_shares_of_a_device_are_told_apart() -> None:
     assert len({each.share_id for one in given if one is not None for each in one.devices.results}) == len(given)
 
 
-def test_a_claim_that_fits_nowhere() -> None:
+def test_claim_that_fits_nowhere_is_an_error() -> None:
     cluster = cluster_of(NODES + 1, count=3)
     with pytest.raises(AllocationError, match=rf"claim n/c{NODES} fits no node, after {NODES} of {NODES + 1} claims"):
         allocate(cluster, "n", Random(1))
 
 
-def test_a_claim_of_another_namespace_is_left_alone() -> None:
+def test_claims_of_other_namespaces_are_not_allocated() -> None:
     cluster = cluster_of(2)
     allocate(cluster, "other", Random(1))
     assert not allocated(cluster)
 
 
-def test_a_claim_that_makes_no_sense() -> None:
+def test_invalid_claim_is_an_error() -> None:
     cluster = cluster_of(1, deviceClassName="tpu")
     with pytest.raises(AllocationError, match="could not retrieve device class tpu"):
         allocate(cluster, "n", Random(1))

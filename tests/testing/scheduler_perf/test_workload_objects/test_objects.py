@@ -50,7 +50,7 @@ def made_pods(folder: Path, step: str, default: str = "", **templates: str) -> l
     return [*workload_objects.make_pods(operation, folder, "ns", default)]
 
 
-def test_nodes_without_a_template(tmp_path: Path) -> None:
+def test_nodes_without_a_template_are_the_default_ones(tmp_path: Path) -> None:
     made = made_nodes(tmp_path, "count: 2")
     nodes = [each for each in made if isinstance(each, Node)]
     assert len({node.metadata.name for node in nodes}) == 2
@@ -59,29 +59,29 @@ def test_nodes_without_a_template(tmp_path: Path) -> None:
         assert node.status.allocatable == {"pods": "110", "cpu": "4", "memory": "32Gi"}
 
 
-def test_nodes_of_two_operations_do_not_meet(tmp_path: Path) -> None:
+def test_nodes_of_two_operations_have_distinct_names(tmp_path: Path) -> None:
     names = [each.metadata.name for first in (0, 3) for each in made_nodes(tmp_path, "count: 3", first)]
     assert len({*names}) == 6
 
 
-def test_nodes_with_a_name(tmp_path: Path) -> None:
+def test_template_may_name_its_node(tmp_path: Path) -> None:
     named = NODE.replace("generateName: node-", "name: node-{{.Index}}\n  labels: {a: b}")
     made = made_nodes(tmp_path, "count: 2, nodeTemplatePath: node.yaml", node=named)
     assert [each.metadata.name for each in made] == ["node-0", "node-1"]
     assert made[1].metadata.labels == {"a": "b", "kubernetes.io/hostname": "node-1"}
 
 
-def test_labels_in_turn(tmp_path: Path) -> None:
+def test_label_values_are_assigned_in_turn(tmp_path: Path) -> None:
     step = f"count: 5, labelNodePrepareStrategy: {{labelKey: {ZONE}, labelValues: [a, b]}}"
     assert [each.metadata.labels[ZONE] for each in made_nodes(tmp_path, step)] == ["a", "b", "a", "b", "a"]
 
 
-def test_a_label_of_its_own_for_each(tmp_path: Path) -> None:
+def test_unique_label_is_the_node_name(tmp_path: Path) -> None:
     made = made_nodes(tmp_path, "count: 5, uniqueNodeLabelStrategy: {labelKey: rack}")
     assert len({each.metadata.labels["rack"] for each in made}) == 5
 
 
-def test_what_a_node_can_give(tmp_path: Path) -> None:
+def test_allocatable_strategy_sets_resources_and_csi_limits(tmp_path: Path) -> None:
     step = """count: 1, nodeAllocatableStrategy: {nodeAllocatable: {example.com/gpu: "8"},
       csiNodeAllocatable: {ebs.csi.aws.com: {count: 39}}, migratedPlugins: [kubernetes.io/aws-ebs]}"""
     csi_node, node = made_nodes(tmp_path, step)
@@ -96,7 +96,7 @@ def test_what_a_node_can_give(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("template", "labels"), [("", {}), (", namespaceTemplatePath: namespace.yaml", {"team": "a"})])
-def test_namespaces(tmp_path: Path, template: str, labels: dict[str, str]) -> None:
+def test_namespaces_are_numbered(tmp_path: Path, template: str, labels: dict[str, str]) -> None:
     step = f"- {{opcode: createNamespaces, prefix: ns, count: 2{template}}}"
     text = "apiVersion: v1\nkind: Namespace\nmetadata: {labels: {team: a}}\n"
     (operation,) = definition(tmp_path, step, namespace=text).operations()
@@ -105,7 +105,7 @@ def test_namespaces(tmp_path: Path, template: str, labels: dict[str, str]) -> No
     assert [(each.metadata.name, each.metadata.labels) for each in made] == [("ns-0", labels), ("ns-1", labels)]
 
 
-def test_pods_without_a_template(tmp_path: Path) -> None:
+def test_pods_without_a_template_are_the_default_ones(tmp_path: Path) -> None:
     made = made_pods(tmp_path, "count: 2")
     assert [each.metadata.namespace for each in made] == ["ns", "ns"]
     (pod, _) = made
@@ -117,12 +117,12 @@ def test_pods_without_a_template(tmp_path: Path) -> None:
     ("step", "default", "label"),
     [("", "usual.yaml", "usual"), (", podTemplatePath: own.yaml", "usual.yaml", "own")],
 )
-def test_which_template(tmp_path: Path, step: str, default: str, label: str) -> None:
+def test_own_template_precedes_the_default_one(tmp_path: Path, step: str, default: str, label: str) -> None:
     texts = {name: POD.replace("generateName: pod-", f"name: {name}") for name in ("usual", "own")}
     assert [each.metadata.name for each in made_pods(tmp_path, f"count: 1{step}", default, **texts)] == [label]
 
 
-def test_pods_with_volumes(tmp_path: Path) -> None:
+def test_pods_with_volumes_have_claims_and_volumes(tmp_path: Path) -> None:
     step = "count: 2, persistentVolumeTemplatePath: pv.yaml, persistentVolumeClaimTemplatePath: pvc.yaml"
     *_, claim, volume, pod = made_pods(tmp_path, step, pv=VOLUME, pvc=CLAIM)
     assert isinstance(claim, PersistentVolumeClaim)
@@ -140,7 +140,7 @@ def test_pods_with_volumes(tmp_path: Path) -> None:
     assert mounted.persistent_volume_claim.claim_name == "pvc-1"
 
 
-def test_volumes_of_the_tree(tmp_path: Path) -> None:
+def test_in_tree_volumes_have_unique_ids(tmp_path: Path) -> None:
     step = "count: 1, persistentVolumeTemplatePath: pv.yaml, persistentVolumeClaimTemplatePath: pvc.yaml"
     _, volume, _ = made_pods(tmp_path, step, pv=DISK, pvc=CLAIM)
     assert isinstance(volume, PersistentVolume)
@@ -148,12 +148,12 @@ def test_volumes_of_the_tree(tmp_path: Path) -> None:
     assert volume.spec.aws_elastic_block_store.volume_id == "vol-0"
 
 
-def test_a_template_of_another_kind(tmp_path: Path) -> None:
+def test_template_of_another_kind_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"node\.yaml: expected a Pod, got a Node$"):
         made_pods(tmp_path, "count: 1, podTemplatePath: node.yaml", node=NODE)
 
 
-def test_each_node_that_fits_has_devices(tmp_path: Path) -> None:
+def test_every_matching_node_has_a_slice(tmp_path: Path) -> None:
     step = "- {opcode: createResourceDriver, driverName: d, nodes: gpu-*, maxClaimsPerNodeParam: $devices}"
     (operation,) = definition(tmp_path, step, "{name: one, params: {devices: 2}}").operations()
     assert isinstance(operation, CreateResourceDriver)
@@ -171,7 +171,7 @@ def test_each_node_that_fits_has_devices(tmp_path: Path) -> None:
     assert spec.devices[1].capacity["memory"].value == "1Gi"
 
 
-def test_claims_are_of_their_namespace(tmp_path: Path) -> None:
+def test_claims_have_the_operations_namespace(tmp_path: Path) -> None:
     claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {generateName: claim-}\n"
     step = "- {opcode: createResourceClaims, namespace: n, templatePath: claim.yaml, count: 3}"
     (operation,) = definition(tmp_path, step, claim=claim).operations()
