@@ -10,7 +10,7 @@ import pytest
 from kframework.cli import recording
 from tests.cli.conftest import Command
 from tests.cli.processes import exported, started, until_bound
-from tests.faults.lines import as_far_as_it_goes, lines_of
+from tests.faults.recording_lines import as_far_as_it_goes, lines_of
 
 NODE = """
 apiVersion: v1

@@ -17,7 +17,7 @@ import pytest
 
 from kframework.clock import external_wait, run_virtual
 from kframework.clock.external_io import SILENCE_TIMEOUT
-from tests.support.answering import answering
+from tests.support.slow_http_server import answering
 
 Get = Callable[[str], Awaitable[str]]
 

@@ -19,7 +19,7 @@ from kframework.plugins import (
 from kframework.plugins.node_resources_fit.plugin import INSUFFICIENT, TOO_MANY_PODS
 from kframework.testing import make_container, make_node, make_pod
 from tests.contract.case import UU, Case, U, World
-from tests.support.offered_devices import device_class, having, resource_slice
+from tests.support.device_objects import device_class, having, resource_slice
 
 __all__ = ["CASES"]
 

@@ -18,7 +18,7 @@ from kframework.testing.contract.probe import PluginProbe, PluginUnderTest, chec
 from kframework.testing.contract.promises import CacheCheck, check_columnar_forms, check_score_range
 from tests.contract.case import World
 from tests.contract.cases import CASES
-from tests.contract.lines import LinesReached
+from tests.contract.line_coverage import LinesReached
 from tests.contract.plugins import ASKED, holding, placing
 from tests.support import scale
 from tests.support.scale import sampled

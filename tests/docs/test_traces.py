@@ -19,7 +19,7 @@ from tests.core.cycle.test_suspendable.test_attempts import FULL, ExtendedStage,
 from tests.examples.clean_environment import ROOT
 from tests.extension_points.scripted import plugin
 from tests.scheduler.test_binding import Cycle
-from tests.support.extending import extender, lets_pass
+from tests.support.extenders import extender, lets_pass
 
 DOCUMENT = (ROOT / "docs/reference/traces.md").read_text()
 SPAN = re.compile(r"^\| `(?P<name>\w+)` \| (?:`(?P<parent>\w+)`)? ?\|", re.MULTILINE)

@@ -36,7 +36,7 @@ from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores
 from tests.core.cycle.test_search import Likes, Stretches
 from tests.core.test_pod_engine import Stage
-from tests.support.helping import engine_of
+from tests.support.remedies import engine_of
 
 NO, NEVER = unschedulable("no"), unschedulable("never")
 

@@ -17,7 +17,7 @@ from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
-from tests.support.helping import engine_of, pending
+from tests.support.remedies import engine_of, pending
 
 CPU, TAINT = "Insufficient cpu", "node(s) had untolerated taint(s)"
 MISSING = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="missing"))

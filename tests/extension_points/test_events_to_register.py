@@ -19,7 +19,7 @@ from kframework.simulation.running import Action
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import create, delete, patch
 from tests.extension_points.scripted import plugin, run, scenario
-from tests.support.declared import team
+from tests.support.declared_kinds import team
 
 POOL = make_pod("pod", labels={"app": "web"}, tolerations=["x:Exists"], cpu="200m")
 OTHER = make_pod("other", node_name="a", cpu="200m")

@@ -18,7 +18,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, kind
 from kframework.state.inbox import Deleted, Message, Synced, Upserted
 from tests.fake_api.serving import MERGE, TABLE, Served
-from tests.support.declared import Gang, GangStatus, Quota, Team, gang, team
+from tests.support.declared_kinds import Gang, GangStatus, Quota, Team, gang, team
 
 
 async def test_declared_kinds_are_created_watched_changed_and_deleted() -> None:

@@ -18,7 +18,7 @@ from typing import TextIO
 
 import msgspec
 
-from tests.faults.side_by_side import Finished, side_by_side
+from tests.faults.parallel_worlds import Finished, side_by_side
 from tests.faults.summary import Summary
 from tests.faults.worlds import Order, engine_of
 

@@ -26,10 +26,10 @@ from kframework.objects.requests import on_node_requests
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
 from tests.faults.batch_world import World, configuration, leftovers, lost, objects, untold
-from tests.faults.lives import Life
 from tests.faults.run import FaultyRun, Report, Runs
 from tests.faults.run import run as run_world
-from tests.faults.shape import Shape
+from tests.faults.run_settings import Shape
+from tests.faults.scheduler_run import Life
 
 __all__ = ["run"]
 

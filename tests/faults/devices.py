@@ -24,7 +24,7 @@ from kframework.objects import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from tests.faults.shape import EXTENDED
+from tests.faults.run_settings import EXTENDED
 
 __all__ = ["BACKED", "DeviceWorld"]
 

@@ -12,14 +12,14 @@ from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
-from tests.faults.books import EngineBooks, leftovers, untruths, unwoken
-from tests.faults.device_books import DeviceBooks
-from tests.faults.hesitant import Quarrelsome
-from tests.faults.lives import Life
+from tests.faults.device_invariants import DeviceBooks
+from tests.faults.disruptive_plugins import Quarrelsome
+from tests.faults.invariants import EngineBooks, leftovers, untruths, unwoken
 from tests.faults.run import FaultyRun, Report, Runs
 from tests.faults.run import run as run_world
-from tests.faults.shape import PLUGINS, Shape, configuration
-from tests.faults.unreliable import Unreliable
+from tests.faults.run_settings import PLUGINS, Shape, configuration
+from tests.faults.scheduler_run import Life
+from tests.faults.unreliable_extender import Unreliable
 from tests.faults.world import World
 
 __all__ = ["PLUGINS", "Report", "Shape", "configuration", "run"]

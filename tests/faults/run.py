@@ -22,9 +22,9 @@ from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
-from tests.faults.books import ApiBooks
-from tests.faults.lives import End, Life
-from tests.faults.shape import Shape
+from tests.faults.invariants import ApiBooks
+from tests.faults.run_settings import Shape
+from tests.faults.scheduler_run import End, Life
 from tests.support.faulty_transport import FaultyTransport, Rates
 
 __all__ = ["FaultyRun", "Report", "Runs", "run"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from tests.faults.lives import End
-from tests.faults.side_by_side import Finished
-from tests.faults.weather import Fares
+from tests.faults.fault_schedule import Fares
+from tests.faults.parallel_worlds import Finished
+from tests.faults.scheduler_run import End
 from tests.support.faulty_transport import Rates
 
 __all__ = ["KINDS", "Summary"]

@@ -30,7 +30,7 @@ from kframework.objects import (
 )
 from kframework.testing import make_node, make_pod
 from tests.faults.devices import DeviceWorld
-from tests.faults.shape import EXTENDED, Shape
+from tests.faults.run_settings import EXTENDED, Shape
 from tests.support.storage import claim, mounted, storage_class
 
 __all__ = ["World", "made_nodes"]

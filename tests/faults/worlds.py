@@ -22,10 +22,10 @@ import msgspec
 
 from kframework.observe.recording.replay import replay
 from kframework.scheduler import sources
-from tests.faults import batch_run, outside_run, pod_run
-from tests.faults.again import Again, decided_again
+from tests.faults import batch_run, pod_run, source_run
+from tests.faults.repetition import Again, decided_again
 from tests.faults.run import Report
-from tests.faults.shape import drawn
+from tests.faults.run_settings import drawn
 
 __all__ = ["Engine", "Lived", "Order", "engine_of", "lived"]
 
@@ -101,7 +101,7 @@ def lived(order: Order) -> Lived:
 
 def _other_than_before(order: Order, before: Lived) -> list[str]:
     """Say what another process makes of a world otherwise: from its recordings, or by living through it again."""
-    registry = outside_run.made(order.seed).registry if order.engine == "outside" else pod_run.PLUGINS
+    registry = source_run.made(order.seed).registry if order.engine == "outside" else pod_run.PLUGINS
     found = []
     for recording in before.recordings:
         decide = decided_again if order.engine != "batch" and order.seed % RECONSIDERED == 0 else replay
@@ -121,7 +121,7 @@ def _outside(order: Order) -> Report:
     logging.disable(logging.NOTSET)
     try:
         with patch.object(sources, "LARGEST", 50):
-            report = outside_run.run(order.seed, Path(order.folder))
+            report = source_run.run(order.seed, Path(order.folder))
     finally:
         logging.disable(logging.CRITICAL)
     return Report(

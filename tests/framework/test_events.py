@@ -36,8 +36,8 @@ from kframework.objects import (
 )
 from kframework.state.nodes import is_heartbeat
 from kframework.state.pods import PendingPod, TemplateInterner
-from tests.support.declared import Team
-from tests.support.objects_made import node, pod, taint
+from tests.support.declared_kinds import Team
+from tests.support.objects import node, pod, taint
 
 A, R = ActionType, EventResource
 

@@ -52,7 +52,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from tests.support.declared import Team
+from tests.support.declared_kinds import Team
 
 NOW = "2026-01-01T00:00:00Z"
 NAMED = ObjectMeta(name="web")

@@ -35,7 +35,7 @@ from kframework.objects import (
     PriorityClass,
 )
 from kframework.state.inbox import Deleted, Message, StatusChanged, Synced, Upserted
-from tests.support.declared import Quota, Team, team
+from tests.support.declared_kinds import Quota, Team, team
 from tests.support.event_records import failed_scheduling
 
 START = "2026-01-01T00:00:00Z"

@@ -24,7 +24,7 @@ from kframework.objects.requests import on_node_requests as requests
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.scheduler import Scheduler, http_extender
-from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
+from tests.faults.invariants import ApiBooks, EngineBooks, leftovers, untruths
 from tests.interleavings.gated import GatedCluster
 from tests.interleavings.loop import ExploringLoop
 

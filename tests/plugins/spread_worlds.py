@@ -22,7 +22,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing import make_node, make_pod
-from tests.support.selecting import owner, replica_set, replication_controller, service, stateful_set
+from tests.support.selectors import owner, replica_set, replication_controller, service, stateful_set
 
 __all__ = ["ARGS", "World", "affinity", "constraint"]
 

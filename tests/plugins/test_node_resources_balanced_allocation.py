@@ -15,7 +15,7 @@ from kframework.plugins.node_resources_balanced_allocation import (
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_container, make_node, make_pod
 from tests.plugins.asking import cluster_of, made, pending, scored
-from tests.support.offered_devices import device_class, having, resource_slice
+from tests.support.device_objects import device_class, having, resource_slice
 
 GPU = "example.com/gpu"
 RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU)

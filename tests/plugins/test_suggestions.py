@@ -21,7 +21,7 @@ from kframework.plugins.node_ports import drop_host_port
 from kframework.state.host_ports import HostPort, host_ports
 from kframework.testing import make_node, make_pod, make_taint
 from kframework.values.status import Code
-from tests.support.helping import deletion, suggested
+from tests.support.remedies import deletion, suggested
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NAMED = {"key": "metadata.name", "operator": "In", "values": ["gone"]}

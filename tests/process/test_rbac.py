@@ -45,7 +45,7 @@ from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
-from tests.support.declared import Gang, Team, gang, team
+from tests.support.declared_kinds import Gang, Team, gang, team
 from tests.support.devices import claiming
 from tests.support.rights import Authorizer
 from tests.support.storage import claim, mounted, storage_class, volume

@@ -48,8 +48,8 @@ from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_pod
 from kframework.verbosity import V2, V5
 from tests.cli.processes import MAIN
-from tests.faults.hesitant import Hesitant, Reluctant
-from tests.faults.shape import Shape
+from tests.faults.disruptive_plugins import Hesitant, Reluctant
+from tests.faults.run_settings import Shape
 from tests.faults.world import World
 
 __all__ = ["Accounts", "Json", "Labels", "accounts_of"]

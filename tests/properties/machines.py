@@ -28,7 +28,7 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pod_counts import PodCount, Selection
 from kframework.state.pods import PendingPod
 from tests.properties.rebuilt import Facts, NodeTree, Truth, left_over, node_facts, pod_facts, rebuilt, shown
-from tests.support.objects_made import ZONE, node, pod, selection, taint
+from tests.support.objects import ZONE, node, pod, selection, taint
 
 __all__ = [
     "NODES",

@@ -25,7 +25,7 @@ from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster
 from tests.properties.judges import Judge, judge
 from tests.properties.slow_cycle import Chosen, Error, NoneFits, SlowCycle
-from tests.support.searching import Outcome, build_profile
+from tests.support.searches import Outcome, build_profile
 
 __all__ = ["Race", "Seen", "enough"]
 

@@ -16,7 +16,7 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
-from tests.faults.points import Silence, Strike, Struck
+from tests.faults.interrupted_binding import Silence, Strike, Struck
 from tests.support.scale import sampled
 from tests.support.storage import claim, mounted, storage_class
 

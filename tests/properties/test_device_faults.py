@@ -28,7 +28,7 @@ from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 from tests.faults.pod_run import PLUGINS, Report, run
-from tests.faults.shape import RATES, Shape
+from tests.faults.run_settings import RATES, Shape
 from tests.support.faulty_transport import Rates
 from tests.support.scale import sampled
 

@@ -15,8 +15,8 @@ from kframework.observe.recording.replay import replay
 from kframework.scheduler.outbox import Outbox
 from tests.architecture.sources import ROOT
 from tests.faults import batch_run, pod_run
-from tests.faults.shape import drawn
-from tests.faults.side_by_side import Finished
+from tests.faults.parallel_worlds import Finished
+from tests.faults.run_settings import drawn
 from tests.faults.summary import GROWTH, KINDS, WARM, Summary
 from tests.faults.worlds import Engine, Lived, Order, engine_of, lived
 from tests.support.scale import seeds

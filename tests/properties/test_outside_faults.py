@@ -19,7 +19,7 @@ from kframework.observe.recording.replay import replay
 from kframework.scheduler import binding, sources
 from kframework.scheduler.sources import SourceFeed
 from kframework.scheduler.timeouts import within
-from tests.faults.outside_run import Report, made, run
+from tests.faults.source_run import Report, made, run
 from tests.support.scale import seeds
 
 

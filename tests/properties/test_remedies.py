@@ -38,7 +38,7 @@ from kframework.objects import (
 from kframework.scheduler.scheduler import Scheduler
 from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node, make_pod
-from tests.support.helping import deletion
+from tests.support.remedies import deletion
 from tests.support.scale import seeds
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

@@ -14,7 +14,7 @@ from kframework.framework.plugin import Plugin, hookimpl
 from kframework.state.pods import PendingPod
 from kframework.testing import Scenario, make_node, make_pod
 from kframework.values.status import Status, error
-from tests.support.answering import answering
+from tests.support.slow_http_server import answering
 
 
 class Suspendable(Plugin):

@@ -17,7 +17,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
 from kframework.testing import make_container, make_node, make_pod
-from tests.support.extending import NO_ANSWER, extender, lets_pass, names_in
+from tests.support.extenders import NO_ANSWER, extender, lets_pass, names_in
 
 T = TypeVar("T")
 

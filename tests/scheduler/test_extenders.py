@@ -14,7 +14,7 @@ from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.testing import make_container
 from tests.scheduler.test_extender import GPU, Suspendable, managing, run
-from tests.support.extending import NO_ANSWER, Scripted, extender, lets_pass, names_in, settings
+from tests.support.extenders import NO_ANSWER, Scripted, extender, lets_pass, names_in, settings
 
 MANAGES_GPU: dict[str, Any] = {"managedResources": managing(GPU)}
 IGNORABLE: dict[str, Any] = {"ignorable": True}

@@ -17,7 +17,7 @@ from kframework.clock import run_virtual
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.errors import ConfigError
 from kframework.scheduler.http_line import HttpExtenderTransport
-from tests.support.extending import Reply, Server, settings
+from tests.support.extenders import Reply, Server, settings
 
 TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 

@@ -37,7 +37,7 @@ from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod
 from kframework.values.status import Code
 from tests.extension_points.scripted import alone, held, plugin, run, scenario
-from tests.support.extending import NO_ANSWER, Scripted, configuration, lets_pass, settings
+from tests.support.extenders import NO_ANSWER, Scripted, configuration, lets_pass, settings
 
 
 def running(

@@ -22,8 +22,8 @@ from kframework.objects import Event
 from kframework.observe.journal import Journal
 from kframework.process.observers import PodObservers
 from kframework.scheduler.scheduler import Scheduler
-from tests.soak.census import census, module_roots
 from tests.soak.churn import Churn, Shape
+from tests.soak.container_sizes import census, module_roots
 
 __all__ = ["BOUNDS", "Look", "grown", "resident", "soak"]
 

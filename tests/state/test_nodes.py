@@ -13,7 +13,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable, is_heartbeat
 from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_node, make_pod
-from tests.support.objects_made import node, pod, taint
+from tests.support.objects import node, pod, taint
 
 
 def table(*nodes: Node, capacity: int = 64) -> NodeTable:

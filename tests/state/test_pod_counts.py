@@ -10,7 +10,7 @@ from kframework.state.columns import Column
 from kframework.state.pod_counts import AllOf, LabelClass, PodCount, Selection, WeightedSelections
 from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.state.topology import Topology
-from tests.support.objects_made import pod, selection
+from tests.support.objects import pod, selection
 
 WEB = selection("default", app="web")
 

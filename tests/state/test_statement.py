@@ -11,7 +11,7 @@ from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.log import UNREAD
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
-from tests.support.objects_made import node, pod
+from tests.support.objects import node, pod
 
 
 class Cluster(ClusterState):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kframework.state.cluster import ClusterState
 from kframework.state.topology import Tally, Topology
-from tests.support.objects_made import node, pod, selection
+from tests.support.objects import node, pod, selection
 
 
 def zone(state: ClusterState) -> Topology:

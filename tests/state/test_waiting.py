@@ -9,7 +9,7 @@ import pytest
 from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.state.waiting import ReservedPod, WaitingPods
 from kframework.values.status import Code, Status
-from tests.support.objects_made import pod
+from tests.support.objects import pod
 
 
 def reserved(uid: str = "p", **deadlines: float) -> ReservedPod:

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from kframework.cli import main
-from tests.faults.lines import Line, changed, lines_of, nth
+from tests.faults.recording_lines import Line, changed, lines_of, nth
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "training.yaml"
 MAIN = "from kframework.cli import main; main()"

@@ -33,7 +33,7 @@ from kframework.testing import (
     make_pod,
     patch,
 )
-from tests.support.selecting import owner, replica_set, replication_controller, service, stateful_set
+from tests.support.selectors import owner, replica_set, replication_controller, service, stateful_set
 
 BETA, STABLE = "failure-domain.beta.kubernetes.io", "topology.kubernetes.io"
 WEB = {"app": "web"}

@@ -14,7 +14,7 @@ from kframework.observe.recording import engines
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult
 from kframework.observe.recording.engines import EngineKind
 from tests.cli.conftest import Command
-from tests.faults.lines import Line, changed
+from tests.faults.recording_lines import Line, changed
 
 BREWS = ("1", "2", "3", "5")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.faults.lines import Line, changed, nth
+from tests.faults.recording_lines import Line, changed, nth
 
 CLUSTER = """
 apiVersion: v1

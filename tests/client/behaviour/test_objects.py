@@ -29,7 +29,7 @@ from kframework.objects import (
 )
 from kframework.state.inbox import Upserted
 from tests.client.behaviour.ways import Stage, lease, node, pod, refusal
-from tests.support.declared import Gang, GangStatus, Team, gang
+from tests.support.declared_kinds import Gang, GangStatus, Team, gang
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 

@@ -15,7 +15,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Lease, Node, Pod, PodStatus
 from kframework.state.inbox import Deleted, Message, Upserted
 from tests.client.behaviour.ways import DEADLINE, Stage, lease, node, pod
-from tests.support.declared import Team, team
+from tests.support.declared_kinds import Team, team
 
 
 async def test_a_watch_lists_and_then_follows(stage: Stage) -> None:

@@ -21,7 +21,7 @@ from kframework import (
 from kframework.core.cycle.plan import Plan
 from kframework.core.cycle.results import FitError, ScheduleResult
 from kframework.testing import make_node, make_pod
-from tests.support.searching import Searching, build_profile
+from tests.support.searches import Searching, build_profile
 
 
 class Signed(Plugin):

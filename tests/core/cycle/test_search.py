@@ -25,7 +25,7 @@ from kframework.objects import Node
 from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores
 from kframework.values.status import Code
-from tests.support.searching import Searching, build_profile
+from tests.support.searches import Searching, build_profile
 
 Answer = Callable[[PendingPod, NodeInfo], Status | None]
 

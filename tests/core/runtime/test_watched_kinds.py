@@ -28,7 +28,7 @@ from kframework.objects import (
 from kframework.state.objects import ObjectStore
 from kframework.testing import Scenario, create, make_node, make_pod
 from tests.extension_points.scripted import plugin, profile, run
-from tests.support.declared import Quota, Team
+from tests.support.declared_kinds import Quota, Team
 from tests.support.storage import claim, mounted, storage_class, volume
 
 T = TypeVar("T", bound=ApiObject)

@@ -16,7 +16,7 @@ from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 from tests.extension_points.scripted import alone
 from tests.observe.metrics.reading import samples, text
-from tests.support.outside import busy_plugin
+from tests.support.source_plugins import busy_plugin
 
 FETCHES = 'kframework_source_fetches_total{plugin="Load",profile="default-scheduler",result="%s",source="load"}'
 KEY = "default-scheduler/Load/load"

@@ -18,7 +18,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.inbox import SourceChanged, SourceFailed, Synced, Upserted
 from kframework.testing import Scenario, ScenarioResult, create, make_node, make_pod
 from kframework.testing.single_plugin import build_profiles
-from tests.support.outside import busy_plugin
+from tests.support.source_plugins import busy_plugin
 
 STALE = "source 'load' of plugin 'Load' has no data since 2026-01-01T00:00:00Z"
 

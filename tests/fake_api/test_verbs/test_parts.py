@@ -8,7 +8,7 @@ from kframework.fake_api.resources import built_in_kinds, built_in_resource
 from kframework.fake_api.verbs import merge_part
 from kframework.objects import Pod
 from tests.fake_api.serving import Json, served_as
-from tests.support.declared import Gang
+from tests.support.declared_kinds import Gang
 
 NOW = "2026-01-01T00:00:00Z"
 BUILT_IN = {each.name: built_in_resource(each) for each in built_in_kinds()}

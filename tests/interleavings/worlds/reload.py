@@ -24,7 +24,7 @@ from kframework.objects import Pod
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node
 from tests.faults.batch_world import leftovers, lost
-from tests.faults.books import ApiBooks
+from tests.faults.invariants import ApiBooks
 from tests.interleavings.gated import GatedCluster
 from tests.interleavings.stage import DISORDER, this_loop
 

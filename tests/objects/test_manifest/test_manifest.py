@@ -16,7 +16,7 @@ from kframework.objects.manifest import PassedOver, read
 from kframework.objects.meta import ObjectMeta
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
-from tests.support.declared import Team, TeamSpec
+from tests.support.declared_kinds import Team, TeamSpec
 
 
 def written(folder: Path, name: str, text: str) -> str:

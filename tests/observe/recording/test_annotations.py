@@ -20,7 +20,7 @@ from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
 from tests.extension_points.scripted import alone
-from tests.faults.lines import lines_of
+from tests.faults.recording_lines import lines_of
 
 
 @pytest.mark.parametrize(

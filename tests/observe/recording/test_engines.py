@@ -13,7 +13,7 @@ from kframework.observe.recording import engines
 from kframework.observe.recording.engines import EngineKind, kind_of_recording, offered_by
 from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.replay import follow, replay
-from tests.faults.lines import Line, changed
+from tests.faults.recording_lines import Line, changed
 from tests.observe.recording import rig
 
 

@@ -11,8 +11,8 @@ import pytest
 from kframework.errors import InputError
 from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.writer import FORMAT, VERSION
-from tests.faults.lines import Line, changed, lines_of, nth
 from tests.faults.pod_run import Report, Shape, run
+from tests.faults.recording_lines import Line, changed, lines_of, nth
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from kframework.observe.recording.writer import Recorder
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
-from tests.faults.lines import lines_of
 from tests.faults.pod_run import PLUGINS, Shape, run
+from tests.faults.recording_lines import lines_of
 
 KIND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 ARGS = "{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}"

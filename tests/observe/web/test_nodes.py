@@ -17,7 +17,7 @@ from kframework.plugins.dynamic_resources.devices import NodeDevice
 from kframework.plugins.dynamic_resources.holders import Holder
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
-from tests.support.offered_devices import DRIVER, having, resource_slice
+from tests.support.device_objects import DRIVER, having, resource_slice
 
 
 def cluster() -> ClusterState:

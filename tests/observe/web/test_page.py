@@ -18,8 +18,8 @@ from tests.extension_points.scripted import alone, plugin
 from tests.observe.web.chromium import DESK, PHONE, Browser, Screen, Tab
 from tests.observe.web.serving import served
 from tests.support.devices import claiming
-from tests.support.lacking import WORN, claim, device_class, gpu, held, of_n1, request
-from tests.support.outside import busy_plugin
+from tests.support.missing_devices import WORN, claim, device_class, gpu, held, of_n1, request
+from tests.support.source_plugins import busy_plugin
 
 # To set a scene is to import plugins; that serving it blocks nobody is tried in test_routes.py.
 pytestmark = [pytest.mark.slow, pytest.mark.tool("chromium"), pytest.mark.blocks_loop]

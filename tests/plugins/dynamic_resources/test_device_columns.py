@@ -14,7 +14,7 @@ from kframework.plugins.dynamic_resources.inventory import Inventory
 from kframework.plugins.dynamic_resources.selection import Selection
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
-from tests.support.offered_devices import device_class, having, resource_slice
+from tests.support.device_objects import device_class, having, resource_slice
 
 GPU = "example.com/gpu"
 SSD = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]}

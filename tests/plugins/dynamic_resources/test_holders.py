@@ -12,7 +12,7 @@ from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.holders import DeviceHolders, Holder
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.state.objects import ObjectStore
-from tests.support.offered_devices import DRIVER, having
+from tests.support.device_objects import DRIVER, having
 
 GPU = DeviceId(DRIVER, "p", "gpu-0")
 

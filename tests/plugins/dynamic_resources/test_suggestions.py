@@ -31,9 +31,9 @@ from kframework.plugins.dynamic_resources.suggestions import (
 )
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
+from tests.support.device_objects import DRIVER, resource_slice
 from tests.support.devices import claiming
-from tests.support.helping import engine_of, lines, pending
-from tests.support.lacking import (
+from tests.support.missing_devices import (
     CARD,
     MODEL,
     WORN,
@@ -46,7 +46,7 @@ from tests.support.lacking import (
     partition,
     request,
 )
-from tests.support.offered_devices import DRIVER, resource_slice
+from tests.support.remedies import engine_of, lines, pending
 
 POD = claiming(make_pod("pod"), claim="c")
 

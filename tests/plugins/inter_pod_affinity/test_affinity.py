@@ -15,7 +15,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.pod_counts import AllOf, Selection, WeightedSelections
 from kframework.state.pods import PendingPod
 from kframework.state.selection import Namespaces
-from tests.support.objects_made import node, pod
+from tests.support.objects import node, pod
 
 WEB = exact({"app": "web"})
 

@@ -18,7 +18,7 @@ from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit, after
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_container, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, on_node, pending, scored
-from tests.support.offered_devices import device_class, having, resource_slice
+from tests.support.device_objects import device_class, having, resource_slice
 
 GPU, HUGE = "example.com/gpu", "hugepages-2Mi"
 OF_CLASS = "deviceclass.resource.kubernetes.io/gpu"

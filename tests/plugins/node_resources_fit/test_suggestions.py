@@ -11,8 +11,8 @@ from kframework.plugins.node_resources_fit.suggestions import Shortage, shortage
 from kframework.testing import make_node, make_pod, pending_pod
 from tests.plugins.asking import cluster_of, made
 from tests.plugins.asking import pending as of_cluster
-from tests.support.helping import deletion, engine_of, pending, suggested
-from tests.support.offered_devices import device_class
+from tests.support.device_objects import device_class
+from tests.support.remedies import deletion, engine_of, pending, suggested
 
 
 def proposed(pod: Pod, *objects: ApiObject) -> list[Proposal]:

@@ -20,7 +20,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_pod
-from tests.support.selecting import owner, replica_set, replication_controller, service, stateful_set
+from tests.support.selectors import owner, replica_set, replication_controller, service, stateful_set
 
 WEB = {"matchLabels": {"app": "web"}}
 INVALID = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["w*"]}]}

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from kframework.framework.suggestions import MAX_SUGGESTIONS, Amount
 from kframework.objects import ApiObject, LabelSelector, Pod, TopologySpreadConstraint
 from kframework.testing import make_node, make_pod
-from tests.support.helping import deletion, suggested
+from tests.support.remedies import deletion, suggested
 
 ZONE = "topology.kubernetes.io/zone"
 SPREAD = TopologySpreadConstraint(

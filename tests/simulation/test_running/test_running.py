@@ -28,8 +28,8 @@ from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
 from tests.extension_points.scripted import alone, held, plugin
-from tests.support.declared import Gang, gang, team
-from tests.support.extending import GPU, Server, configuration, lets_pass, verbs
+from tests.support.declared_kinds import Gang, gang, team
+from tests.support.extenders import GPU, Server, configuration, lets_pass, verbs
 
 NO_WAY_OUT = (
     "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."

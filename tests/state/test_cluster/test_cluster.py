@@ -8,7 +8,7 @@ import pytest
 from kframework.objects import Namespace, ObjectMeta, PersistentVolumeClaim, PodSpec, PodStatus
 from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.pods import PendingPod, PodInfo
-from tests.support.objects_made import node, pod
+from tests.support.objects import node, pod
 
 
 def cluster(*nodes: str) -> ClusterState:

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.state.cluster import Nominator
 from kframework.state.pods import PodInfo, TemplateInterner
-from tests.support.objects_made import pod
+from tests.support.objects import pod
 
 
 def nominated(**priorities: int) -> tuple[Nominator, dict[str, PodInfo]]:

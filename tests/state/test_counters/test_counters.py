@@ -8,7 +8,7 @@ from kframework.objects.label_selectors import EVERYTHING, exact, parse_label_se
 from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
 from kframework.state.pod_counts import AllOf, LabelClass, Selection, WeightedSelections
-from tests.support.objects_made import node, pod, selection
+from tests.support.objects import node, pod, selection
 
 WEB = selection("default", app="web")
 

@@ -13,7 +13,7 @@ from kframework.state import existing_terms as module
 from kframework.state.cluster import ClusterState
 from kframework.state.existing_terms import MatchingTerms, TermOwners, TermTally
 from kframework.state.pod_counts import LabelClass
-from tests.support.objects_made import node, pod
+from tests.support.objects import node, pod
 
 REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
 

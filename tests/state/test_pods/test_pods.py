@@ -29,7 +29,7 @@ from kframework.objects import (
     Volume,
 )
 from kframework.state.pods import PendingPod, PodInfo, PodTemplate, TemplateInterner
-from tests.support.objects_made import pod
+from tests.support.objects import pod
 
 
 def volume(**source: object) -> Volume:

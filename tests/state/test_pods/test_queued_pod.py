@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
-from tests.support.objects_made import pod
+from tests.support.objects import pod
 
 
 def test_rejectors_are_all_who_rejected_the_last_attempt() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kframework.objects import PersistentVolumeClaimSource, Pod, Volume
 from kframework.state.cluster import ClusterState
 from kframework.state.row_counts import RowCounts
-from tests.support.objects_made import node, pod
+from tests.support.objects import node, pod
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(-2, 2)), max_size=30))

@@ -10,8 +10,8 @@ from typing import Any
 from kframework_batch.account import Outcome, QueueState, SessionAccount, Spared, Turn, Verdict
 
 from tests.support.batch_accounts.jobs import READY, Job, Task, nonzero, total
-from tests.support.batch_accounts.stands import Stands
-from tests.support.batch_accounts.votes import PROTECTS, SILENT, by_priority
+from tests.support.batch_accounts.protection import PROTECTS, SILENT, by_priority
+from tests.support.batch_accounts.session_model import Stands
 
 BROKEN = "a member of the gang"
 NO_ROOM = "there is no node where it would fit if those went who may be pushed out"

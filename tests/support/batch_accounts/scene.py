@@ -9,7 +9,7 @@ from kframework_batch.account import JobState, SessionAccount
 
 from tests.support.batch_accounts.jobs import Job
 from tests.support.batch_accounts.replay import Replay
-from tests.support.batch_accounts.stands import Stands
+from tests.support.batch_accounts.session_model import Stands
 
 #: A World of the property tests.
 World: TypeAlias = Any

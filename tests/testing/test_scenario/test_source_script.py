@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.testing import Scenario, SourceScript, make_node, make_pod
-from tests.support.outside import busy_plugin
+from tests.support.source_plugins import busy_plugin
 
 
 def world() -> Scenario:

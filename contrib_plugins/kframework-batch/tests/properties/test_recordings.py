@@ -31,7 +31,7 @@ from kframework.observe.recording.writer import Recorder
 from kframework.simulation.controllers import ControllerFactory
 from kframework.simulation.recording import Recording
 from tests.faults.batch_world import RATE, World, configuration, objects
-from tests.faults.lines import lines_of
+from tests.faults.recording_lines import lines_of
 from tests.support.scale import EXAMPLES
 
 #: The seeds, of some fifty sessions each; with KFRAMEWORK_EXAMPLES=100 it is a thousand sessions. Of the first ones not

@@ -25,7 +25,7 @@ from kframework.observe.recording.writer import Recorder
 from kframework.simulation.controllers import ControllerFactory
 from kframework.simulation.recording import Recording
 from kframework.testing import make_node
-from tests.faults.lines import Line, changed, nth
+from tests.faults.recording_lines import Line, changed, nth
 from tests.support.batch_runs import Latecomer
 
 PLAIN = """

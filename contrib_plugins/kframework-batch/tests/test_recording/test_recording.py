@@ -27,7 +27,7 @@ from kframework.observe.recording.writer import Recorder
 from kframework.simulation.recording import Recording
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node
-from tests.faults.lines import Line, changed, lines_of, nth
+from tests.faults.recording_lines import Line, changed, lines_of, nth
 
 CONFIGURATION = """\
 actions: "enqueue, allocate, preempt, backfill"

@@ -18,7 +18,7 @@ from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores
-from tests.support.searching import Searching, build_profile
+from tests.support.searches import Searching, build_profile
 
 
 class Owner(Plugin):

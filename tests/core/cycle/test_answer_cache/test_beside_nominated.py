@@ -11,7 +11,7 @@ from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, error, 
 from kframework.core.cycle.answer_cache import NominatedRejections
 from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.testing import make_node, make_pod
-from tests.support.searching import Searching, build_profile
+from tests.support.searches import Searching, build_profile
 
 NODES = [f"n{number}" for number in range(20)]
 

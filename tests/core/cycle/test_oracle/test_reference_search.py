@@ -15,8 +15,8 @@ from kframework.objects import Node
 from kframework.testing import make_node, make_pod
 from kframework.values.status import unschedulable
 from tests.core.cycle.test_search import Likes, Narrows, Remembers, Says, Stretches, broken, on
-from tests.support.searching import Searching
-from tests.support.searching import build_profile as profile
+from tests.support.searches import Searching
+from tests.support.searches import build_profile as profile
 
 no = unschedulable("no")
 

@@ -31,7 +31,7 @@ from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_pod
 from kframework.values.scores import Rows, Scores
 from kframework.values.status import Status, error, unresolvable, unschedulable
-from tests.support.searching import build_profile
+from tests.support.searches import build_profile
 
 orders = st.integers(0, 10_000)
 bits = st.integers(1, 2**32 - 1)

@@ -29,8 +29,8 @@ from kframework.core.runtime.steps import FilterStep
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node
-from tests.support.objects_made import pod
-from tests.support.searching import build_profile
+from tests.support.objects import pod
+from tests.support.searches import build_profile
 
 SEEN = StateKey[tuple[str, ...]]("seen")
 

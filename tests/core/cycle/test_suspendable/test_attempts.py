@@ -30,7 +30,7 @@ from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage
 from tests.extension_points.scripted import held, plugin
-from tests.support.extending import NO_ANSWER, extender, lets_pass
+from tests.support.extenders import NO_ANSWER, extender, lets_pass
 
 
 class ExtendedStage(Stage):

@@ -25,8 +25,8 @@ from kframework.testing import make_node, make_pod
 from kframework.testing.clusters import RandomCluster
 from tests.extension_points.scripted import plugin
 from tests.properties.race import enough, random_profile
-from tests.support.extending import NO_ANSWER, Answer, extender, lets_pass, names_in
-from tests.support.searching import Outcome, Searching, build_profile
+from tests.support.extenders import NO_ANSWER, Answer, extender, lets_pass, names_in
+from tests.support.searches import Outcome, Searching, build_profile
 
 
 class Extended(Searching):

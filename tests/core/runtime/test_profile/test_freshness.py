@@ -10,7 +10,7 @@ from kframework.core.runtime.steps import PreFilterStep, Step
 from kframework.framework.source import SourceSettings, WhenStale
 from kframework.values.status import Code, Skip
 from tests.extension_points.scripted import plugin
-from tests.support.outside import nothing
+from tests.support.source_plugins import nothing
 
 NO = Status(Code.UNSCHEDULABLE, ("no",), "Mine")
 

@@ -27,7 +27,7 @@ from kframework.framework.events import DEFAULT_EVENTS
 from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin, profile
-from tests.support.searching import Searching, build_profile
+from tests.support.searches import Searching, build_profile
 
 
 def test_steps_stand_in_configured_order_and_unreserve_backwards() -> None:

@@ -9,7 +9,7 @@ from kframework.framework.suggestions import UNFIXABLE
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
-from tests.support.helping import engine_of, pending
+from tests.support.remedies import engine_of, pending
 
 
 def prospects(pod: Pod, *objects: ApiObject) -> NodeRanking:

@@ -29,7 +29,7 @@ from kframework.scheduler import cooperative
 from kframework.scheduler.cooperative import run_to_end
 from kframework.state.inbox import Deleted, Upserted
 from kframework.testing import make_node, make_pod, pending_pod
-from tests.support.helping import deletion, engine_of, lines, pending, sought
+from tests.support.remedies import deletion, engine_of, lines, pending, sought
 from tests.support.storage import affinity, claim, mounted, near, reference, volume
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

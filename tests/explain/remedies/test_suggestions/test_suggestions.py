@@ -31,7 +31,7 @@ from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
-from tests.support.helping import deletion, engine_of, lines, pending, suggested
+from tests.support.remedies import deletion, engine_of, lines, pending, suggested
 
 
 class Tiered(Plugin):

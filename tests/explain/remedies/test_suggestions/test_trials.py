@@ -23,7 +23,7 @@ from kframework.scheduler.cooperative import run_to_end
 from kframework.state.host_ports import HostPort
 from kframework.testing import make_node, make_pod
 from tests.support.devices import allocated, claim
-from tests.support.helping import deletion, engine_of, pending
+from tests.support.remedies import deletion, engine_of, pending
 
 POD = make_pod(cpu=2, node_selector={"disk": "ssd"}, host_ports=[80], gates=["x.io/hold"])
 HOLDERS = [make_pod(f"holder-{n}", node_name="a", cpu=1, host_ports=[80]) for n in range(2)]

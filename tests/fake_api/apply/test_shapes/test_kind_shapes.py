@@ -11,7 +11,7 @@ from kframework.fake_api.custom.definitions import defined_resources
 from kframework.objects import Pod
 from tests.fake_api.custom.test_definitions.test_definitions import definition, read
 from tests.fake_api.serving import Json, served_as
-from tests.support.declared import Gang
+from tests.support.declared_kinds import Gang
 
 POD = resource_shape(served_as(Pod))
 

@@ -6,7 +6,7 @@ from kframework.fake_api.custom.definitions import CustomResourceDefinition, def
 from kframework.objects import kind_of
 from kframework.objects.codec import convert
 from tests.fake_api.serving import MERGE, TABLE, Json, Served
-from tests.support.declared import Gang, gang
+from tests.support.declared_kinds import Gang, gang
 
 ANYTHING = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -17,7 +17,7 @@ from kframework import unschedulable
 from kframework.observe.recording import file as recording_file
 from kframework.observe.recording.file import LIMIT, PARTS, PartStart, RecordingFile
 from kframework.observe.recording.pod_engine import PermitDecided
-from tests.faults.lines import as_far_as_it_goes
+from tests.faults.recording_lines import as_far_as_it_goes
 
 
 @pytest.fixture(autouse=True)

@@ -18,10 +18,10 @@ from kframework.observe.recording.writer import Recorder
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
-from tests.faults.lines import Line, changed, lines_of
 from tests.faults.pod_run import PLUGINS, Report, Shape, run
-from tests.support.outside import changing_plugin
+from tests.faults.recording_lines import Line, changed, lines_of
 from tests.support.scale import seeds
+from tests.support.source_plugins import changing_plugin
 
 #: How many random runs are followed.
 

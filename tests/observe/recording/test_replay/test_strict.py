@@ -23,12 +23,12 @@ from kframework.simulation.simulation import Simulation
 from kframework.state.inbox import Synced, Upserted
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
-from tests.faults.again import Again, again
-from tests.faults.lines import Line, changed, lines_of, nth
 from tests.faults.pod_run import PLUGINS, Report, Shape, run
+from tests.faults.recording_lines import Line, changed, lines_of, nth
+from tests.faults.repetition import Again, again
 from tests.observe.recording.rig import RecordedRun
-from tests.support.outside import changing_plugin
 from tests.support.scale import seeds
+from tests.support.source_plugins import changing_plugin
 
 #: How many random runs are replayed.
 

@@ -7,8 +7,8 @@ from kframework.plugins.dynamic_resources.devices import NodeDevice, node_device
 from kframework.plugins.dynamic_resources.holders import Holder
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
-from tests.support.lacking import WORN, gpu, held, of_n1
-from tests.support.offered_devices import DRIVER, resource_slice
+from tests.support.device_objects import DRIVER, resource_slice
+from tests.support.missing_devices import WORN, gpu, held, of_n1
 
 
 def shown(*objects: ApiObject) -> list[NodeDevice]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kframework.plugins.dynamic_resources.shortfalls import in_words
-from tests.support.lacking import MODEL, WORN, asking, claim, gpu, held, of_n1, request, shortfalls
-from tests.support.offered_devices import DRIVER, resource_slice
+from tests.support.device_objects import DRIVER, resource_slice
+from tests.support.missing_devices import MODEL, WORN, asking, claim, gpu, held, of_n1, request, shortfalls
 
 ONE_OF = {"name": "r", "firstAvailable": [{"name": "two", **asking(2)}, {"name": "three", **asking(3)}]}
 

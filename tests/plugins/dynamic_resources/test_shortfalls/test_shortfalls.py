@@ -11,8 +11,20 @@ from kframework.objects import ResourceClaim
 from kframework.objects.quantity import nano
 from kframework.plugins.dynamic_resources.shortfalls import Loss, Shortfall, Shortfalls, Why
 from kframework.plugins.dynamic_resources.slices import PoolDevice
-from tests.support.lacking import CARD, MODEL, NUMA, WORN, claim, gpu, held, of_n1, partition, request, shortfalls
-from tests.support.offered_devices import DRIVER, resource_slice
+from tests.support.device_objects import DRIVER, resource_slice
+from tests.support.missing_devices import (
+    CARD,
+    MODEL,
+    NUMA,
+    WORN,
+    claim,
+    gpu,
+    held,
+    of_n1,
+    partition,
+    request,
+    shortfalls,
+)
 
 
 def losses(found: Shortfalls) -> list[tuple[int, dict[Loss, int]]]:

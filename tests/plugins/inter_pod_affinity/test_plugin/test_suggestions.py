@@ -9,7 +9,7 @@ from kframework.explain.remedies.suggestions import changes_pod
 from kframework.framework.suggestions import MAX_SUGGESTIONS
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.testing import make_node, make_pod
-from tests.support.helping import suggested
+from tests.support.remedies import suggested
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = "topology.kubernetes.io/zone"

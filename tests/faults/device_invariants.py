@@ -27,7 +27,7 @@ from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.scheduler.scheduler import Scheduler
-from tests.faults.lives import Life
+from tests.faults.scheduler_run import Life
 
 __all__ = ["DeviceBooks"]
 

@@ -36,7 +36,7 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.framework.plugin import Reads
 from kframework.framework.source import KeyedBy, WhenStale
 from kframework.scheduler.timeouts import GRACE
-from tests.faults.weather import Fares, Ledger, Weather
+from tests.faults.fault_schedule import Fares, Ledger, Weather
 
 #: What is closed to pods; all else is open.
 CLOSED = 0

@@ -10,7 +10,7 @@ import msgspec
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
-from tests.faults.hesitant import Hesitant, Quarrelsome, Reluctant
+from tests.faults.disruptive_plugins import Hesitant, Quarrelsome, Reluctant
 from tests.support.faulty_transport import Rates
 
 __all__ = ["EXTENDED", "PLUGINS", "RATES", "Shape", "configuration", "drawn"]

@@ -21,7 +21,7 @@ from kframework.in_memory.kubelet import Kubelet
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.scheduler import Scheduler
-from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
+from tests.faults.invariants import ApiBooks, EngineBooks, leftovers, untruths
 from tests.faults.pod_run import PLUGINS, configuration
 
 __all__ = ["Silence", "Strike", "Struck"]

@@ -29,10 +29,10 @@ from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
-from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
-from tests.faults.outside import APPS, CLOSED, LIMITS, NODES, PATIENCE, WithSource, with_source
-from tests.faults.services import SERVICES, WithService, with_service
-from tests.faults.weather import Blame, Ledger
+from tests.faults.fault_schedule import Blame, Ledger
+from tests.faults.invariants import ApiBooks, EngineBooks, leftovers, untruths
+from tests.faults.service_plugins import SERVICES, WithService, with_service
+from tests.faults.source_plugins import APPS, CLOSED, LIMITS, NODES, PATIENCE, WithSource, with_source
 
 #: When all is well, for good, in seconds.
 CURED = 90.0

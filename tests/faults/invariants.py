@@ -23,7 +23,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Message, Nominated
 from kframework.state.pods import QueuedPod
 from kframework.values.status import Status
-from tests.faults.hesitant import Hesitant, Reluctant
+from tests.faults.disruptive_plugins import Hesitant, Reluctant
 from tests.properties.rebuilt import Truth, node_facts, pod_facts, rebuilt
 
 __all__ = ["ApiBooks", "EngineBooks", "leftovers", "untruths", "unwoken"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.support.batch_accounts.jobs import READY, ROOM, Task, total
-from tests.support.batch_accounts.stands import Stands
+from tests.support.batch_accounts.session_model import Stands
 
 
 def by_priority(stands: Stands, task: Task, other: Task, beside: Sequence[Task]) -> bool:

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any, ClassVar
 
 from kframework import CycleState, Handle, PendingPod, Plugin, PluginArgs, Status, Wait, hookimpl
-from tests.faults.outside import LIMITS, PATIENCE, Unspeakable, misbehave, raised
-from tests.faults.weather import Fares, Ledger, Weather
+from tests.faults.fault_schedule import Fares, Ledger, Weather
+from tests.faults.source_plugins import LIMITS, PATIENCE, Unspeakable, misbehave, raised
 
 
 class WithService(Plugin):

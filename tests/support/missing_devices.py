@@ -12,7 +12,7 @@ from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.shortfalls import Shortfalls
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
-from tests.support.offered_devices import DRIVER, resource_slice
+from tests.support.device_objects import DRIVER, resource_slice
 
 __all__ = [
     "CARD",
