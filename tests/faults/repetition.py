@@ -1,4 +1,4 @@
-"""A recording of a run under faults, decided again in a process of its own: `python -m tests.faults.repetition FILE`."""
+"""A recording of a run under faults, replayed in another process: `python -m tests.faults.repetition FILE`."""
 
 from __future__ import annotations
 
