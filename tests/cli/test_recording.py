@@ -10,7 +10,7 @@ import pytest
 from kframework.cli import recording
 from tests.cli.conftest import Command
 from tests.cli.processes import exported, started, until_bound
-from tests.faults.recording_lines import as_far_as_it_goes, lines_of
+from tests.faults.recording_lines import lines_of, read_unfinished
 
 NODE = """
 apiVersion: v1
@@ -40,7 +40,7 @@ def test_a_running_scheduler_is_recorded_however_it_ends(run: Command, tmp_path:
     cluster.write_text(f"{NODE}---{POD}")
     with started("run", "--embedded", "-f", cluster, "--secure-port", 0, "--record", file) as scheduler:
         assert until_bound(exported(scheduler), "p") == "a"
-        while b'"what":"Binding"' not in as_far_as_it_goes(file):
+        while b'"what":"Binding"' not in read_unfinished(file):
             assert scheduler.process.poll() is None
         scheduler.end(number)
     done = run("replay", file)

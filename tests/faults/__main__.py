@@ -18,9 +18,9 @@ from typing import TextIO
 
 import msgspec
 
-from tests.faults.parallel_worlds import Finished, side_by_side
+from tests.faults.parallel_worlds import FinishedWorld, run_in_parallel
 from tests.faults.summary import Summary
-from tests.faults.worlds import Order, engine_of
+from tests.faults.worlds import WorldOrder, engine_of
 
 #: Seconds between two lines on a terminal's progress.
 PROGRESS = 10.0
@@ -75,11 +75,13 @@ class LongRun:
         """Live through all worlds that are not in the file yet."""
         if self._options.resume and self._results.exists():
             for line in self._results.read_bytes().splitlines():
-                self.summary.add(msgspec.json.decode(line, type=Finished))
+                self.summary.add(msgspec.json.decode(line, type=FinishedWorld))
         with self._results.open("a" if self._options.resume else "w") as file:
-            await side_by_side(self._orders(), self._options.workers, lambda finished: self._finished(finished, file))
+            await run_in_parallel(
+                self._orders(), self._options.workers, lambda finished: self._finished(finished, file)
+            )
 
-    def _orders(self) -> Iterator[Order]:
+    def _orders(self) -> Iterator[WorldOrder]:
         options = self._options
         if options.only is not None:
             yield self._order(options.only)
@@ -91,20 +93,20 @@ class LongRun:
                 yield self._order(seed)
             seed += 1
 
-    def _order(self, seed: int) -> Order:
-        return Order(seed, engine_of(seed, self._options.engine), self._options.world, str(self._options.folder))
+    def _order(self, seed: int) -> WorldOrder:
+        return WorldOrder(seed, engine_of(seed, self._options.engine), self._options.world, str(self._options.folder))
 
-    def _finished(self, finished: Finished, file: TextIO) -> None:
+    def _finished(self, finished: FinishedWorld, file: TextIO) -> None:
         self._under_way -= 1
         self.summary.add(finished)
         file.write(msgspec.json.encode(finished).decode() + "\n")
         file.flush()
         seed = finished.order.seed
-        if finished.complaints:
+        if finished.problems:
             _print(f"seed {seed} ({finished.order.engine}) fails; only it: {self.command('--only', seed)}")
-            _print("\n".join(f"  {complaint}" for complaint in finished.complaints[:20]))
-        elif finished.lived is not None and not self._options.keep and self._options.only is None:
-            for recording in finished.lived.recordings:
+            _print("\n".join(f"  {problem}" for problem in finished.problems[:20]))
+        elif finished.result is not None and not self._options.keep and self._options.only is None:
+            for recording in finished.result.recordings:
                 Path(recording).unlink(missing_ok=True)
         if time.monotonic() - self._told > PROGRESS:
             self._told = time.monotonic()

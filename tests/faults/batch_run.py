@@ -26,16 +26,16 @@ from kframework.objects.requests import on_node_requests
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
 from tests.faults.batch_world import World, configuration, leftovers, lost, objects, untold
-from tests.faults.run import FaultyRun, Report, Runs
+from tests.faults.run import FaultyRun, Report, Runnable
 from tests.faults.run import run as run_world
-from tests.faults.run_settings import Shape
-from tests.faults.scheduler_run import Life
+from tests.faults.run_settings import RunSettings
+from tests.faults.scheduler_run import SchedulerRun
 
 __all__ = ["run"]
 
 #: How long what is over is kept, and how long jobs may wait or run until they are deleted, in seconds: some never fit,
 #: and room would be looked for in every session.
-KEPT, GIVEN_UP = 60.0, 200.0
+RETENTION, GIVEN_UP = 60.0, 200.0
 
 #: How many bytes a recording may take: it is to be in one part.
 LIMIT = 1 << 40
@@ -47,7 +47,7 @@ UNCHANGED = 300.0
 FOREVER = 1e6
 
 
-def run(seed: int, shape: Shape, folder: Path) -> Report:
+def run(seed: int, shape: RunSettings, folder: Path) -> Report:
     """Run a world of jobs of this seed and shape to its end; each inbox is recorded in the folder."""
     return run_world(BatchRun(seed, shape, folder))
 
@@ -55,24 +55,24 @@ def run(seed: int, shape: Shape, folder: Path) -> Report:
 class BatchRun(FaultyRun[BatchEngine]):
     """One run; another scheduler has another program, and one that lives on may be given another, too."""
 
-    def __init__(self, seed: int, shape: Shape, folder: Path) -> None:
+    def __init__(self, seed: int, shape: RunSettings, folder: Path) -> None:
         super().__init__(seed, shape)
         self._folder = folder
 
-    def world(self) -> Runs:
+    def world(self) -> Runnable:
         for obj in objects(self.random("objects")):
             self.store.add(obj)
         self._world = Jobs(self.store, self.clock, self.random("world"), self.shape.pods, self.deleted)
         return self._world
 
-    def controllers(self) -> Sequence[Runs]:
+    def controllers(self) -> Sequence[Runnable]:
         made = [make(self.store, self.clock) for make in self._settings(0).controllers()]
-        return [*made, Reloads(self)] if self.shape.quarrels else made
+        return [*made, Reloads(self)] if self.shape.plugin_errors else made
 
-    def life(self, number: int) -> Life[BatchEngine]:
+    def scheduler_run(self, number: int) -> SchedulerRun[BatchEngine]:
         settings = self._settings(number)
         recorder = Recorder(self._recording(number), limit=LIMIT, annotations=ENGINES.annotations)
-        return Life(
+        return SchedulerRun(
             settings.configuration,
             self.faulty,
             self.clock,
@@ -82,10 +82,10 @@ class BatchRun(FaultyRun[BatchEngine]):
             recorder=recorder,
         )
 
-    async def look(self, life: Life[BatchEngine]) -> list[str]:
+    async def check(self, life: SchedulerRun[BatchEngine]) -> list[str]:
         self._world.faults = self.faulty.counts
         return [
-            *self._world.complaints,
+            *self._world.problems,
             *leftovers(life.scheduler.engine),
             *untold(self._world),
             *_unsettled(life.scheduler),
@@ -96,7 +96,7 @@ class BatchRun(FaultyRun[BatchEngine]):
 
     @property
     def recordings(self) -> list[Path]:
-        return [self._recording(number) for number in range(len(self.lives))]
+        return [self._recording(number) for number in range(len(self.scheduler_runs))]
 
     def _recording(self, number: int) -> Path:
         return self._folder / f"sessions-{self.seed}{f'-{number}' if number else ''}.jsonl.gz"
@@ -123,7 +123,7 @@ class Reloads:
             if run.clock.now() < run.faulty.until:
                 number += 1
                 run.troubles["configuration reloaded"] += 1
-                run.lives[-1].scheduler.engine.reload(run.program(number))
+                run.scheduler_runs[-1].scheduler.engine.reload(run.program(number))
 
 
 class Jobs(World):
@@ -145,7 +145,7 @@ class Jobs(World):
             self._sweep()
         return self._made >= self._pods
 
-    def happenings(self) -> Sequence[Callable[[], None]]:
+    def changes(self) -> Sequence[Callable[[], None]]:
         return (*[self._new_job] * 6, self._pod_fails, self._pod_goes, self._node_goes)
 
     def seconds(self) -> float:
@@ -172,10 +172,10 @@ class Jobs(World):
         now = self._clock.now()
         for job in self.cluster.objects(Job):
             age = now - seconds_of(job.metadata.creation_timestamp or "")
-            if age > (KEPT if job.status.state.phase in ("Completed", "Failed") else GIVEN_UP):
+            if age > (RETENTION if job.status.state.phase in ("Completed", "Failed") else GIVEN_UP):
                 self._remove(job)
         for event in self.cluster.objects(Event):
-            if now - seconds_of(event.metadata.creation_timestamp or "") > KEPT:
+            if now - seconds_of(event.metadata.creation_timestamp or "") > RETENTION:
                 self.cluster.remove(Event, event.metadata.name, event.metadata.namespace)
 
     def broken_gangs(self) -> Iterator[str]:

@@ -56,7 +56,7 @@ class World:
         self.on_idle: Callable[[], None] = lambda: None
         self.idle: bool = False
         self.cluster: MemoryCluster = cluster
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         self.faults: Counter[str] = Counter()
         self.bound: Counter[str] = Counter()
         self._clock = clock
@@ -71,10 +71,10 @@ class World:
         """Let things happen for a while; then all nodes are there, and every call is answered."""
         self._end = self._clock.now() + EVENTFUL
         while not self.over():
-            self._random.choice(self.happenings())()
+            self._random.choice(self.changes())()
             await asyncio.sleep(self._random.expovariate(1 / 12.0))
         self._rate = 0.0
-        self._bring_back()
+        self._restore()
         self.idle = True
         self.on_idle()
 
@@ -82,7 +82,7 @@ class World:
         """Return whether enough has happened."""
         return self._clock.now() >= self._end
 
-    def happenings(self) -> Sequence[Callable[[], None]]:
+    def changes(self) -> Sequence[Callable[[], None]]:
         """Return what may happen, each as likely as the others."""
         return (self._new_job, self._new_job, self._pod_fails, self._pod_goes, self._node_goes)
 
@@ -122,7 +122,7 @@ class World:
 
     def _node_goes(self) -> None:
         """Let a node be gone for some time, and its pods with it after a while."""
-        self._bring_back()
+        self._restore()
         node = self._random.choice(self.cluster.objects(Node))
         self._asleep.append(node)
         self.cluster.remove(Node, node.metadata.name)
@@ -130,7 +130,7 @@ class World:
             if pod.spec.node_name == node.metadata.name:
                 self.cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace, grace=0)
 
-    def _bring_back(self) -> None:
+    def _restore(self) -> None:
         for node in self._asleep:
             self.cluster.add(replace(node, metadata=replace(node.metadata, uid="")))
         self._asleep.clear()
@@ -158,7 +158,7 @@ class World:
                 taken.update({**on_node_requests(pod), "pods": 1})
         for resource, offered in allocatable(node).items() if node is not None else ():
             if taken[resource] > offered:
-                self.complaints.append(f"{new.metadata.name} overcommits {new.spec.node_name}: {resource}")
+                self.problems.append(f"{new.metadata.name} overcommits {new.spec.node_name}: {resource}")
 
 
 def objects(random: Random) -> list[ApiObject]:
@@ -200,7 +200,7 @@ UNSETTLED = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING, Tas
 
 def untold(world: World) -> list[str]:
     """List the jobs that are not over, and of which nobody says why."""
-    complaints, cluster = [], world.cluster
+    problems, cluster = [], world.cluster
     for job in cluster.objects(Job):
         name, phase = job.metadata.name, job.status.state.phase
         pods = [pod for pod in cluster.objects(Pod) if pod.metadata.name.startswith(f"{name}-worker-")]
@@ -209,18 +209,18 @@ def untold(world: World) -> list[str]:
         (group,) = [group for group in cluster.objects(PodGroup) if group.metadata.name.startswith(f"{name}-")]
         waiting = [pod for pod in pods if not pod.spec.node_name]
         if group.status.phase != "Pending" and len(pods) != job.spec.tasks[0].replicas:
-            complaints.append(f"{name} has {len(pods)} pods, and is {phase}")
+            problems.append(f"{name} has {len(pods)} pods, and is {phase}")
         at_work = pods and all(pod.status.phase == "Running" for pod in pods)
         if not (waiting or at_work) and group.status.phase != "Pending" and not any(has_ended(pod) for pod in pods):
-            complaints.append(f"{name} is {phase}, its group {group.status.phase}, and nobody waits")
+            problems.append(f"{name} is {phase}, its group {group.status.phase}, and nobody waits")
         for pod in waiting:
             told = [each.message for each in pod.status.conditions if each.type == "PodScheduled"]
             # A condition that could not be written is not written again before it is another; the group's is.
             if not any(told) and not (world.faults and says_why(group.status)):
-                complaints.append(f"{pod.metadata.name} waits and nobody says why")
+                problems.append(f"{pod.metadata.name} waits and nobody says why")
         if group.status.phase == "Pending" and not says_why(group.status):
-            complaints.append(f"{group.metadata.name} waits and nobody says why")
-    return complaints
+            problems.append(f"{group.metadata.name} waits and nobody says why")
+    return problems
 
 
 def says_why(status: PodGroupStatus) -> bool:

@@ -27,21 +27,21 @@ from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.scheduler.scheduler import Scheduler
-from tests.faults.scheduler_run import Life
+from tests.faults.scheduler_run import SchedulerRun
 
-__all__ = ["DeviceBooks"]
+__all__ = ["DeviceChecker"]
 
 #: How long it is from one look at pods that wait to the next, in seconds.
-LOOKS = 7.0
+CHECK_INTERVAL = 7.0
 
 Result = DeviceRequestAllocationResult
 
 
-class DeviceBooks:
+class DeviceChecker:
     """Who has which device, and what drivers said of it last: in the world that is kept here, that never changes."""
 
-    def __init__(self, cluster: MemoryCluster, lives: Sequence[Life[PodEngine]]) -> None:
-        self.complaints: list[str] = []
+    def __init__(self, cluster: MemoryCluster, lives: Sequence[SchedulerRun[PodEngine]]) -> None:
+        self.problems: list[str] = []
         self._cluster = cluster
         self._lives = lives
         self._devices: dict[DeviceId, Device] = {}
@@ -64,25 +64,25 @@ class DeviceBooks:
     def _written(self, change: Change) -> None:
         old, new = change.old, change.new
         if isinstance(old, ResourceClaim):
-            for device, _ in _held(old):
+            for device, _ in _devices_of(old):
                 self._had[device].pop(old.metadata.uid, None)
         if not isinstance(new, ResourceClaim):
             return
-        self.complaints += self._kept_devices(old, new)
-        for device, result in _held(new):
+        self.problems += self._unreleased_devices(old, new)
+        for device, result in _devices_of(new):
             self._had.setdefault(device, {}).setdefault(new.metadata.uid, []).append(result)
         if not isinstance(old, ResourceClaim) or results_of(old) != results_of(new):
-            for device in dict.fromkeys(device for device, _ in _held(new)):
-                self.complaints += (f"{what}, by {new.metadata.name}" for what in self._wrong(device))
+            for device in dict.fromkeys(device for device, _ in _devices_of(new)):
+                self.problems += (f"{what}, by {new.metadata.name}" for what in self._device_problems(device))
 
-    def _kept_devices(self, old: ApiObject | None, new: ResourceClaim) -> Iterator[str]:
+    def _unreleased_devices(self, old: ApiObject | None, new: ResourceClaim) -> Iterator[str]:
         """Say whose devices a claim keeps for nobody; what a pod gives back that was never bound, it may have again."""
         if isinstance(old, ResourceClaim) and new.status.allocation is not None and not new.status.reserved_for:
             for user in old.status.reserved_for:
                 if user.uid in self._ran:
                     yield f"{new.metadata.name} keeps the devices of {user.name}"
 
-    def _wrong(self, device: DeviceId) -> Iterator[str]:
+    def _device_problems(self, device: DeviceId) -> Iterator[str]:
         """Say what must not be of a device that somebody has now."""
         results = [result for of_claim in self._had[device].values() for result in of_claim]
         whole = [result for result in results if result.share_id is None]
@@ -111,12 +111,12 @@ class DeviceBooks:
         old, new = change.old, change.new
         if isinstance(new, Pod) and isinstance(old, Pod) and new.spec.node_name and not old.spec.node_name:
             self._ran.add(new.metadata.uid)
-            self.complaints += self._unready(new)
+            self.problems += self._claim_problems(new)
 
-    def _unready(self, pod: Pod) -> Iterator[str]:
+    def _claim_problems(self, pod: Pod) -> Iterator[str]:
         """Say which claims of a pod it has not, or not where it is."""
         name, node = pod.metadata.name, self._cluster.find(Node, pod.spec.node_name)
-        for claim_name in _named(pod):
+        for claim_name in _claim_names(pod):
             claim = self._cluster.find(ResourceClaim, claim_name, pod.metadata.namespace)
             if claim is None or claim.status.allocation is None:
                 yield f"{name} is bound without devices for {claim_name}"
@@ -133,9 +133,9 @@ class DeviceBooks:
         That holds where one scheduler lives all the time: what another one has reserved it does not take back.
         """
         while True:
-            await asyncio.sleep(LOOKS)
+            await asyncio.sleep(CHECK_INTERVAL)
             found = self._still_reserved(self._lives[-1].scheduler)
-            self.complaints += (each for each in found if each not in self.complaints)
+            self.problems += (each for each in found if each not in self.problems)
 
     def _still_reserved(self, scheduler: Scheduler) -> Iterator[str]:
         """Name the claims that are reserved for pods without a node, though nobody is about to write that."""
@@ -154,16 +154,16 @@ class DeviceBooks:
         """Say what was left behind, and who waits, though nobody has anything any more."""
         pods = {pod.metadata.uid: pod for pod in self._cluster.objects(Pod) if not is_pod_done(pod)}
         for claim in self._cluster.objects(ResourceClaim):
-            yield from _kept(claim, pods.keys())
+            yield from _claim_leftovers(claim, pods.keys())
         for _, plugin in scheduler.profiles.plugins():
             if isinstance(plugin, DynamicResources):
-                yield from self._unlike(plugin)
+                yield from self._allocation_differences(plugin)
         for queued in scheduler.engine.queue:
             pod = pods.get(queued.pod.uid)
             if pod is not None and DynamicResources.name in queued.rejectors and self._has_its_claims(pod):
                 yield f"{queued.pod.name} waits for devices that nobody has"
 
-    def _unlike(self, plugin: DynamicResources) -> Iterator[str]:
+    def _allocation_differences(self, plugin: DynamicResources) -> Iterator[str]:
         """Say how what the plugin counts differs from what claims have."""
         allocated = plugin.devices.allocated
         if allocated._pending:
@@ -175,7 +175,7 @@ class DeviceBooks:
 
     def _has_its_claims(self, pod: Pod) -> bool:
         """Whether a pod's claims are there, as far as they are known."""
-        claims = (self._cluster.find(ResourceClaim, name, pod.metadata.namespace) for name in _named(pod))
+        claims = (self._cluster.find(ResourceClaim, name, pod.metadata.namespace) for name in _claim_names(pod))
         return all(claim is not None and claim.metadata.deletion_timestamp is None for claim in claims)
 
 
@@ -183,14 +183,14 @@ def _reaches(node: Node, selector: NodeSelector) -> bool:
     return node_predicate(selector)(node.metadata.labels, node.metadata.name)
 
 
-def _held(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Result]]:
+def _devices_of(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Result]]:
     """Yield the devices that a claim has, but not those that it only administers."""
     for result in results_of(claim):
         if not result.admin_access:
             yield DeviceId(result.driver, result.pool, result.device), result
 
 
-def _named(pod: Pod) -> Iterator[str]:
+def _claim_names(pod: Pod) -> Iterator[str]:
     """Yield the names of a pod's claims, as far as they are known."""
     yield from (each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name is not None)
     yield from (each.resource_claim_name for each in pod.status.resource_claim_statuses if each.resource_claim_name)
@@ -198,7 +198,7 @@ def _named(pod: Pod) -> Iterator[str]:
         yield pod.status.extended_resource_claim_status.resource_claim_name
 
 
-def _kept(claim: ResourceClaim, pods: Collection[str]) -> Iterator[str]:
+def _claim_leftovers(claim: ResourceClaim, pods: Collection[str]) -> Iterator[str]:
     """Say what a claim keeps though those pods are gone for whom it did."""
     name, metadata = claim.metadata.name, claim.metadata
     yield from (

@@ -68,11 +68,11 @@ class DeviceWorld:
         cluster.subscribe([ResourceClaim], self._allocated)
 
     @property
-    def happenings(self) -> list[tuple[Callable[[], None], float]]:
+    def changes(self) -> list[tuple[Callable[[], None], float]]:
         """What happens to devices, and how often compared with a pod that is made."""
         return [
             (self._taint, 0.03),
-            (self._publish_anew, 0.04),
+            (self._publish_generation, 0.04),
             (self._withdraw, 0.01),
             (self._restore, 0.02),
             (self._delete_class, 0.003),
@@ -80,7 +80,7 @@ class DeviceWorld:
             (self._delete_claim, 0.005),
         ]
 
-    def calm(self) -> None:
+    def end_faults(self) -> None:
         """Let all be there as it was at first, and stay so."""
         self.may_fail = False
         self._restore_classes()
@@ -88,7 +88,7 @@ class DeviceWorld:
             self._begin_generation(pool, fewer=0)
             self._publish(pool)
 
-    def asking(self, pod: Pod) -> Pod:
+    def with_claims(self, pod: Pod) -> Pod:
         """Let a pod ask for devices, or leave it as it is."""
         random = self._random
         way = random.random()
@@ -149,7 +149,7 @@ class DeviceWorld:
     def _any_pool(self) -> tuple[str, str]:
         return self._random.choice(list(self._pools))
 
-    def _publish_anew(self) -> None:
+    def _publish_generation(self) -> None:
         """Begin a generation: with fewer devices, or all of them again, where they do not share counters."""
         pool = self._any_pool()
         self._begin_generation(pool, fewer=0 if pool[0] == PARTITIONED else self._random.choice([0, 0, 1]))
@@ -197,9 +197,9 @@ class DeviceWorld:
             return
         is_new = not isinstance(old, ResourceClaim) or old.status.allocation is None
         if is_new and any(each.binding_conditions for each in new.status.allocation.devices.results):
-            asyncio.get_running_loop().call_later(self._random.uniform(0.0, READY), self._tell, new)
+            asyncio.get_running_loop().call_later(self._random.uniform(0.0, READY), self._report_status, new)
 
-    def _tell(self, claim: ResourceClaim) -> None:
+    def _report_status(self, claim: ResourceClaim) -> None:
         """Tell of the devices of a claim that they are ready, or will not be; nothing if it has given them back."""
         metadata = claim.metadata
         now = self._cluster.find(ResourceClaim, metadata.name, metadata.namespace)
@@ -263,7 +263,7 @@ def _pools(nodes: Sequence[Node]) -> list[tuple[ResourceSlice, ...]]:
         name = node.metadata.name
         here: _Written = {"nodeName": name}
         counters = [{"name": "card", "counters": {"memory": {"value": "4"}}}]
-        parts = [_part(f"part-{size}-{n}", size) for size in (1, 2, 4) for n in range(4 // size)]
+        parts = [_partition(f"part-{size}-{n}", size) for size in (1, 2, 4) for n in range(4 // size)]
         capacity = {"memory": {"value": "8Gi"}}
         shares = [{"name": "shared", "allowMultipleAllocations": True, "capacity": capacity}]
         pools += [
@@ -280,7 +280,7 @@ def _pools(nodes: Sequence[Node]) -> list[tuple[ResourceSlice, ...]]:
     return [*pools, _pool("fabric", "everywhere", {"devices": fabric, "allNodes": True})]
 
 
-def _part(name: str, size: int) -> _Written:
+def _partition(name: str, size: int) -> _Written:
     return {
         "name": name,
         "consumesCounters": [{"counterSet": "card", "counters": {"memory": {"value": str(size)}}}],

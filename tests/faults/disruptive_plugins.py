@@ -9,13 +9,13 @@ from typing import ClassVar
 
 from kframework import CycleState, Handle, PendingPod, Plugin, PluginArgs, Wait, hookimpl
 
-__all__ = ["Hesitant", "Quarrelsome", "Reluctant"]
+__all__ = ["RandomErrors", "RandomPermit", "SecondPermit"]
 
 
-class Hesitant(Plugin):
+class RandomPermit(Plugin):
     """Let one pod in four wait until it says yes, says no, or the time runs out."""
 
-    name = "Hesitant"
+    name = "RandomPermit"
     patience: ClassVar[float] = 6.0
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
@@ -49,17 +49,17 @@ class Hesitant(Plugin):
         self.handle.invalidate(*nodes[:2])
 
 
-class Reluctant(Hesitant):
+class SecondPermit(RandomPermit):
     """Do the same, for other reasons: some pods wait for both."""
 
-    name = "Reluctant"
+    name = "SecondPermit"
     patience = 7.0
 
 
-class Quarrelsome(Plugin):
+class RandomErrors(Plugin):
     """Raise now and then, where a pod has a node already; in a replay at the same moments."""
 
-    name = "Quarrelsome"
+    name = "RandomErrors"
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -67,13 +67,13 @@ class Quarrelsome(Plugin):
 
     @hookimpl
     def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
-        self._quarrel("reserve", pod)
+        self._raise_sometimes("reserve", pod)
 
     @hookimpl
     async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
-        self._quarrel("pre_bind", pod)
+        self._raise_sometimes("pre_bind", pod)
 
-    def _quarrel(self, hook: str, pod: PendingPod) -> None:
+    def _raise_sometimes(self, hook: str, pod: PendingPod) -> None:
         if Random(f"{hook}/{pod.uid}/{self.handle.clock.now()}").random() < 0.03:
             self.raised[f"plugin raised in {hook}"] += 1
             raise ValueError("no")

@@ -11,10 +11,10 @@ import msgspec
 from kframework.clock import VIRTUAL_EPOCH, Clock
 
 
-class Fares(StrEnum):
+class Health(StrEnum):
     """How a source or a service fares."""
 
-    WELL = "well"
+    HEALTHY = "well"
     #: It takes longer than it may.
     SLOW = "slow"
     #: It raises.
@@ -29,27 +29,27 @@ class Fares(StrEnum):
     SWALLOWING = "swallowing"
 
 
-class Weather:
+class FaultSchedule:
     """How one thing fares until it is cured, for good; whoever asks again about a moment is told the same."""
 
     def __init__(self, random: Random, cured: float, share: float = 0.35) -> None:
-        self._phases: list[tuple[float, Fares]] = []
+        self._phases: list[tuple[float, Health]] = []
         self._cured = cured
         begins = 0.0
         while begins < cured:
-            fares = Fares.WELL if random.random() < share else random.choice(list(Fares)[1:])
-            self._phases.append((begins, fares))
+            health = Health.HEALTHY if random.random() < share else random.choice(list(Health)[1:])
+            self._phases.append((begins, health))
             begins += random.uniform(4.0, 40.0)
 
-    def at(self, clock: Clock) -> Fares:
+    def at(self, clock: Clock) -> Health:
         """Say how it fares now; never that it is flapping, but how it is at this moment of that."""
         now = clock.now() - VIRTUAL_EPOCH
         if now >= self._cured:
-            return Fares.WELL
-        fares = [fares for begins, fares in self._phases if begins <= now][-1]
-        return fares if fares is not Fares.FLAPPING else Fares.DEAD if int(now) % 2 else Fares.WELL
+            return Health.HEALTHY
+        health = [health for begins, health in self._phases if begins <= now][-1]
+        return health if health is not Health.FLAPPING else Health.DEAD if int(now) % 2 else Health.HEALTHY
 
-    def striking(self, clock: Clock, subject: str) -> bool:
+    def fails_at_random(self, clock: Clock, subject: str) -> bool:
         """Return whether something fails for this subject now that has nothing to do with how the thing fares."""
         now = clock.now() - VIRTUAL_EPOCH
         return now < self._cured and Random(f"{subject}/{now}").random() < 0.15
@@ -60,22 +60,22 @@ class Weather:
         return min([begins for begins, _ in self._phases if begins > now], default=max(self._cured, now)) - now
 
 
-class Blame(msgspec.Struct, frozen=True, order=True):
+class PlantedFault(msgspec.Struct, frozen=True, order=True):
     """A fault that was planted: whose it is, and in which hook or source."""
 
     plugin: str
-    place: str
+    origin: str
 
 
-class Ledger:
+class FaultLog:
     """What was planted and struck, and how often who was asked."""
 
     def __init__(self) -> None:
-        self.struck: Counter[Blame] = Counter()
+        self.occurred: Counter[PlantedFault] = Counter()
         self.kinds: Counter[str] = Counter()
         self.fetches = 0
 
-    def strike(self, plugin: str, place: str, fares: Fares) -> None:
+    def record(self, plugin: str, origin: str, health: Health) -> None:
         """Note that a fault strikes now."""
-        self.struck[Blame(plugin, place)] += 1
-        self.kinds[f"{place if place != 'data' else 'source'} {fares}"] += 1
+        self.occurred[PlantedFault(plugin, origin)] += 1
+        self.kinds[f"{origin if origin != 'data' else 'source'} {health}"] += 1

@@ -21,10 +21,10 @@ from kframework.in_memory.kubelet import Kubelet
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.scheduler import Scheduler
-from tests.faults.invariants import ApiBooks, EngineBooks, leftovers, untruths
+from tests.faults.invariants import ApiChecker, EngineChecker, leftovers, state_differences
 from tests.faults.pod_run import PLUGINS, configuration
 
-__all__ = ["Silence", "Strike", "Struck"]
+__all__ = ["Interrupt", "InterruptedBinding", "Silence"]
 
 #: How long points are counted, and how long a run takes, in seconds: some longer than any backoff.
 COUNTING, DURATION = 20.0, 45.0
@@ -33,7 +33,7 @@ COUNTING, DURATION = 20.0, 45.0
 SILENCE = 15.0
 
 #: What happens to the cluster; a ClusterError that it raises befalls the request that is under way.
-Strike = Callable[[MemoryCluster], None]
+Interrupt = Callable[[MemoryCluster], None]
 
 
 class Silence(ClusterError):
@@ -43,7 +43,7 @@ class Silence(ClusterError):
         super().__init__("no answer", status=0, retryable=True)
 
 
-class Points:
+class InterruptingTransport:
     """A transport that counts points from `begin` on, and strikes at one of them, the first being 1."""
 
     def __init__(self, inner: Transport, at: int, strike: Callable[[], None]) -> None:
@@ -98,10 +98,10 @@ class Points:
         await self._inner.close()
 
 
-class Struck:
+class InterruptedBinding:
     """A cluster whose first binding cycle is struck at a point; `reached` tells whether there was such a point."""
 
-    def __init__(self, objects: Collection[ApiObject], at: int, strike: Strike) -> None:
+    def __init__(self, objects: Collection[ApiObject], at: int, strike: Interrupt) -> None:
         self._objects = objects
         self._at = at
         self._strike = strike
@@ -114,23 +114,25 @@ class Struck:
     async def _main(self) -> list[str]:
         clock = LoopClock(asyncio.get_running_loop())
         store = MemoryCluster(clock, self._objects)
-        points = Points(InProcessTransport(ApiServer(store, clock)), self._at, lambda: self._strike(store))
+        points = InterruptingTransport(
+            InProcessTransport(ApiServer(store, clock)), self._at, lambda: self._strike(store)
+        )
         client = KubeCluster(points, clock, random=Random(0))
         scheduler = Scheduler(configuration(0), client, clock, registry=PLUGINS, slice=0.0)
         _when_launched(scheduler, points.begin)
-        api_books, books = ApiBooks(store), EngineBooks(scheduler.engine)
+        api_books, books = ApiChecker(store), EngineChecker(scheduler.engine)
         async with anyio.create_task_group() as controllers:
             controllers.start_soon(Kubelet(store, clock).run)
             controllers.start_soon(VolumeController(store).run)
             async with anyio.create_task_group() as scheduling:
                 scheduling.start_soon(scheduler.run)
                 await asyncio.sleep(DURATION)
-                complaints = [*leftovers(scheduler, books), *await untruths(scheduler, client, books)]
+                problems = [*leftovers(scheduler, books), *await state_differences(scheduler, client, books)]
                 scheduler.stop()
             controllers.cancel_scope.cancel()
         self.reached = points.reached
         pending = [f"{pod.metadata.name} is bound to no node" for pod in store.objects(Pod) if not pod.spec.node_name]
-        return [*api_books.complaints, *books.complaints, *complaints, *pending]
+        return [*api_books.problems, *books.problems, *problems, *pending]
 
 
 def _when_launched(scheduler: Scheduler, call: Callable[[], None]) -> None:

@@ -23,17 +23,17 @@ from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Message, Nominated
 from kframework.state.pods import QueuedPod
 from kframework.values.status import Status
-from tests.faults.disruptive_plugins import Hesitant, Reluctant
+from tests.faults.disruptive_plugins import RandomPermit, SecondPermit
 from tests.properties.rebuilt import Truth, node_facts, pod_facts, rebuilt
 
-__all__ = ["ApiBooks", "EngineBooks", "leftovers", "untruths", "unwoken"]
+__all__ = ["ApiChecker", "EngineChecker", "leftovers", "pods_not_woken", "state_differences"]
 
 K = TypeVar("K")
 
 _LABELS = ("kubernetes.io/hostname", "topology.kubernetes.io/zone", "pool")
 
 
-class ApiBooks:
+class ApiChecker:
     """Every binding that the API saw, and what stands on each node.
 
     All pods are bound by the scheduler under test, and a node always offers the same: so it never offers too little.
@@ -42,7 +42,7 @@ class ApiBooks:
     def __init__(self, cluster: MemoryCluster) -> None:
         self.created = 0
         self.bindings: Counter[str] = Counter()
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         #: The Events that say of a pod, by uid, that it was bound; one whose answer was lost may be written again when
         #: it has been deleted meanwhile.
         self.announced: defaultdict[str, set[str]] = defaultdict(set)
@@ -53,7 +53,7 @@ class ApiBooks:
         cluster.subscribe([Event], self._told)
 
     @property
-    def story(self) -> str:
+    def history(self) -> str:
         """All that was written about pods, in order, as a digest."""
         return self._story.hexdigest()
 
@@ -79,7 +79,7 @@ class ApiBooks:
         name, node_name = pod.metadata.name, pod.spec.node_name
         self.bindings[pod.metadata.uid] += 1
         if before:
-            self.complaints.append(f"{name} was bound to {before}, then to {node_name}")
+            self.problems.append(f"{name} was bound to {before}, then to {node_name}")
         node = self._cluster.find(Node, node_name)
         if node is None:
             return
@@ -89,14 +89,14 @@ class ApiBooks:
         for resource, offered in allocatable(node).items():
             if asked[resource] > offered:
                 amounts = f"{asked[resource]} of {offered} {resource}"
-                self.complaints.append(f"{node_name} is overcommitted by {name}: {amounts}")
+                self.problems.append(f"{node_name} is overcommitted by {name}: {amounts}")
 
 
-class EngineBooks:
+class EngineChecker:
     """Every pop and its `done`, every assumed pod and its end, as they happen."""
 
     def __init__(self, engine: PodEngine) -> None:
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         self.popped: dict[str, int] = {}
         self.assumed: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
@@ -158,15 +158,15 @@ class EngineBooks:
         self.counts[what] += 1
         open_[uid] = open_.get(uid, 0) + 1
         if open_[uid] > 1:
-            self.complaints.append(f"{uid} was {what} again before it was let go")
+            self.problems.append(f"{uid} was {what} again before it was let go")
 
     def _end(self, what: str, open_: dict[str, int], uid: str) -> None:
         self.counts[what] += 1
         if open_.pop(uid, 0) != 1:
-            self.complaints.append(f"{uid} was {what} more than once")
+            self.problems.append(f"{uid} was {what} more than once")
 
 
-def leftovers(scheduler: Scheduler, books: EngineBooks) -> Iterator[str]:
+def leftovers(scheduler: Scheduler, books: EngineChecker) -> Iterator[str]:
     """Say what is still under way though nothing happens any more."""
     engine = scheduler.engine
     yield from (f"{uid} was popped and is not done" for uid in books.popped)
@@ -179,20 +179,20 @@ def leftovers(scheduler: Scheduler, books: EngineBooks) -> Iterator[str]:
         yield f"{len(engine.cluster.statements)} statements are open"
 
 
-def unwoken(engine: PodEngine) -> Iterator[str]:
+def pods_not_woken(engine: PodEngine) -> Iterator[str]:
     """Name the pods that wait for an event though all plugins, asked again about the state as it is, let them pass.
 
     A pod that was rejected on Permit waits for whatever may happen next: nobody knows what would help it.
     """
     for queued in list(engine.queue):
-        if not queued.rejectors & {plugin.name for plugin in (Hesitant, Reluctant)}:
+        if not queued.rejectors & {plugin.name for plugin in (RandomPermit, SecondPermit)}:
             evaluation = run_to_end(evaluate(engine, queued.pod))
             if len(evaluation.feasible):
                 names = [evaluation.nodes[row].name for row in evaluation.feasible.tolist()]
                 yield f"{queued.pod.key} waits for {sorted(queued.rejectors)} though it fits on {names}"
 
 
-async def untruths(scheduler: Scheduler, cluster: Cluster, books: EngineBooks) -> list[str]:
+async def state_differences(scheduler: Scheduler, cluster: Cluster, books: EngineChecker) -> list[str]:
     """Compare every table of the scheduler with what the API says; name what differs.
 
     A nomination that a plugin made is in memory alone. It stands until the pod is tried again, so for as long as

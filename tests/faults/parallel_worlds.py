@@ -12,9 +12,9 @@ import anyio
 import msgspec
 
 from tests.architecture.sources import ROOT
-from tests.faults.worlds import Lived, Order
+from tests.faults.worlds import WorldOrder, WorldResult
 
-__all__ = ["Finished", "side_by_side"]
+__all__ = ["FinishedWorld", "run_in_parallel"]
 
 #: A world that takes longer has come to a standstill, in seconds.
 PATIENCE = 300.0
@@ -23,41 +23,41 @@ PATIENCE = 300.0
 LONGEST = 1 << 26
 
 
-class Finished(msgspec.Struct, frozen=True):
-    """A world, what did not hold, and which pair of processes it was; `lived` is None if it never came to its end."""
+class FinishedWorld(msgspec.Struct, frozen=True):
+    """A world, what did not hold, and which pair of processes it was; `result` is None if it never came to its end."""
 
-    order: Order
+    order: WorldOrder
     pair: int
-    lived: Lived | None
-    complaints: list[str]
+    result: WorldResult | None
+    problems: list[str]
 
 
-async def side_by_side(orders: Iterator[Order], pairs: int, finished: Callable[[Finished], None]) -> None:
+async def run_in_parallel(orders: Iterator[WorldOrder], pairs: int, finished: Callable[[FinishedWorld], None]) -> None:
     """Have all orders done by so many pairs of processes."""
     async with anyio.create_task_group() as tasks:
         for number in range(pairs):
             tasks.start_soon(_pair, number, orders, finished)
 
 
-async def _pair(number: int, orders: Iterator[Order], finished: Callable[[Finished], None]) -> None:
+async def _pair(number: int, orders: Iterator[WorldOrder], finished: Callable[[FinishedWorld], None]) -> None:
     async with aclosing(_Worker(2 * number + 1)) as living, aclosing(_Worker(2 * number + 2)) as again:
         for order in orders:
             finished(await _done(order, number, living, again))
 
 
-async def _done(order: Order, number: int, living: _Worker, again: _Worker) -> Finished:
+async def _done(order: WorldOrder, number: int, living: _Worker, again: _Worker) -> FinishedWorld:
     try:
-        lived = msgspec.json.decode(await living.ask(order), type=Lived)
-    except _Silent as error:
-        return Finished(order, number, None, [str(error)])
+        result = msgspec.json.decode(await living.ask(order), type=WorldResult)
+    except _NoAnswer as error:
+        return FinishedWorld(order, number, None, [str(error)])
     try:
-        answer = await again.ask(msgspec.structs.replace(order, before=lived))
-    except _Silent as error:
-        return Finished(order, number, lived, [*lived.complaints, f"again: {error}"])
-    return Finished(order, number, lived, [*lived.complaints, *msgspec.json.decode(answer, type=list[str])])
+        answer = await again.ask(msgspec.structs.replace(order, before=result))
+    except _NoAnswer as error:
+        return FinishedWorld(order, number, result, [*result.problems, f"again: {error}"])
+    return FinishedWorld(order, number, result, [*result.problems, *msgspec.json.decode(answer, type=list[str])])
 
 
-class _Silent(Exception):
+class _NoAnswer(Exception):
     """A process has given no answer."""
 
 
@@ -68,9 +68,9 @@ class _Worker:
         self._environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
         self._process: asyncio.subprocess.Process | None = None
 
-    async def ask(self, order: Order) -> bytes:
+    async def ask(self, order: WorldOrder) -> bytes:
         """Return the answer to an order."""
-        process = self._process or await self._started()
+        process = self._process or await self._start_process()
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(msgspec.json.encode(order) + b"\n")
         try:
@@ -78,14 +78,14 @@ class _Worker:
                 answer = await process.stdout.readline()
         except TimeoutError:
             await self.aclose()
-            raise _Silent(f"does not end within {PATIENCE:g} s") from None
+            raise _NoAnswer(f"does not end within {PATIENCE:g} s") from None
         if not answer:
             code = await process.wait()
             self._process = None
-            raise _Silent(f"the process ended with {code}")
+            raise _NoAnswer(f"the process ended with {code}")
         return answer
 
-    async def _started(self) -> asyncio.subprocess.Process:
+    async def _start_process(self) -> asyncio.subprocess.Process:
         # Ctrl-C is for whoever gives the orders.
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.faults.worlds"),

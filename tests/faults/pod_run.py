@@ -12,23 +12,23 @@ from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
-from tests.faults.device_invariants import DeviceBooks
-from tests.faults.disruptive_plugins import Quarrelsome
-from tests.faults.invariants import EngineBooks, leftovers, untruths, unwoken
-from tests.faults.run import FaultyRun, Report, Runs
+from tests.faults.device_invariants import DeviceChecker
+from tests.faults.disruptive_plugins import RandomErrors
+from tests.faults.invariants import EngineChecker, leftovers, pods_not_woken, state_differences
+from tests.faults.run import FaultyRun, Report, Runnable
 from tests.faults.run import run as run_world
-from tests.faults.run_settings import PLUGINS, Shape, configuration
-from tests.faults.scheduler_run import Life
-from tests.faults.unreliable_extender import Unreliable
+from tests.faults.run_settings import PLUGINS, RunSettings, configuration
+from tests.faults.scheduler_run import SchedulerRun
+from tests.faults.unreliable_extender import UnreliableExtender
 from tests.faults.world import World
 
-__all__ = ["PLUGINS", "Report", "Shape", "configuration", "run"]
+__all__ = ["PLUGINS", "Report", "RunSettings", "configuration", "run"]
 
 #: How many bytes a recording may take: a run of 10,000 pods is to be in one part.
 LIMIT = 1 << 40
 
 
-def run(seed: int, shape: Shape, folder: Path, *, limit: int = LIMIT) -> Report:
+def run(seed: int, shape: RunSettings, folder: Path, *, limit: int = LIMIT) -> Report:
     """Run a world of this seed and shape to its end; each inbox is recorded in the folder, in so many bytes."""
     return run_world(PodRun(seed, shape, folder, limit))
 
@@ -36,26 +36,26 @@ def run(seed: int, shape: Shape, folder: Path, *, limit: int = LIMIT) -> Report:
 class PodRun(FaultyRun[PodEngine]):
     """One run; what extenders answer is not recorded, so with an extender there is no recording."""
 
-    def __init__(self, seed: int, shape: Shape, folder: Path, limit: int) -> None:
+    def __init__(self, seed: int, shape: RunSettings, folder: Path, limit: int) -> None:
         super().__init__(seed, shape)
         self._folder = folder
         self._limit = limit
-        self._books: list[EngineBooks] = []
+        self._books: list[EngineChecker] = []
 
-    def world(self) -> Runs:
-        self._device_books = DeviceBooks(self.store, self.lives)
-        self._extender = Unreliable(self.random("extender"), self.clock, self.troubles)
+    def world(self) -> Runnable:
+        self._device_books = DeviceChecker(self.store, self.scheduler_runs)
+        self._extender = UnreliableExtender(self.random("extender"), self.clock, self.troubles)
         return World(self.store, self.clock, self.random("world"), self.shape, self.deleted, self.troubles)
 
-    def controllers(self) -> Sequence[Runs]:
+    def controllers(self) -> Sequence[Runnable]:
         budgets = [DisruptionController(self.store)] if self.shape.budgets else []
         claims = [ClaimController(self.store)] if self.shape.devices else []
         books = [self._device_books] if math.isinf(self.shape.lifetime) else []
         return [VolumeController(self.store), *budgets, *claims, *books]
 
-    def life(self, number: int) -> Life[PodEngine]:
+    def scheduler_run(self, number: int) -> SchedulerRun[PodEngine]:
         recorder = None if self.shape.extender else Recorder(self._recording(number), limit=self._limit)
-        life = Life(
+        life = SchedulerRun(
             configuration(self.seed, self.shape, number),
             self.faulty,
             self.clock,
@@ -65,30 +65,30 @@ class PodRun(FaultyRun[PodEngine]):
             recorder=recorder,
             extender=self._extender,
         )
-        self._books.append(EngineBooks(life.scheduler.engine))
+        self._books.append(EngineChecker(life.scheduler.engine))
         return life
 
-    def calm(self) -> None:
-        super().calm()
+    def end_faults(self) -> None:
+        super().end_faults()
         self._extender.until = self.clock.now()
 
-    async def look(self, life: Life[PodEngine]) -> list[str]:
-        for each in self.lives:
+    async def check(self, life: SchedulerRun[PodEngine]) -> list[str]:
+        for each in self.scheduler_runs:
             for _, plugin in each.scheduler.profiles.plugins():
-                if isinstance(plugin, Quarrelsome):
+                if isinstance(plugin, RandomErrors):
                     self.troubles.update(plugin.raised)
         return [
-            *(complaint for books in self._books for complaint in books.complaints),
+            *(problem for books in self._books for problem in books.problems),
             *leftovers(life.scheduler, self._books[-1]),
-            *unwoken(life.scheduler.engine),
-            *self._device_books.complaints,
+            *pods_not_woken(life.scheduler.engine),
+            *self._device_books.problems,
             *self._device_books.leftovers(life.scheduler),
-            *await untruths(life.scheduler, life.client, self._books[-1]),
+            *await state_differences(life.scheduler, life.client, self._books[-1]),
         ]
 
     @property
     def recordings(self) -> list[Path]:
-        return [] if self.shape.extender else [self._recording(number) for number in range(len(self.lives))]
+        return [] if self.shape.extender else [self._recording(number) for number in range(len(self.scheduler_runs))]
 
     def _recording(self, number: int) -> Path:
         return self._folder / f"inbox-{self.seed}{f'-{number}' if number else ''}.jsonl.gz"

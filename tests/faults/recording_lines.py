@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Line", "as_far_as_it_goes", "changed", "lines_of", "nth"]
+__all__ = ["Line", "changed", "lines_of", "nth", "read_unfinished"]
 
 Line = dict[str, Any]
 
@@ -35,7 +35,7 @@ def nth(lines: list[Line], what: str, number: int) -> int:
     return [place for place, line in enumerate(lines) if line.get("what") == what][number]
 
 
-def as_far_as_it_goes(file: Path) -> bytes:
+def read_unfinished(file: Path) -> bytes:
     """Read what can be read of a recording that is not finished."""
     found = b""
     with gzip.open(file) as lines, suppress(EOFError):

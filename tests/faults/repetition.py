@@ -15,10 +15,10 @@ from kframework.observe.recording.replay import replay
 from tests.architecture.sources import ROOT
 from tests.faults.pod_run import PLUGINS
 
-__all__ = ["Again", "again", "decided_again"]
+__all__ = ["Repetition", "repeat", "repeat_in_process"]
 
 
-class Again(msgspec.Struct, frozen=True):
+class Repetition(msgspec.Struct, frozen=True):
     """What came of it: decided by an engine alone, and attempt by attempt on the state as it was."""
 
     decisions: int
@@ -27,30 +27,30 @@ class Again(msgspec.Struct, frozen=True):
     differences: list[str]
 
     @property
-    def alike(self) -> bool:
+    def is_identical(self) -> bool:
         """Whether all was decided as it was recorded."""
         return self.difference is None and not self.differences and self.decisions == self.reconsidered
 
 
-def again(recording: Path, **environment: str) -> Again:
+def repeat_in_process(recording: Path, **environment: str) -> Repetition:
     """Decide again what was recorded, in another process with this environment."""
     command = [sys.executable, "-m", __name__, str(recording)]
     done = subprocess.run(command, env=environment or None, cwd=ROOT, capture_output=True, check=True)
-    return msgspec.json.decode(done.stdout, type=Again)
+    return msgspec.json.decode(done.stdout, type=Repetition)
 
 
-def decided_again(recording: Path, registry: Registry = PLUGINS) -> Again:
+def repeat(recording: Path, registry: Registry = PLUGINS) -> Repetition:
     """Decide again what was recorded, in this process."""
     replayed, reconsidered = replay(recording, registry), reconsider(recording, registry=registry)
     found = [f"{one.kind}: {one.recorded} became {one.replayed}" for one in reconsidered.differences]
     difference = None if replayed.difference is None else str(replayed.difference)
-    return Again(replayed.attempts, difference, reconsidered.attempts, found)
+    return Repetition(replayed.attempts, difference, reconsidered.attempts, found)
 
 
 def main(recording: Path) -> None:
     """Print what comes of this recording."""
     logging.disable(logging.CRITICAL)
-    sys.stdout.buffer.write(msgspec.json.encode(decided_again(recording)))
+    sys.stdout.buffer.write(msgspec.json.encode(repeat(recording)))
 
 
 if __name__ == "__main__":

@@ -22,30 +22,30 @@ from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
-from tests.faults.invariants import ApiBooks
-from tests.faults.run_settings import Shape
-from tests.faults.scheduler_run import End, Life
+from tests.faults.invariants import ApiChecker
+from tests.faults.run_settings import RunSettings
+from tests.faults.scheduler_run import SchedulerRun, Termination
 from tests.support.faulty_transport import FaultyTransport, Rates
 
-__all__ = ["FaultyRun", "Report", "Runs", "run"]
+__all__ = ["FaultyRun", "Report", "Runnable", "run"]
 
 E = TypeVar("E", bound=Engine)
 
 #: How long nothing happens in the end, in seconds: volumes are waited for as long.
-QUIET = 700.0
+QUIET_TIME = 700.0
 
 #: How long the API server runs on average, and how long it is away at most, in seconds.
 UPTIME, DOWNTIME = 200.0, 20.0
 
 #: How long it is on average until all stands still, and for how long it does at most, in seconds.
-MOVING, STILL = 300.0, 120.0
+JUMP_INTERVAL, LONGEST_JUMP = 300.0, 120.0
 
 #: How long there is no scheduler at most between two, in seconds.
-VACANCY = 5.0
+LONGEST_VACANCY = 5.0
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to; nothing in `complaints` if all that must hold did, `story` is the same for the same seed."""
+    """What a run came to; nothing in `problems` if all that must hold did, `history` is the same for the same seed."""
 
     seed: int
     recordings: list[Path]
@@ -56,8 +56,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     faults: Counter[str]
     troubles: Counter[str]
     seconds: float
-    story: str
-    complaints: list[str]
+    history: str
+    problems: list[str]
 
     @property
     def recording(self) -> Path:
@@ -66,10 +66,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         inbox = ", ".join(map(str, self.recordings)) or "no file"
-        return "\n  ".join([f"seed {self.seed} fails; its inbox is in {inbox}", *self.complaints[:20]])
+        return "\n  ".join([f"seed {self.seed} fails; its inbox is in {inbox}", *self.problems[:20]])
 
 
-class Runs(Protocol):
+class Runnable(Protocol):
     """What works in a cluster until it is cancelled, or has done all that it has to."""
 
     async def run(self) -> None:
@@ -85,10 +85,10 @@ def run(subject: FaultyRun[E]) -> Report:
 class FaultyRun(ABC, Generic[E]):
     """One run: the cluster, the schedulers that follow each other, and all that befalls them."""
 
-    def __init__(self, seed: int, shape: Shape) -> None:
+    def __init__(self, seed: int, shape: RunSettings) -> None:
         self.seed = seed
         self.shape = shape
-        self.lives: list[Life[E]] = []
+        self.scheduler_runs: list[SchedulerRun[E]] = []
         #: What befell the schedulers beside the faults of the API.
         self.troubles: Counter[str] = Counter()
         #: What befell the world.
@@ -97,23 +97,23 @@ class FaultyRun(ABC, Generic[E]):
     # -- what each engine has of its own ---------------------------------------------------------------------------
 
     @abstractmethod
-    def world(self) -> Runs:
+    def world(self) -> Runnable:
         """Make what happens in the cluster; once it has run, nothing does any more."""
 
     @abstractmethod
-    def controllers(self) -> Sequence[Runs]:
+    def controllers(self) -> Sequence[Runnable]:
         """Make what works in the cluster beside its kubelets."""
 
     @abstractmethod
-    def life(self, number: int) -> Life[E]:
+    def scheduler_run(self, number: int) -> SchedulerRun[E]:
         """Make the scheduler of this number, from 0."""
 
-    def calm(self) -> None:
+    def end_faults(self) -> None:
         """Let no more faults befall anybody from now on."""
         self.faulty.until = self.clock.now()
 
     @abstractmethod
-    async def look(self, life: Life[E]) -> list[str]:
+    async def check(self, life: SchedulerRun[E]) -> list[str]:
         """Name what does not hold now that all is quiet."""
 
     @property
@@ -128,14 +128,14 @@ class FaultyRun(ABC, Generic[E]):
         sys.set_asyncgen_hooks(finalizer=lambda generator: abandoned.append(repr(generator)))
         self.clock = LoopClock(asyncio.get_running_loop())
         self.store = MemoryCluster(self.clock)
-        books = ApiBooks(self.store)
+        books = ApiChecker(self.store)
         api = InProcessTransport(ApiServer(self.store, self.clock))
         self.faulty = FaultyTransport(api, self.random("faults"), self.shape.rates, self.clock)
         began = self.clock.now()
-        complaints = await self._run()
-        complaints += [f"{generator} was left for the collector to close" for generator in abandoned]
-        for life in self.lives:
-            complaints += life.unannounced(books.announced)
+        problems = await self._run()
+        problems += [f"{generator} was left for the collector to close" for generator in abandoned]
+        for life in self.scheduler_runs:
+            problems += life.pods_without_one_event(books.announced)
             self.troubles.update(life.counts)
         return Report(
             seed=self.seed,
@@ -147,8 +147,8 @@ class FaultyRun(ABC, Generic[E]):
             faults=self.faulty.counts,
             troubles=+self.troubles,
             seconds=self.clock.now() - began,
-            story=books.story,
-            complaints=[*books.complaints, *complaints],
+            history=books.history,
+            problems=[*books.problems, *problems],
         )
 
     async def _run(self) -> list[str]:
@@ -159,34 +159,34 @@ class FaultyRun(ABC, Generic[E]):
             async with anyio.create_task_group() as scheduling:
                 self._begin(scheduling)
                 async with anyio.create_task_group() as befalling:
-                    befalling.start_soon(self._befall)
-                    befalling.start_soon(self._stand_still)
-                    befalling.start_soon(self._succeed, scheduling)
+                    befalling.start_soon(self._inject_faults)
+                    befalling.start_soon(self._jump_in_time)
+                    befalling.start_soon(self._replace_schedulers, scheduling)
                     await world.run()
                     befalling.cancel_scope.cancel()
-                self.calm()
-                await asyncio.sleep(QUIET)
-                complaints = await self.look(self.lives[-1])
-                self.lives[-1].scheduler.stop()
+                self.end_faults()
+                await asyncio.sleep(QUIET_TIME)
+                problems = await self.check(self.scheduler_runs[-1])
+                self.scheduler_runs[-1].scheduler.stop()
             controllers.cancel_scope.cancel()
-        return [*complaints, *_tasks_left()]
+        return [*problems, *_leftover_tasks()]
 
     def _begin(self, scheduling: TaskGroup) -> None:
-        life = self.life(len(self.lives))
-        self.lives.append(life)
+        life = self.scheduler_run(len(self.scheduler_runs))
+        self.scheduler_runs.append(life)
         scheduling.start_soon(life.run)
 
-    async def _succeed(self, scheduling: TaskGroup) -> None:
+    async def _replace_schedulers(self, scheduling: TaskGroup) -> None:
         """Let one scheduler follow the other."""
         random = self.random("lives")
         while math.isfinite(self.shape.lifetime):
             await asyncio.sleep(random.expovariate(1 / self.shape.lifetime))
             with anyio.CancelScope(shield=True):  # in the end there is to be one
-                await self.lives[-1].end(random.choice([*End]), scheduling)
-                await asyncio.sleep(random.uniform(0.0, VACANCY))
+                await self.scheduler_runs[-1].end(random.choice([*Termination]), scheduling)
+                await asyncio.sleep(random.uniform(0.0, LONGEST_VACANCY))
                 self._begin(scheduling)
 
-    async def _befall(self) -> None:
+    async def _inject_faults(self) -> None:
         """Begin with faults, in every other run only once the scheduler knows its cluster; restart the API server."""
         random = self.random("restarts")
         self.faulty.until = self.clock.now()
@@ -197,21 +197,21 @@ class FaultyRun(ABC, Generic[E]):
             self.troubles["API server restarted"] += 1
             self.faulty.restart(random.uniform(0.0, DOWNTIME))
 
-    async def _stand_still(self) -> None:
+    async def _jump_in_time(self) -> None:
         """Let time jump: the machine slept, and whatever became due meanwhile is due at once."""
         random, loop = self.random("standstills"), asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)
         while self.shape.standstills:
-            await asyncio.sleep(random.expovariate(1 / MOVING))
+            await asyncio.sleep(random.expovariate(1 / JUMP_INTERVAL))
             self.troubles["time jumped"] += 1
-            self.lives[-1].stood_still_at = self.clock.now()
-            loop._jumping.elapsed += random.uniform(1.0, STILL)
-            self.lives[-1].went_on_at = self.clock.now()
+            self.scheduler_runs[-1].jumped_at = self.clock.now()
+            loop._jumping.elapsed += random.uniform(1.0, LONGEST_JUMP)
+            self.scheduler_runs[-1].resumed_at = self.clock.now()
 
     def random(self, purpose: str) -> Random:
         """Return the generator of a purpose."""
         return Random(f"{self.seed}/{purpose}")
 
 
-def _tasks_left() -> Iterator[str]:
+def _leftover_tasks() -> Iterator[str]:
     return (f"{task!r} is left" for task in asyncio.all_tasks() if task is not asyncio.current_task())

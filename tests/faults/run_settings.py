@@ -10,13 +10,13 @@ import msgspec
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
-from tests.faults.disruptive_plugins import Hesitant, Quarrelsome, Reluctant
+from tests.faults.disruptive_plugins import RandomErrors, RandomPermit, SecondPermit
 from tests.support.faulty_transport import Rates
 
-__all__ = ["EXTENDED", "PLUGINS", "RATES", "Shape", "configuration", "drawn"]
+__all__ = ["EXTENDED", "PLUGINS", "RATES", "RunSettings", "configuration", "random_settings"]
 
 #: The plugins that are not in the default profile.
-PLUGINS: Registry = Registry.with_plugins(Hesitant, Reluctant, Quarrelsome)
+PLUGINS: Registry = Registry.with_plugins(RandomPermit, SecondPermit, RandomErrors)
 
 #: What the extender is asked about: no node need offer it.
 EXTENDED = "example.com/licence"
@@ -29,11 +29,11 @@ extenders: [{extenders}]
 profiles:
 - plugins:
     permit:
-      enabled: [{{name: Hesitant}}, {{name: Reluctant}}]
+      enabled: [{{name: RandomPermit}}, {{name: SecondPermit}}]
     reserve:
-      enabled: [{quarrelsome}]
+      enabled: [{random_errors}]
     preBind:
-      enabled: [{quarrelsome}]
+      enabled: [{random_errors}]
   pluginConfig:
   - name: NodeResourcesFit
     args: {{scoringStrategy: {{type: {strategy}}}}}
@@ -66,7 +66,7 @@ RATES = Rates(
 )
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How large a run is, how many seconds pass between two pods for one node, and what befalls it.
 
     A scheduler lives for `lifetime` seconds on average until another one follows. There may be an extender that fails,
@@ -81,35 +81,35 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     lifetime: float = math.inf
     extender: bool = False
     budgets: bool = False
-    quarrels: bool = False
+    plugin_errors: bool = False
     standstills: bool = False
     devices: bool = False
 
 
 #: A small run of one scheduler.
-PLAIN = Shape()
+PLAIN = RunSettings()
 
 
-def drawn(seed: int, pods: int) -> Shape:
+def random_settings(seed: int, pods: int) -> RunSettings:
     """Draw a shape in which all that can befall a scheduler does in some seeds, and a little of it in most.
 
     A node gets a pod in 25 s: with one in 15 s, pods wait in line at times, and are tried five times as often.
     """
     random = Random(f"{seed}/shape")
-    return Shape(
+    return RunSettings(
         nodes=random.randint(4, 16),
         pods=pods,
         pause=25.0,
         lifetime=random.choice([math.inf, 100.0, 400.0]),
         extender=random.random() < 0.15,
         budgets=random.random() < 0.3,
-        quarrels=random.random() < 0.5,
+        plugin_errors=random.random() < 0.5,
         standstills=random.random() < 0.5,
         devices=random.random() < 0.3,
     )
 
 
-def configuration(seed: int, shape: Shape = PLAIN, life: int = 0) -> Configuration:
+def configuration(seed: int, shape: RunSettings = PLAIN, life: int = 0) -> Configuration:
     """Make the default profile with more plugins, and ties drawn by the seed; every other life scores otherwise."""
     return parse(
         CONFIGURATION.format(
@@ -117,6 +117,6 @@ def configuration(seed: int, shape: Shape = PLAIN, life: int = 0) -> Configurati
             strategy="MostAllocated" if life % 2 else "LeastAllocated",
             percentage=50 if life % 2 else 0,
             extenders=_EXTENDER % EXTENDED if shape.extender else "",
-            quarrelsome="{name: Quarrelsome}" if shape.quarrels else "",
+            random_errors="{name: RandomErrors}" if shape.plugin_errors else "",
         )
     )

@@ -29,18 +29,18 @@ from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.scheduler import MakeEngine, Scheduler
 from kframework.values.status import Code
 
-__all__ = ["End", "Life"]
+__all__ = ["SchedulerRun", "Termination"]
 
 E = TypeVar("E", bound=Engine)
 
 #: How long a scheduler that has lost its lease goes on at most, in seconds: it learns of nothing.
-UNAWARE = 30.0
+LEASE_LOSS_DELAY = 30.0
 
 #: How long an event may be on its way, in seconds: it is tried twelve times.
-ON_ITS_WAY = 200.0
+EVENT_DELAY = 200.0
 
 
-class End(StrEnum):
+class Termination(StrEnum):
     """How the life of a scheduler ends before the world does."""
 
     CRASHED = "scheduler crashed"
@@ -48,7 +48,7 @@ class End(StrEnum):
     DEPOSED = "scheduler without its lease beside another one"
 
 
-class Life(Observer, AccountObserver, Generic[E]):
+class SchedulerRun(Observer, AccountObserver, Generic[E]):
     """A scheduler and its end; `counts` tells what of the kinds of trouble there was."""
 
     def __init__(
@@ -69,8 +69,8 @@ class Life(Observer, AccountObserver, Generic[E]):
         #: Until when all that it had to say must have been written.
         self._written_until = math.inf
         #: When the machine last stood still, and went on.
-        self.stood_still_at: float = -math.inf
-        self.went_on_at: float = -math.inf
+        self.jumped_at: float = -math.inf
+        self.resumed_at: float = -math.inf
         self._random = random
         self._clock = clock
         self._fence = WriteFence()
@@ -101,26 +101,26 @@ class Life(Observer, AccountObserver, Generic[E]):
                 self._recorder.close()
             self._ended.set()
 
-    async def end(self, how: End, beside: TaskGroup) -> None:
+    async def end(self, how: Termination, beside: TaskGroup) -> None:
         """End, or be told so; who has lost the lease goes on for a while, and may write no more."""
         self.counts[str(how)] += 1
         now = self._clock.now()
-        told_until = self.stood_still_at if self.went_on_at == now else now  # it may end before it does anything more
+        told_until = self.jumped_at if self.resumed_at == now else now  # it may end before it does anything more
         # An attempt that waits for an extender holds up what it has heard of bindings.
         told = self.scheduler.outbox.empty and self.scheduler.engine.pending_cycle is None
-        self._written_until = told_until - (0.0 if told else ON_ITS_WAY)
-        if how is End.STOPPED:
+        self._written_until = told_until - (0.0 if told else EVENT_DELAY)
+        if how is Termination.STOPPED:
             self.scheduler.stop()
             await self._ended.wait()
             return
         self._fence.close()
-        if how is End.DEPOSED:
+        if how is Termination.DEPOSED:
             beside.start_soon(self._notice)
         else:
             self._scope.cancel("the process is gone")
             await self._ended.wait()
 
-    def unannounced(self, announced: Mapping[str, Collection[str]]) -> Iterator[str]:
+    def pods_without_one_event(self, announced: Mapping[str, Collection[str]]) -> Iterator[str]:
         """Name the pods of which not exactly one Event says that they were bound."""
         for uid, at in self._bound.items():
             events = len(announced.get(uid, ()))
@@ -128,7 +128,7 @@ class Life(Observer, AccountObserver, Generic[E]):
                 yield f"{events} events say that {uid} was bound, which was at {at:.3f}"
 
     async def _notice(self) -> None:
-        await asyncio.sleep(self._random.uniform(0.0, UNAWARE))
+        await asyncio.sleep(self._random.uniform(0.0, LEASE_LOSS_DELAY))
         self._scope.cancel("the lease was lost")
 
     def on_decision(self, decision: Decision) -> None:

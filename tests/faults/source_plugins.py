@@ -36,7 +36,7 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.framework.plugin import Reads
 from kframework.framework.source import KeyedBy, WhenStale
 from kframework.scheduler.timeouts import GRACE
-from tests.faults.fault_schedule import Fares, Ledger, Weather
+from tests.faults.fault_schedule import FaultLog, FaultSchedule, Health
 
 #: What is closed to pods; all else is open.
 CLOSED = 0
@@ -51,7 +51,7 @@ LIMITS = {"start": 3.0, "pre_bind": 5.0, "post_bind": 4.0, "source": 6.0}
 PATIENCE = 6.0
 
 
-class Unspeakable(Exception):
+class UnprintableError(Exception):
     """Raised as an error, and answered, though it cannot even be put into words."""
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Unspeakable(Exception):
     __repr__ = __str__
 
 
-def raised(random: Random) -> BaseException:
+def random_exception(random: Random) -> BaseException:
     """Make what a dead service raises."""
     return random.choice(
         [
@@ -70,7 +70,7 @@ def raised(random: Random) -> BaseException:
             asyncio.CancelledError(),
             ExceptionGroup("several", [KeyError("a"), OSError(5)]),
             StopAsyncIteration(),
-            Unspeakable(),
+            UnprintableError(),
         ]
     )
 
@@ -95,7 +95,7 @@ class Truth:
         return dict([said for at, said in self._said if at <= now - VIRTUAL_EPOCH][-1])
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
+class SourceDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     """What a plugin with a source declares, and which of its hooks reads the source."""
 
     name: str
@@ -113,7 +113,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     stale_after: float
 
     @property
-    def heard_within(self) -> float:
+    def refresh_limit(self) -> float:
         """How long after the cure it is heard at the latest, in seconds: what goes on may run out, then it is retried.
 
         Nobody limits the silence of a generator that has no timeout; in this world it ends with the cure.
@@ -122,7 +122,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
         return limit + 2 * GRACE + max(self.every, self.retry) * (1 + self.jitter) + 1.0
 
 
-def declared(name: str, random: Random) -> Declared:
+def declared(name: str, random: Random) -> SourceDeclaration:
     """Draw what a plugin declares."""
     by: KeyedBy = random.choice(("node", "pod", "key"))
     hook = random.choice(
@@ -134,7 +134,7 @@ def declared(name: str, random: Random) -> Declared:
     )
     stream, every = random.random() < 0.5, random.uniform(1.0, 8.0)
     reads: Reads = random.choice(["node", "pods", None])
-    return Declared(
+    return SourceDeclaration(
         name=name,
         by=by,
         hook=hook,
@@ -152,13 +152,13 @@ def declared(name: str, random: Random) -> Declared:
     )
 
 
-class WithSource(Plugin):
+class SourcePlugin(Plugin):
     """A plugin that goes by a source; what it declares stands in the class."""
 
-    declared: ClassVar[Declared]
-    weather: ClassVar[Weather]
+    declared: ClassVar[SourceDeclaration]
+    weather: ClassVar[FaultSchedule]
     truth: ClassVar[Truth]
-    ledger: ClassVar[Ledger]
+    ledger: ClassVar[FaultLog]
     seed: ClassVar[str]
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
@@ -180,34 +180,34 @@ class WithSource(Plugin):
 
     def poll(self) -> Awaitable[Mapping[str, int]]:
         self.ledger.fetches += 1
-        if self.weather.at(self.handle.clock) is Fares.DEAD and self._random.random() < 0.3:
-            self.ledger.strike(self.name, "data", Fares.DEAD)
-            raise raised(self._random)
+        if self.weather.at(self.handle.clock) is Health.DEAD and self._random.random() < 0.3:
+            self.ledger.record(self.name, "data", Health.DEAD)
+            raise random_exception(self._random)
         return self._poll()
 
     async def _poll(self) -> Mapping[str, int]:
-        fares = self.weather.at(self.handle.clock)
-        if fares is Fares.WELL:
+        health = self.weather.at(self.handle.clock)
+        if health is Health.HEALTHY:
             await asyncio.sleep(self._random.choice([0.0, 0.3]))
-            return self._dressed(self._says())
-        self.ledger.strike(self.name, "data", fares)
+            return self._wrapped(self._values())
+        self.ledger.record(self.name, "data", health)
         limit = self.declared.timeout or LIMITS["source"]
         # What it answers may be nonsense of any type: that is the fault.
-        return await misbehave(fares, limit, self._random, self._nonsense())  # type: ignore[no-any-return]
+        return await misbehave(health, limit, self._random, self._nonsense())  # type: ignore[no-any-return]
 
     async def stream(self) -> AsyncIterator[Mapping[str, int] | SourceChange[int]]:
         self.ledger.fetches += 1
         told: dict[str, int] | None = None
         while True:
-            fares, limit = self.weather.at(self.handle.clock), self.declared.timeout
-            if fares is Fares.WELL:
-                values = self._says()
-                yield self._dressed(values) if told is None or self._random.random() < 0.5 else _change(told, values)
+            health, limit = self.weather.at(self.handle.clock), self.declared.timeout
+            if health is Health.HEALTHY:
+                values = self._values()
+                yield self._wrapped(values) if told is None or self._random.random() < 0.5 else _change(told, values)
                 told = values
                 await asyncio.sleep(self._random.uniform(0.2, 0.8) * min(self.declared.every, limit or math.inf))
-            elif fares in (Fares.DEAD, Fares.WRONG) or limit is not None:
-                self.ledger.strike(self.name, "data", fares)
-                nonsense = await misbehave(fares, limit or 0.0, self._random, self._nonsense())
+            elif health in (Health.DEAD, Health.WRONG) or limit is not None:
+                self.ledger.record(self.name, "data", health)
+                nonsense = await misbehave(health, limit or 0.0, self._random, self._nonsense())
                 try:
                     yield nonsense
                 finally:
@@ -216,14 +216,14 @@ class WithSource(Plugin):
             else:
                 await asyncio.sleep(self.weather.until(self.handle.clock))
 
-    def _says(self) -> dict[str, int]:
+    def _values(self) -> dict[str, int]:
         return self.truth.at(self.handle.clock.now())
 
-    def _dressed(self, values: dict[str, int]) -> Mapping[str, int]:
+    def _wrapped(self, values: dict[str, int]) -> Mapping[str, int]:
         return self._random.choice([values, MappingProxyType(values), OrderedDict(values), ChainMap(values)])
 
     def _nonsense(self) -> Any:
-        keys = sorted(self._says()) or ["node-0"]
+        keys = sorted(self._values()) or ["node-0"]
         nonsense: list[Any] = [
             None,
             "nonsense",
@@ -232,7 +232,7 @@ class WithSource(Plugin):
             {"web": math.nan},
             {1: 1},
             dict.fromkeys(keys, 1.5),
-            {"web": 1, "db": Unspeakable()},
+            {"web": 1, "db": UnprintableError()},
             dict.fromkeys(map(str, range(100)), 1),
         ]
         if self.declared.stream:
@@ -258,9 +258,9 @@ class WithSource(Plugin):
 
     def helps(self, pod: PendingPod, change: SourceChange[int]) -> bool:
         """Return whether something has opened that concerns the pod."""
-        if self.weather.striking(self.handle.clock, pod.uid):
-            self.ledger.strike(self.name, "queueing hint", Fares.DEAD)
-            raise raised(Random(pod.uid))
+        if self.weather.fails_at_random(self.handle.clock, pod.uid):
+            self.ledger.record(self.name, "queueing hint", Health.DEAD)
+            raise random_exception(Random(pod.uid))
         by = self.declared.by
         keys = [*change.values, *change.removed] if by == "node" else [self.key(pod)]
         opened = (key for key in keys if change.values.get(key, CLOSED) or key in change.removed)
@@ -279,21 +279,21 @@ def _change(told: dict[str, int], values: dict[str, int]) -> SourceChange[int]:
     )
 
 
-async def misbehave(fares: Fares, limit: float, random: Random, nonsense: object) -> Any:
+async def misbehave(health: Health, limit: float, random: Random, nonsense: object) -> Any:
     """Do what somebody does who does not fare well."""
-    if fares is Fares.DEAD:
+    if health is Health.DEAD:
         await asyncio.sleep(random.choice([0.0, 0.2]))
-        raise raised(random)
-    if fares is Fares.WRONG:
+        raise random_exception(random)
+    if health is Health.WRONG:
         return nonsense
-    if fares is Fares.SLOW:
+    if health is Health.SLOW:
         await asyncio.sleep(limit * random.uniform(1.2, 3.0))
         return {}
     while True:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            if fares is Fares.HANGING:
+            if health is Health.HANGING:
                 raise
             if random.random() < 0.2:
                 return {}
@@ -302,36 +302,36 @@ async def misbehave(fares: Fares, limit: float, random: Random, nonsense: object
 # -- the hooks that read a source, one in each plugin ------------------------------------------------------------------
 
 
-def _pre_enqueue(self: WithSource, pod: PendingPod) -> Status | None:
+def _pre_enqueue(self: SourcePlugin, pod: PendingPod) -> Status | None:
     return self.verdict(pod)
 
 
-def _pre_filter(self: WithSource, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+def _pre_filter(self: SourcePlugin, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
     return self.verdict(pod)
 
 
-def _filter(self: WithSource, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+def _filter(self: SourcePlugin, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
     return self.verdict(pod, node.name)
 
 
-def _filter_nodes(self: WithSource, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+def _filter_nodes(self: SourcePlugin, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
     names = (nodes[row].name for row in np.arange(nodes.capacity)[rows].tolist())
     return np.array([not self.open(self.key(pod, name)) for name in names], dtype=np.int64)
 
 
-def _filter_status(self: WithSource, pod: PendingPod, bits: int) -> Status:
+def _filter_status(self: SourcePlugin, pod: PendingPod, bits: int) -> Status:
     return unschedulable(f"closed by {self.name}")
 
 
-def _score(self: WithSource, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+def _score(self: SourcePlugin, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
     return 10 * self.data.get(self.key(pod, node.name), 1)
 
 
-def _reserve(self: WithSource, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+def _reserve(self: SourcePlugin, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
     return self.verdict(pod, node_name)
 
 
-def _sign(self: WithSource, pod: PendingPod) -> Hashable:
+def _sign(self: SourcePlugin, pod: PendingPod) -> Hashable:
     return self.key(pod)
 
 
@@ -346,7 +346,7 @@ HOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def with_source(name: str, seed: str, pods: Sequence[str], cured: float, ledger: Ledger) -> type[WithSource]:
+def make_source_plugin(name: str, seed: str, pods: Sequence[str], cured: float, ledger: FaultLog) -> type[SourcePlugin]:
     """Make a plugin with a source."""
     random = Random(f"{seed}/{name}")
     mine = declared(name, random)
@@ -354,12 +354,12 @@ def with_source(name: str, seed: str, pods: Sequence[str], cured: float, ledger:
     keys = {"node": NODES, "pod": pods, "key": APPS}[mine.by]
     return type(
         name,
-        (WithSource,),
+        (SourcePlugin,),
         {
             "name": name,
             "reads": mine.reads,
             "declared": mine,
-            "weather": Weather(random, cured),
+            "weather": FaultSchedule(random, cured),
             "truth": Truth(random, keys, cured),
             "ledger": ledger,
             "seed": seed,

@@ -29,10 +29,10 @@ from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
-from tests.faults.fault_schedule import Blame, Ledger
-from tests.faults.invariants import ApiBooks, EngineBooks, leftovers, untruths
-from tests.faults.service_plugins import SERVICES, WithService, with_service
-from tests.faults.source_plugins import APPS, CLOSED, LIMITS, NODES, PATIENCE, WithSource, with_source
+from tests.faults.fault_schedule import FaultLog, PlantedFault
+from tests.faults.invariants import ApiChecker, EngineChecker, leftovers, state_differences
+from tests.faults.service_plugins import SERVICES, ServicePlugin, make_service_plugin
+from tests.faults.source_plugins import APPS, CLOSED, LIMITS, NODES, PATIENCE, SourcePlugin, make_source_plugin
 
 #: When all is well, for good, in seconds.
 CURED = 90.0
@@ -57,9 +57,9 @@ class World(msgspec.Struct, frozen=True):
     """What one seed makes: the plugins, and the book of what befalls them."""
 
     seed: int
-    sources: Sequence[type[WithSource]]
-    services: Sequence[type[WithService]]
-    ledger: Ledger
+    sources: Sequence[type[SourcePlugin]]
+    services: Sequence[type[ServicePlugin]]
+    ledger: FaultLog
 
     @property
     def plugins(self) -> list[type[Plugin]]:
@@ -72,41 +72,41 @@ class World(msgspec.Struct, frozen=True):
         return Registry.with_plugins(*self.plugins)
 
     @property
-    def heard(self) -> float:
+    def refresh_deadline(self) -> float:
         """When all sources have been heard after the cure, in seconds."""
-        return CURED + max(plugin.declared.heard_within for plugin in self.sources)
+        return CURED + max(plugin.declared.refresh_limit for plugin in self.sources)
 
 
-def made(seed: int) -> World:
+def make_plugins(seed: int) -> World:
     """Make the plugins of a seed; they are as often new as they are made, and fare the same each time."""
-    random, ledger = Random(f"{seed}/plugins"), Ledger()
+    random, ledger = Random(f"{seed}/plugins"), FaultLog()
     pods = [f"default/pod-{number}" for number in range(PODS)]
-    sources = [with_source(f"Source{n}", f"{seed}", pods, CURED, ledger) for n in range(random.randint(1, 4))]
+    sources = [make_source_plugin(f"Source{n}", f"{seed}", pods, CURED, ledger) for n in range(random.randint(1, 4))]
     numbers = sorted(random.sample(range(len(SERVICES)), k=random.randint(1, len(SERVICES))))
-    return World(seed, sources, [with_service(n, f"{seed}", CURED, ledger) for n in numbers], ledger)
+    return World(seed, sources, [make_service_plugin(n, f"{seed}", CURED, ledger) for n in numbers], ledger)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to; nothing in `complaints` if all that must hold did, `story` is the same for the same seed."""
+    """What a run came to; nothing in `problems` if all that must hold did, `history` is the same for the same seed."""
 
     seed: int
     recordings: Sequence[Path]
     bound: int
     waiting: int
-    struck: Counter[str]
-    complaints: list[str]
-    story: list[object]
+    occurred: Counter[str]
+    problems: list[str]
+    history: list[object]
 
     def __str__(self) -> str:
         return "\n  ".join(
-            [f"seed {self.seed} fails; its inboxes are {[*map(str, self.recordings)]}", *self.complaints[:20]]
+            [f"seed {self.seed} fails; its inboxes are {[*map(str, self.recordings)]}", *self.problems[:20]]
         )
 
 
 def run(seed: int, folder: Path) -> Report:
     """Run the world of a seed to its end; the inbox is recorded in the folder."""
-    with _listening() as lines:
-        return run_virtual(OutsideRun(made(seed), folder, lines).main)
+    with _capture_warnings() as lines:
+        return run_virtual(SourceRun(make_plugins(seed), folder, lines).main)
 
 
 def configuration(world: World) -> Configuration:
@@ -128,9 +128,9 @@ hookTimeouts: {{{", ".join(f"{camel(hook)}: {seconds}s" for hook, seconds in LIM
 
 
 @contextmanager
-def _listening() -> Iterator[list[logging.LogRecord]]:
+def _capture_warnings() -> Iterator[list[logging.LogRecord]]:
     """Keep what is logged as a warning, or worse, from everybody else: it is much."""
-    kept = _Kept(logging.WARNING)
+    kept = _KeepingHandler(logging.WARNING)
     loggers = [logging.getLogger(name) for name in ("kframework", "asyncio")]
     for logger in loggers:
         logger.addHandler(kept)
@@ -143,7 +143,7 @@ def _listening() -> Iterator[list[logging.LogRecord]]:
             logger.propagate = True
 
 
-class _Kept(logging.Handler):
+class _KeepingHandler(logging.Handler):
     def __init__(self, level: int) -> None:
         super().__init__(level)
         self.lines: list[logging.LogRecord] = []
@@ -152,7 +152,7 @@ class _Kept(logging.Handler):
         self.lines.append(record)
 
 
-class OutsideRun(Observer):
+class SourceRun(Observer):
     """One run."""
 
     def __init__(self, world: World, folder: Path, lines: list[logging.LogRecord]) -> None:
@@ -178,13 +178,13 @@ class OutsideRun(Observer):
         """Let all happen until the cure, wait until what follows from it must be over, and look."""
         self._clock = LoopClock(asyncio.get_running_loop())
         self._store = MemoryCluster(self._clock, map(_node, NODES[:3]))
-        self._store.faults.append(self._befall)
-        books = ApiBooks(self._store)
-        async with anyio.create_task_group() as happening:
-            happening.start_soon(self._happen)
-            ends = [*self._stops, self._world.heard + ATTEMPT + 2 * REST]
+        self._store.faults.append(self._inject_faults)
+        books = ApiChecker(self._store)
+        async with anyio.create_task_group() as change:
+            change.start_soon(self._change)
+            ends = [*self._stops, self._world.refresh_deadline + ATTEMPT + 2 * REST]
             while ends:
-                if await self._live(ends[0]):
+                if await self._run_scheduler(ends[0]):
                     ends.pop(0)
                 await asyncio.sleep(1.0)
         pods = self._store.objects(Pod)
@@ -193,12 +193,12 @@ class OutsideRun(Observer):
             recordings=self._recordings,
             bound=sum(bool(pod.spec.node_name) for pod in pods),
             waiting=sum(not pod.spec.node_name for pod in pods),
-            struck=self._world.ledger.kinds,
-            complaints=[*self._complaints, *books.complaints, *self._unblamed(), *_tasks_left()],
-            story=self._story(),
+            occurred=self._world.ledger.kinds,
+            problems=[*self._complaints, *books.problems, *self._misattributed_faults(), *_leftover_tasks()],
+            history=self._story(),
         )
 
-    async def _live(self, end: float) -> bool:
+    async def _run_scheduler(self, end: float) -> bool:
         """Live the life of a scheduler; False if it could not be started."""
         recording = self._folder / f"outside-{self._world.seed}-{len(self._recordings)}.jsonl.gz"
         recorder = Recorder(recording)
@@ -211,14 +211,14 @@ class OutsideRun(Observer):
             slice=0.0,
             engine=recorded_by(recorder),
         )
-        books, faults = EngineBooks(scheduler.engine), list[PluginError]()
+        books, faults = EngineChecker(scheduler.engine), list[PluginError]()
         try:
             async with anyio.create_task_group() as scheduling:
                 scheduling.start_soon(self._end, scheduler, books, end)
                 await scheduler.run()
                 scheduling.cancel_scope.cancel()
         except* PluginError as group:
-            faults += _each(group)
+            faults += _flatten(group)
         finally:
             recorder.close()
         for fault in faults:
@@ -226,25 +226,25 @@ class OutsideRun(Observer):
         if faults:
             return False
         self._recordings.append(recording)
-        self._complaints += books.complaints
+        self._complaints += books.problems
         self._failures.update({source.plugin: source.failures for source in scheduler.engine.sources})
         return True
 
-    async def _end(self, scheduler: Scheduler, books: EngineBooks, end: float) -> None:
+    async def _end(self, scheduler: Scheduler, books: EngineChecker, end: float) -> None:
         """Look at a scheduler at the end of its life, and stop it."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(end - loop.time(), 1.0))
         if end > CURED:
             self._complaints += leftovers(scheduler, books)
-            self._complaints += await untruths(scheduler, self._store, books)
-            self._complaints += [*self._misplaced(), *self._late(), *self._claimed(scheduler)]
+            self._complaints += await state_differences(scheduler, self._store, books)
+            self._complaints += [*self._wrongly_pending(), *self._bound_late(), *self._leaked_reservations(scheduler)]
         scheduler.stop()
         await asyncio.sleep(STOPPED)
         self._complaints.append(f"the scheduler that was stopped after {end:.0f} s does not end")
         for task in asyncio.all_tasks():
             task.cancel()
 
-    async def _happen(self) -> None:
+    async def _change(self) -> None:
         """Let pods and nodes come and go."""
         random, loop, number = self._random, asyncio.get_running_loop(), 0
         while (pause := random.expovariate(PODS / CURED)) + loop.time() < CURED:
@@ -256,9 +256,9 @@ class OutsideRun(Observer):
             elif chance < 0.8 and (pods := self._store.objects(Pod)):
                 self._store.remove(Pod, random.choice(pods).metadata.name, "default", grace=0)
             elif chance > 0.9:
-                self._turn_over(random.choice(NODES))
+                self._replace_node(random.choice(NODES))
 
-    def _turn_over(self, name: str) -> None:
+    def _replace_node(self, name: str) -> None:
         """Take a node away with its pods, or bring it."""
         if self._store.find(Node, name) is None:
             self._store.add(_node(name))
@@ -268,7 +268,7 @@ class OutsideRun(Observer):
                 if pod.spec.node_name == name:
                     self._store.remove(Pod, pod.metadata.name, "default", grace=0)
 
-    def _befall(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
+    def _inject_faults(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         """Let some bindings fail, or get no answer."""
         if method != "bind" or self._clock.now() >= VIRTUAL_EPOCH + CURED or self._random.random() > 0.3:
             return None
@@ -276,14 +276,14 @@ class OutsideRun(Observer):
         error = ClusterError(f"binding failed with {status}", status=status, retryable=True)
         return Fault(error=error, delay=self._random.choice([0.0, 0.5]), done=status in (0, 409, 504))
 
-    def _misplaced(self) -> Iterator[str]:
+    def _wrongly_pending(self) -> Iterator[str]:
         """Name the pods that wait although something is open to them."""
         for pod in self._store.objects(Pod):
-            if not pod.spec.node_name and (nodes := [*self._open_to(pod)]):
+            if not pod.spec.node_name and (nodes := [*self._allowed_nodes(pod)]):
                 last = [decision for decision in self._decisions if decision.uid == pod.metadata.uid][-1:]
                 yield f"{pod.metadata.name} waits, but {nodes} are open to it: {last}"
 
-    def _open_to(self, pod: Pod) -> Iterator[str]:
+    def _allowed_nodes(self, pod: Pod) -> Iterator[str]:
         """List the nodes on which a pod may be, slowly and plainly."""
         for node in self._store.objects(Node):
             name = node.metadata.name
@@ -291,16 +291,19 @@ class OutsideRun(Observer):
             if len(on_it) < ROOM and all(self._is_open(plugin, pod, name) for plugin in self._world.sources):
                 yield name
 
-    def _is_open(self, plugin: type[WithSource], pod: Pod, node_name: str) -> bool:
+    def _is_open(self, plugin: type[SourcePlugin], pod: Pod, node_name: str) -> bool:
         """Return whether a plugin lets a pod on a node, by what its source says in the end."""
         of_pod, truth = f"{pod.metadata.namespace}/{pod.metadata.name}", plugin.truth.at(self._clock.now())
         key = {"node": node_name, "pod": of_pod, "key": pod.metadata.labels["app"]}[plugin.declared.by]
         return plugin.declared.hook == "score" or truth.get(key, 1) != CLOSED
 
-    def _late(self) -> Iterator[str]:
+    def _bound_late(self) -> Iterator[str]:
         """Name the pods that were bound in the end, but rested for too long between two attempts since the cure."""
-        heard, pods = VIRTUAL_EPOCH + self._world.heard, {pod.metadata.uid for pod in self._store.objects(Pod)}
-        ended = {decision.uid: heard for decision in self._decisions}
+        refresh_deadline, pods = (
+            VIRTUAL_EPOCH + self._world.refresh_deadline,
+            {pod.metadata.uid for pod in self._store.objects(Pod)},
+        )
+        ended = {decision.uid: refresh_deadline for decision in self._decisions}
         for at, uid, popped in sorted(self._attempts()):
             if popped and uid in pods and at > ended[uid] + REST:
                 yield f"{uid} was tried {at - ended[uid]:.3f} s after all was well, or after its last attempt"
@@ -311,32 +314,34 @@ class OutsideRun(Observer):
         yield from ((decision.popped_at, decision.uid, True) for decision in self._decisions)
         yield from ((binding.ended_at, binding.uid, False) for binding in self._bindings)
 
-    def _claimed(self, scheduler: Scheduler) -> Iterator[str]:
+    def _leaked_reservations(self, scheduler: Scheduler) -> Iterator[str]:
         """Name what was reserved for pods that are not bound."""
         unbound = {pod.metadata.uid for pod in self._store.objects(Pod) if not pod.spec.node_name}
         for _, plugin in scheduler.profiles.plugins():
-            if isinstance(plugin, WithService):
+            if isinstance(plugin, ServicePlugin):
                 kept = sorted(plugin.claimed.keys() & unbound)
                 yield from (f"{plugin.name} holds what it has reserved for {uid}" for uid in kept)
 
-    def _unblamed(self) -> Iterator[str]:
+    def _misattributed_faults(self) -> Iterator[str]:
         """Name the faults that nobody was blamed for, and the blame that nobody deserves."""
-        struck, told = self._world.ledger.struck, self._told()
+        occurred, told = self._world.ledger.occurred, self._told()
         beside = {plugin.name for plugin in self._world.services if plugin.parallel_pre_bind}
-        for blame in sorted(struck | told):
+        for blame in sorted(occurred | told):
             # What is broken off, with its scheduler or by another PreBind plugin that fails first, need not be told.
             fewer = bool(self._stops) or blame.plugin in beside
-            wrong = told[blame] > struck[blame] or (told[blame] < struck[blame] and not fewer)
+            wrong = told[blame] > occurred[blame] or (told[blame] < occurred[blame] and not fewer)
             if wrong:
-                yield f"{blame} was told {told[blame]} times, and struck {struck[blame]} times"
+                yield f"{blame} was told {told[blame]} times, and struck {occurred[blame]} times"
 
-    def _told(self) -> Counter[Blame]:
+    def _told(self) -> Counter[PlantedFault]:
         """Count whom the sources' messages and the log blame."""
-        told = Counter({Blame(plugin, "data"): failures for plugin, failures in self._failures.items() if failures})
+        told = Counter(
+            {PlantedFault(plugin, "data"): failures for plugin, failures in self._failures.items() if failures}
+        )
         for line in self._lines:
             if line.name != "kframework.scheduler.sources":
                 found = _OF_A_HOOK.match(line.getMessage())
-                told[Blame(*found.groups()) if found else Blame("nobody", line.getMessage())] += 1
+                told[PlantedFault(*found.groups()) if found else PlantedFault("nobody", line.getMessage())] += 1
         return told
 
     def _story(self) -> list[object]:
@@ -344,13 +349,13 @@ class OutsideRun(Observer):
         decisions = [replace(each, started=0, timings=(), plugins=()) for each in self._decisions]
         bindings = [replace(each, started=0, steps=(), plugins=()) for each in self._bindings]
         lines = [line.getMessage() for line in self._lines]
-        return [*decisions, *bindings, *lines, *sorted(self._world.ledger.struck.items())]
+        return [*decisions, *bindings, *lines, *sorted(self._world.ledger.occurred.items())]
 
 
-def _each(group: BaseExceptionGroup[PluginError]) -> Iterator[PluginError]:
+def _flatten(group: BaseExceptionGroup[PluginError]) -> Iterator[PluginError]:
     """List what a group of groups is made of."""
     for error in group.exceptions:
-        yield from _each(error) if isinstance(error, BaseExceptionGroup) else [error]
+        yield from _flatten(error) if isinstance(error, BaseExceptionGroup) else [error]
 
 
 def _node(name: str) -> Node:
@@ -362,5 +367,5 @@ def _pod(name: str, app: str) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, uid=""))
 
 
-def _tasks_left() -> Iterator[str]:
+def _leftover_tasks() -> Iterator[str]:
     return (f"{task!r} is left" for task in asyncio.all_tasks() if task is not asyncio.current_task())

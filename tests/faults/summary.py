@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from tests.faults.fault_schedule import Fares
-from tests.faults.parallel_worlds import Finished
-from tests.faults.scheduler_run import End
+from tests.faults.fault_schedule import Health
+from tests.faults.parallel_worlds import FinishedWorld
+from tests.faults.scheduler_run import Termination
 from tests.support.faulty_transport import Rates
 
 __all__ = ["KINDS", "Summary"]
@@ -18,7 +18,7 @@ WARM, GROWTH = 10, 1.1
 KINDS = frozenset(
     [
         *(f"fault: {name}" for name in (*Rates.__struct_fields__, "connection refused", "connection closed")),
-        *(f"trouble: {how}" for how in End),
+        *(f"trouble: {how}" for how in Termination),
         *(f"trouble: extender: {fault}" for fault in ("error", "late", "nonsense", "refusal")),
         *(f"trouble: plugin raised in {hook}" for hook in ("reserve", "pre_bind")),
         *(f"trouble: {what}" for what in ("API server restarted", "configuration reloaded", "time jumped")),
@@ -27,7 +27,7 @@ KINDS = frozenset(
         *(f"trouble: {what}" for what in ("pods that share claims", "claims deleted", "classes deleted")),
         *(f"trouble: {what}" for what in ("devices tainted", "devices ready", "devices failed")),
         *(f"trouble: {what}" for what in ("pools published anew", "pools withdrawn")),
-        *(f"trouble: outside: source {fares}" for fares in Fares if fares not in (Fares.WELL, Fares.FLAPPING)),
+        *(f"trouble: outside: source {fares}" for fares in Health if fares not in (Health.HEALTHY, Health.FLAPPING)),
         *(f"deleted: {what}" for what in ("pods", "nodes", "jobs")),
     ]
 )
@@ -46,26 +46,26 @@ class Summary:
         self._objects: defaultdict[int, list[int]] = defaultdict(list)
         self._peak = 0
 
-    def add(self, finished: Finished) -> None:
+    def add(self, finished: FinishedWorld) -> None:
         """Count a world in."""
-        order, lived = finished.order, finished.lived
+        order, result = finished.order, finished.result
         self.seeds.add(order.seed)
         self._counts[f"worlds: {order.engine}"] += 1
-        if finished.complaints:
-            self.failures[order.seed] = finished.complaints
-        if lived is None:
+        if finished.problems:
+            self.failures[order.seed] = finished.problems
+        if result is None:
             return
-        self.pods += lived.pods
-        self._counts += Counter(lived.counts)
-        self._counts.update(pods=lived.pods, bindings=lived.bindings, attempts=lived.attempts)
-        self._counts["seconds of virtual time"] += round(lived.virtual)
-        self._pods[order.engine] += lived.pods
-        self._seconds[order.engine] += lived.seconds  # type: ignore[assignment]  # a fraction, too
-        self._objects[finished.pair].append(lived.objects)
-        self._peak = max(self._peak, lived.peak)
+        self.pods += result.pods
+        self._counts += Counter(result.counts)
+        self._counts.update(pods=result.pods, bindings=result.bindings, attempts=result.attempts)
+        self._counts["seconds of virtual time"] += round(result.virtual)
+        self._pods[order.engine] += result.pods
+        self._seconds[order.engine] += result.seconds  # type: ignore[assignment]  # a fraction, too
+        self._objects[finished.pair].append(result.objects)
+        self._peak = max(self._peak, result.peak)
 
     @property
-    def grown(self) -> list[str]:
+    def growing(self) -> list[str]:
         """The pairs whose first process holds more and more."""
         return [
             f"the process of pair {pair} holds {max(held[-3:])} objects, and {max(held[:WARM])} at first"
@@ -74,7 +74,7 @@ class Summary:
         ]
 
     @property
-    def absent(self) -> list[str]:
+    def missing_kinds(self) -> list[str]:
         """What never happened."""
         return sorted(KINDS - self._counts.keys())
 
@@ -87,9 +87,9 @@ class Summary:
         ]
         lines.append(f"{self._peak / 1024:>12.0f}  MiB at most in a process")
         lines.append(
-            f"{len(KINDS) - len(self.absent):>12,}  of {len(KINDS)} kinds of trouble happened; not: {self.absent}"
+            f"{len(KINDS) - len(self.missing_kinds):>12,}  of {len(KINDS)} kinds happened; not: {self.missing_kinds}"
         )
         held = [len(objects) for objects in self._objects.values()]
-        lines.append(f"{max(held, default=0):>12,}  worlds at most in a process; {self.grown or 'none grew'}")
+        lines.append(f"{max(held, default=0):>12,}  worlds at most in a process; {self.growing or 'none grew'}")
         seeds = f": seeds {sorted(self.failures)[:20]}" if self.failures else ""
         return "\n".join([*lines, f"{len(self.failures):>12,}  worlds failed{seeds}"])

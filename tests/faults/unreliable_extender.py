@@ -12,13 +12,13 @@ from kframework.clock import Clock
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.scheduler.http_line import HttpExtenderTransport
 
-__all__ = ["Unreliable"]
+__all__ = ["UnreliableExtender"]
 
 #: How often it fails, and how long it takes at most when it is late, in seconds.
 RATE, LATE = 0.2, 3.0
 
 
-class Unreliable(HttpExtenderTransport):
+class UnreliableExtender(HttpExtenderTransport):
     """A line to an extender in this process, which is well from the moment `until` on, in seconds since 1970."""
 
     def __init__(self, random: Random, clock: Clock, counts: Counter[str]) -> None:

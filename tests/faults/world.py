@@ -30,19 +30,19 @@ from kframework.objects import (
 )
 from kframework.testing import make_node, make_pod
 from tests.faults.devices import DeviceWorld
-from tests.faults.run_settings import EXTENDED, Shape
+from tests.faults.run_settings import EXTENDED, RunSettings
 from tests.support.storage import claim, mounted, storage_class
 
-__all__ = ["World", "made_nodes"]
+__all__ = ["World", "make_nodes"]
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 APPS = ("web", "db", "batch")
 
 #: How long ended pods and events are kept, and pods of a node that is gone, in seconds.
-KEPT, COLLECTED = 120.0, 40.0
+RETENTION, COLLECTION_DELAY = 120.0, 40.0
 
 
-def made_nodes(count: int) -> list[Node]:
+def make_nodes(count: int) -> list[Node]:
     """Make nodes of two sizes in three zones."""
     return [
         make_node(f"node-{n}", zone="abc"[n % 3], cpu=8 if n % 2 else 4, memory="32Gi", pods=16, labels={"pool": "x"})
@@ -58,14 +58,14 @@ class World:
         cluster: MemoryCluster,
         clock: Clock,
         random: Random,
-        shape: Shape,
+        shape: RunSettings,
         deleted: Counter[str],
         troubles: Counter[str],
     ) -> None:
         self._cluster = cluster
         self._clock = clock
         self._random = random
-        self._nodes = made_nodes(shape.nodes)
+        self._nodes = make_nodes(shape.nodes)
         self._pods = shape.pods
         self._pause = shape.pause / shape.nodes
         self._extended = shape.extender
@@ -84,17 +84,17 @@ class World:
         swept = self._clock.now()
         while self._made < self._pods:
             await asyncio.sleep(self._random.expovariate(1 / self._pause))
-            self._happen()
+            self._change()
             if self._clock.now() - swept > 30.0:
                 swept = self._clock.now()
                 self.sweep()
         for node in self._nodes:
-            self._bring_back(node)
+            self._restore(node)
         if self._devices is not None:
-            self._devices.calm()
+            self._devices.end_faults()
 
-    def _happen(self) -> None:
-        happenings: list[tuple[Callable[[], None], float]] = [
+    def _change(self) -> None:
+        changes: list[tuple[Callable[[], None], float]] = [
             (self._make_pod, 1.0),
             (self._make_burst, 0.006),
             (self._delete_pod, 0.08),
@@ -102,10 +102,10 @@ class World:
             (self._restore_node, 0.008),
             (self._change_node, 0.02),
             (self._change_pod, 0.03),
-            *(self._devices.happenings if self._devices is not None else ()),
+            *(self._devices.changes if self._devices is not None else ()),
         ]
-        (happening,) = self._random.choices(*zip(*happenings, strict=True))
-        happening()
+        (change,) = self._random.choices(*zip(*changes, strict=True))
+        change()
 
     def _make_burst(self) -> None:
         for _ in range(self._random.randint(2, 20)):
@@ -127,7 +127,7 @@ class World:
             },
             volumes=mounted(f"claim-{self._made}") if shape < 0.05 else (),
             topology_spread=[_spread(app)] if 0.05 < shape < 0.1 else (),
-            affinity=_apart(app) if 0.1 < shape < 0.13 else None,
+            affinity=_anti_affinity(app) if 0.1 < shape < 0.13 else None,
             host_ports=[8080] if 0.13 < shape < 0.16 else (),
             node_selector={ZONE: random.choice("abc")} if 0.16 < shape < 0.22 else {},
         )
@@ -135,7 +135,7 @@ class World:
             self._troubles["pods with volumes"] += 1
             self._cluster.add(_unclaimed(f"claim-{self._made}"))
         if self._devices is not None:
-            pod = self._devices.asking(pod)
+            pod = self._devices.with_claims(pod)
         self._cluster.add(replace(pod, metadata=replace(pod.metadata, uid="")))
 
     def _delete_pod(self) -> None:
@@ -159,7 +159,7 @@ class World:
             name = self._random.choice(nodes).metadata.name
             self._cluster.remove(Node, name)
             self._deleted["nodes"] += 1
-            asyncio.get_running_loop().call_later(self._random.uniform(0.0, COLLECTED), self._collect, name)
+            asyncio.get_running_loop().call_later(self._random.uniform(0.0, COLLECTION_DELAY), self._collect, name)
 
     def _collect(self, name: str) -> None:
         """Delete the pods of a node that is gone, if it still is."""
@@ -169,9 +169,9 @@ class World:
                     self._cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace, grace=0)
 
     def _restore_node(self) -> None:
-        self._bring_back(self._random.choice(self._nodes))
+        self._restore(self._random.choice(self._nodes))
 
-    def _bring_back(self, node: Node) -> None:
+    def _restore(self, node: Node) -> None:
         """Make a node as it was at first."""
         present = self._cluster.find(Node, node.metadata.name)
         if present is None:
@@ -195,7 +195,7 @@ class World:
         now, cluster = self._clock.now(), self._cluster
         for pod in cluster.objects(Pod):
             metadata = pod.metadata
-            if has_ended(pod) and now - seconds_of(metadata.creation_timestamp or "") > KEPT:
+            if has_ended(pod) and now - seconds_of(metadata.creation_timestamp or "") > RETENTION:
                 cluster.remove(Pod, metadata.name, metadata.namespace, grace=0)
         names = {pod.metadata.name.replace("pod-", "claim-") for pod in cluster.objects(Pod)}
         if self._devices is not None:
@@ -208,7 +208,7 @@ class World:
             if by is not None and cluster.find(PersistentVolumeClaim, by.name, by.namespace) is None:
                 cluster.remove(PersistentVolume, volume.metadata.name)
         for event in cluster.objects(Event):
-            if now - seconds_of(event.metadata.creation_timestamp or "") > KEPT:
+            if now - seconds_of(event.metadata.creation_timestamp or "") > RETENTION:
                 cluster.remove(Event, event.metadata.name, event.metadata.namespace)
 
 
@@ -230,6 +230,6 @@ def _spread(app: str) -> TopologySpreadConstraint:
     )
 
 
-def _apart(app: str) -> Affinity:
+def _anti_affinity(app: str) -> Affinity:
     term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": app}), topology_key=HOSTNAME)
     return Affinity(pod_anti_affinity=PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,)))

@@ -23,11 +23,11 @@ import msgspec
 from kframework.observe.recording.replay import replay
 from kframework.scheduler import sources
 from tests.faults import batch_run, pod_run, source_run
-from tests.faults.repetition import Again, decided_again
+from tests.faults.repetition import Repetition, repeat
 from tests.faults.run import Report
-from tests.faults.run_settings import drawn
+from tests.faults.run_settings import random_settings
 
-__all__ = ["Engine", "Lived", "Order", "engine_of", "lived"]
+__all__ = ["Engine", "WorldOrder", "WorldResult", "engine_of", "run_world"]
 
 Engine = Literal["pod", "batch", "outside"]
 
@@ -38,7 +38,7 @@ OUTSIDE = 20
 RECONSIDERED = 4
 
 
-class Lived(msgspec.Struct, frozen=True, kw_only=True):
+class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a world; `counts` tells what happened, by name, `objects` how many the process holds afterwards."""
 
     seed: int
@@ -51,19 +51,19 @@ class Lived(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     objects: int
     peak: int
-    story: str
+    history: str
     recordings: list[str]
-    complaints: list[str]
+    problems: list[str]
 
 
-class Order(msgspec.Struct, frozen=True):
+class WorldOrder(msgspec.Struct, frozen=True):
     """What a process is to do: live through a world, or say whether what became of it `before` comes of it again."""
 
     seed: int
     engine: Engine
     pods: int
     folder: str
-    before: Lived | None = None
+    before: WorldResult | None = None
 
 
 def engine_of(seed: int, engines: str) -> Engine:
@@ -73,12 +73,12 @@ def engine_of(seed: int, engines: str) -> Engine:
     return "outside" if seed % OUTSIDE == OUTSIDE - 1 else "pod"
 
 
-def lived(order: Order) -> Lived:
+def run_world(order: WorldOrder) -> WorldResult:
     """Live through a world."""
     began = time.process_time()
     report = _WORLDS[order.engine](order)
     gc.collect()
-    return Lived(
+    return WorldResult(
         seed=order.seed,
         engine=order.engine,
         pods=report.pods,
@@ -93,29 +93,29 @@ def lived(order: Order) -> Lived:
         seconds=time.process_time() - began,
         objects=len(gc.get_objects()),
         peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-        story=report.story,
+        history=report.history,
         recordings=list(map(str, report.recordings)),
-        complaints=report.complaints,
+        problems=report.problems,
     )
 
 
-def _other_than_before(order: Order, before: Lived) -> list[str]:
+def _differences_from(order: WorldOrder, before: WorldResult) -> list[str]:
     """Say what another process makes of a world otherwise: from its recordings, or by living through it again."""
-    registry = source_run.made(order.seed).registry if order.engine == "outside" else pod_run.PLUGINS
+    registry = source_run.make_plugins(order.seed).registry if order.engine == "outside" else pod_run.PLUGINS
     found = []
     for recording in before.recordings:
-        decide = decided_again if order.engine != "batch" and order.seed % RECONSIDERED == 0 else replay
+        decide = repeat if order.engine != "batch" and order.seed % RECONSIDERED == 0 else replay
         again = decide(Path(recording), registry)
         if again.difference is not None:
             found.append(f"{recording} replays otherwise: {again.difference}")
-        elif isinstance(again, Again) and not again.alike:
+        elif isinstance(again, Repetition) and not again.is_identical:
             found.append(f"{recording} is decided otherwise on the state as it was: {again.differences[:5]}")
-    if not before.recordings and _WORLDS[order.engine](order).story != before.story:
+    if not before.recordings and _WORLDS[order.engine](order).history != before.history:
         found.append("the same seed told another story in another process")
     return found
 
 
-def _outside(order: Order) -> Report:
+def _run_sources(order: WorldOrder) -> Report:
     # Of the nonsense that sources answer, one is that there are too many values; so few are too many here.
     # And the log says who was blamed.
     logging.disable(logging.NOTSET)
@@ -132,32 +132,32 @@ def _outside(order: Order) -> Report:
         attempts=0,
         deleted=Counter(),
         faults=Counter(),
-        troubles=Counter({f"outside: {what}": count for what, count in report.struck.items()}),
+        troubles=Counter({f"outside: {what}": count for what, count in report.occurred.items()}),
         seconds=0.0,
-        story=blake2b(repr(report.story).encode()).hexdigest(),
-        complaints=report.complaints,
+        history=blake2b(repr(report.history).encode()).hexdigest(),
+        problems=report.problems,
     )
 
 
-def _pods(order: Order) -> Report:
-    return pod_run.run(order.seed, drawn(order.seed, order.pods), Path(order.folder))
+def _run_pods(order: WorldOrder) -> Report:
+    return pod_run.run(order.seed, random_settings(order.seed, order.pods), Path(order.folder))
 
 
-def _batch(order: Order) -> Report:
-    return batch_run.run(order.seed, drawn(order.seed, order.pods // 2), Path(order.folder))
+def _run_batch(order: WorldOrder) -> Report:
+    return batch_run.run(order.seed, random_settings(order.seed, order.pods // 2), Path(order.folder))
 
 
-_WORLDS: dict[Engine, Callable[[Order], Report]] = {"pod": _pods, "batch": _batch, "outside": _outside}
+_WORLDS: dict[Engine, Callable[[WorldOrder], Report]] = {"pod": _run_pods, "batch": _run_batch, "outside": _run_sources}
 
 
 def main() -> None:
-    """Do what each line says, and answer with a line: a `Lived`, or a list of what was not as before."""
+    """Do what each line says, and answer with a line: a `WorldResult`, or a list of what was not as before."""
     logging.disable(logging.CRITICAL)
     gc.collect()
     gc.freeze()  # what is imported stays, and is looked through in every collection otherwise
     for line in sys.stdin.buffer:
-        order = msgspec.json.decode(line, type=Order)
-        answer = lived(order) if order.before is None else _other_than_before(order, order.before)
+        order = msgspec.json.decode(line, type=WorldOrder)
+        answer = run_world(order) if order.before is None else _differences_from(order, order.before)
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
 

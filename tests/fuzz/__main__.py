@@ -14,7 +14,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=100_000, metavar="N", help="how many (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="where to begin (%(default)s)")
     options = parser.parse_args()
-    report = send(options.seed, options.requests, _tell)
+    report = send(options.seed, options.requests, _report_progress)
     for fault in report.faults[:10]:
         _print(f"{fault}\n")
     answers = ", ".join(f"{count:,} x {status}" for status, count in sorted(report.statuses.items()))
@@ -22,7 +22,7 @@ def main() -> int:
     return int(bool(report.faults))
 
 
-def _tell(done: int) -> None:
+def _report_progress(done: int) -> None:
     if done and done % 50_000 == 0:
         _print(f"{done:,} requests")
 

@@ -48,7 +48,7 @@ class Bodies:
         own = {"name": name} | ({"namespace": namespace} if namespace and self._one_in(2) else {})
         made["metadata"] = ({} if not isinstance(metadata, dict) or self._one_in(2) else metadata) | own
         if self._one_in(3):
-            self._spoil(made)
+            self._corrupt(made)
         return {"apiVersion": kind.api_version, "kind": kind.name} | made
 
     def _of_type(self, name: str, depth: int) -> dict[str, object]:
@@ -59,7 +59,7 @@ class Bodies:
 
     def _value_of(self, schema: Schema, depth: int) -> object:
         if self._one_in(40):
-            return self._odd()
+            return self._unusual_value()
         if depth > _DEEPEST:
             return None
         if schema.items is not None:
@@ -86,20 +86,20 @@ class Bodies:
         """Make any JSON value."""
         match self._random.randrange(6 if depth < _DEEPEST else 3):
             case 0:
-                return self._odd()
+                return self._unusual_value()
             case 1 | 2:
                 return self._text()
             case 3:
                 return [self.anything(depth + 1) for _ in range(self._random.randrange(4))]
         return {self._text(): self.anything(depth + 1) for _ in range(self._random.randrange(4))}
 
-    def _spoil(self, made: object) -> None:
+    def _corrupt(self, made: object) -> None:
         """Put something that does not belong there into an object, somewhere."""
         while isinstance(made, dict | list) and made:
             places = list(made) if isinstance(made, dict) else list(range(len(made)))
             place = self._random.choice(places)
             if self._one_in(3) or not isinstance(made[place], dict | list) or not made[place]:
-                made[place] = self._odd() if self._one_in(2) else self._text()
+                made[place] = self._unusual_value() if self._one_in(2) else self._text()
                 return
             made = made[place]
 
@@ -109,41 +109,41 @@ class Bodies:
 
     def _operation(self) -> object:
         if self._one_in(12):
-            return self._odd()
+            return self._unusual_value()
         operation = {"op": self._random.choice(("add", "remove", "replace", "move", "copy", "test", "", "x"))}
         for field in ("path", "from"):
             parts = (self._random.choice(("metadata", "labels", "spec", "a~1b", "0", "-", "~", "")) for _ in range(3))
             operation[field] = "/".join(["", *parts])[: self._random.randrange(1, 30)]
         return operation | ({"value": self.anything(3)} if self._one_in(2) else {})
 
-    def directives(self, said: dict[str, object]) -> dict[str, object]:
+    def with_directives(self, value: dict[str, object]) -> dict[str, object]:
         """Add to a patch what strategic merge goes by."""
         names = ("$patch", "$deleteFromPrimitiveList/finalizers", "$setElementOrder/containers", "$x")
         name = self._random.choice(names)
-        values = ("delete", "replace", "merge", "retainKeys", ["a"], [{"name": "a"}], self._odd())
-        place = self._random.choice([said, *(each for each in said.values() if isinstance(each, dict))])
+        values = ("delete", "replace", "merge", "retainKeys", ["a"], [{"name": "a"}], self._unusual_value())
+        place = self._random.choice([value, *(each for each in value.values() if isinstance(each, dict))])
         place[name] = self._random.choice(values)
-        return said
+        return value
 
-    def in_json(self, said: object) -> bytes:
+    def in_json(self, value: object) -> bytes:
         """Write JSON, and sometimes lose or change a little of it."""
-        return self._damaged(json.dumps(said, ensure_ascii=self._one_in(2)).encode(errors="replace"))
+        return self._corrupt_bytes(json.dumps(value, ensure_ascii=self._one_in(2)).encode(errors="replace"))
 
-    def in_yaml(self, said: object) -> bytes:
+    def in_yaml(self, value: object) -> bytes:
         """Write YAML, sometimes with aliases that stand for very much."""
         if self._one_in(20):
             lines = ["a0: &a0 [x, x, x, x, x, x, x, x]"]
             lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 8)}]" for n in range(1, 12)]
             return "\n".join(lines).encode()
-        text: str = yaml.safe_dump(said, allow_unicode=True, default_flow_style=self._one_in(2))
-        return self._damaged(text.encode(errors="replace"))
+        text: str = yaml.safe_dump(value, allow_unicode=True, default_flow_style=self._one_in(2))
+        return self._corrupt_bytes(text.encode(errors="replace"))
 
     def in_protobuf(self, kind: Kind[ApiObject]) -> bytes:
         """Write an object of a kind in protobuf, with any of its fields."""
         message = message_name(kind.api_version, kind.name)
         raw = self._message(message, 0) if message else b""
         type_meta = _field(1, kind.api_version.encode()) + _field(2, kind.name.encode())
-        return b"k8s\x00" + self._damaged(_field(1, type_meta) + _field(2, raw))
+        return b"k8s\x00" + self._corrupt_bytes(_field(1, type_meta) + _field(2, raw))
 
     def _message(self, name: str, depth: int) -> bytes:
         known = message_fields(name)
@@ -164,7 +164,7 @@ class Bodies:
                 return _field(1, self.in_json(self.anything(5)))
         return self._message(kind, depth)
 
-    def _damaged(self, body: bytes) -> bytes:
+    def _corrupt_bytes(self, body: bytes) -> bytes:
         if not self._one_in(8) or not body:
             return body
         place = self._random.randrange(len(body))
@@ -177,7 +177,7 @@ class Bodies:
                 return body[:place] + body[place:] * 2
         return self._random.choice(_NO_BODIES)
 
-    def _odd(self) -> object:
+    def _unusual_value(self) -> object:
         return deepcopy(self._random.choice(_ODD))
 
     def _text(self) -> str:

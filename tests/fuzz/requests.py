@@ -51,8 +51,8 @@ _ACCEPTED = (
 def valid_request(resource: ApiResource) -> Request:
     """Make the object of a kind with which nothing is wrong, under the first name that it may have."""
     kind = resource.kind
-    said = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": _names(resource)[0]}}
-    body = json.dumps(said | VALID[kind.name]).encode()
+    value = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": _names(resource)[0]}}
+    body = json.dumps(value | VALID[kind.name]).encode()
     return Request(method="POST", path=_collection(resource, "default"), body=body)
 
 
@@ -115,20 +115,20 @@ class Requests:
         if method in ("GET", "DELETE"):
             options = bodies.anything(4) if random.randrange(2) else {"propagationPolicy": one_of(random, ("Orphan",))}
             return (JSON, bodies.in_json(options)) if random.randrange(3) == 0 else (JSON, b"")
-        said = bodies.object_of(resource.kind, name, namespace)
+        value = bodies.object_of(resource.kind, name, namespace)
         if method == "PATCH":
             match random.choice((JSON_PATCH, MERGE, STRATEGIC, APPLY_PATCH)):
                 case content_type if content_type == JSON_PATCH:
                     return content_type, bodies.in_json(bodies.json_patch())
                 case content_type if content_type == STRATEGIC:
-                    return content_type, bodies.in_json(bodies.directives(said))
+                    return content_type, bodies.in_json(bodies.with_directives(value))
                 case content_type if content_type == MERGE:
-                    return content_type, bodies.in_json(said)
-            return f"{APPLY_PATCH}+yaml", bodies.in_yaml(said)
+                    return content_type, bodies.in_json(value)
+            return f"{APPLY_PATCH}+yaml", bodies.in_yaml(value)
         match random.choice((JSON, JSON, YAML, PROTOBUF, "text/plain")):
             case content_type if content_type == YAML:
-                return content_type, bodies.in_yaml(said)
+                return content_type, bodies.in_yaml(value)
             case content_type if content_type == PROTOBUF:
                 return content_type, bodies.in_protobuf(resource.kind)
             case content_type:
-                return content_type, bodies.in_json(said)
+                return content_type, bodies.in_json(value)

@@ -45,7 +45,7 @@ class Report(NamedTuple):
     faults: list[Fault]
 
 
-def send(seed: int, count: int, tell: Callable[[int], None] = lambda done: None) -> Report:
+def send(seed: int, count: int, report_progress: Callable[[int], None] = lambda done: None) -> Report:
     """Send so many requests, the same for the same seed."""
     report = Report(Counter(), [])
     logging.disable(logging.WARNING)
@@ -53,7 +53,7 @@ def send(seed: int, count: int, tell: Callable[[int], None] = lambda done: None)
         for life in range(-(-count // LIFE)):
             with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
                 runner.run(_live(seed + life, min(LIFE, count - life * LIFE), report))
-            tell(life * LIFE)
+            report_progress(life * LIFE)
     finally:
         logging.disable(logging.NOTSET)
     return report

@@ -19,8 +19,8 @@ def main() -> int:
     if options.replay is not None:
         deviations = dict(each.split("=", 1) for each in options.replay.split(";") if each)
         outcome = replay(WORLDS[names[0]], {int(point): label for point, label in deviations.items()})
-        _print("\n".join([*map(str, outcome.deviations), *(outcome.complaints or ["all holds"])]))
-        return int(bool(outcome.complaints))
+        _print("\n".join([*map(str, outcome.deviations), *(outcome.problems or ["all holds"])]))
+        return int(bool(outcome.problems))
     return max([_explore(name, options.schedules, options.seed) for name in names])
 
 

@@ -23,7 +23,7 @@ World = Callable[[], Coroutine[Any, Any, list[str]]]
 class Outcome(msgspec.Struct, frozen=True):
     """What came of one schedule: what did not hold, where it deviated, and what it could have chosen where."""
 
-    complaints: list[str]
+    problems: list[str]
     deviations: list[Deviation]
     options: list[list[str]]
     trace: int
@@ -33,7 +33,7 @@ class Failure(msgspec.Struct, frozen=True):
     """A schedule under which something does not hold, reduced."""
 
     world: str
-    complaints: list[str]
+    problems: list[str]
     deviations: list[Deviation]
     #: How many schedules were run before it was found.
     after: int
@@ -45,7 +45,7 @@ class Failure(msgspec.Struct, frozen=True):
                 f"{self.world} fails under a schedule that deviates {len(self.deviations)} times:",
                 *map(str, self.deviations),
                 "and so",
-                *self.complaints[:10],
+                *self.problems[:10],
                 f"again: python -m tests.interleavings --world {self.world} --replay '{choices}'",
             ]
         )
@@ -72,14 +72,14 @@ def attempt(world: World, schedule: Schedule) -> Outcome:
         with asyncio.Runner(loop_factory=lambda: ExploringLoop(recorded)) as runner:
             loop = runner.get_loop()
             loop.set_exception_handler(lambda _, context: unheard.append(_said(context)))
-            complaints = runner.run(world())
+            problems = runner.run(world())
         gc.collect(0)
     except Exception as error:
-        complaints = [f"the world ended with {error!r}"]
+        problems = [f"the world ended with {error!r}"]
     finally:
         logger.removeHandler(heard)
         logger.propagate = propagates
-    return Outcome([*complaints, *unheard], recorded.deviations, recorded.options, hash(tuple(recorded.trace)))
+    return Outcome([*problems, *unheard], recorded.deviations, recorded.options, hash(tuple(recorded.trace)))
 
 
 def replay(world: World, deviations: Mapping[int, str]) -> Outcome:
@@ -94,7 +94,7 @@ def explore(name: str, world: World, schedules: int, seed: int = 0) -> Explorati
         found.schedules += 1
         found.points += len(outcome.options)
         traces.add(outcome.trace)
-        if outcome.complaints:
+        if outcome.problems:
             found.failure = shrink(name, world, outcome, found.schedules)
             break
     found.distinct = len(traces)
@@ -138,7 +138,7 @@ def shrink(name: str, world: World, outcome: Outcome, after: int = 1) -> Failure
         elif size > 1:
             size //= 2
         else:
-            return Failure(name, outcome.complaints, outcome.deviations, after)
+            return Failure(name, outcome.problems, outcome.deviations, after)
 
 
 def _smaller(world: World, failed: Outcome, size: int) -> Outcome | None:
@@ -153,7 +153,7 @@ def _smaller(world: World, failed: Outcome, size: int) -> Outcome | None:
         trials += [kept | {each.point: f"{NOT_YET}{each.instead_of}"} for each in all_of_them]
     for trial in trials:
         outcome = replay(world, trial)
-        if outcome.complaints and len(outcome.deviations) < len(all_of_them):
+        if outcome.problems and len(outcome.deviations) < len(all_of_them):
             return outcome
     return None
 
@@ -161,13 +161,13 @@ def _smaller(world: World, failed: Outcome, size: int) -> Outcome | None:
 class _Heard(logging.Handler):
     """Takes an error that is logged with a traceback for a complaint: what a world plans for is none."""
 
-    def __init__(self, complaints: list[str]) -> None:
+    def __init__(self, problems: list[str]) -> None:
         super().__init__()
-        self._complaints = complaints
+        self._problems = problems
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1] is not None:
-            self._complaints.append(f"logged: {record.getMessage()}: {record.exc_info[1]!r}")
+            self._problems.append(f"logged: {record.getMessage()}: {record.exc_info[1]!r}")
 
 
 def _said(context: Mapping[str, Any]) -> str:

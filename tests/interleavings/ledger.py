@@ -19,12 +19,12 @@ class Reserving(Plugin):
     def __init__(self, args: object, handle: object) -> None:
         super().__init__(args, handle)  # type: ignore[arg-type]  # they are what a plugin gets
         self.reserved: dict[str, str] = {}
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
 
     @hookimpl
     def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
         if pod.uid in self.reserved:
-            self.complaints.append(f"{pod.name} was reserved for again before the first was undone")
+            self.problems.append(f"{pod.name} was reserved for again before the first was undone")
         self.reserved[pod.uid] = node_name
 
     @hookimpl
@@ -37,7 +37,7 @@ def unbalanced(stage: Stage) -> Iterator[str]:
     pods = {pod.metadata.uid: pod for pod in stage.store.objects(Pod)}
     for _, plugin in stage.scheduler.profiles.plugins():
         if isinstance(plugin, Reserving):
-            yield from plugin.complaints
+            yield from plugin.problems
             for uid, node_name in plugin.reserved.items():
                 pod = pods.get(uid)
                 if pod.spec.node_name != node_name if pod is not None else not stage.api_books.bindings[uid]:

@@ -24,7 +24,7 @@ from kframework.objects.requests import on_node_requests as requests
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.scheduler import Scheduler, http_extender
-from tests.faults.invariants import ApiBooks, EngineBooks, leftovers, untruths
+from tests.faults.invariants import ApiChecker, EngineChecker, leftovers, state_differences
 from tests.interleavings.gated import GatedCluster
 from tests.interleavings.loop import ExploringLoop
 
@@ -64,7 +64,7 @@ class Stage:
         self.loop = this_loop()
         self.clock = LoopClock(self.loop)
         self.store = MemoryCluster(self.clock)
-        self.api_books = ApiBooks(self.store)
+        self.api_books = ApiChecker(self.store)
         self.store.load(objects)
         self.client = GatedCluster(self.store, at_once=at_once)
         #: How often each plugin was started, and how often closed.
@@ -74,7 +74,7 @@ class Stage:
         extender = http_extender if line is None else partial(Extender, line=line)
         client = self.client if connect is None else connect(self.store)
         self.scheduler = Scheduler(configuration, client, self.clock, registry=registry, slice=0.0, extender=extender)
-        self._books = EngineBooks(self.scheduler.engine)
+        self._books = EngineChecker(self.scheduler.engine)
         self._count_lives()
         self.store.subscribe([Pod], self._kubelet)
 
@@ -83,15 +83,18 @@ class Stage:
         for label, do in acts:
             self.loop.offer(who, (label, partial(_tolerant, do)), awaited=False)
 
-    async def run(self, *complaints: Callable[[], Iterator[str]]) -> list[str]:
+    async def run(self, *problems: Callable[[], Iterator[str]]) -> list[str]:
         """Let it happen, and return what does not hold when all is quiet."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.scheduler.run)
             await asyncio.sleep(DISORDER)
             self.loop.settling = True
             await asyncio.sleep(QUIET)
-            found = [*leftovers(self.scheduler, self._books), *await untruths(self.scheduler, self.store, self._books)]
-            found += [each for complaint in complaints for each in complaint()]
+            found = [
+                *leftovers(self.scheduler, self._books),
+                *await state_differences(self.scheduler, self.store, self._books),
+            ]
+            found += [each for problem in problems for each in problem()]
             self.scheduler.stop()
         return [*found, *self.ended()]
 
@@ -110,7 +113,7 @@ class Stage:
 
     def ended(self) -> Iterator[str]:
         """Complain of what must not be when the scheduler has ended, in good order or not."""
-        yield from (*self.api_books.complaints, *self._books.complaints)
+        yield from (*self.api_books.problems, *self._books.problems)
         for plugin, counts in self.lives.items():
             if counts["started"] != counts["closed"]:
                 yield f"{plugin} was started {counts['started']} times and closed {counts['closed']} times"

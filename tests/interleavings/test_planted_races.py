@@ -91,23 +91,23 @@ def test_a_race_planted_in_the_product_is_found(
     owner: type,
     name: str,
     planted: Callable[..., object],
-    complaint: str,
+    problem: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(owner, name, planted)
-    found_with_few_deviations(world, complaint)
+    found_with_few_deviations(world, problem)
 
 
 def test_a_plugin_that_awaits_between_check_and_act_is_found() -> None:
     found_with_few_deviations(checked_before, "one and two passed")
 
 
-def found_with_few_deviations(world: World, complaint: str) -> None:
-    assert not replay(world, {}).complaints, "seen without any exploration"
+def found_with_few_deviations(world: World, problem: str) -> None:
+    assert not replay(world, {}).problems, "seen without any exploration"
     failure = explore("planted", world, SCHEDULES, seed=1).failure
     assert failure is not None, "nobody noticed"
-    assert complaint in str(failure)
+    assert problem in str(failure)
     assert 1 <= len(failure.deviations) <= FEW, str(failure)
     again = replay(world, {each.point: each.label for each in failure.deviations})
-    assert again.complaints == failure.complaints
+    assert again.problems == failure.problems
     assert "python -m tests.interleavings --world planted --replay" in str(failure)

@@ -48,8 +48,8 @@ from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_pod
 from kframework.verbosity import V2, V5
 from tests.cli.processes import MAIN
-from tests.faults.disruptive_plugins import Hesitant, Reluctant
-from tests.faults.run_settings import Shape
+from tests.faults.disruptive_plugins import RandomPermit, SecondPermit
+from tests.faults.run_settings import RunSettings
 from tests.faults.world import World
 
 __all__ = ["Accounts", "Json", "Labels", "accounts_of"]
@@ -64,7 +64,7 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
 - plugins:
-    permit: {{enabled: [{{name: Hesitant}}, {{name: Reluctant}}]}}
+    permit: {{enabled: [{{name: RandomPermit}}, {{name: SecondPermit}}]}}
     reserve: {{enabled: [{{name: Clumsy}}]}}
     preBind: {{enabled: [{{name: Clumsy}}]}}
 ---
@@ -144,7 +144,7 @@ class _Run:
     async def main(self) -> tuple[dict[tuple[str, Labels], float], dict[str, Json], list[Json], list[Json]]:
         clock = LoopClock(asyncio.get_running_loop())
         store = MemoryCluster(clock)
-        shape = Shape(nodes=4, pods=60, pause=4.0)
+        shape = RunSettings(nodes=4, pods=60, pause=4.0)
         world = World(store, clock, Random(f"{self._seed}/world"), shape, Counter(), Counter())
         self._client = KubeCluster(InProcessTransport(ApiServer(store, clock)), clock, random=Random(self._seed))
         history, metrics, recorder = History(), Metrics(), Recorder(self.recording)
@@ -154,7 +154,7 @@ class _Run:
                 _configuration(self._seed),
                 self._client,
                 clock,
-                registry=Registry.with_plugins(Clumsy, Hesitant, Reluctant),
+                registry=Registry.with_plugins(Clumsy, RandomPermit, SecondPermit),
                 observers=[recorder, history, metrics.attempts, tracing, Journal(tracing.trace_id)],
                 slice=0.0,
                 engine=recorded_by(recorder),

@@ -16,11 +16,11 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
-from tests.faults.interrupted_binding import Silence, Strike, Struck
+from tests.faults.interrupted_binding import Interrupt, InterruptedBinding, Silence
 from tests.support.scale import sampled
 from tests.support.storage import claim, mounted, storage_class
 
-#: Of the names that the plugin Hesitant lets wait, and of those that it does not.
+#: Of the names that the plugin RandomPermit lets wait, and of those that it does not.
 PATIENT, PLAIN = "pod-d", "pod-a"
 
 NODES: Sequence[ApiObject] = (make_node("a", cpu=1), make_node("b", cpu=1), storage_class("made", "example.com/csi"))
@@ -45,7 +45,7 @@ def first_pod(cluster: MemoryCluster) -> Pod:
     return cluster.objects(Pod)[0]
 
 
-def delete_pod(grace: int | None) -> Strike:
+def delete_pod(grace: int | None) -> Interrupt:
     def strike(cluster: MemoryCluster) -> None:
         metadata = first_pod(cluster).metadata
         cluster.remove(Pod, metadata.name, metadata.namespace, grace=grace)
@@ -111,7 +111,7 @@ def unavailable(cluster: MemoryCluster) -> None:
     raise ClusterError("unavailable", status=503, retryable=True)
 
 
-STRIKES: dict[str, Strike] = {
+STRIKES: dict[str, Interrupt] = {
     "pod gone": delete_pod(0),
     "pod deleted": delete_pod(None),
     "pod replaced": replace_pod,
@@ -125,15 +125,15 @@ STRIKES: dict[str, Strike] = {
 }
 
 
-def struck(cycle: str, strike: Strike) -> list[tuple[int, str]]:
+def interruption_problems(cycle: str, strike: Interrupt) -> list[tuple[int, str]]:
     """Strike at every point of a cycle, and return what did not hold."""
-    complaints = []
+    problems = []
     for at in count(1):
-        run = Struck(CYCLES[cycle], at, strike)
-        complaints += [(at, complaint) for complaint in run.run()]
+        run = InterruptedBinding(CYCLES[cycle], at, strike)
+        problems += [(at, problem) for problem in run.run()]
         if not run.reached:
             assert at > 6, "hardly a point was reached"
-            return complaints
+            return problems
     raise AssertionError
 
 
@@ -144,7 +144,7 @@ async def never_read_back(self: ClusterApi, pod: PendingPod, node_name: str) -> 
 @pytest.mark.slow
 def test_room_that_is_given_away_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterApi, "bind", never_read_back)
-    assert [text for _, text in struck("crowded", silence) if "is overcommitted by" in text]
+    assert [text for _, text in interruption_problems("crowded", silence) if "is overcommitted by" in text]
 
 
 @pytest.mark.slow
@@ -154,4 +154,4 @@ def test_room_that_is_given_away_too_early_is_noticed(monkeypatch: pytest.Monkey
     sampled(each for each in product(CYCLES, STRIKES) if each != ("crowded", "bound elsewhere")),
 )
 def test_a_cycle_survives_a_strike_at_any_point(cycle: str, strike: str) -> None:
-    assert not struck(cycle, STRIKES[strike])
+    assert not interruption_problems(cycle, STRIKES[strike])

@@ -28,7 +28,7 @@ from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 from tests.faults.pod_run import PLUGINS, Report, run
-from tests.faults.run_settings import RATES, Shape
+from tests.faults.run_settings import RATES, RunSettings
 from tests.support.faulty_transport import Rates
 from tests.support.scale import sampled
 
@@ -44,32 +44,32 @@ def replays(report: Report) -> bool:
 
 @pytest.mark.parametrize("seed", sampled([0, 1, 3, 4, 15, 17, 18], 7))
 def test_what_holds_of_devices_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
-    report = run(seed, Shape(devices=True, rates=RATES), tmp_path)
-    assert not report.complaints, str(report)
+    report = run(seed, RunSettings(devices=True, rates=RATES), tmp_path)
+    assert not report.problems, str(report)
     assert report.faults.total() > 10 and report.bindings > 40
     assert replays(report)
 
 
 @pytest.mark.parametrize("seed", sampled([23, 38]))
 def test_what_holds_of_devices_where_pods_are_in_each_other_s_way(seed: int, tmp_path: Path) -> None:
-    report = run(seed, Shape(devices=True, pause=3.0, pods=60), tmp_path)
-    assert not report.complaints, str(report)
+    report = run(seed, RunSettings(devices=True, pause=3.0, pods=60), tmp_path)
+    assert not report.problems, str(report)
     assert replays(report)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [26])
 def test_what_holds_of_devices_where_schedulers_come_and_go(seed: int, tmp_path: Path) -> None:
-    shape = Shape(devices=True, lifetime=100.0, budgets=True, quarrels=True, standstills=True)
+    shape = RunSettings(devices=True, lifetime=100.0, budgets=True, plugin_errors=True, standstills=True)
     report = run(seed, shape, tmp_path)
-    assert not report.complaints, str(report)
+    assert not report.problems, str(report)
     assert replays(report)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_holds_of_devices_without_faults(seed: int, tmp_path: Path) -> None:
-    report = run(seed, Shape(devices=True, rates=Rates()), tmp_path)
-    assert not report.complaints, str(report)
+    report = run(seed, RunSettings(devices=True, rates=Rates()), tmp_path)
+    assert not report.problems, str(report)
 
 
 def not_noted(self: AllocatedDevices, claim: ResourceClaim) -> None:
@@ -156,13 +156,13 @@ def test_a_planted_fault_is_found(
     owner: type,
     name: str,
     planted: Callable[..., object],
-    complaint: str,
+    problem: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(owner, name, planted)
-    shape = Shape(devices=True, rates=Rates(), pause=3.0, pods=60)
-    assert any(complaint in "\n".join(run(seed, shape, tmp_path).complaints) for seed in range(3)), "nobody noticed"
+    shape = RunSettings(devices=True, rates=Rates(), pause=3.0, pods=60)
+    assert any(problem in "\n".join(run(seed, shape, tmp_path).problems) for seed in range(3)), "nobody noticed"
 
 
 async def whatever_it_has_become(
@@ -176,8 +176,8 @@ patch_status = KubeCluster.patch_status
 
 @pytest.mark.long
 def test_a_status_that_is_written_over_that_of_others_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    shape = Shape(devices=True, pause=3.0, pods=60)
-    assert not run(51, shape, tmp_path).complaints
+    shape = RunSettings(devices=True, pause=3.0, pods=60)
+    assert not run(51, shape, tmp_path).problems
     monkeypatch.setattr(KubeCluster, "patch_status", whatever_it_has_become)
     report = run(51, shape, tmp_path)
-    assert any("is bound without devices" in complaint for complaint in report.complaints), "nobody noticed"
+    assert any("is bound without devices" in problem for problem in report.problems), "nobody noticed"

@@ -13,21 +13,21 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.observe.recording.replay import replay
 from kframework.state.cluster import ClusterState
-from tests.faults.pod_run import PLUGINS, Report, Shape, run
+from tests.faults.pod_run import PLUGINS, Report, RunSettings, run
 from tests.support.faulty_transport import Rates
 from tests.support.scale import seeds
 
 
 @pytest.mark.parametrize("seed", seeds(5))
 def test_what_holds_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
-    report = run(seed, Shape(), tmp_path)
-    assert not report.complaints, str(report)
+    report = run(seed, RunSettings(), tmp_path)
+    assert not report.problems, str(report)
     assert report.faults.total() > 10 and report.bindings > 40
 
 
 def test_without_faults_there_are_none(tmp_path: Path) -> None:
-    report = run(0, Shape(rates=Rates()), tmp_path)
-    assert not report.complaints, str(report)
+    report = run(0, RunSettings(rates=Rates()), tmp_path)
+    assert not report.problems, str(report)
     assert not report.faults
 
 
@@ -73,16 +73,16 @@ def test_a_planted_fault_is_found_and_its_run_replays(
     owner: type,
     name: str,
     planted: Callable[..., object],
-    complaint: str,
+    problem: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(owner, name, planted)
-    report = next((report for report in runs(tmp_path) if complaint in str(report)), None)
+    report = next((report for report in runs(tmp_path) if problem in str(report)), None)
     assert report is not None, "nobody noticed"
     assert f"seed {report.seed} fails; its inbox is in {report.recording}" in str(report)
     assert replay(report.recording, PLUGINS).difference is None
 
 
 def runs(folder: Path) -> Iterator[Report]:
-    return (run(seed, Shape(pause=3.0), folder) for seed in range(5))
+    return (run(seed, RunSettings(pause=3.0), folder) for seed in range(5))

@@ -15,10 +15,10 @@ from kframework.observe.recording.replay import replay
 from kframework.scheduler.outbox import Outbox
 from tests.architecture.sources import ROOT
 from tests.faults import batch_run, pod_run
-from tests.faults.parallel_worlds import Finished
-from tests.faults.run_settings import drawn
+from tests.faults.parallel_worlds import FinishedWorld
+from tests.faults.run_settings import random_settings
 from tests.faults.summary import GROWTH, KINDS, WARM, Summary
-from tests.faults.worlds import Engine, Lived, Order, engine_of, lived
+from tests.faults.worlds import Engine, WorldOrder, WorldResult, engine_of, run_world
 from tests.support.scale import seeds
 
 pytestmark = pytest.mark.long
@@ -26,15 +26,15 @@ pytestmark = pytest.mark.long
 
 @pytest.mark.parametrize("seed", seeds(2, start=6))
 def test_what_holds_though_schedulers_come_and_go(seed: int, tmp_path: Path) -> None:
-    report = pod_run.run(seed, drawn(seed, 60), tmp_path)
-    assert not report.complaints, str(report)
+    report = pod_run.run(seed, random_settings(seed, 60), tmp_path)
+    assert not report.problems, str(report)
     assert report.troubles and len(report.recordings) > 1
 
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_what_holds_of_batch_engines(seed: int, tmp_path: Path) -> None:
-    report = batch_run.run(seed, drawn(seed, 40), tmp_path)
-    assert not report.complaints, str(report)
+    report = batch_run.run(seed, random_settings(seed, 40), tmp_path)
+    assert not report.problems, str(report)
     assert report.faults.total() > 10 and report.bindings > 10
     again = [replay(recording) for recording in report.recordings]
     assert [each.difference for each in again] == [None] * len(again)
@@ -44,10 +44,10 @@ def test_what_holds_of_batch_engines(seed: int, tmp_path: Path) -> None:
 def test_a_world_of_services_that_fail_is_heard_of_in_the_log(tmp_path: Path) -> None:
     logging.disable(logging.CRITICAL)
     try:
-        world = lived(Order(39, "outside", 24, str(tmp_path)))
+        world = run_world(WorldOrder(39, "outside", 24, str(tmp_path)))
     finally:
         logging.disable(logging.NOTSET)
-    assert not world.complaints and world.counts["trouble: outside: reserve wrong"]
+    assert not world.problems and world.counts["trouble: outside: reserve wrong"]
 
 
 def deaf(self: SchedulingQueue, *event: object) -> None:
@@ -56,7 +56,7 @@ def deaf(self: SchedulingQueue, *event: object) -> None:
 
 def test_a_lost_wake_up_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(SchedulingQueue, "move_on_event", deaf)
-    reports = [pod_run.run(seed, pod_run.Shape(pause=3.0), tmp_path) for seed in range(2)]
+    reports = [pod_run.run(seed, pod_run.RunSettings(pause=3.0), tmp_path) for seed in range(2)]
     assert any("though it fits on" in str(report) for report in reports)
 
 
@@ -66,7 +66,7 @@ def silent(self: Outbox, event: object) -> None:
 
 def test_an_event_that_nobody_wrote_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Outbox, "record", silent)
-    report = pod_run.run(0, pod_run.Shape(pods=10), tmp_path)
+    report = pod_run.run(0, pod_run.RunSettings(pods=10), tmp_path)
     assert "0 events say that" in str(report)
 
 
@@ -89,8 +89,8 @@ def long_run(folder: Path, *options: str) -> str:
 
 def stories(folder: Path) -> list[tuple[int, str]]:
     lines = (folder / "results.jsonl").read_bytes().splitlines()
-    finished = [msgspec.json.decode(line, type=Finished) for line in lines]
-    return sorted((each.order.seed, each.lived.story) for each in finished if each.lived is not None)
+    finished = [msgspec.json.decode(line, type=FinishedWorld) for line in lines]
+    return sorted((each.order.seed, each.result.history) for each in finished if each.result is not None)
 
 
 def test_what_seeds_stand_for() -> None:
@@ -100,8 +100,10 @@ def test_what_seeds_stand_for() -> None:
     assert {engine_of(seed, "batch") for seed in range(40)} == {"batch"}
 
 
-def finished(seed: int, objects: int = 1000, complaints: list[str] | None = None, engine: Engine = "pod") -> Finished:
-    lived = Lived(
+def finished(
+    seed: int, objects: int = 1000, problems: list[str] | None = None, engine: Engine = "pod"
+) -> FinishedWorld:
+    result = WorldResult(
         seed=seed,
         engine=engine,
         pods=10,
@@ -112,22 +114,22 @@ def finished(seed: int, objects: int = 1000, complaints: list[str] | None = None
         seconds=0.5,
         objects=objects,
         peak=2048,
-        story="",
+        history="",
         recordings=[],
-        complaints=complaints or [],
+        problems=problems or [],
     )
-    return Finished(Order(seed, engine, 10, ""), 0, lived, lived.complaints)
+    return FinishedWorld(WorldOrder(seed, engine, 10, ""), 0, result, result.problems)
 
 
 def test_a_summary_says_what_happened_and_who_failed() -> None:
     summary = Summary()
     for seed in range(3):
-        summary.add(finished(seed, complaints=["a pod is lost"] if seed == 1 else []))
-    summary.add(Finished(Order(7, "batch", 10, ""), 0, None, ["does not end within 300 s"]))
+        summary.add(finished(seed, problems=["a pod is lost"] if seed == 1 else []))
+    summary.add(FinishedWorld(WorldOrder(7, "batch", 10, ""), 0, None, ["does not end within 300 s"]))
     said = str(summary)
     assert summary.failures == {1: ["a pod is lost"], 7: ["does not end within 300 s"]}
     assert "30  pods" in said and "6  fault: lost" in said and "2  worlds failed: seeds [1, 7]" in said
-    assert len(summary.absent) == len(KINDS) - 1 and "fault: lost" not in summary.absent
+    assert len(summary.missing_kinds) == len(KINDS) - 1 and "fault: lost" not in summary.missing_kinds
     assert "50.00  ms of CPU for a pod of a world of pod" in said
 
 
@@ -136,4 +138,4 @@ def test_a_process_that_grows_is_named(last: int, grown: bool) -> None:
     summary = Summary()
     for seed in range(2 * WARM + 4):
         summary.add(finished(seed, objects=1000 if seed < 2 * WARM else last))
-    assert bool(summary.grown) is grown
+    assert bool(summary.growing) is grown

@@ -19,7 +19,7 @@ from kframework.observe.recording.replay import replay
 from kframework.scheduler import binding, sources
 from kframework.scheduler.sources import SourceFeed
 from kframework.scheduler.timeouts import within
-from tests.faults.source_run import Report, made, run
+from tests.faults.source_run import Report, make_plugins, run
 from tests.support.scale import seeds
 
 
@@ -32,9 +32,9 @@ def _few_values_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", seeds())
 def test_what_holds_however_what_is_outside_fares(seed: int, tmp_path: Path) -> None:
     report = run(seed, tmp_path)
-    assert not report.complaints, str(report)
-    assert report.struck and report.bound + report.waiting
-    world = made(seed)
+    assert not report.problems, str(report)
+    assert report.occurred and report.bound + report.waiting
+    world = make_plugins(seed)
     for recording in report.recordings:
         replayed = replay(recording, world.registry)
         assert replayed.difference is None, str(replayed.difference)
@@ -44,7 +44,7 @@ def test_what_holds_however_what_is_outside_fares(seed: int, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("seed", seeds(5, step=5))
 def test_the_same_seed_gives_the_same_run(seed: int, tmp_path: Path) -> None:
-    assert run(seed, tmp_path).story == run(seed, tmp_path).story
+    assert run(seed, tmp_path).history == run(seed, tmp_path).history
 
 
 @pytest.mark.parametrize("seed", seeds(3, start=2, step=10))
@@ -58,7 +58,7 @@ def test_a_part_of_a_recording_knows_what_had_been_heard(
     parts = sorted(tmp_path.iterdir())
     assert len(parts) > 2
     for part in parts:
-        assert not reconsider(part, registry=made(seed).registry).differences, part
+        assert not reconsider(part, registry=make_plugins(seed).registry).differences, part
 
 
 # -- planted faults are found ------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_a_planted_fault_is_found(
     owner: Any,
     name: str,
     planted: Callable[..., object],
-    complaint: str,
+    problem: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -112,6 +112,6 @@ def test_a_planted_fault_is_found(
     reports: list[Report] = []
     for seed in range(12):
         reports.append(run(seed, tmp_path))
-        if complaint in str(reports[-1]):
+        if problem in str(reports[-1]):
             return
     raise AssertionError(f"nobody noticed: {[*map(str, reports)]}")

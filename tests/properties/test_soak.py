@@ -11,7 +11,7 @@ from kframework.observe.metrics import attempts, series
 from kframework.state import counters, nodes
 from kframework.state.pods import PendingPod
 from tests.soak.churn import Shape
-from tests.soak.virtual import Look, grown, soak
+from tests.soak.virtual import MemorySample, growing_containers, soak
 
 #: Hardly two pods have anything in common that lasts.
 SHAPE = Shape(nodes=8, rate=50.0, stay=1.0, pods_per_template=3, pods_per_namespace=6, pods_per_node=3)
@@ -35,8 +35,8 @@ def _sooner(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
-def looks(seed: int) -> list[Look]:
-    found: list[Look] = []
+def looks(seed: int) -> list[MemorySample]:
+    found: list[MemorySample] = []
     soak(seed, SHAPE, (6.0, 14.0), found.append)
     return found
 
@@ -45,7 +45,7 @@ def looks(seed: int) -> list[Look]:
 def test_nothing_grows_with_the_pods_that_passed() -> None:
     before, after = looks(1)
     assert after.pods - before.pods > 300
-    assert not grown(before, after, SPARE)
+    assert not growing_containers(before, after, SPARE)
 
 
 @pytest.mark.long
@@ -58,4 +58,4 @@ def test_what_grows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(SchedulingQueue, "add", hoarding)
     before, after = looks(2)
-    assert any(line.startswith("scheduler.engine.queue.hoard:") for line in grown(before, after, SPARE))
+    assert any(line.startswith("scheduler.engine.queue.hoard:") for line in growing_containers(before, after, SPARE))

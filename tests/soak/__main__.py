@@ -8,7 +8,7 @@ import sys
 
 from tests.soak import real, virtual
 from tests.soak.churn import Shape
-from tests.soak.virtual import Look
+from tests.soak.virtual import MemorySample
 
 #: After how many minutes is looked first, and what may have grown by then by how much for every pod that passes.
 FIRST, SPARE = 5.0, 0.01
@@ -22,18 +22,18 @@ def main() -> int:
         real.soak(options.seed, shape, 60 * options.minutes, 30.0, _print)
         return 0
     logging.disable(logging.CRITICAL)
-    looks: list[Look] = []
+    looks: list[MemorySample] = []
 
-    def tell(look: Look) -> None:
+    def report(look: MemorySample) -> None:
         looks.append(look)
         _print(look)
 
     moments = [60 * FIRST * n for n in range(1, int(options.minutes // FIRST) + 1)]
-    virtual.soak(options.seed, shape, moments, tell)
-    grown = virtual.grown(looks[0], looks[-1], SPARE)
-    for line in grown:
+    virtual.soak(options.seed, shape, moments, report)
+    growing_containers = virtual.growing_containers(looks[0], looks[-1], SPARE)
+    for line in growing_containers:
         _print(line)
-    return int(bool(grown))
+    return int(bool(growing_containers))
 
 
 def _options() -> argparse.Namespace:

@@ -40,7 +40,7 @@ from kframework.objects.kinds import T
 from kframework.testing import make_node, make_pod
 from tests.support.storage import claim, mounted, storage_class
 
-__all__ = ["Churn", "Shape"]
+__all__ = ["PodChurn", "Shape"]
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -59,7 +59,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     pods_per_node: int = 50
 
 
-class Churn:
+class PodChurn:
     """Makes pods through the API of a cluster and deletes them again, with all that they belong to.
 
     Each template, that is each revision of a Deployment, has labels, requests, an image, tolerations and selectors of
@@ -126,7 +126,7 @@ class Churn:
         )
         # The cluster in memory deletes what is left in it.
         stay = 4 * self.shape.stay + self.shape.pods_per_namespace / self.shape.rate
-        self._mortal(stay, (Namespace, "", self._in))
+        self._delete_later(stay, (Namespace, "", self._in))
 
     @property
     def _in(self) -> str:
@@ -142,8 +142,8 @@ class Churn:
         )
         await self._create(budget)
         await self._create(storage_class(name, "example.com/csi"))
-        self._mortal(3 * self.shape.stay, (PodDisruptionBudget, self._in, name))
-        self._mortal(3 * self.shape.stay, (StorageClass, "", name))
+        self._delete_later(3 * self.shape.stay, (PodDisruptionBudget, self._in, name))
+        self._delete_later(3 * self.shape.stay, (StorageClass, "", name))
 
     @property
     def _labels(self) -> dict[str, str]:
@@ -188,7 +188,7 @@ class Churn:
             )
         elif shape < 0.34:
             await self._create(_nameless(claim(f"claim-{number}", f"web-{self._template}", namespace=self._in)))
-            self._mortal(3 * self.shape.stay, (PersistentVolumeClaim, self._in, f"claim-{number}"))
+            self._delete_later(3 * self.shape.stay, (PersistentVolumeClaim, self._in, f"claim-{number}"))
             pod = replace(pod, spec=replace(pod.spec, volumes=tuple(mounted(f"claim-{number}"))))
         elif shape < 0.344:
             pod = make_pod(name, namespace=self._in, cpu="500", labels={"fits": f"nowhere-{number}"})
@@ -205,7 +205,7 @@ class Churn:
             pod = make_pod(name, namespace=self._in, labels={"app": "agent"}, affinity=_APART_ANYWHERE)
         spec = replace(pod.spec, termination_grace_period_seconds=1) if shape >= 0.9 else pod.spec
         await self._create(_nameless(replace(pod, spec=spec)))
-        self._mortal(random.uniform(0.5, 1.5) * self.shape.stay, (Pod, self._in, name))
+        self._delete_later(random.uniform(0.5, 1.5) * self.shape.stay, (Pod, self._in, name))
 
     async def _replace_node(self) -> None:
         """Replace one node by a new one, and change one that stays; pods of the old one outlive it by seconds."""
@@ -235,18 +235,18 @@ class Churn:
         self._nodes.append(node.metadata.name)
 
     async def _create(self, subject: ApiObject) -> None:
-        await self._tried(lambda: self._cluster.create(subject))
+        await self._ignore_conflict(lambda: self._cluster.create(subject))
 
     async def _delete(self, kind: type[ApiObject], namespace: str, name: str) -> None:
         volume = ""
         if kind is PersistentVolumeClaim:
             with suppress(ClusterError):
                 volume = (await self._cluster.get(PersistentVolumeClaim, name, namespace)).spec.volume_name or ""
-        await self._tried(lambda: self._cluster.delete(kind, name, namespace))
+        await self._ignore_conflict(lambda: self._cluster.delete(kind, name, namespace))
         if volume:
             await self._delete(PersistentVolume, "", volume)
 
-    async def _tried(self, call: Callable[[], Awaitable[object]]) -> None:
+    async def _ignore_conflict(self, call: Callable[[], Awaitable[object]]) -> None:
         """Call, and take it as done if others were quicker."""
         try:
             await call()
@@ -254,7 +254,7 @@ class Churn:
             if error.status not in (404, 409):
                 raise
 
-    def _mortal(self, seconds: float, thing: _Thing) -> None:
+    def _delete_later(self, seconds: float, thing: _Thing) -> None:
         self._serial += 1
         heapq.heappush(self._ends, (self._clock.now() + seconds, self._serial, thing))
 

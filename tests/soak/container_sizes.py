@@ -33,7 +33,7 @@ from types import (
 import msgspec
 import numpy as np
 
-__all__ = ["census", "module_roots"]
+__all__ = ["container_sizes", "module_roots"]
 
 #: What holds nothing that belongs to the objects asked about, or leads from them to all the world.
 _LEAVES = (
@@ -50,7 +50,7 @@ _COLLECTIONS = (list, tuple, set, frozenset, deque, weakref.WeakSet)
 _DEEPEST = 14
 
 
-def census(roots: Mapping[str, object], without: Iterable[object] = ()) -> Counter[str]:
+def container_sizes(roots: Mapping[str, object], without: Iterable[object] = ()) -> Counter[str]:
     """Count what the containers hold that can be reached from these roots, but not through those `without`."""
     gc.collect()
     counts: Counter[str] = Counter()
@@ -63,7 +63,7 @@ def census(roots: Mapping[str, object], without: Iterable[object] = ()) -> Count
             continue
         seen.add(id(subject))
         keep.append(subject)
-        if (held := _held(subject)) is not None:
+        if (held := _size(subject)) is not None:
             counts["".join(path)] += held
         if len(path) >= _DEEPEST:
             continue
@@ -85,7 +85,7 @@ def module_roots(*prefixes: str) -> dict[str, object]:
     }
 
 
-def _held(subject: object) -> int | None:
+def _size(subject: object) -> int | None:
     """Return how much a container holds, None for what is none."""
     if isinstance(subject, functools._lru_cache_wrapper):
         info = subject.cache_info()

@@ -18,7 +18,7 @@ import msgspec
 from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import SystemClock
-from tests.soak.churn import Churn, Shape
+from tests.soak.churn import PodChurn, Shape
 from tests.soak.virtual import resident
 
 __all__ = ["Sample", "soak"]
@@ -40,7 +40,7 @@ class Sample(msgspec.Struct, frozen=True):
         return f"{self.seconds:>6.0f} s  {self.pods:>8,} pods  {memory}"
 
 
-def soak(seed: int, shape: Shape, seconds: float, every: float, tell: Callable[[Sample], None]) -> None:
+def soak(seed: int, shape: Shape, seconds: float, every: float, report: Callable[[Sample], None]) -> None:
     """Let pods come and go for so long, and tell what memory is taken every so many seconds."""
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder, "kubeconfig")
@@ -50,7 +50,7 @@ def soak(seed: int, shape: Shape, seconds: float, every: float, tell: Callable[[
             with _running("run", "--kubeconfig", str(kubeconfig), "--leader-elect=false", *_LIMITS) as scheduler:
 
                 def sample(passed: float, pods: int) -> None:
-                    tell(Sample(passed, pods, resident(scheduler), resident(server)))
+                    report(Sample(passed, pods, resident(scheduler), resident(server)))
 
                 asyncio.run(_churn(kubeconfig, seed, shape, seconds, every, sample))
 
@@ -60,7 +60,7 @@ async def _churn(
 ) -> None:
     clock = SystemClock()
     transport = await connect(ConnectionSettings(kubeconfig=str(kubeconfig)))
-    churn = Churn(KubeCluster(transport, clock, random=Random(seed)), clock, Random(seed), shape)
+    churn = PodChurn(KubeCluster(transport, clock, random=Random(seed)), clock, Random(seed), shape)
     await churn.begin()
     began = clock.now()
     while (passed := clock.now() - began) < seconds:

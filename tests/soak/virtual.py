@@ -22,10 +22,10 @@ from kframework.objects import Event
 from kframework.observe.journal import Journal
 from kframework.process.observers import PodObservers
 from kframework.scheduler.scheduler import Scheduler
-from tests.soak.churn import Churn, Shape
-from tests.soak.container_sizes import census, module_roots
+from tests.soak.churn import PodChurn, Shape
+from tests.soak.container_sizes import container_sizes, module_roots
 
-__all__ = ["BOUNDS", "Look", "grown", "resident", "soak"]
+__all__ = ["BOUNDS", "MemorySample", "growing_containers", "resident", "soak"]
 
 #: How long nothing happens before a census, in seconds: what is remembered for a time is forgotten by then.
 QUIET = 1000.0
@@ -59,7 +59,7 @@ BOUNDS: Mapping[str, int] = {
 }
 
 
-class Look(msgspec.Struct, frozen=True):
+class MemorySample(msgspec.Struct, frozen=True):
     """What a census found, after so many seconds and pods; `memory` is the resident one, in MiB."""
 
     seconds: float
@@ -75,12 +75,12 @@ class Look(msgspec.Struct, frozen=True):
         )
 
 
-def soak(seed: int, shape: Shape, moments: Sequence[float], tell: Callable[[Look], None]) -> None:
+def soak(seed: int, shape: Shape, moments: Sequence[float], report: Callable[[MemorySample], None]) -> None:
     """Let pods come and go; at each of these moments, in seconds of coming and going, let all go and look."""
-    run_virtual(_Soak(seed, shape, moments, tell).main)
+    run_virtual(_Soak(seed, shape, moments, report).main)
 
 
-def grown(before: Look, after: Look, spare: float) -> list[str]:
+def growing_containers(before: MemorySample, after: MemorySample, spare: float) -> list[str]:
     """List what holds more than before by more than a share of the pods that passed, or more than its bound."""
     most = spare * (after.pods - before.pods)
     return [
@@ -101,11 +101,13 @@ def _bound(path: str) -> int | None:
 
 
 class _Soak:
-    def __init__(self, seed: int, shape: Shape, moments: Sequence[float], tell: Callable[[Look], None]) -> None:
+    def __init__(
+        self, seed: int, shape: Shape, moments: Sequence[float], report: Callable[[MemorySample], None]
+    ) -> None:
         self._seed = seed
         self._shape = shape
         self._moments = moments
-        self._tell = tell
+        self._report = report
 
     async def main(self) -> None:
         clock = self._clock = LoopClock(asyncio.get_running_loop())
@@ -120,7 +122,7 @@ class _Soak:
             timed_share=self._observers.timed_share,
         )
         self._observers.routes(self._scheduler)
-        self._churn = Churn(cluster, clock, Random(self._seed), self._shape)
+        self._churn = PodChurn(cluster, clock, Random(self._seed), self._shape)
         async with anyio.create_task_group() as tasks:
             kubelet, volumes = Kubelet(cluster, clock), VolumeController(cluster)
             tasks.start_soon(kubelet.run)
@@ -131,7 +133,9 @@ class _Soak:
             for moment in self._moments:
                 await self._pass(moment - passed)
                 passed = moment
-                self._tell(Look(passed, self._churn.pods, self._scheduler.engine.attempts, resident(), self._held()))
+                self._report(
+                    MemorySample(passed, self._churn.pods, self._scheduler.engine.attempts, resident(), self._size())
+                )
             tasks.cancel_scope.cancel()
 
     async def _pass(self, seconds: float) -> None:
@@ -149,11 +153,11 @@ class _Soak:
         for event in self._cluster.objects(Event):
             self._cluster.remove(Event, event.metadata.name, event.metadata.namespace)
 
-    def _held(self) -> Counter[str]:
+    def _size(self) -> Counter[str]:
         """Count what the scheduler holds, not its cluster, which remembers what happened for those who watch it."""
         roots = {"scheduler": self._scheduler, "observers": self._observers} | module_roots("kframework")
-        world = (asyncio.get_running_loop(), self._tell, self._cluster, *self._cluster._kind_stores.values())
-        return census(roots, without=world) + Counter(_alive())
+        world = (asyncio.get_running_loop(), self._report, self._cluster, *self._cluster._kind_stores.values())
+        return container_sizes(roots, without=world) + Counter(_alive())
 
 
 def _alive() -> Iterator[str]:

@@ -29,12 +29,12 @@ DISORDER, QUIET, WRITING = 8.0, 25.0, 1.5
 class Candidate:
     """A process that contends for the lease, and writes all the time."""
 
-    def __init__(self, name: str, store: MemoryCluster, complaints: list[str]) -> None:
+    def __init__(self, name: str, store: MemoryCluster, problems: list[str]) -> None:
         self.name = name
         self.fence = WriteFence()
         self.rivals: list[Candidate] = []
         self._clock = LoopClock(this_loop())
-        self._complaints = complaints
+        self._problems = problems
         self._started = self._stopped = 0
         # Whoever leads says so in an Event, which nobody waits for: it would only be more to explore.
         cluster = GatedCluster(store, name, at_once=("create",), late=True)
@@ -74,20 +74,20 @@ class Candidate:
         self._stopped += 1
         self.fence.close()
         if self._started != self._stopped:
-            self._complaints.append(f"{self.name} started {self._started} times and stopped {self._stopped} times")
+            self._problems.append(f"{self.name} started {self._started} times and stopped {self._stopped} times")
 
     def _look(self, doing: str) -> None:
         for rival in self.rivals:
             if rival.election.leading:
                 at = this_loop().time()
-                self._complaints.append(f"at {at:.3f} s {self.name} {doing} while {rival.name} leads")
+                self._problems.append(f"at {at:.3f} s {self.name} {doing} while {rival.name} leads")
 
 
 async def lease() -> list[str]:
     """Let two contend; each is told to end at some point, and one of them begins anew."""
-    loop, complaints = this_loop(), list[str]()
+    loop, problems = this_loop(), list[str]()
     store = MemoryCluster(LoopClock(loop))
-    one, two = (Candidate(name, store, complaints) for name in ("one", "two"))
+    one, two = (Candidate(name, store, problems) for name in ("one", "two"))
     one.rivals, two.rivals = [two], [one]
     async with anyio.create_task_group() as tasks:
         for each in (one, two):
@@ -101,12 +101,12 @@ async def lease() -> list[str]:
         await asyncio.sleep(QUIET)
         leading = [each.name for each in (one, two) if each.election.leading]
         if len(leading) != 1:
-            complaints.append(f"in the end {leading} lead")
+            problems.append(f"in the end {leading} lead")
         (held,) = store.objects(Lease) or [Lease()]
         if leading and held.spec.holder_identity != leading[0]:
-            complaints.append(f"{leading} leads, and the lease is {held.spec.holder_identity}'s")
+            problems.append(f"{leading} leads, and the lease is {held.spec.holder_identity}'s")
         tasks.cancel_scope.cancel()
-    return complaints
+    return problems
 
 
 async def _within(scope: anyio.CancelScope, candidate: Candidate) -> None:

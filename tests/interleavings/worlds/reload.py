@@ -24,7 +24,7 @@ from kframework.objects import Pod
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node
 from tests.faults.batch_world import leftovers, lost
-from tests.faults.invariants import ApiBooks
+from tests.faults.invariants import ApiChecker
 from tests.interleavings.gated import GatedCluster
 from tests.interleavings.stage import DISORDER, this_loop
 
@@ -39,7 +39,7 @@ async def reload() -> list[str]:
     loop = this_loop()
     clock = LoopClock(loop)
     store = MemoryCluster(clock)
-    books = ApiBooks(store)
+    books = ApiChecker(store)
     queues = make_queue("lender", weight=1), make_queue("owner", weight=1)
     gangs = make_gang("first", 2, minimum=1, queue="lender"), make_gang("second", 2, minimum=1, queue="lender")
     store.load([make_node("a", cpu=2), make_node("b", cpu=2), *queues])
@@ -75,7 +75,7 @@ async def reload() -> list[str]:
         await asyncio.sleep(DISORDER)
         loop.settling = True
         await asyncio.sleep(QUIET)
-        found = [*books.complaints, *leftovers(scheduler.engine), *_unserved(store), *lost(scheduler.engine, store)]
+        found = [*books.problems, *leftovers(scheduler.engine), *_unserved(store), *lost(scheduler.engine, store)]
         scheduler.stop()
     return [*found, *(f"{task!r} is left" for task in asyncio.all_tasks() if task is not asyncio.current_task())]
 

@@ -11,13 +11,13 @@ import pytest
 from kframework.errors import InputError
 from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.writer import FORMAT, VERSION
-from tests.faults.pod_run import Report, Shape, run
+from tests.faults.pod_run import Report, RunSettings, run
 from tests.faults.recording_lines import Line, changed, lines_of, nth
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return run(1, Shape(pods=10, pause=4.0), tmp_path_factory.mktemp("recorded"))
+    return run(1, RunSettings(pods=10, pause=4.0), tmp_path_factory.mktemp("recorded"))
 
 
 def tell_all(file: Path) -> int:
@@ -37,7 +37,7 @@ def test_every_line_is_read(recorded: Report) -> None:
 def test_the_header_says_what_was_recorded_and_by_whom(recorded: Report) -> None:
     header = RecordingReader(recorded.recording).header
     assert header.part == 1 and header.at == 1767225600.0
-    assert header.made_by.startswith("kframework ") and "Hesitant" in header.configuration
+    assert header.made_by.startswith("kframework ") and "RandomPermit" in header.configuration
 
 
 def older(lines: list[Line]) -> None:

@@ -24,7 +24,7 @@ from kframework.observe.recording.writer import Recorder
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
-from tests.faults.pod_run import PLUGINS, Shape, run
+from tests.faults.pod_run import PLUGINS, RunSettings, run
 from tests.faults.recording_lines import lines_of
 
 KIND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -184,7 +184,7 @@ def test_a_part_that_begins_in_the_middle_knows_what_was(
     steps = count()
     monkeypatch.setattr(RecordingFile, "full", property(lambda self: next(steps) % 100 == 99))
     monkeypatch.setattr(recording_file, "PARTS", 100)
-    report = run(seed, Shape(pods=60, pause=4.0), tmp_path)
+    report = run(seed, RunSettings(pods=60, pause=4.0), tmp_path)
     parts = sorted(tmp_path.iterdir(), key=lambda part: lines_of(part)[0]["part"])
     assert len(parts) > 3
     results = [reconsider(part, registry=PLUGINS) for part in parts]

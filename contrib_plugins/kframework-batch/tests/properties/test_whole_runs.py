@@ -29,7 +29,7 @@ def run(seed: int, rate: float) -> tuple[World, list[str], tuple[object, ...]]:
     with create_simulation(objects(random), settings, controllers=[make]) as simulation:
         result = simulation.run().result
         world = worlds[0]
-        complaints = [*world.complaints, *leftovers(simulation.scheduler.engine), *untold(world)]
+        complaints = [*world.problems, *leftovers(simulation.scheduler.engine), *untold(world)]
         complaints += [f"{uid} was bound {times} times" for uid, times in world.bound.items() if times > 1]
     complaints += [f"{name} is retried for ever" for name in result.retrying]
     bindings = [(binding.pod, binding.node, binding.ended_at, binding.message) for binding in result.bindings]

@@ -17,7 +17,7 @@ from kframework import unschedulable
 from kframework.observe.recording import file as recording_file
 from kframework.observe.recording.file import LIMIT, PARTS, PartStart, RecordingFile
 from kframework.observe.recording.pod_engine import PermitDecided
-from tests.faults.recording_lines import as_far_as_it_goes
+from tests.faults.recording_lines import read_unfinished
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +127,7 @@ def test_it_is_not_full_for_its_opening_alone(file: Path) -> None:
 
 def test_what_was_written_is_there_when_the_process_dies(file: Path) -> None:
     recording = opened(file)
-    while not as_far_as_it_goes(file):
+    while not read_unfinished(file):
         assert not recording.failed
     recording.close()
 

@@ -18,14 +18,14 @@ from kframework.observe.recording.writer import Recorder
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
-from tests.faults.pod_run import PLUGINS, Report, Shape, run
+from tests.faults.pod_run import PLUGINS, Report, RunSettings, run
 from tests.faults.recording_lines import Line, changed, lines_of
 from tests.support.scale import seeds
 from tests.support.source_plugins import changing_plugin
 
 #: How many random runs are followed.
 
-SHAPE = Shape(pods=40, pause=4.0)
+SHAPE = RunSettings(pods=40, pause=4.0)
 
 
 @pytest.fixture(scope="module")

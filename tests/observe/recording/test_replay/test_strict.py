@@ -23,16 +23,16 @@ from kframework.simulation.simulation import Simulation
 from kframework.state.inbox import Synced, Upserted
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
-from tests.faults.pod_run import PLUGINS, Report, Shape, run
+from tests.faults.pod_run import PLUGINS, Report, RunSettings, run
 from tests.faults.recording_lines import Line, changed, lines_of, nth
-from tests.faults.repetition import Again, again
+from tests.faults.repetition import Repetition, repeat_in_process
 from tests.observe.recording.rig import RecordedRun
 from tests.support.scale import seeds
 from tests.support.source_plugins import changing_plugin
 
 #: How many random runs are replayed.
 
-SHAPE = Shape(pods=40, pause=4.0)
+SHAPE = RunSettings(pods=40, pause=4.0)
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
 def test_another_process_decides_the_same(seed: int, tmp_path: Path) -> None:
     report = run(seed, SHAPE, tmp_path)
     assert report.attempts > SHAPE.pods
-    result = again(report.recording, **os.environ, PYTHONHASHSEED=str(seed + 1))
-    assert result == Again(report.attempts, None, report.attempts, [])
+    result = repeat_in_process(report.recording, **os.environ, PYTHONHASHSEED=str(seed + 1))
+    assert result == Repetition(report.attempts, None, report.attempts, [])
 
 
 class Noting(PodEngineKind[PodEngine]):
