@@ -68,7 +68,7 @@ def test_tolerations_are_parsed(text: str, key: str, operator: str, value: str, 
 )
 def test_invalid_texts_are_rejected_with_the_valid_forms(make: Callable[[str], object], text: str) -> None:
     with pytest.raises(
-        ValueError, match=r"is no (taint|toleration): write key.*NoSchedule\|PreferNoSchedule\|NoExecute"
+        ValueError, match=r"is not a (taint|toleration): write key.*NoSchedule\|PreferNoSchedule\|NoExecute"
     ):
         make(text)
 

@@ -402,7 +402,7 @@ class ContractViolation(AssertionError):
 
     def __str__(self) -> str:
         fields = {"call": self.call, "result": self.result, "to fix": self.remedy, "where": self.where}
-        lines = (f"  {title + ':':<8} {text}" for title, text in (fields | {"when": self.when}).items() if text)
+        lines = (f"  {title + ':':<7} {text}" for title, text in (fields | {"when": self.when}).items() if text)
         return "\n".join([f"{self.plugin} breaks the contract", *lines])
 
 

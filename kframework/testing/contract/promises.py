@@ -189,7 +189,7 @@ def _check_signatures(probe: PluginProbe) -> None:
             result = "answers, though a hook uses handle.random"
             probe.fail_hook("sign", pod, result, "do not use it, or answer None in `sign`")
         other, expected = by_signature.setdefault(signature, (pod, answers))
-        call = f"sign, which equals that of pod {other.key}, and then everything"
+        call = f"sign, which equals that of pod {other.key}, and then all hooks"
         probe.expect_same(call, pod, answers, expected, "let `sign` include all that the answers depend on")
 
 

@@ -175,5 +175,5 @@ def test_claim_writes_are_compared(
 
 
 def test_awaiting_plugin_raises_an_error() -> None:
-    with pytest.raises(AssertionError, match="mine waits for something"):
+    with pytest.raises(AssertionError, match="mine awaits something"):
         ClaimRecorder().spawn(asyncio.sleep(0), "mine")

@@ -151,7 +151,7 @@ def test_plugin_that_reverses_its_state_passes(plugin: type[Plugin], test: str) 
     ("plugin", "test", "call", "result", "remedy"),
     [
         (GivesNothingBack, "unreserve_undoes_reserve", "reserve and unreserve, the latter twice", "are taken", "undo"),
-        (GivesBackTwice, "unreserve_undoes_reserve", "while pod", ", not ", "as often as it is called"),
+        (GivesBackTwice, "unreserve_undoes_reserve", "while pod", ", not ", "however often it is called"),
         (GivesBackAll, "unreserve_undoes_reserve", "while pod", "no rejection, not", "nothing else"),
         (GivesBackBlindly, "unreserve_undoes_reserve", "unreserve of pod", "raises ValueError", "does not raise"),
         (RefusesForEver, "unreserve_undoes_reserve", "reserve of pod", "where nothing was ever reserved", "undo"),

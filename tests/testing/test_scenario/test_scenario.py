@@ -69,7 +69,7 @@ def test_default_plugins_run_without_others() -> None:
 
 def test_repr_of_a_result_is_one_line() -> None:
     result = Scenario(nodes=[make_node("a", cpu=1)], pods=[make_pod("small", cpu=1), make_pod("big", cpu=2)]).run()
-    assert repr(result) == "<Result: 1 of 2 pods bound, 0 s of virtual time>"
+    assert repr(result) == "<ScenarioResult: 1 of 2 pods bound, 0 s of virtual time>"
 
 
 def test_plugin_runs_with_its_args_and_weight() -> None:
