@@ -99,6 +99,10 @@ def parse_documents(text: str, file: str | None) -> list[Document]:
     return [document for root in roots if (document := _Reader(file).document(root)).data is not None]
 
 
+#: The maximum number of values of a document, with those that aliases repeat.
+MAX_VALUES = 100_000
+
+
 class _Reader:
     def __init__(self, file: str | None) -> None:
         self._file = file
@@ -114,6 +118,9 @@ class _Reader:
 
     def _value(self, node: yaml.Node, path: FieldPath) -> Json:
         self._lines.setdefault(path, node.start_mark.line + 1)
+        if len(self._lines) > MAX_VALUES:
+            message = f"has more than {MAX_VALUES:,} values, counting those that aliases repeat"
+            raise ConfigError(message, file=self._file, line=self._lines[path[:1]])
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         if id(node) in self._open:
@@ -153,7 +160,7 @@ class _Reader:
         try:
             value: Json = self._scalars.construct_object(node)
         except ValueError:
-            self._problems.append(Problem(path, f"cannot read {node.value!r}"))
+            self._problems.append(Problem(path, f"cannot read {node.value[:40]!r}"))
             return None
         if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
             return int(value)

@@ -27,6 +27,10 @@ _RESOLVERS = {
 }
 
 
+#: The maximum number of values that aliases repeat, as a multiple of those in the text, once they are many.
+_MAX_REPEATED, _MANY = 10, 100_000
+
+
 def documents(text: str) -> Iterator[object]:
     """Read the documents of a text one by one; raises yaml.YAMLError."""
     try:
@@ -41,6 +45,10 @@ class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._plain: dict[tuple[str, str], object] = {}
+        #: The containers that are being constructed, and the number of values in each, with those of its aliases.
+        self._open: set[Node] = set()
+        self._sizes: dict[Node, int] = {}
+        self._values = self._repeated = 0
 
     def resolve(self, kind: type[Node], value: str, implicit: Any) -> str:
         """Return the tag of a node that has none."""
@@ -57,20 +65,38 @@ class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two
             if tag in _PLAIN:
                 return self._known(tag, node)
         elif node in self.constructed_objects:
+            self._count_alias(node)
             return self.constructed_objects[node]
-        elif type(node) is MappingNode and tag == _MAP:
-            return self._mapping(node)
-        elif type(node) is SequenceNode and tag == _LIST:
-            items: list[object] = []
-            self.constructed_objects[node] = items
-            items.extend(map(self.construct_object, node.value))
-            return items
+        elif (type(node) is MappingNode and tag == _MAP) or (type(node) is SequenceNode and tag == _LIST):
+            before = self._values + self._repeated
+            self._values += len(node.value)
+            self._open.add(node)
+            container = self._mapping(node) if type(node) is MappingNode else self._sequence(node)
+            self._open.discard(node)
+            self._sizes[node] = self._values + self._repeated - before
+            return container
         return super().construct_object(node, deep)
+
+    def _count_alias(self, node: Node) -> None:
+        if node in self._open:
+            raise ConstructorError(None, None, "a value contains itself", node.start_mark)
+        self._repeated += self._sizes.get(node, 0)
+        if self._repeated > max(_MANY, _MAX_REPEATED * self._values):
+            raise ConstructorError(None, None, "aliases repeat too many values", node.start_mark)
+
+    def _sequence(self, node: Node) -> list[object]:
+        items: list[object] = []
+        self.constructed_objects[node] = items
+        items.extend(map(self.construct_object, node.value))
+        return items
 
     def _known(self, tag: str, node: ScalarNode) -> object:
         key = tag, node.value
         if key not in self._plain:
-            self._plain[key] = super().construct_object(node)
+            try:
+                self._plain[key] = super().construct_object(node)
+            except ValueError as error:  # an integer of more than 4,300 digits
+                raise ConstructorError(None, None, "a number has too many digits", node.start_mark) from error
         return self._plain[key]
 
     def _mapping(self, node: MappingNode) -> dict[object, object]:

@@ -100,6 +100,12 @@ def test_what_is_wrong_is_named_with_its_line(text: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_aliases_that_repeat_too_many_values_are_refused_at_their_line() -> None:
+    levels = (f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 9))
+    with pytest.raises(ConfigError, match=r"^x:5: has more than 100,000 values, counting those that aliases repeat"):
+        parse_documents("\n".join(["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]", *levels]), "x")
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: No such file"):
         read_source(tmp_path / "none.yaml")

@@ -50,12 +50,34 @@ def test_what_is_no_json_is_a_string(text: str) -> None:
     assert list(documents(f"a: {text}\n{text}: b\n")) == [{"a": text, text: "b"}]
 
 
-def test_an_alias_is_the_same_value_even_in_itself() -> None:
-    (document,) = documents("a: &a [1, *a]\nb: *a\nc: &c {d: *c}\n")
-    assert isinstance(document, dict)
-    assert document["b"] is document["a"]
-    assert document["a"][1] is document["a"]
-    assert document["c"]["d"] is document["c"]
+def test_an_alias_is_the_same_value() -> None:
+    (document,) = documents("a: &x {b: [1]}\nc: *x")
+    assert isinstance(document, dict) and document["a"] is document["c"]
+
+
+def nested_aliases(depth: int) -> str:
+    """Return a document that has ten values, ten times those, ten times those again, and so on."""
+    levels = (f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, depth))
+    return "\n".join(["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]", *levels])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("a: 1\nb: &x {c: *x}", 2, "a value contains itself"),
+        (nested_aliases(9), 4, "aliases repeat too many values"),
+        ("a: 1\nb: " + "9" * 5_000, 2, "a number has too many digits"),
+    ],
+)
+def test_documents_that_would_never_end_are_refused_at_their_line(text: str, line: int, problem: str) -> None:
+    with pytest.raises(yaml.MarkedYAMLError, match=problem) as caught:
+        list(documents(text))
+    assert caught.value.problem_mark is not None and caught.value.problem_mark.line + 1 == line
+
+
+def test_many_aliases_of_a_small_value_are_read() -> None:
+    (document,) = documents("a: &x {b: 1}\nc: [" + ", ".join(["*x"] * 200_000) + "]")
+    assert isinstance(document, dict) and len(document["c"]) == 200_000
 
 
 def test_what_is_nested_too_deeply_is_an_error_like_any_other() -> None:
