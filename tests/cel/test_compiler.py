@@ -103,7 +103,7 @@ from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer, cos
         (f"{OWN}.nope in []", False),
     ],
 )
-def test_an_expression_is_evaluated(expression: str, expected: object) -> None:
+def test_expression_is_evaluated(expression: str, expected: object) -> None:
     assert answer(expression) == expected
 
 

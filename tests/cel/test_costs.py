@@ -57,7 +57,7 @@ def test_some_values_have_a_size(value: object, expected: int) -> None:
         ("format.dns1123Label().validate('a').hasValue()", 10),
     ],
 )
-def test_a_call_costs_what_it_does_in_kubernetes(expression: str, expected: int) -> None:
+def test_call_has_the_cost_of_kubernetes(expression: str, expected: int) -> None:
     assert cost(expression) == expected
 
 
@@ -95,7 +95,7 @@ def test_cost_limit_is_not_absorbed(expression: str) -> None:
     assert answer(expression) == TOO_COSTLY
 
 
-def test_the_limit_is_that_of_kubernetes() -> None:
+def test_cost_limit_is_that_of_kubernetes() -> None:
     just_below = "lists.range(999987).size() > 0"
     assert cost(just_below) == costs.COST_LIMIT
     assert answer(just_below) is True

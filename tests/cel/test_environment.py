@@ -27,7 +27,7 @@ def test_every_environment_has_the_libraries(expression: str, value: object) -> 
     assert compile_program(expression, build_environment({}, {}), lambda type: "").evaluate(Evaluation({})) == value
 
 
-def test_an_environment_may_have_functions_of_its_own() -> None:
+def test_environment_may_have_its_own_functions() -> None:
     own = build_environment({}, {}, function("twice", "int -> int", apply=lambda number: 2 * number))
     assert compile_program("twice(2)", own, lambda type: "").evaluate(Evaluation({})) == 4
     with pytest.raises(CelError, match="undeclared reference to 'twice'"):

@@ -54,12 +54,12 @@ def test_bytes_literal_is_parsed(text: str, value: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [r"'\q'", r"'\x4'", r"'\uD800'", r"'\U00110000'", r"'\8'"])
-def test_a_wrong_escape_is_an_error(text: str) -> None:
+def test_wrong_escape_is_an_error(text: str) -> None:
     with pytest.raises(CelError):
         parse_string(next(tokenize(text)))
 
 
 @pytest.mark.parametrize("text", [r"b'\u0041'", r"b'\q'"])
-def test_a_wrong_escape_of_bytes_is_an_error(text: str) -> None:
+def test_wrong_escape_of_bytes_is_an_error(text: str) -> None:
     with pytest.raises(CelError):
         parse_bytes(next(tokenize(text)))

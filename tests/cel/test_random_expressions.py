@@ -25,5 +25,5 @@ def test_both_implementations_agree(expression: str) -> None:
     assert ("error" if isinstance(found, str) else found) == _oracle(expression)
 
 
-def test_the_oracle_tells_errors_from_answers() -> None:
+def test_oracle_distinguishes_errors_from_results() -> None:
     assert [_oracle(text) for text in ("true", "1 > 2", "1 / 0 == 1", "[1][5] == 1")] == [True, False, "error", "error"]

@@ -38,7 +38,7 @@ def test_type_is_formatted_as_in_cel() -> None:
     assert str(map_of(STRING, list_of(INT))) == "map(string, list(int))"
 
 
-def test_an_optional_is_unwrapped() -> None:
+def test_optional_type_is_unwrapped() -> None:
     assert unwrap_optional(optional_of(INT)) == INT
     assert unwrap_optional(INT) is None
 

@@ -60,11 +60,11 @@ NAN = float("nan")
         ([QUANTITY], ["1"], True),  # cel-go treats incomparable values inside lists as equal
     ],
 )
-def test_values_are_equal_or_not(left: object, right: object, expected: bool) -> None:
+def test_values_have_an_equality(left: object, right: object, expected: bool) -> None:
     assert is_equal(left, right) is expected
 
 
-def test_a_type_of_kubernetes_is_not_compared_with_another() -> None:
+def test_type_of_kubernetes_is_not_compared_with_another() -> None:
     with pytest.raises(CelError, match="no such overload"):
         is_equal(QUANTITY, "1")
     assert not is_element(QUANTITY, ["1"])
@@ -97,7 +97,7 @@ def test_unordered_values_cannot_be_compared(left: object, right: object) -> Non
         compare(left, right)
 
 
-def test_a_bool_is_no_number_as_a_key() -> None:
+def test_bool_key_is_no_number() -> None:
     assert to_key(True) is BoolKey.TRUE
     assert to_key(1) == 1
     assert map_keys({BoolKey.FALSE: 1, "a": 2}) == [False, "a"]
@@ -105,7 +105,7 @@ def test_a_bool_is_no_number_as_a_key() -> None:
         to_key([])
 
 
-def test_an_index_is_a_whole_number() -> None:
+def test_list_index_is_a_whole_number() -> None:
     assert [to_index(index) for index in (1, Uint(2), 3.0)] == [1, 2, 3]
     for index in (1.5, "1", True):
         with pytest.raises(CelError):
@@ -119,7 +119,7 @@ def test_missing_domain_is_empty() -> None:
     assert "b" not in domains
 
 
-def test_zero_values_are_zero() -> None:
+def test_zero_value_is_recognized() -> None:
     assert all(map(is_zero, [0, Uint(0), 0.0, "", b"", [], {}, False, None, CelDuration(0)]))
     assert not any(map(is_zero, [1, "a", [0], {"a": 0}, True, CelDuration(1), Timestamp(0), NONE, QUANTITY]))
 
@@ -144,7 +144,7 @@ def test_every_value_has_a_type() -> None:
         (KeyedList([]), {}, False),
     ],
 )
-def test_the_order_of_sets_and_maps_does_not_count(left: object, right: object, same: bool) -> None:
+def test_sets_and_maps_are_equal_in_any_order(left: object, right: object, same: bool) -> None:
     assert is_equal(left, right) is same
 
 

@@ -72,7 +72,7 @@ def test_undecodable_body_is_rejected(body: bytes, content_type: str, status: in
     assert refused.value.message.startswith(message)
 
 
-def test_the_remedy_for_a_foreign_encoding() -> None:
+def test_unsupported_encoding_error_has_a_remedy() -> None:
     with pytest.raises(ClusterError, match="set contentType: application/json"):
         decode_object(request("POST", "/", b"x", content_type="application/cbor"))
 

@@ -52,7 +52,7 @@ async def test_stored_documents_change_only_by_writes() -> None:
     assert collected.renewal_interval("") == math.inf
 
 
-async def test_a_draft_is_shown_as_it_was_written() -> None:
+async def test_draft_keeps_unknown_fields() -> None:
     memory = cluster()
     collected = Collection(kind_of(Lease), memory)
     admitted = memory.admit(lease("a"))
@@ -160,7 +160,7 @@ def test_every_version_can_be_listed(steps: list[tuple[str, str, str]]) -> None:
 
 
 @pytest.mark.parametrize("is_asked_first", [True, False])
-async def test_a_writer_within_the_process_hands_over_whole_documents(is_asked_first: bool) -> None:
+async def test_in_process_writer_passes_whole_documents(is_asked_first: bool) -> None:
     memory = cluster()
     collected = Collection(kind_of(Lease), memory) if is_asked_first else None
     spec = {"holderIdentity": "a", "unread": [1]}

@@ -46,7 +46,7 @@ async def test_declared_kinds_are_created_watched_changed_and_deleted() -> None:
     assert sum(isinstance(each, Synced) for each in messages) == 1
 
 
-async def test_discovery_names_them() -> None:
+async def test_discovery_lists_declared_kinds() -> None:
     clock = LoopClock(asyncio.get_running_loop())
     server = ApiServer(MemoryCluster(clock), clock)
     answer = await server.answer(Request(method="GET", path="/apis/example.com/v1beta1"))
@@ -66,7 +66,7 @@ async def test_declared_columns_are_printed() -> None:
 GANGS = "/apis/example.com/v1/namespaces/default/gangs"
 
 
-async def test_discovery_names_a_status_where_the_kind_has_one() -> None:
+async def test_discovery_lists_the_status_of_kinds_that_have_one() -> None:
     served = Served()
     resources = (await served.ask("GET", "/apis/example.com/v1"))["resources"]
     assert {each["name"]: each["verbs"] for each in resources if "/" in each["name"]} == {
@@ -74,7 +74,7 @@ async def test_discovery_names_a_status_where_the_kind_has_one() -> None:
     }
 
 
-async def test_a_status_has_a_path_of_its_own() -> None:
+async def test_status_has_its_own_path() -> None:
     served = Served()
     written = {"metadata": {"name": "crew"}, "spec": {"size": 2}, "status": {"phase": "Running"}}
     created = await served.ask("POST", GANGS, written)
@@ -126,7 +126,7 @@ class OtherTroop(ApiObject, frozen=True, kw_only=True):
     """That other kind."""
 
 
-async def test_kinds_of_one_name_in_two_groups_are_kept_apart() -> None:
+async def test_kinds_of_the_same_name_in_two_groups_are_separate() -> None:
     served = Served()
     first, second = "/apis/first.example.com/v1", "/apis/second.example.com/v1alpha2"
     for place in (first, second):

@@ -15,7 +15,7 @@ def lease_with(**metadata: object) -> Json:
     return {"metadata": {"name": "a"} | metadata, "spec": {"holderIdentity": "me"}}
 
 
-async def test_an_object_with_finalizers_stays_until_they_are_taken_away() -> None:
+async def test_object_with_finalizers_stays_until_they_are_removed() -> None:
     served = Served()
     body = lease_with(finalizers=["example.com/a", "example.com/b"])
     await served.ask("POST", LEASES, body)
@@ -45,7 +45,7 @@ async def test_finalizers_of_absent_controllers_are_ignored() -> None:
     assert (await served.ask("DELETE", f"{claims}/a"))["status"] == "Success"
 
 
-async def test_a_pod_with_finalizers_has_its_grace_first() -> None:
+async def test_pod_with_finalizers_has_its_grace_period_first() -> None:
     served = Served()
     created = pod(nodeName="n1")
     created["metadata"]["finalizers"] = ["example.com/a"]
@@ -67,7 +67,7 @@ async def test_a_pod_with_finalizers_has_its_grace_first() -> None:
         (None, {"orphanDependents": "true"}, ["orphan"]),
     ],
 )
-async def test_a_propagation_policy_holds_the_owner_back(
+async def test_propagation_policy_delays_the_deletion_of_the_owner(
     options: Json | None, query: Json, finalizers: list[str]
 ) -> None:
     served = Served()
@@ -88,9 +88,7 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
         ({"propagationPolicy": "Foreground"}, [], ["foregroundDeletion"]),
     ],
 )
-async def test_the_pods_of_a_job_stay_unless_somebody_says_otherwise(
-    options: Json, own: list[str], left: list[str] | None
-) -> None:
+async def test_pods_of_a_job_are_orphaned_by_default(options: Json, own: list[str], left: list[str] | None) -> None:
     served = Served()
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}
     await served.ask("POST", JOBS, {"metadata": {"name": "a", "finalizers": own}, "spec": {"template": template}})
@@ -125,7 +123,7 @@ async def test_invalid_policies_are_rejected(options: Json, why: str) -> None:
     assert await served.refused("DELETE", f"{LEASES}/a", options) == (422, "Invalid", message)
 
 
-async def test_a_namespace_waits_until_it_is_empty() -> None:
+async def test_namespace_waits_until_it_is_empty() -> None:
     served = Served()
     await served.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
     shop = await served.ask("GET", "/api/v1/namespaces/shop")

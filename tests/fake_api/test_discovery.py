@@ -52,7 +52,7 @@ async def test_stable_versions_are_preferred() -> None:
     assert group["preferredVersion"]["version"] == "v1"
 
 
-async def test_resources_of_a_version() -> None:
+async def test_resources_of_a_version_are_listed() -> None:
     served = Served()
     listed = await served.ask("GET", "/api/v1")
     assert (listed["kind"], listed["groupVersion"]) == ("APIResourceList", "v1")

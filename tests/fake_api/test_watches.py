@@ -50,7 +50,7 @@ async def test_watch_without_a_version_starts_with_all_objects(query: Json) -> N
         assert await events.told(1) == ["ADDED c"]
 
 
-async def test_a_streaming_list_says_where_the_list_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streaming_list_marks_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "BATCH_SIZE", 2)
     served = Served(*(lease(name) for name in "abc"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
@@ -72,7 +72,7 @@ async def test_a_streaming_list_says_where_the_list_ends(monkeypatch: pytest.Mon
         assert await events.told(1) == ["ADDED d"]
 
 
-async def test_what_happens_while_the_list_is_streamed_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_during_a_streaming_list_follow_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "BATCH_SIZE", 1)
     served = Served(lease("a"), lease("b"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
@@ -82,7 +82,7 @@ async def test_what_happens_while_the_list_is_streamed_comes_after_it(monkeypatc
         assert await events.told(3) == ["ADDED b", "BOOKMARK", "DELETED b"]
 
 
-async def test_no_initial_events_if_the_client_wants_none() -> None:
+async def test_watch_sends_no_initial_events_on_request() -> None:
     served = Served(lease("a"))
     query = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
     async with served.watching(LEASES, **query) as events:
@@ -92,7 +92,7 @@ async def test_no_initial_events_if_the_client_wants_none() -> None:
         assert await told == ["ADDED b"]
 
 
-async def test_a_client_sees_only_what_it_selects() -> None:
+async def test_watch_sends_only_selected_objects() -> None:
     served = Served(lease("a", app="x"), lease("b"), lease("c", "other", app="x"))
     path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     async with served.watching(path, labelSelector="app=x") as events:
@@ -111,7 +111,7 @@ async def test_a_client_sees_only_what_it_selects() -> None:
     assert int(gone["object"]["metadata"]["resourceVersion"]) == served.cluster.version - 3
 
 
-async def test_pods_that_end_leave_the_watch_of_a_scheduler() -> None:
+async def test_terminated_pods_leave_the_watch_of_a_scheduler() -> None:
     pod = Pod(metadata=ObjectMeta(name="web"))
     served = Served(pod)
     async with served.watching(PODS, fieldSelector="status.phase!=Succeeded,status.phase!=Failed") as events:
@@ -138,7 +138,7 @@ async def test_watch_sends_bookmarks_and_ends() -> None:
         assert loop.time() - began == pytest.approx(150)
 
 
-async def test_a_bookmark_is_as_new_as_the_cluster() -> None:
+async def test_bookmark_has_the_version_of_the_cluster() -> None:
     served = Served()
     start = await version(served)
     async with served.watching(LEASES, resourceVersion=start, allowWatchBookmarks="true", timeoutSeconds=60) as events:
@@ -147,7 +147,7 @@ async def test_a_bookmark_is_as_new_as_the_cluster() -> None:
         assert mark["object"]["metadata"]["resourceVersion"] == str(served.cluster.version)
 
 
-async def test_a_watch_ends_even_if_its_client_does_not_say_when() -> None:
+async def test_watch_ends_without_a_timeout_option() -> None:
     served = Served()
     began = asyncio.get_running_loop().time()
     async with served.watching(LEASES) as events:

@@ -104,12 +104,12 @@ async def test_users_are_authenticated_and_authorized(
         assert (answer.status, (await answer.json()).get("message")) == (status, message)
 
 
-async def test_a_refusal_names_what_it_is_about() -> None:
+async def test_rejection_names_its_subject() -> None:
     async with line(RbacAuthorizer, {}) as client, client.session.get(f"{NODES}/n1") as answer:
         assert (await answer.json())["details"] == {"name": "n1", "kind": "nodes"}
 
 
-async def test_a_watch_arrives_line_by_line() -> None:
+async def test_watch_is_streamed_line_by_line() -> None:
     async with line() as client:
         async with client.session.get(NODES, params={"watch": "true"}) as answer:
             assert (answer.status, answer.headers["transfer-encoding"]) == (200, "chunked")

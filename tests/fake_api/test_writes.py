@@ -8,7 +8,7 @@ from kframework.objects import ObjectMeta, Pod
 from tests.fake_api.serving import MERGE, NODES, PODS, Json, Served, node, pod
 
 
-async def test_a_status_of_a_built_in_kind_brings_its_metadata_whether_or_not_it_is_read_here() -> None:
+async def test_status_update_of_a_built_in_kind_changes_metadata_too() -> None:
     served, path = Served(), "/apis/batch/v1/namespaces/default/jobs"
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
     await served.ask("POST", path, {"metadata": {"name": "a"}, "spec": {"template": template}})
@@ -38,7 +38,7 @@ async def test_invalid_new_object_is_rejected() -> None:
     assert not {"managedFields", "selfLink", "deletionTimestamp"} & told.keys()
 
 
-async def test_a_pod_needs_a_container() -> None:
+async def test_pod_needs_a_container() -> None:
     served = Served()
     specs: list[Json] = [{}, {"containers": []}, {"contaners": [{"name": "c"}]}]
     for spec in specs:
@@ -50,7 +50,7 @@ async def test_a_pod_needs_a_container() -> None:
     assert served.cluster.add(Pod(metadata=ObjectMeta(name="bare"))).spec.containers == ()
 
 
-async def test_a_node_is_created_with_its_status() -> None:
+async def test_node_is_created_with_its_status() -> None:
     created = await Served().ask("POST", NODES, node())
     assert created["status"]["capacity"] == created["status"]["allocatable"] == {"cpu": "4"}
     assert created["status"]["nodeInfo"] == {"kubeletVersion": "v1.36.0"}
@@ -68,7 +68,7 @@ async def test_immutable_fields_cannot_change() -> None:
     assert message == 'Pod "web" is invalid: spec.nodeName: Forbidden: only a binding may set it'
 
 
-async def test_a_changed_spec_is_another_generation() -> None:
+async def test_changed_spec_increases_the_generation() -> None:
     served = Served()
     await served.ask("POST", PODS, pod())
     changed = await served.ask("PATCH", f"{PODS}/web", {"spec": {"activeDeadlineSeconds": 5}}, content_type=MERGE)

@@ -67,13 +67,13 @@ def spec_of(spec: PodSpec, labels: dict[str, str] | None = None) -> PodSpec:
     return admit(Pod(metadata=ObjectMeta(name="web", labels=labels or {}), spec=spec)).spec
 
 
-def test_metadata_is_filled_in() -> None:
+def test_metadata_gets_its_defaults() -> None:
     metadata = admit(Pod(metadata=NAMED)).metadata
     assert (metadata.namespace, metadata.creation_timestamp, metadata.generation) == ("default", NOW, 1)
     assert str(uuid.UUID(metadata.uid)) == metadata.uid
 
 
-def test_uids_repeat_from_run_to_run_and_differ_from_object_to_object() -> None:
+def test_uids_are_repeatable_and_distinct() -> None:
     objects = [Pod(metadata=NAMED), Pod(metadata=ObjectMeta(name="other")), Lease(metadata=NAMED), Node(metadata=NAMED)]
     uids = [admit(each).metadata.uid for each in objects]
     assert uids == [admit(each).metadata.uid for each in objects]
@@ -81,13 +81,13 @@ def test_uids_repeat_from_run_to_run_and_differ_from_object_to_object() -> None:
     assert len({*uids, *(other.metadata.uid for other in others)}) == 6
 
 
-def test_only_namespaced_kinds_have_a_namespace() -> None:
+def test_cluster_scoped_object_has_no_namespace() -> None:
     misplaced = ObjectMeta(name="web", namespace="team")
     assert admit(Pod(metadata=misplaced)).metadata.namespace == "team"
     assert admit(Node(metadata=misplaced)).metadata.namespace == ""
 
 
-def test_generated_names_are_valid_and_repeatable() -> None:
+def test_generated_name_is_valid_and_repeatable() -> None:
     names = [generate_name("web-", number) for number in range(1000)]
     assert len(set(names)) == 1000
     assert names[0] == generate_name("web-", 0)
@@ -95,7 +95,7 @@ def test_generated_names_are_valid_and_repeatable() -> None:
     assert len(generate_name("x" * 80, 5)) == 63
 
 
-def test_what_came_from_a_cluster_passes_unchanged() -> None:
+def test_admitted_object_is_unchanged_by_admission() -> None:
     term = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector(), match_label_keys=("app",))
     pod = Pod(
         metadata=ObjectMeta(name="web", labels={"app": "web"}),
@@ -112,13 +112,13 @@ def test_what_came_from_a_cluster_passes_unchanged() -> None:
     assert admit_create(once, 99, "2027-01-01T00:00:00Z", ()) == once
 
 
-def test_a_running_pod_stays_where_it_is() -> None:
+def test_running_pod_keeps_its_node_and_status() -> None:
     status = PodStatus(phase="Running", start_time="2025-12-31T00:00:00Z")
     pod = admit(Pod(metadata=ObjectMeta(name="web", uid="mine"), spec=PodSpec(node_name="n1"), status=status))
     assert (pod.metadata.uid, pod.spec.node_name, pod.status) == ("mine", "n1", status)
 
 
-def test_a_request_cannot_say_what_only_a_server_knows() -> None:
+def test_server_fields_are_dropped_from_a_create_request() -> None:
     metadata = ObjectMeta(name="web", uid="u", deletion_timestamp=NOW, labels={"a": "b"})
     pod = Pod(metadata=metadata, status=PodStatus(phase="Running"))
     assert prepare_for_create(pod) == Pod(metadata=ObjectMeta(name="web", labels={"a": "b"}))
@@ -130,7 +130,7 @@ def test_a_request_cannot_say_what_only_a_server_knows() -> None:
     assert prepare_for_create(StorageClass(metadata=metadata)).metadata == ObjectMeta(name="web", labels={"a": "b"})
 
 
-def test_what_is_new_has_no_version() -> None:
+def test_create_request_with_a_version_is_rejected() -> None:
     with pytest.raises(ClusterError) as caught:
         prepare_for_create(Pod(metadata=ObjectMeta(name="web", resource_version="3")))
     assert (caught.value.status, caught.value.reason) == (500, "")
@@ -140,13 +140,13 @@ def test_what_is_new_has_no_version() -> None:
     ("kind", "needed"),
     [(Pod, False), (Node, False), (StorageClass, False), (Lease, True), (CSINode, True), (Team, True)],
 )
-def test_who_must_say_which_version_they_update(kind: type[ApiObject], needed: bool) -> None:
+def test_update_of_some_kinds_requires_a_version(kind: type[ApiObject], needed: bool) -> None:
     check_version(kind(metadata=ObjectMeta(name="x", resource_version="7")))
     with pytest.raises(ClusterError, match="must be specified for an update") if needed else nullcontext():
         check_version(kind(metadata=ObjectMeta(name="x")))
 
 
-def test_a_patch_leaves_an_object_the_one_it_is() -> None:
+def test_patch_that_changes_the_identity_is_rejected() -> None:
     old = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="u"))
     check_identity(old, old)
     check_identity(old, Pod(metadata=ObjectMeta(labels={"a": "b"})))
@@ -156,14 +156,14 @@ def test_a_patch_leaves_an_object_the_one_it_is() -> None:
         assert caught.value.status == status
 
 
-def test_the_status_stays_with_who_keeps_it() -> None:
+def test_update_keeps_the_old_status() -> None:
     old, new = Node(status=NodeStatus(capacity={"cpu": "1"})), Node(spec=NodeSpec(unschedulable=True))
     assert keep_status(old, new) == Node(spec=new.spec, status=old.status)
     lease = Lease(metadata=ObjectMeta(name="new"))
     assert keep_status(Lease(), lease) is lease
 
 
-def test_plain_defaults() -> None:
+def test_pod_gets_its_defaults() -> None:
     pod = admit(Pod(metadata=NAMED))
     assert pod.spec.scheduler_name == "default-scheduler"
     assert pod.spec.restart_policy == "Always"
@@ -171,7 +171,7 @@ def test_plain_defaults() -> None:
     assert pod.status == PodStatus(phase="Pending")
 
 
-def test_what_is_set_is_kept() -> None:
+def test_set_fields_keep_their_values() -> None:
     spec = PodSpec(scheduler_name="mine", restart_policy="Never", termination_grace_period_seconds=0)
     filled = spec_of(spec)
     assert (filled.scheduler_name, filled.restart_policy, filled.termination_grace_period_seconds) == (
@@ -190,7 +190,7 @@ def test_what_is_set_is_kept() -> None:
         ({"cpu": "1"}, {"cpu": "2", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"}),
     ],
 )
-def test_limits_stand_in_for_requests(requests: ResourceList, limits: ResourceList, expected: ResourceList) -> None:
+def test_requests_default_to_limits(requests: ResourceList, limits: ResourceList, expected: ResourceList) -> None:
     container = Container(name="c", resources=Resources(requests=requests, limits=limits))
     spec = spec_of(PodSpec(containers=(container,), init_containers=(container,)))
     for filled in (*spec.containers, *spec.init_containers):
@@ -207,14 +207,16 @@ def test_limits_stand_in_for_requests(requests: ResourceList, limits: ResourceLi
         ({"cpu": "1"}, Resources(requests={"cpu": "3"}, limits={"cpu": "4"}), {"cpu": "3"}),
     ],
 )
-def test_requests_of_a_pod_as_a_whole(containers: ResourceList, own: Resources, expected: ResourceList) -> None:
+def test_pod_level_requests_default_to_the_sum_of_containers(
+    containers: ResourceList, own: Resources, expected: ResourceList
+) -> None:
     container = Container(name="c", resources=Resources(requests=containers))
     spec = spec_of(PodSpec(containers=(container, container), resources=own, overhead={"cpu": "1"}))
     assert spec.resources == Resources(requests=expected, limits=own.limits)
 
 
 @pytest.mark.parametrize(("host_network", "host_ports"), [(False, [0, 9]), (True, [80, 9])])
-def test_ports_on_the_hosts_network(host_network: bool, host_ports: list[int]) -> None:
+def test_host_ports_default_to_container_ports_on_the_host_network(host_network: bool, host_ports: list[int]) -> None:
     ports = (ContainerPort(container_port=80), ContainerPort(container_port=81, host_port=9))
     spec = spec_of(PodSpec(containers=(Container(ports=ports),), host_network=host_network))
     assert [port.host_port for port in spec.containers[0].ports] == host_ports
@@ -241,11 +243,13 @@ FOR_EVER = Toleration(key="node.kubernetes.io/unreachable", operator="Exists")
         ((NOT_READY, UNREACHABLE), ()),
     ],
 )
-def test_bad_nodes_are_tolerated_for_a_while(own: tuple[Toleration, ...], added: tuple[Toleration, ...]) -> None:
+def test_pod_tolerates_unready_nodes_for_five_minutes(
+    own: tuple[Toleration, ...], added: tuple[Toleration, ...]
+) -> None:
     assert spec_of(PodSpec(tolerations=own)).tolerations == (*own, *added)
 
 
-def test_a_gated_pod_says_why_it_waits() -> None:
+def test_gated_pod_has_its_condition() -> None:
     pod = admit(Pod(metadata=NAMED, spec=PodSpec(scheduling_gates=(PodSchedulingGate(name="quota"),))))
     assert pod.status.conditions == (
         PodCondition(
@@ -280,12 +284,14 @@ PREEMPTS = "PreemptLowerPriority"
         (PodSpec(priority=12, priority_class_name="gone"), [], ("gone", 12, PREEMPTS)),
     ],
 )
-def test_priority(spec: PodSpec, classes: list[PriorityClass], expected: tuple[str, int, str]) -> None:
+def test_pod_gets_the_priority_of_its_class(
+    spec: PodSpec, classes: list[PriorityClass], expected: tuple[str, int, str]
+) -> None:
     filled = admit(Pod(metadata=NAMED, spec=spec), *classes).spec
     assert (filled.priority_class_name, filled.priority, filled.preemption_policy) == expected
 
 
-def test_an_unknown_priority_class_is_refused() -> None:
+def test_unknown_priority_class_is_rejected() -> None:
     with pytest.raises(ClusterError) as caught:
         admit(Pod(metadata=NAMED, spec=PodSpec(priority_class_name="top")), HIGH)
     assert (caught.value.status, caught.value.reason) == (403, "Forbidden")
@@ -316,7 +322,9 @@ def selector(*expressions: LabelSelectorRequirement) -> LabelSelector:
         ),
     ],
 )
-def test_label_keys_of_pod_affinity(term: PodAffinityTerm, expected: LabelSelector | None) -> None:
+def test_label_keys_of_pod_affinity_are_merged_into_selectors(
+    term: PodAffinityTerm, expected: LabelSelector | None
+) -> None:
     weighted = WeightedPodAffinityTerm(weight=3, pod_affinity_term=term)
     affinity = Affinity(
         pod_affinity=PodAffinity(
@@ -338,29 +346,29 @@ def test_label_keys_of_pod_affinity(term: PodAffinityTerm, expected: LabelSelect
         assert preferred.weight == 3
 
 
-def test_label_keys_of_spread_constraints() -> None:
+def test_label_keys_of_spread_constraints_are_merged_into_selectors() -> None:
     constraint = TopologySpreadConstraint(topology_key="zone", label_selector=selector(), match_label_keys=("hash",))
     (filled,) = spec_of(PodSpec(topology_spread_constraints=(constraint,)), {"hash": "1"}).topology_spread_constraints
     assert filled.label_selector == selector(expression("hash", "In", "1"))
 
 
 @pytest.mark.parametrize(("allocatable", "expected"), [({}, {"cpu": "4", "pods": 110}), ({"cpu": "3"}, {"cpu": "3"})])
-def test_allocatable_comes_from_capacity(allocatable: ResourceList, expected: ResourceList) -> None:
+def test_allocatable_defaults_to_capacity(allocatable: ResourceList, expected: ResourceList) -> None:
     node = Node(metadata=NAMED, status=NodeStatus(capacity={"cpu": "4", "pods": 110}, allocatable=allocatable))
     assert admit(node).status.allocatable == expected
 
 
-def test_no_label_and_no_taint_is_invented_for_nodes() -> None:
+def test_node_gets_no_labels_or_taints() -> None:
     node = admit(Node(metadata=NAMED))
     assert (node.metadata.labels, node.spec.taints) == ({}, ())
 
 
-def test_namespaces_are_labelled_with_their_name() -> None:
+def test_namespace_is_labelled_with_its_name() -> None:
     namespace = admit(Namespace(metadata=ObjectMeta(name="team", labels={"a": "b"})))
     assert namespace.metadata.labels == {"a": "b", "kubernetes.io/metadata.name": "team"}
 
 
-def test_defaults_of_other_kinds() -> None:
+def test_other_kinds_get_their_defaults() -> None:
     storage = admit(StorageClass(metadata=NAMED))
     assert (storage.volume_binding_mode, storage.reclaim_policy) == ("Immediate", "Delete")
     assert admit(StorageClass(metadata=NAMED, volume_binding_mode="WaitForFirstConsumer")).volume_binding_mode == (
@@ -382,7 +390,7 @@ BAD_QUANTITY = PodSpec(containers=(Container(resources=Resources(requests={"cpu"
         (Node(metadata=NAMED, status=NodeStatus(capacity={"cpu": "-1"})), "status.capacity.cpu"),
     ],
 )
-def test_nonsense_is_invalid(subject: ApiObject, path: str) -> None:
+def test_invalid_object_is_rejected(subject: ApiObject, path: str) -> None:
     with pytest.raises(ClusterError) as created:
         admit(subject)
     with pytest.raises(ClusterError) as changed:
@@ -407,18 +415,18 @@ GATED = PodSpec(scheduling_gates=(PodSchedulingGate(name="a"), PodSchedulingGate
         ),
     ],
 )
-def test_updates_cannot_move_or_gate_a_pod(old: PodSpec, new: PodSpec, message: str) -> None:
+def test_update_that_moves_or_gates_a_pod_is_rejected(old: PodSpec, new: PodSpec, message: str) -> None:
     with pytest.raises(ClusterError) as caught:
         admit_update(Pod(metadata=NAMED, spec=old), Pod(metadata=NAMED, spec=new))
     assert str(caught.value) == f'Pod "web" is invalid: {message}'
 
 
-def test_updates_can_lift_gates() -> None:
+def test_update_may_remove_scheduling_gates() -> None:
     new = admit_update(Pod(metadata=NAMED, spec=GATED), Pod(metadata=NAMED))
     assert new.spec.scheduling_gates == ()
 
 
-def test_updates_keep_what_the_server_knows() -> None:
+def test_update_keeps_server_fields() -> None:
     old = admit(Pod(metadata=NAMED))
     relabelled = admit_update(old, Pod(metadata=ObjectMeta(name="web", labels={"a": "b"}), spec=old.spec))
     assert (relabelled.metadata.uid, relabelled.metadata.creation_timestamp) == (old.metadata.uid, NOW)

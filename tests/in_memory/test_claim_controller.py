@@ -55,7 +55,7 @@ def told(cluster: MemoryCluster, name: str = "web") -> dict[str, str | None]:
     return {each.name: each.resource_claim_name for each in statuses}
 
 
-async def test_each_pod_gets_a_claim_of_its_own() -> None:
+async def test_each_pod_gets_its_own_claim() -> None:
     web = claiming(claiming(pod(), template="one-gpu"), template="one-gpu", called="other")
     async with running(template(), web, claiming(pod("db"), template="one-gpu")) as cluster:
         first, second, third = claims(cluster)
@@ -69,7 +69,7 @@ async def test_each_pod_gets_a_claim_of_its_own() -> None:
         assert first.spec.devices.requests[0].name == "r"
 
 
-async def test_a_template_may_come_late() -> None:
+async def test_claim_is_created_when_its_template_appears() -> None:
     async with running(claiming(pod(), template="one-gpu")) as cluster:
         assert claims(cluster) == []
         cluster.add(template())
@@ -77,7 +77,7 @@ async def test_a_template_may_come_late() -> None:
         assert told(cluster) == {"gpu": claims(cluster)[0].metadata.name}
 
 
-async def test_a_claim_that_is_lost_is_made_again() -> None:
+async def test_deleted_claim_is_created_again() -> None:
     async with running(template(), claiming(pod(), template="one-gpu")) as cluster:
         (first,) = claims(cluster)
         cluster.remove(ResourceClaim, first.metadata.name, "default")
@@ -87,7 +87,7 @@ async def test_a_claim_that_is_lost_is_made_again() -> None:
         assert second.metadata.uid != first.metadata.uid
 
 
-async def test_a_claim_that_was_made_and_not_told_is_found_again() -> None:
+async def test_claim_missing_in_the_pod_status_is_reused() -> None:
     async with running(template(), claiming(pod(), template="one-gpu")) as cluster:
         (made,) = claims(cluster)
         forgotten = replace(cluster.read(Pod, "web", "default").status, resource_claim_statuses=())
@@ -96,14 +96,14 @@ async def test_a_claim_that_was_made_and_not_told_is_found_again() -> None:
         assert told(cluster) == {"gpu": made.metadata.name} and claims(cluster) == [made]
 
 
-async def test_who_says_that_none_is_needed_gets_none() -> None:
+async def test_pod_that_needs_no_claim_gets_none() -> None:
     web = claiming(pod(), template="one-gpu")
     web = replace(web, status=replace(web.status, resource_claim_statuses=(PodResourceClaimStatus(name="gpu"),)))
     async with running(template(), web) as cluster:
         assert claims(cluster) == []
 
 
-async def test_both_halves_of_a_long_name_are_shortened() -> None:
+async def test_both_halves_of_a_long_claim_name_are_shortened() -> None:
     web = claiming(pod("p" * 60), template="one-gpu", called="c" * 30)
     async with running(template(), web) as cluster:
         (made,) = claims(cluster)
@@ -115,18 +115,18 @@ def users(cluster: MemoryCluster) -> list[str]:
     return [each.name for each in cluster.read(ResourceClaim, "shared", "default").status.reserved_for]
 
 
-async def test_who_was_bound_by_others_has_the_claim_reserved() -> None:
+async def test_claim_is_reserved_for_a_pod_bound_by_another_scheduler() -> None:
     bound = claiming(pod(node_name="n1"), claim="shared")
     async with running(allocated(claim()), bound, claiming(pod("waits"), claim="shared")) as cluster:
         assert users(cluster) == ["web"]
 
 
-async def test_a_claim_without_devices_is_reserved_for_nobody() -> None:
+async def test_unallocated_claim_is_not_reserved() -> None:
     async with running(claim(), claiming(pod(node_name="n1"), claim="shared")) as cluster:
         assert users(cluster) == []
 
 
-async def test_the_last_user_gives_the_devices_back() -> None:
+async def test_devices_are_released_after_the_last_consumer() -> None:
     pods = [claiming(pod(name, node_name="n1"), claim="shared") for name in ("web", "db")]
     async with running(*pods) as cluster:
         cluster.add(allocated(claim(), *cluster.objects(Pod)))
@@ -142,7 +142,7 @@ async def test_the_last_user_gives_the_devices_back() -> None:
         assert (shared.status.allocation, shared.status.reserved_for, shared.metadata.finalizers) == (None, (), ())
 
 
-async def test_a_pod_of_the_same_name_is_another() -> None:
+async def test_recreated_pod_is_not_a_consumer() -> None:
     async with running(claiming(pod(node_name="n1"), claim="shared")) as cluster:
         cluster.add(allocated(claim(), *cluster.objects(Pod)))
         cluster.remove(Pod, "web", "default", grace=0)
@@ -152,7 +152,7 @@ async def test_a_pod_of_the_same_name_is_another() -> None:
         assert users(cluster) == []
 
 
-async def test_users_of_other_kinds_stay() -> None:
+async def test_consumers_of_other_kinds_stay() -> None:
     stranger = ResourceClaimConsumerReference(api_group="example.com", resource="gadgets", name="g", uid="1")
     used = allocated(claim())
     async with running(replace(used, status=replace(used.status, reserved_for=(stranger,)))) as cluster:
@@ -160,7 +160,7 @@ async def test_users_of_other_kinds_stay() -> None:
 
 
 @pytest.mark.parametrize("ended", [True, False], ids=["ended", "gone"])
-async def test_a_claim_from_a_template_goes_with_its_pod(ended: bool) -> None:
+async def test_claim_from_a_template_is_deleted_with_its_pod(ended: bool) -> None:
     async with running(template(), claiming(pod(node_name="n1"), template="one-gpu")) as cluster:
         (made,) = claims(cluster)
         cluster.replace(allocated(made, *cluster.objects(Pod)))
@@ -172,7 +172,7 @@ async def test_a_claim_from_a_template_goes_with_its_pod(ended: bool) -> None:
         assert claims(cluster) == []
 
 
-async def test_a_pod_that_has_ended_gets_no_claim_any_more() -> None:
+async def test_terminated_pod_gets_no_claim() -> None:
     ended = claiming(pod(node_name="n1"), template="one-gpu")
     async with running(template(), replace(ended, status=replace(ended.status, phase="Succeeded"))) as cluster:
         assert claims(cluster) == []
@@ -182,7 +182,7 @@ async def test_a_pod_that_has_ended_gets_no_claim_any_more() -> None:
         assert claims(cluster) == []
 
 
-async def test_a_deleted_claim_goes_when_nobody_uses_it() -> None:
+async def test_deleted_claim_is_removed_after_its_last_consumer() -> None:
     async with running(claiming(pod(node_name="n1"), claim="shared")) as cluster:
         cluster.add(allocated(claim(), *cluster.objects(Pod)))
         cluster.remove(ResourceClaim, "shared", "default")
@@ -196,7 +196,7 @@ async def test_a_deleted_claim_goes_when_nobody_uses_it() -> None:
         assert claims(cluster) == []
 
 
-async def test_a_deleted_claim_that_kept_its_devices_gives_them_back() -> None:
+async def test_deleted_claim_releases_its_devices() -> None:
     async with running(allocated(claim())) as cluster:
         assert cluster.read(ResourceClaim, "shared", "default").status.allocation is not None
         cluster.remove(ResourceClaim, "shared", "default")
@@ -204,7 +204,7 @@ async def test_a_deleted_claim_that_kept_its_devices_gives_them_back() -> None:
         assert claims(cluster) == []
 
 
-async def test_a_claim_that_holds_nothing_goes_at_once() -> None:
+async def test_unallocated_claim_is_deleted_at_once() -> None:
     async with running(claim()) as cluster:
         cluster.remove(ResourceClaim, "shared", "default")
         assert claims(cluster) == []

@@ -95,7 +95,7 @@ async def refusal(call: Awaitable[object]) -> ClusterError:
 # --- create, get, list ------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_created_can_be_read() -> None:
+async def test_created_object_can_be_read() -> None:
     memory = cluster()
     created = await memory.create(pod("a"))
     assert created.metadata.resource_version == str(memory.version)
@@ -111,7 +111,7 @@ class Runs(Container, frozen=True, kw_only=True):
     command: str = ""
 
 
-async def test_of_what_is_created_that_is_kept_which_the_kind_has() -> None:
+async def test_created_object_keeps_only_the_fields_of_its_kind() -> None:
     memory = cluster()
     told = pod("a")
     more = Runs(name="c", image="x", command="true")
@@ -119,13 +119,13 @@ async def test_of_what_is_created_that_is_kept_which_the_kind_has() -> None:
     assert created.spec.containers == (Container(name="c", image="x"),)
 
 
-async def test_a_created_pod_is_pending_whatever_it_says() -> None:
+async def test_created_pod_is_pending() -> None:
     created = await cluster().create(replace(pod("a", phase="Running"), metadata=ObjectMeta(name="a", uid="forged")))
     assert (created.status.phase, created.metadata.namespace) == ("Pending", "default")
     assert created.metadata.uid != "forged"
 
 
-async def test_the_same_name_gets_another_uid_the_second_time() -> None:
+async def test_recreated_object_has_another_uid() -> None:
     memory = cluster()
     first = await memory.create(pod("a"))
     await memory.delete(Pod, "a", "default")
@@ -133,7 +133,7 @@ async def test_the_same_name_gets_another_uid_the_second_time() -> None:
     assert first.metadata.uid != second.metadata.uid
 
 
-async def test_two_clusters_agree_on_every_object() -> None:
+async def test_two_clusters_with_the_same_story_are_equal() -> None:
     async def story() -> list[Pod]:
         memory = cluster(pod("a"))
         await memory.create(Pod(metadata=ObjectMeta(generate_name="web-")))
@@ -143,7 +143,7 @@ async def test_two_clusters_agree_on_every_object() -> None:
     assert await story() == await story()
 
 
-async def test_generated_names_pass_over_those_that_are_taken() -> None:
+async def test_generated_name_is_not_taken() -> None:
     memory = cluster()
     first, second = (generate_name("web-", memory.version + later) for later in (2, 3))
     memory.add(pod(first))
@@ -169,7 +169,9 @@ async def test_generated_names_pass_over_those_that_are_taken() -> None:
         (lambda memory: memory.patch_pod_status("default", "b", ""), 404, 'pods "b" not found'),
     ],
 )
-async def test_refusals(call: Callable[[MemoryCluster], Awaitable[object]], status: int, message: str) -> None:
+async def test_invalid_calls_are_rejected(
+    call: Callable[[MemoryCluster], Awaitable[object]], status: int, message: str
+) -> None:
     memory = cluster(pod("a"))
     version = memory.version
     error = await refusal(call(memory))
@@ -186,20 +188,20 @@ async def test_refusals(call: Callable[[MemoryCluster], Awaitable[object]], stat
         lambda memory: memory.update(Pod(metadata=ObjectMeta(name="a", namespace="default", uid="other"))),
     ],
 )
-async def test_a_uid_is_a_precondition(call: Callable[[MemoryCluster], Awaitable[object]]) -> None:
+async def test_wrong_uid_is_a_conflict(call: Callable[[MemoryCluster], Awaitable[object]]) -> None:
     error = await refusal(call(cluster(pod("a"))))
     assert (error.status, error.reason) == (409, "Conflict")
     assert "UID in precondition: other" in str(error)
 
 
-async def test_a_deletion_may_name_a_uid() -> None:
+async def test_deletion_with_a_wrong_uid_is_a_conflict() -> None:
     error = await refusal(cluster(pod("a")).delete(Pod, "a", "default", uid="other"))
     assert (error.status, error.reason) == (409, "Conflict")
     assert "the UID in the precondition (other) does not match the UID in record" in str(error)
 
 
 @pytest.mark.parametrize("name", ["default", "kube-public", "kube-system"])
-async def test_some_namespaces_stay(name: str) -> None:
+async def test_system_namespaces_cannot_be_deleted(name: str) -> None:
     memory = cluster(pod("a"))
     error = await refusal(memory.delete(Namespace, name))
     assert (error.status, error.reason) == (403, "Forbidden")
@@ -210,7 +212,7 @@ async def test_some_namespaces_stay(name: str) -> None:
 # --- update and patch -------------------------------------------------------------------------------------------------
 
 
-async def test_an_update_moves_the_version_and_needs_the_last_one() -> None:
+async def test_update_requires_the_last_version() -> None:
     memory = cluster(node("n1"))
     first = memory.read(Node, "n1")
     second = await memory.update(replace(first, spec=NodeSpec(unschedulable=True)))
@@ -222,7 +224,7 @@ async def test_an_update_moves_the_version_and_needs_the_last_one() -> None:
     assert (await memory.update(without_version)).spec == NodeSpec()
 
 
-async def test_what_changes_nothing_is_no_write() -> None:
+async def test_unchanged_object_is_not_written() -> None:
     memory = cluster(node("n1"), pod("a"))
     condition = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
     await memory.patch_pod_status("default", "a", "", condition=condition, nominated_node_name="n1")
@@ -247,7 +249,7 @@ async def test_what_changes_nothing_is_no_write() -> None:
         ({}, {"a": "1", "b": "2"}),
     ],
 )
-async def test_merge_patches(patch: dict[str, object], labels: dict[str, str]) -> None:
+async def test_merge_patches_are_applied(patch: dict[str, object], labels: dict[str, str]) -> None:
     memory = cluster(Node(metadata=ObjectMeta(name="n1", labels={"a": "1", "b": "2"}), status=node("n1").status))
     patched = await memory.patch(Node, "n1", patch)
     assert patched.metadata.labels == labels
@@ -255,7 +257,7 @@ async def test_merge_patches(patch: dict[str, object], labels: dict[str, str]) -
     assert memory.read(Node, "n1") is patched
 
 
-async def test_the_clusters_own_side_merges_a_status_too() -> None:
+async def test_store_merges_a_status_too() -> None:
     memory = cluster(node("n1"))
     merged = memory.merge(Node, "n1", {"status": {"allocatable": {"cpu": "2"}}, "spec": {"unschedulable": True}})
     assert (merged.status.allocatable, merged.status.capacity) == ({"cpu": "2"}, {"cpu": "4"})
@@ -265,13 +267,13 @@ async def test_the_clusters_own_side_merges_a_status_too() -> None:
         memory.merge(Node, "n1", {"spec": {"unschedulable": "perhaps"}})
 
 
-async def test_a_patch_that_does_not_fit_is_a_bad_request() -> None:
+async def test_invalid_patch_is_a_bad_request() -> None:
     error = await refusal(cluster(node("n1")).patch(Node, "n1", {"spec": {"unschedulable": "perhaps"}}))
     assert (error.status, error.reason) == (400, "BadRequest")
     assert "spec.unschedulable" in str(error)
 
 
-async def test_put_creates_or_replaces() -> None:
+async def test_put_creates_or_replaces_an_object() -> None:
     memory = cluster()
     first = memory.put(node("n1", "4"))
     second = memory.put(replace(node("n1", "8"), metadata=ObjectMeta(name="n1", uid="new", resource_version="1")))
@@ -282,7 +284,7 @@ async def test_put_creates_or_replaces() -> None:
 # --- a pod's life -----------------------------------------------------------------------------------------------------
 
 
-async def test_binding() -> None:
+async def test_pod_is_bound_once() -> None:
     labels = {"topology.kubernetes.io/zone": "z"}
     memory = cluster(pod("a"), replace(node("n1"), metadata=ObjectMeta(name="n1", labels=labels)))
     await memory.bind("default", "a", "", "n1")
@@ -295,7 +297,7 @@ async def test_binding() -> None:
     )
 
 
-async def test_status_patches() -> None:
+async def test_pod_status_is_patched() -> None:
     memory = cluster(pod("a"))
     uid = memory.read(Pod, "a", "default").metadata.uid
     failed = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="first")
@@ -309,13 +311,13 @@ async def test_status_patches() -> None:
     assert memory.read(Pod, "a", "default").status.nominated_node_name == ""
 
 
-async def test_a_pending_pod_is_deleted_at_once() -> None:
+async def test_pending_pod_is_deleted_at_once() -> None:
     memory = cluster(pod("a"))
     await memory.delete(Pod, "a", "default")
     assert memory.objects(Pod) == []
 
 
-async def test_a_pod_on_a_node_gets_its_grace() -> None:
+async def test_assigned_pod_gets_its_grace_period() -> None:
     memory = cluster(pod("a", node="n1", phase="Running"))
     await memory.delete(Pod, "a", "default")
     version = memory.version
@@ -329,7 +331,7 @@ async def test_a_pod_on_a_node_gets_its_grace() -> None:
     assert memory.objects(Pod) == []
 
 
-async def test_events_grow() -> None:
+async def test_event_series_grows() -> None:
     memory = cluster()
     await memory.record_event(failed_scheduling())
     await memory.record_event(failed_scheduling(count=2))
@@ -337,7 +339,7 @@ async def test_events_grow() -> None:
     assert (stored.reason, stored.series) == ("FailedScheduling", failed_scheduling(count=2).event().series)
 
 
-async def test_an_event_is_made_when_somebody_looks_as_it_was_when_it_was_told() -> None:
+async def test_buffered_event_is_stored_as_it_was_when_recorded() -> None:
     memory = cluster()
     record = failed_scheduling()
     await memory.record_event(record)
@@ -349,7 +351,7 @@ async def test_an_event_is_made_when_somebody_looks_as_it_was_when_it_was_told()
     assert stored.series is None, "what is told later is not written yet"
 
 
-async def test_who_follows_events_is_told_at_once() -> None:
+async def test_event_watcher_receives_events_at_once() -> None:
     memory = cluster()
     changes: list[Change] = []
     await memory.record_event(failed_scheduling("before"))
@@ -363,7 +365,7 @@ async def test_who_follows_events_is_told_at_once() -> None:
     assert len(memory.objects(Event)) == 3
 
 
-async def test_events_that_nobody_looked_at_go_with_their_namespace() -> None:
+async def test_buffered_events_are_deleted_with_their_namespace() -> None:
     memory = cluster(Namespace(metadata=ObjectMeta(name="shop")))
     await memory.record_event(failed_scheduling(namespace="shop"))
     await memory.record_event(failed_scheduling())
@@ -374,7 +376,7 @@ async def test_events_that_nobody_looked_at_go_with_their_namespace() -> None:
 # --- watching ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_kind_that_a_plugin_declares_is_stored_like_any_other() -> None:
+async def test_declared_kind_is_stored() -> None:
     memory = cluster(team("red", 3), Quota(metadata=ObjectMeta(name="all")))
     assert [each.spec.max_pods for each in await memory.list(Team)] == [3]
     assert memory.objects(Quota)[0].metadata.namespace == ""
@@ -386,7 +388,7 @@ async def test_a_kind_that_a_plugin_declares_is_stored_like_any_other() -> None:
     assert (await memory.get(Team, "blue", "default")).spec.max_pods == 2
 
 
-async def test_a_watch_lists_and_then_follows() -> None:
+async def test_watch_lists_and_then_follows() -> None:
     memory = cluster(node("n1"), pod("a"))
     async with watching(memory, Node, Pod) as messages:
         await memory.create(pod("b"))
@@ -397,7 +399,7 @@ async def test_a_watch_lists_and_then_follows() -> None:
     assert told(messages) == ["+a", "+n1", "synced", "+b", "-n1"]
 
 
-async def test_pods_that_end_are_gone() -> None:
+async def test_terminated_pods_leave_the_watch() -> None:
     memory = cluster(pod("ended", phase="Failed"), pod("a", phase="Running"))
     async with watching(memory, Pod) as messages:
         running = memory.read(Pod, "a", "default")
@@ -423,7 +425,7 @@ DOWN = ClusterError("the server is down", status=503, retryable=True)
         (Fault(error=DOWN, done=True, delay=3), "n1", True, 3),
     ],
 )
-async def test_faults(fault: Fault, bound_to: str, raised: bool, seconds: float) -> None:
+async def test_faults_apply_to_client_calls(fault: Fault, bound_to: str, raised: bool, seconds: float) -> None:
     memory = cluster(pod("a"), pod("b"))
     asked: list[tuple[str, str, str, str]] = []
 
@@ -447,7 +449,7 @@ async def test_faults(fault: Fault, bound_to: str, raised: bool, seconds: float)
 
 
 @pytest.mark.parametrize("done", [False, True])
-async def test_a_fault_of_a_status(done: bool) -> None:
+async def test_status_update_can_have_a_fault(done: bool) -> None:
     memory = cluster(pod("a"))
     memory.faults.append(lambda *asked: Fault(error=DOWN, done=done) if asked == STATUS_OF_A else None)
     assert await refusal(memory.patch_status(Pod, "a", {"phase": "Failed"}, "default")) is DOWN
@@ -457,7 +459,7 @@ async def test_a_fault_of_a_status(done: bool) -> None:
 STATUS_OF_A = ("patch_status", Pod, "default", "a")
 
 
-async def test_a_fault_of_an_event_knows_it_by_name() -> None:
+async def test_fault_of_an_event_receives_its_name() -> None:
     memory, record = cluster(), failed_scheduling()
     memory.faults.append(lambda *asked: Fault(error=DOWN) if asked == of_record else None)
     of_record = ("record_event", Event, "default", record.name)
@@ -465,14 +467,14 @@ async def test_a_fault_of_an_event_knows_it_by_name() -> None:
     assert memory.objects(Event) == []
 
 
-async def test_the_first_fault_has_its_way() -> None:
+async def test_first_fault_applies() -> None:
     memory = cluster()
     memory.faults += [lambda *_: None, lambda *_: Fault(error=DOWN), lambda *_: pytest.fail("asked too far")]
     assert await refusal(memory.list(Pod)) is DOWN
     assert await refusal(memory.watch([Pod], print)) is DOWN
 
 
-async def test_the_clusters_own_side_knows_no_faults() -> None:
+async def test_store_has_no_faults() -> None:
     memory = cluster()
     memory.faults.append(lambda *_: Fault(error=DOWN))
     memory.add(pod("a"))
@@ -512,7 +514,7 @@ async def do(memory: MemoryCluster, verb: str, name: str, value: str) -> None:
 
 
 @given(st.lists(verbs, max_size=40), st.integers(0, 40))
-def test_a_watch_and_a_subscription_retell_the_list(story: list[tuple[str, str, str]], pause: int) -> None:
+def test_watch_and_subscription_reproduce_the_list(story: list[tuple[str, str, str]], pause: int) -> None:
     async def main() -> None:
         memory = cluster(pod("a"))
         changes: list[Change] = []
@@ -565,7 +567,7 @@ def resumed(pods: dict[str, Pod], changes: list[Change]) -> dict[str, Pod]:
     return pods
 
 
-async def test_what_would_be_stored_is_told_before_it_is() -> None:
+async def test_admitted_object_is_what_would_be_stored() -> None:
     memory = cluster(pod("there"))
     version = memory.version
     admitted = memory.admit(pod("web"))
@@ -591,7 +593,7 @@ async def test_what_would_be_stored_is_told_before_it_is() -> None:
     assert again.metadata.resource_version == str(memory.version) == str(version + 3)
 
 
-async def test_a_watch_tells_of_a_status_alone_where_nothing_else_of_a_pod_on_a_node_has_changed() -> None:
+async def test_watch_reports_a_status_change_of_an_assigned_pod_alone() -> None:
     memory = cluster(pod("web", node="a"), pod("waits"))
     async with watching(memory, Pod) as messages:
         messages.clear()

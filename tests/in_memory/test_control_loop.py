@@ -55,7 +55,7 @@ class Recorder(ControlLoop):
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_what_fails_is_tried_again_later_each_time_and_the_rest_does_not_wait(
+async def test_failed_key_is_retried_with_backoff_and_delays_no_other(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = Recorder(3, error)
@@ -71,7 +71,7 @@ async def test_what_fails_is_tried_again_later_each_time_and_the_rest_does_not_w
     await asyncio.wait([task])
 
 
-async def test_a_key_stands_in_the_queue_once_and_the_earliest_time_counts() -> None:
+async def test_key_is_queued_once_for_its_earliest_time() -> None:
     queue = WorkQueue(LoopClock(asyncio.get_running_loop()))
     for name in ("a", "b", "a"):
         queue.add(("", name))

@@ -61,7 +61,7 @@ def refusal(old: ApiObject, new: ApiObject) -> str:
         ({"allocationMode": "All"}, "All", 0),
     ],
 )
-def test_how_many_are_asked_for(settings: dict[str, object], mode: str, count: int) -> None:
+def test_device_count_gets_its_default(settings: dict[str, object], mode: str, count: int) -> None:
     exact = {"name": "r", "exactly": {"deviceClassName": "gpu", **settings}}
     either = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "gpu", **settings}]}
     for spec in (device_admission.set_defaults(claim(exact, either), NOW).spec, _of(template(exact, either))):
@@ -75,7 +75,7 @@ def _of(made: ResourceClaimTemplate) -> Any:
     return device_admission.set_defaults(made, NOW).spec.spec
 
 
-def test_taints_are_dated() -> None:
+def test_device_taints_get_their_time() -> None:
     taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "None", "timeAdded": "2025-01-01T00:00:00Z"}]
     defaulted = device_admission.set_defaults(
         resource_slice(devices=[{"name": "x"}, {"name": "y", "taints": taints}]), NOW
@@ -86,7 +86,7 @@ def test_taints_are_dated() -> None:
 
 
 @pytest.mark.parametrize("subject", [claim(EXACT, ADMIN), template(EXACT, ADMIN)])
-def test_devices_of_others_are_for_namespaces_of_admins(subject: ApiObject) -> None:
+def test_admin_access_requires_the_namespace_label(subject: ApiObject) -> None:
     with pytest.raises(ClusterError) as refused:
         device_admission.check_admin_access(subject, {"team": "a"})
     assert str(refused.value).partition("is invalid: ")[2] == (
@@ -96,7 +96,7 @@ def test_devices_of_others_are_for_namespaces_of_admins(subject: ApiObject) -> N
     device_admission.check_admin_access(subject, ALLOWED)
 
 
-def test_who_asks_for_devices_of_its_own_needs_no_label() -> None:
+def test_claim_without_admin_access_needs_no_label() -> None:
     device_admission.check_admin_access(claim(EXACT), {})
     device_admission.check_admin_access(resource_slice(), {})
 
@@ -114,11 +114,11 @@ IMMUTABLE = "Invalid value: field is immutable"
         (resource_slice(), resource_slice(nodeName="n2"), "spec.nodeName"),
     ],
 )
-def test_what_never_changes(old: ApiObject, new: ApiObject, path: str) -> None:
+def test_immutable_fields_cannot_change(old: ApiObject, new: ApiObject, path: str) -> None:
     assert refusal(old, new) == f"{path}: {IMMUTABLE}"
 
 
-def test_a_slice_may_change_its_devices() -> None:
+def test_slice_may_change_its_devices() -> None:
     new = resource_slice(devices=[{"name": "x"}], pool={"name": "p", "generation": 2})
     assert device_admission.admit_update(resource_slice(), new) is new
 
@@ -165,7 +165,7 @@ DELETED = "Forbidden: new entries may not be added while `deallocationRequested`
         ),
     ],
 )
-def test_what_a_status_cannot_say(old: ResourceClaim, new: ResourceClaim, why: str) -> None:
+def test_invalid_claim_status_is_rejected(old: ResourceClaim, new: ResourceClaim, why: str) -> None:
     assert refusal(old, new) == why
 
 
@@ -180,11 +180,11 @@ def test_what_a_status_cannot_say(old: ResourceClaim, new: ResourceClaim, why: s
         ),
     ],
 )
-def test_what_a_status_may_say(old: ResourceClaim, new: ResourceClaim) -> None:
+def test_valid_claim_status_is_accepted(old: ResourceClaim, new: ResourceClaim) -> None:
     assert device_admission.admit_update(old, new) == new
 
 
-def test_what_drivers_told_goes_with_the_devices() -> None:
+def test_device_reports_are_dropped_with_their_devices() -> None:
     told = tuple(AllocatedDeviceStatus(driver="d", pool="p", device=name) for name in "xy")
     assert device_admission.admit_update(claim(), claim(allocation=ALLOCATED, devices=told)).status.devices == told[:1]
     gone = device_admission.admit_update(claim(allocation=ALLOCATED, devices=told[:1]), claim(devices=told[:1]))

@@ -42,7 +42,7 @@ def names(memory: MemoryCluster) -> list[str]:
     return [each.metadata.name for kind in (Service, ReplicaSet, Pod) for each in memory.objects(kind)]
 
 
-async def test_dependents_go_after_their_owner() -> None:
+async def test_dependents_are_deleted_after_their_owner() -> None:
     chain = [owned(Service, "top"), owned(ReplicaSet, "set", "top"), owned(Pod, "a", "set"), owned(Pod, "b")]
     async with collect_errors(*chain) as memory:
         memory.remove(Service, "top", policy="Background")
@@ -51,7 +51,7 @@ async def test_dependents_go_after_their_owner() -> None:
         assert names(memory) == ["b"]
 
 
-async def test_who_has_another_owner_stays_and_is_no_more_the_ones_that_is_gone() -> None:
+async def test_dependent_with_another_owner_only_loses_its_reference() -> None:
     async with collect_errors(owned(Service, "one"), owned(Service, "two"), owned(Pod, "a", "one", "two")) as memory:
         memory.remove(Service, "one")
         await asyncio.sleep(1)
@@ -61,7 +61,7 @@ async def test_who_has_another_owner_stays_and_is_no_more_the_ones_that_is_gone(
         assert names(memory) == []
 
 
-async def test_orphans_lose_their_owner() -> None:
+async def test_orphaned_dependents_lose_their_owner() -> None:
     async with collect_errors(owned(Service, "top"), owned(Pod, "a", "top")) as memory:
         memory.remove(Service, "top", policy="Orphan")
         assert memory.read(Service, "top").metadata.finalizers == ("orphan",)
@@ -70,7 +70,7 @@ async def test_orphans_lose_their_owner() -> None:
         assert memory.read(Pod, "a").metadata.owner_references == ()
 
 
-async def test_in_the_foreground_those_that_block_go_first() -> None:
+async def test_foreground_deletion_deletes_blocking_dependents_first() -> None:
     chain = [owned(Service, "top"), owned(ReplicaSet, "set", "top", blocks=True), owned(Pod, "a", "set", blocks=True)]
     held = replace(chain[2], metadata=replace(chain[2].metadata, finalizers=("example.com/waits",)))
     async with collect_errors(*chain[:2], held) as memory:
@@ -83,7 +83,7 @@ async def test_in_the_foreground_those_that_block_go_first() -> None:
         assert names(memory) == []
 
 
-async def test_in_the_foreground_nobody_waits_for_those_that_do_not_block() -> None:
+async def test_foreground_deletion_does_not_wait_for_other_dependents() -> None:
     dependent = owned(Pod, "a", "top")
     held = replace(dependent, metadata=replace(dependent.metadata, finalizers=("example.com/waits",)))
     async with collect_errors(owned(Service, "top"), held) as memory:
@@ -93,13 +93,13 @@ async def test_in_the_foreground_nobody_waits_for_those_that_do_not_block() -> N
         assert memory.read(Pod, "a").metadata.deletion_timestamp is not None
 
 
-async def test_an_owner_that_nobody_has_seen_is_no_reason() -> None:
+async def test_dependents_of_an_unknown_owner_stay() -> None:
     async with collect_errors(owned(Pod, "a", "unknown")) as memory:
         await asyncio.sleep(1)
         assert names(memory) == ["a"]
 
 
-async def test_what_comes_of_a_kind_that_is_new_is_followed_too() -> None:
+async def test_new_kinds_are_watched_too() -> None:
     async with collect_errors() as memory:
         memory.add(owned(Service, "top"))
         memory.add(owned(ReplicaSet, "set", "top"))
@@ -112,7 +112,7 @@ async def test_what_comes_of_a_kind_that_is_new_is_followed_too() -> None:
     st.lists(st.tuples(st.integers(0, 7), st.booleans()), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 7), st.sampled_from(["Background", "Foreground", "Orphan"])), max_size=4),
 )
-def test_in_the_end_everything_has_an_owner_or_never_lost_one(
+def test_remaining_objects_have_an_owner_or_never_lost_one(
     parents: list[tuple[int, bool]], deletions: list[tuple[int, str]]
 ) -> None:
     """Each object's owner is one that came before it, or none where that is not."""

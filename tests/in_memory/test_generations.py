@@ -21,29 +21,29 @@ from kframework.testing import StubClock, make_node
         ("example.com/v1", "Widget", True),
     ],
 )
-def test_which_kinds_have_one(api_version: str, name: str, has_one: bool) -> None:
+def test_some_kinds_have_a_generation(api_version: str, name: str, has_one: bool) -> None:
     assert has_generation(foreign_kind(api_version, name, f"{name.lower()}s", namespaced=True)) is has_one
 
 
 @pytest.mark.parametrize(
     ("kind", "has_one"), [(Pod, True), (Node, False), (Service, False), (PodDisruptionBudget, True)]
 )
-def test_which_built_in_kinds_have_one(kind: type[ApiObject], has_one: bool) -> None:
+def test_some_built_in_kinds_have_a_generation(kind: type[ApiObject], has_one: bool) -> None:
     assert has_generation(kind_of(kind)) is has_one
 
 
-def test_what_is_wanted_is_all_but_metadata_and_status() -> None:
+def test_desired_state_excludes_metadata_and_status() -> None:
     old = {"metadata": {"name": "a"}, "spec": {"a": 1}, "status": {}}
     assert is_same_spec(old, {"metadata": {}, "spec": {"a": 1}, "kind": "Widget"})
     assert not is_same_spec(old, {"spec": {"a": 2}})
     assert not is_same_spec(old, old | {"data": {}})
 
 
-def test_a_kind_without_one_always_wants_the_same() -> None:
+def test_kind_without_a_generation_never_changes_its_spec() -> None:
     assert has_same_spec(make_node("a", unschedulable=True), make_node("a"))
 
 
-def test_it_moves_when_something_else_is_wanted() -> None:
+def test_generation_increases_with_the_desired_state() -> None:
     memory = MemoryStore(StubClock())
     memory.add(PodDisruptionBudget(metadata=ObjectMeta(name="web")))
 

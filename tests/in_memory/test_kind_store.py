@@ -12,7 +12,7 @@ def node(name: str) -> Node:
     return Node(metadata=ObjectMeta(name=name))
 
 
-def test_writes_tell_what_was_before_and_after() -> None:
+def test_change_has_the_object_before_and_after() -> None:
     kind_store = KindStore(kind_of(Node))
     seen: list[Change] = []
     kind_store.subscribe(seen.append)
@@ -24,7 +24,7 @@ def test_writes_tell_what_was_before_and_after() -> None:
     assert kind_store.objects == {}
 
 
-def test_the_object_is_stored_when_its_subscribers_hear_of_it() -> None:
+def test_object_is_stored_before_subscribers_are_notified() -> None:
     kind_store = KindStore(kind_of(Node))
     found: list[bool] = []
     kind_store.subscribe(lambda change: found.append(("", "a") in kind_store.objects))
@@ -33,7 +33,7 @@ def test_the_object_is_stored_when_its_subscribers_hear_of_it() -> None:
     assert found == [True, False]
 
 
-def test_who_has_left_hears_no_more() -> None:
+def test_unsubscribed_handler_is_not_called() -> None:
     kind_store = KindStore(kind_of(Node))
     left: list[Change] = []
     stayed: list[Change] = []
@@ -46,7 +46,7 @@ def test_who_has_left_hears_no_more() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_writes_at_once_are_as_if_made_one_after_the_other(before: int) -> None:
+def test_batch_of_writes_equals_single_writes(before: int) -> None:
     at_once, singly = KindStore(kind_of(Node)), KindStore(kind_of(Node))
     seen: list[Change] = []
     at_once.subscribe(seen.append)
@@ -62,7 +62,7 @@ def test_writes_at_once_are_as_if_made_one_after_the_other(before: int) -> None:
     assert at_once.objects == singly.objects
 
 
-def test_namespaced_kinds_default_their_namespace_and_others_have_none() -> None:
+def test_key_has_the_default_namespace_for_namespaced_kinds() -> None:
     metadata = [ObjectMeta(name="a"), ObjectMeta(name="a", namespace="team")]
     assert [KindStore(kind_of(Pod)).key(each) for each in metadata] == [("default", "a"), ("team", "a")]
     assert [KindStore(kind_of(Node)).key(each) for each in metadata] == [("", "a"), ("", "a")]

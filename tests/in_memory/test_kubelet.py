@@ -85,7 +85,7 @@ async def moments(memory: MemoryCluster, until: float) -> dict[float, dict[str, 
     return notes
 
 
-async def test_a_bound_pod_runs_promptly() -> None:
+async def test_bound_pod_starts_at_once() -> None:
     async with running(pod("a")) as (memory, kubelet):
         await asyncio.sleep(5)
         assert phases(memory) == {"a": "Pending"}
@@ -100,7 +100,7 @@ async def test_a_bound_pod_runs_promptly() -> None:
         assert is_idle(kubelet)
 
 
-async def test_it_says_when_nothing_more_will_happen_by_itself() -> None:
+async def test_kubelet_is_idle_when_nothing_is_due() -> None:
     told: list[float] = []
     async with running(pod("a", "2")) as (memory, kubelet):
         kubelet.on_idle = lambda: told.append(asyncio.get_running_loop().time())
@@ -123,7 +123,7 @@ async def test_it_says_when_nothing_more_will_happen_by_itself() -> None:
         ("-1", "Succeeded", []),
     ],
 )
-async def test_a_pod_whose_containers_end_with_a_code_fails(code: str, phase: str, told: list[int]) -> None:
+async def test_pod_with_an_exit_code_fails(code: str, phase: str, told: list[int]) -> None:
     made = make_pod("a", annotations={RUN_SECONDS: "2", EXIT_CODE: code}, node_name="n1")
     async with running(replace(made, status=PodStatus())) as (memory, kubelet):
         await asyncio.sleep(5)
@@ -136,7 +136,7 @@ async def test_a_pod_whose_containers_end_with_a_code_fails(code: str, phase: st
         assert is_idle(kubelet)
 
 
-async def test_a_pod_ends_after_its_run_time() -> None:
+async def test_pod_succeeds_after_its_run_time() -> None:
     async with running(pod("a", "2.25"), pod("b", "0"), pod("c")) as (memory, kubelet):
         await asyncio.sleep(0.5)
         for name in "abc":
@@ -171,7 +171,7 @@ async def test_a_pod_ends_after_its_run_time() -> None:
         (pod("a", "10"), None),
     ],
 )
-async def test_pods_that_were_there_before(loaded: Pod, ends_at: float | None) -> None:
+async def test_existing_pods_end_at_their_time(loaded: Pod, ends_at: float | None) -> None:
     async with running(loaded) as (memory, kubelet):
         assert kubelet.pending == (1 if ends_at else 0)
         notes = await moments(memory, 60)
@@ -180,7 +180,7 @@ async def test_pods_that_were_there_before(loaded: Pod, ends_at: float | None) -
 
 
 @pytest.mark.parametrize("text", ["soon", "", "nan", "inf", "-1"])
-async def test_a_run_time_that_says_nothing_is_logged_once(text: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_run_time_is_logged_once(text: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         async with running(pod("a", text, node="n1"), pod("b", "1", node="n1")) as (memory, kubelet):
             await memory.patch(Pod, "a", {"metadata": {"labels": {"x": "y"}}}, "default")
@@ -192,7 +192,7 @@ async def test_a_run_time_that_says_nothing_is_logged_once(text: str, caplog: py
     ]
 
 
-async def test_a_deleted_pod_goes_after_its_grace() -> None:
+async def test_deleted_pod_is_removed_after_its_grace_period() -> None:
     async with running(pod("a", node="n1"), pod("b", "10", node="n1")) as (memory, kubelet):
         await asyncio.sleep(0.5)
         await memory.delete(Pod, "a", "default")
@@ -207,7 +207,7 @@ async def test_a_deleted_pod_goes_after_its_grace() -> None:
         assert is_idle(kubelet)
 
 
-async def test_a_shorter_grace_counts_and_a_longer_one_does_not() -> None:
+async def test_grace_period_can_only_be_shortened() -> None:
     async with running(pod("a", node="n1"), pod("b", node="n1")) as (memory, kubelet):
         for name, grace in (("a", 20), ("a", 5), ("b", 5), ("b", 20)):
             memory.remove(Pod, name, "default", grace=grace)
@@ -217,7 +217,7 @@ async def test_a_shorter_grace_counts_and_a_longer_one_does_not() -> None:
         assert kubelet.pending == 0
 
 
-async def test_a_pod_that_is_replaced_does_not_inherit_an_end() -> None:
+async def test_replaced_pod_has_no_end_of_the_previous_one() -> None:
     async with running(pod("a", "5", node="n1")) as (memory, kubelet):
         memory.remove(Pod, "a", "default", grace=0)
         assert kubelet.pending == 0
@@ -226,7 +226,7 @@ async def test_a_pod_that_is_replaced_does_not_inherit_an_end() -> None:
         assert [second for second, now in notes.items() if now == {"a": "Succeeded"}] == [20]
 
 
-async def test_a_pod_that_somebody_else_ends_is_left_alone() -> None:
+async def test_pod_terminated_by_others_is_left_alone() -> None:
     async with running(pod("a", "5", node="n1")) as (memory, kubelet):
         memory.set_status(memory.read(Pod, "a", "default"), PodStatus(phase="Failed"))
         await asyncio.sleep(10)
@@ -234,7 +234,7 @@ async def test_a_pod_that_somebody_else_ends_is_left_alone() -> None:
         assert is_idle(kubelet)
 
 
-async def test_a_dying_pod_that_has_ended_goes_at_once() -> None:
+async def test_terminated_pod_is_deleted_at_once() -> None:
     async with running(pod("a", node="n1")) as (memory, _):
         await memory.delete(Pod, "a", "default")
         memory.set_status(memory.read(Pod, "a", "default"), PodStatus(phase="Succeeded"))
@@ -242,7 +242,7 @@ async def test_a_dying_pod_that_has_ended_goes_at_once() -> None:
         assert phases(memory) == {}
 
 
-async def test_ends_come_in_the_order_of_time_then_of_arrival() -> None:
+async def test_pods_end_in_order_of_time_then_of_arrival() -> None:
     async with running() as (memory, _), noting_ends(memory) as ends:
         for name, seconds in (("d", "3"), ("a", "5"), ("c", "3"), ("b", "1")):
             memory.add(pod(name, seconds, node="n1"))
@@ -256,7 +256,7 @@ async def test_ends_come_in_the_order_of_time_then_of_arrival() -> None:
         max_size=8,
     )
 )
-def test_every_pod_ends_when_it_should(plans: list[tuple[float, float, float | None, int | None]]) -> None:
+def test_every_pod_ends_at_its_time(plans: list[tuple[float, float, float | None, int | None]]) -> None:
     """Each plan: bound at, runs for, deleted after (None: never), with this grace (None: 30 s)."""
 
     async def main() -> None:
@@ -287,7 +287,9 @@ def test_every_pod_ends_when_it_should(plans: list[tuple[float, float, float | N
     ("ending", "annotation", "grace", "seconds"),
     [(math.inf, None, 30, 30), (1.0, None, 30, 1), (1.0, "20", 30, 20), (math.inf, "5", 30, 5), (1.0, "90", 30, 30)],
 )
-async def test_how_long_a_pod_takes_to_end(ending: float, annotation: str | None, grace: int, seconds: float) -> None:
+async def test_deleted_pod_ends_after_its_ending_seconds(
+    ending: float, annotation: str | None, grace: int, seconds: float
+) -> None:
     loop = asyncio.get_running_loop()
     memory = MemoryCluster(LoopClock(loop))
     running = asyncio.ensure_future(Kubelet(memory, LoopClock(loop), ending).run())
@@ -304,7 +306,7 @@ async def test_how_long_a_pod_takes_to_end(ending: float, annotation: str | None
     await asyncio.wait([running])
 
 
-async def test_somebody_who_waits_for_the_end_of_a_deleted_pod_reads_how_it_ended() -> None:
+async def test_deleted_pod_with_a_finalizer_shows_how_it_ended() -> None:
     memory = MemoryCluster(LoopClock(asyncio.get_running_loop()))
     running = asyncio.ensure_future(Kubelet(memory, LoopClock(asyncio.get_running_loop())).run())
     metadata = ObjectMeta(name="a", finalizers=("example.com/counted",))
@@ -322,7 +324,7 @@ async def test_somebody_who_waits_for_the_end_of_a_deleted_pod_reads_how_it_ende
     await asyncio.wait([running])
 
 
-async def test_pods_that_start_together_have_versions_of_their_own_and_share_their_status() -> None:
+async def test_pods_started_together_have_own_versions_and_a_shared_status() -> None:
     one = pod("a")
     alike = [replace(one, metadata=replace(one.metadata, name=name)) for name in "abc"]
     async with running(*alike) as (memory, _):

@@ -87,7 +87,7 @@ def release(memory: MemoryCluster, name: str) -> None:
     memory.replace(replace(pod, metadata=replace(pod.metadata, finalizers=())))
 
 
-async def test_pods_go_some_time_after_their_node() -> None:
+async def test_pods_are_deleted_some_time_after_their_node() -> None:
     async with collect_errors(node(), node("n2"), pod("a"), pod("b", "n2"), pod("c", "")) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(39)
@@ -101,7 +101,7 @@ async def test_pods_go_some_time_after_their_node() -> None:
         assert said == ("DisruptionTarget", "True", "DeletionByPodGC", "PodGC: node no longer exists", 1)
 
 
-async def test_a_pod_that_is_over_is_only_deleted() -> None:
+async def test_terminated_pod_is_deleted_without_a_status_change() -> None:
     async with collect_errors(node(), pod("a", phase="Succeeded")) as memory:
         seen = told(memory)
         memory.remove(Node, "n1")
@@ -109,7 +109,7 @@ async def test_a_pod_that_is_over_is_only_deleted() -> None:
         assert pods(memory) == [] == seen
 
 
-async def test_a_node_may_come_back() -> None:
+async def test_pods_of_a_recreated_node_stay() -> None:
     async with collect_errors(node(), pod("a")) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(30)
@@ -118,13 +118,13 @@ async def test_a_node_may_come_back() -> None:
         assert pods(memory) == ["a"]
 
 
-async def test_a_node_that_never_was_there_is_not_missed() -> None:
+async def test_pods_of_an_unknown_node_stay() -> None:
     async with collect_errors(pod("a")) as memory:
         await asyncio.sleep(100)
         assert pods(memory) == ["a"]
 
 
-async def test_who_comes_to_a_node_that_is_gone_goes_too() -> None:
+async def test_pod_bound_to_a_deleted_node_is_deleted() -> None:
     async with collect_errors(node(), pod("a", "")) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(100)
@@ -135,7 +135,7 @@ async def test_who_comes_to_a_node_that_is_gone_goes_too() -> None:
         assert pods(memory) == []
 
 
-async def test_a_finalizer_is_waited_for() -> None:
+async def test_pod_with_a_finalizer_waits_for_it() -> None:
     async with collect_errors(node(), pod("a", finalizers=HELD)) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(50)
@@ -144,7 +144,7 @@ async def test_a_finalizer_is_waited_for() -> None:
         assert pods(memory) == []
 
 
-async def test_what_ends_without_a_node_fails() -> None:
+async def test_deleted_pod_without_a_node_fails() -> None:
     async with collect_errors(pod("a", "", "Pending", finalizers=HELD), pod("b", "", "Pending")) as memory:
         memory.remove(Pod, "a", "default")
         await asyncio.sleep(19)
@@ -167,7 +167,7 @@ async def test_what_ends_without_a_node_fails() -> None:
         ("False", None, ["a", "b"]),
     ],
 )
-async def test_what_ends_on_a_node_that_is_out_of_service_goes(
+async def test_deleted_pod_on_an_out_of_service_node_is_removed(
     ready: str | None, taint: str | None, left: list[str]
 ) -> None:
     for before in (True, False):
@@ -183,7 +183,7 @@ async def test_what_ends_on_a_node_that_is_out_of_service_goes(
             assert pods(memory) == left
 
 
-async def test_the_oldest_that_are_over_go_and_evicted_ones_before() -> None:
+async def test_oldest_terminated_pods_are_deleted_after_evicted_ones() -> None:
     terminated = [
         pod("d", phase="Succeeded", created=3),
         pod("c", phase="Failed", created=2),
@@ -211,7 +211,7 @@ async def test_the_oldest_that_are_over_go_and_evicted_ones_before() -> None:
 
 
 @pytest.mark.parametrize(("controllers", "left"), [(["*"], []), (["*", "-pod-garbage-collector-controller"], ["a"])])
-async def test_it_can_be_switched_off(controllers: list[str], left: list[str]) -> None:
+async def test_controller_can_be_disabled(controllers: list[str], left: list[str]) -> None:
     async with acting(node(), pod("a"), controllers=controllers) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(100)

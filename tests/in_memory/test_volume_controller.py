@@ -75,7 +75,7 @@ def volume_of(cluster: MemoryCluster, name: str = "data") -> PersistentVolume | 
     return found
 
 
-async def test_the_smallest_volume_that_will_do_is_bound() -> None:
+async def test_smallest_matching_volume_is_bound() -> None:
     disks = [volume("large", "now", "9Gi"), volume("fits", "now", "3Gi"), volume("small", "now", "1Gi", phase="")]
     async with running(
         *disks, volume("other", "x", "2Gi"), storage_class("now", mode="Immediate"), claim(of="now", size="2Gi")
@@ -87,13 +87,13 @@ async def test_the_smallest_volume_that_will_do_is_bound() -> None:
         assert cluster.read(PersistentVolume, "small").status.phase == "Available"
 
 
-async def test_a_claim_without_class_takes_a_volume_without_class() -> None:
+async def test_claim_without_a_class_gets_a_volume_without_one() -> None:
     async with running(claim(of=""), volume("disk", of="")) as cluster:
         found = volume_of(cluster)
         assert found is not None and found.metadata.name == "disk"
 
 
-async def test_a_claim_waits_for_a_volume() -> None:
+async def test_claim_is_bound_when_a_volume_appears() -> None:
     async with running(claim(of="hand"), storage_class("hand", mode="Immediate")) as cluster:
         assert volume_of(cluster) is None
         cluster.add(volume("disk", of="hand", phase=""))
@@ -102,7 +102,7 @@ async def test_a_claim_waits_for_a_volume() -> None:
 
 
 @pytest.mark.parametrize("phase", ["", "Available"])
-async def test_the_author_of_a_volume_may_keep_it(phase: str) -> None:
+async def test_volume_may_be_reserved_for_a_claim(phase: str) -> None:
     async with running(
         claim(of="later"), LATER, volume(of="later", kept_for=reference(uid=""), phase=phase)
     ) as cluster:
@@ -110,7 +110,7 @@ async def test_the_author_of_a_volume_may_keep_it(phase: str) -> None:
         assert found is not None and found.metadata.annotations == {}
 
 
-async def test_the_author_of_a_claim_may_name_the_volume() -> None:
+async def test_claim_may_name_its_volume() -> None:
     async with running(claim(of="x", volumeName="disk")) as cluster:
         assert volume_of(cluster) is None
         cluster.add(volume(of="x"))
@@ -122,32 +122,32 @@ async def test_the_author_of_a_claim_may_name_the_volume() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"size": "1Mi"}, {"of": "y"}, {"volumeMode": "Block"}, {"accessModes": ["ReadOnlyMany"]}]
 )
-async def test_a_named_volume_must_do(wrong: Mapping[str, Any]) -> None:
+async def test_claim_is_not_bound_to_a_named_volume_that_does_not_match(wrong: Mapping[str, Any]) -> None:
     async with running(claim(of="x", volumeName="disk"), volume(**{"of": "x"} | dict(wrong))) as cluster:
         assert volume_of(cluster) is None
 
 
 @pytest.mark.parametrize("wrong", [{"size": "1Mi"}, {"volumeMode": "Block"}, {"accessModes": ["ReadOnlyMany"]}])
-async def test_a_kept_volume_that_will_not_do_is_passed_over(wrong: Mapping[str, Any]) -> None:
+async def test_reserved_volume_that_does_not_match_is_skipped(wrong: Mapping[str, Any]) -> None:
     kept = volume("kept", "now", kept_for=reference(uid=""), **wrong)
     async with running(kept, volume(of="now"), claim(of="now"), storage_class("now", mode="Immediate")) as cluster:
         found = volume_of(cluster)
         assert found is not None and found.metadata.name == "disk"
 
 
-async def test_a_claim_whose_selector_does_not_parse_is_passed_over() -> None:
+async def test_claim_with_an_invalid_selector_is_skipped() -> None:
     odd = claim("odd", "now", selector={"matchExpressions": [{"key": "x", "operator": "Like"}]})
     async with running(odd, claim(of="now"), NOW) as cluster:
         assert volume_of(cluster, "odd") is None
         assert volume_of(cluster) is not None
 
 
-async def test_a_volume_of_somebody_else_is_left_alone() -> None:
+async def test_volume_of_another_claim_is_left_alone() -> None:
     async with running(claim(of="x", volumeName="disk"), volume(of="x", kept_for=reference("other"))) as cluster:
         assert volume_of(cluster) is None
 
 
-async def test_a_claim_that_waits_for_its_pod_takes_what_the_scheduler_keeps() -> None:
+async def test_waiting_claim_gets_the_volume_reserved_by_the_scheduler() -> None:
     async with running(claim(), storage_class(), volume()) as cluster:
         assert volume_of(cluster) is None
         await cluster.patch(PersistentVolume, "disk", {"spec": {"claimRef": reference()}})
@@ -156,7 +156,7 @@ async def test_a_claim_that_waits_for_its_pod_takes_what_the_scheduler_keeps() -
         assert found is not None and found.metadata.name == "disk"
 
 
-async def test_a_volume_is_made_at_once() -> None:
+async def test_volume_is_provisioned_immediately() -> None:
     async with running(claim(of="now", size="3Gi", volumeMode="Block"), NOW) as cluster:
         found = volume_of(cluster)
         assert found is not None and found.metadata.name == "pvc-uid-data"
@@ -167,7 +167,7 @@ async def test_a_volume_is_made_at_once() -> None:
         assert found.metadata.annotations == {"pv.kubernetes.io/provisioned-by": DRIVER}
 
 
-async def test_a_volume_is_made_where_the_scheduler_says() -> None:
+async def test_volume_is_provisioned_for_the_selected_node() -> None:
     async with running(claim(of="later"), LATER, make_node("n")) as cluster:
         assert volume_of(cluster) is None
         await selected(cluster, "gone")
@@ -177,7 +177,7 @@ async def test_a_volume_is_made_where_the_scheduler_says() -> None:
         assert found is not None and found.spec.node_affinity == affinity(near(HOSTNAME, "n"))
 
 
-async def test_the_node_that_was_selected_may_come_late() -> None:
+async def test_volume_is_provisioned_when_the_selected_node_appears() -> None:
     async with running(claim(of="later", selected="n"), LATER) as cluster:
         assert volume_of(cluster) is None
         cluster.add(make_node("n"))
@@ -205,7 +205,7 @@ def affinity(stated: Mapping[str, Any]) -> VolumeNodeAffinity | None:
         ([], ("unknown",), None),
     ],
 )
-async def test_it_is_reached_from_the_part_of_the_cluster_that_the_node_stands_for(
+async def test_provisioned_volume_has_the_topology_of_the_node(
     allowed: list[Mapping[str, list[str]]], keys: tuple[str, ...], reached: Mapping[str, Any] | None
 ) -> None:
     spec = CSINodeSpec(drivers=(CSINodeDriver(name="other"), CSINodeDriver(name=DRIVER, topology_keys=keys)))
@@ -217,7 +217,7 @@ async def test_it_is_reached_from_the_part_of_the_cluster_that_the_node_stands_f
         assert found.spec.node_affinity == (affinity(reached) if reached is not None else None)
 
 
-async def test_without_a_node_it_is_reached_from_all_that_is_allowed() -> None:
+async def test_immediate_volume_has_all_allowed_topologies() -> None:
     now = storage_class("now", DRIVER, "Immediate", allowed=[{ZONE: ["a", "b"]}])
     async with running(claim(of="now"), now) as cluster:
         found = volume_of(cluster)
@@ -225,12 +225,12 @@ async def test_without_a_node_it_is_reached_from_all_that_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("provisioner", ["", "kubernetes.io/no-provisioner"])
-async def test_nobody_makes_volumes_of_some_classes(provisioner: str) -> None:
+async def test_class_without_a_provisioner_gets_no_volume(provisioner: str) -> None:
     async with running(claim(selected="n"), storage_class("local", provisioner), make_node("n")) as cluster:
         assert volume_of(cluster) is None
 
 
-async def test_a_class_may_come_late() -> None:
+async def test_volume_is_provisioned_when_the_class_appears() -> None:
     async with running(claim(of="now")) as cluster:
         assert volume_of(cluster) is None
         cluster.add(NOW)
@@ -238,7 +238,7 @@ async def test_a_class_may_come_late() -> None:
         assert volume_of(cluster) is not None
 
 
-async def test_a_claim_that_names_no_class_gets_the_default_one() -> None:
+async def test_claim_without_a_class_gets_the_default_one() -> None:
     default = storage_class("first", DRIVER, "Immediate", default=True)
     async with running(claim(of=None), storage_class("other", DRIVER), default) as cluster:
         found = volume_of(cluster)
@@ -246,7 +246,7 @@ async def test_a_claim_that_names_no_class_gets_the_default_one() -> None:
         assert the_claim(cluster).spec.storage_class_name == "first"
 
 
-async def test_the_claim_of_an_ephemeral_volume_lives_as_long_as_its_pod() -> None:
+async def test_ephemeral_claim_lives_as_long_as_its_pod() -> None:
     pod = make_pod("web", volumes=[ephemeral("scratch", "now", "3Gi")])
     async with running(pod, NOW) as cluster:
         assert volume_of(cluster, "web-scratch") is not None
@@ -257,14 +257,14 @@ async def test_the_claim_of_an_ephemeral_volume_lives_as_long_as_its_pod() -> No
         assert cluster.find(PersistentVolumeClaim, "web-scratch", "default") is None
 
 
-async def test_a_pod_that_is_being_deleted_gets_no_claim() -> None:
+async def test_terminating_pod_gets_no_claim() -> None:
     pod = make_pod("web", volumes=[ephemeral("scratch", "now")])
     going = replace(pod, metadata=replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
     async with running(going, NOW) as cluster:
         assert cluster.find(PersistentVolumeClaim, "web-scratch", "default") is None
 
 
-async def test_a_claim_of_somebody_else_is_left_alone() -> None:
+async def test_claim_of_another_owner_is_left_alone() -> None:
     pod = make_pod("web", volumes=[ephemeral("scratch", "now")])
     async with running(pod, claim("web-scratch", "later"), NOW, LATER) as cluster:
         assert the_claim(cluster, "web-scratch").spec.storage_class_name == "later"
@@ -273,7 +273,7 @@ async def test_a_claim_of_somebody_else_is_left_alone() -> None:
         assert the_claim(cluster, "web-scratch")
 
 
-async def test_a_pod_of_the_same_name_gets_a_claim_of_its_own() -> None:
+async def test_recreated_pod_gets_its_own_claim() -> None:
     pod = make_pod("web", volumes=[ephemeral("scratch", "now")])
     async with running(pod, NOW) as cluster:
         cluster.remove(Pod, "web", "default")
@@ -283,7 +283,7 @@ async def test_a_pod_of_the_same_name_gets_a_claim_of_its_own() -> None:
         assert the_claim(cluster, "web-scratch").metadata.owner_references[0].uid == "second"
 
 
-async def test_nothing_is_remembered_of_a_claim_whose_volume_is_gone() -> None:
+async def test_deleted_volume_is_forgotten() -> None:
     memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), [NOW, claim("data", "now")])
     controller = VolumeController(memory)
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:

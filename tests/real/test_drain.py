@@ -26,7 +26,7 @@ NUMBER, PODS_PER_NODE = 3000, 50
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
-def test_every_pod_of_a_backlog_is_bound_once_and_told_of(server: RealServer, api: Api, tmp_path: Path) -> None:
+def test_every_pod_of_a_backlog_is_bound_once_and_has_an_event(server: RealServer, api: Api, tmp_path: Path) -> None:
     config, kubeconfig = tmp_path / "config", tmp_path / "scheduler.kubeconfig"
     config.write_text(CONFIG)
     api.create("/api/v1/nodes", *(node(f"n{number}", cpu=PODS_PER_NODE) for number in range(NUMBER // PODS_PER_NODE)))

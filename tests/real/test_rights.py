@@ -29,7 +29,7 @@ def deployed(server: RealServer, tmp_path: Path) -> Iterator[Running]:
         yield scheduler
 
 
-def test_the_account_may_do_all_that_the_scheduler_does(api: Api, deployed: Running) -> None:
+def test_service_account_has_all_needed_rights(api: Api, deployed: Running) -> None:
     deployed.says("leading as ")
     high = {"metadata": {"name": "high"}, "value": 1000}
     api.create("/apis/scheduling.k8s.io/v1/priorityclasses", high)
@@ -53,7 +53,7 @@ def told(api: Api) -> set[tuple[str, str]]:
     return {(event["reason"], event.get("reportingController", "")) for event in events}
 
 
-def test_a_right_that_is_missing_is_named(api: Api, deployed: Running) -> None:
+def test_missing_right_is_named(api: Api, deployed: Running) -> None:
     role = api.ask("GET", f"{ROLES}/clusterroles/kframework")
     role["rules"] = [rule for rule in role["rules"] if rule["resources"] != ["pods/binding"]]
     api.ask("PUT", f"{ROLES}/clusterroles/kframework", role)

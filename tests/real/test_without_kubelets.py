@@ -27,7 +27,7 @@ def scheduler(server: RealServer) -> Iterator[Running]:
         assert scheduler.stop() == 0
 
 
-def test_a_preemptor_waits_until_its_victim_is_gone_and_spares_what_a_budget_protects(api: Api) -> None:
+def test_preemptor_waits_for_its_victim_and_respects_budgets(api: Api) -> None:
     budget = {"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
     api.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
     api.create("/apis/scheduling.k8s.io/v1/priorityclasses", HIGH)
@@ -48,7 +48,7 @@ def test_a_preemptor_waits_until_its_victim_is_gone_and_spares_what_a_budget_pro
     assert "deletionTimestamp" not in api.ask("GET", f"{PODS}/spared")["metadata"]
 
 
-def test_a_pod_waits_for_the_volume_of_its_claim(api: Api) -> None:
+def test_pod_waits_for_the_volume_of_its_claim(api: Api) -> None:
     api.create("/apis/storage.k8s.io/v1/storageclasses", WAITS)
     api.create("/api/v1/nodes", node("n1", cpu=1))
     space: Json = {"accessModes": ["ReadWriteOnce"], "storageClassName": "waits"}

@@ -26,7 +26,7 @@ def test_urls_have_parts(expression: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["https://example.com", "/a/b", "https://[::1]:80/", "file:///x", "http://é/"])
-def test_valid_url_is_a_url(text: str) -> None:
+def test_valid_url_is_recognized(text: str) -> None:
     assert is_url(text)
 
 
@@ -34,7 +34,7 @@ def test_valid_url_is_a_url(text: str) -> None:
     "text",
     ["", "example.com", "../a", ":a", "https://a:b/", "https://a b/", "https://[::1/", "/%zz", "/a\n", "//a b"[2:]],
 )
-def test_invalid_url_is_no_url(text: str) -> None:
+def test_invalid_url_is_not_recognized(text: str) -> None:
     assert not is_url(text)
 
 

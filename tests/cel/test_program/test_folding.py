@@ -26,7 +26,7 @@ def test_constants_cost_nothing(expression: str, expected: int) -> None:
     "expression",
     ["bool('yes')", "int('a') == 1", "true || double('x') == 1.0"],
 )
-def test_a_conversion_of_a_constant_fails_at_compile_time(expression: str) -> None:
+def test_conversion_of_a_constant_fails_at_compile_time(expression: str) -> None:
     assert str(answer(expression)).startswith("compile: program instantiation failed: type conversion error")
 
 

@@ -33,7 +33,7 @@ def compiled(expression: str) -> CelProgram:
         ("[1].all(self, self == 1)", True),
     ],
 )
-def test_an_expression_reads_its_variables(expression: str, value: object) -> None:
+def test_expression_reads_its_variables(expression: str, value: object) -> None:
     variables = {"self": {"size": 3, "labels": {"app": "web"}}, "words": ["a", "b"]}
     assert compiled(expression).evaluate(Evaluation(variables)) == value
 

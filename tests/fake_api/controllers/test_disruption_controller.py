@@ -141,14 +141,14 @@ def counts(memory: MemoryCluster) -> tuple[int, int, int, int]:
         ),
     ],
 )
-async def test_what_a_budget_allows(
+async def test_budget_status_allows_disruptions(
     about: PodDisruptionBudget, others: list[ApiObject], expected: tuple[int, int, int, int]
 ) -> None:
     async with run_cluster(about, *others) as memory:
         assert counts(memory) == expected
 
 
-async def test_pods_come_and_go() -> None:
+async def test_status_follows_pods() -> None:
     async with run_cluster(budget(highest=1)) as memory:
         assert counts(memory) == (0, 0, 0, 0)
         memory.load(pods(3))
@@ -165,7 +165,7 @@ async def test_pods_come_and_go() -> None:
         assert counts(memory) == (1, 1, 0, 1)
 
 
-async def test_budgets_and_controllers_come_and_change() -> None:
+async def test_status_follows_budgets_and_controllers() -> None:
     async with run_cluster(*pods(3, owner="r")) as memory:
         memory.add(budget(highest=1))
         await settled()
@@ -220,7 +220,7 @@ _numbers = st.integers(0, 12) | st.integers(0, 120).map(lambda number: f"{number
     st.lists(st.tuples(st.sampled_from(["Pending", "Running", "Succeeded"]), st.sampled_from(["", "r", "s"]))),
     st.integers(0, 6),
 )
-def test_a_budget_allows_what_the_rules_say(
+def test_budget_status_agrees_with_the_rules(
     limits: tuple[int | str | None, int | str | None], plans: list[tuple[str, str]], scale: int
 ) -> None:
     """Each plan: phase and controller; `r` is there and wants `scale` pods, `s` is not."""

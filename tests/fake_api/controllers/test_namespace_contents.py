@@ -67,7 +67,7 @@ async def test_other_objects_are_ignored() -> None:
         assert memory.find(ServiceAccount, "robot", "default") is None
 
 
-async def test_certificate_is_the_servers() -> None:
+async def test_certificate_is_that_of_the_server() -> None:
     async with acting() as memory:
         assert certificate(memory).data == {"ca.crt": ""}
         assert certificate(memory).metadata.annotations[DESCRIPTION].startswith("Contains a CA bundle")

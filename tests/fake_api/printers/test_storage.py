@@ -32,7 +32,7 @@ def cells(kind: type[ApiObject], document: ApiDocument) -> tuple[object, ...]:
     return (STORAGE | DEVICES)[described.api_version, described.name].cells(document, NOW)
 
 
-def test_a_volume_says_what_it_holds_and_for_whom() -> None:
+def test_volume_row_shows_capacity_and_claim() -> None:
     volume: ApiDocument = {
         "metadata": METADATA,
         "spec": {
@@ -49,7 +49,7 @@ def test_a_volume_says_what_it_holds_and_for_whom() -> None:
     )
 
 
-def test_a_claim_says_its_capacity_once_it_is_bound() -> None:
+def test_claim_row_shows_its_capacity_when_bound() -> None:
     claim: ApiDocument = {
         "metadata": METADATA,
         "spec": {"storageClassName": "fast"},
@@ -69,7 +69,7 @@ def test_a_claim_says_its_capacity_once_it_is_bound() -> None:
     )
 
 
-def test_the_default_class_says_so() -> None:
+def test_default_class_is_marked() -> None:
     storage_class: ApiDocument = {"metadata": METADATA, "provisioner": "x"}
     assert cells(StorageClass, storage_class) == ("a", "x", "Delete", "Immediate", False, "5m")
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
@@ -83,7 +83,7 @@ def test_the_default_class_says_so() -> None:
     assert cells(StorageClass, storage_class) == ("a (default)", "x", "Retain", "WaitForFirstConsumer", True, "5m")
 
 
-def test_drivers_are_counted_and_described() -> None:
+def test_driver_rows_show_counts_and_modes() -> None:
     assert cells(CSINode, {"metadata": METADATA, "spec": {"drivers": [{"name": "x"}]}}) == ("a", 1, "5m")
     assert cells(CSIDriver, {"metadata": METADATA}) == (
         *("a", True, False, False, "<unset>", False, "Persistent", "5m"),
@@ -99,7 +99,7 @@ def test_drivers_are_counted_and_described() -> None:
     )
 
 
-def test_capacities_and_attachments() -> None:
+def test_capacity_and_attachment_rows_are_printed() -> None:
     capacity: ApiDocument = {"metadata": METADATA, "storageClassName": "fast", "capacity": "1Ti"}
     assert cells(CSIStorageCapacity, capacity) == ("a", "fast", "1Ti")
     assert cells(CSIStorageCapacity, {"metadata": METADATA}) == ("a", "", "<unset>")
@@ -118,12 +118,12 @@ def test_capacities_and_attachments() -> None:
         (True, {}, "deleted"),
     ],
 )
-def test_a_claim_says_how_far_it_is(deleted: bool, status: ApiDocument, state: str) -> None:
+def test_device_claim_row_shows_its_state(deleted: bool, status: ApiDocument, state: str) -> None:
     metadata = METADATA | ({"deletionTimestamp": "2026-01-01T00:59:00Z"} if deleted else {})
     assert cells(ResourceClaim, {"metadata": metadata, "status": status}) == ("a", state, "5m")
 
 
-def test_a_slice_says_whose_devices_it_tells_of() -> None:
+def test_slice_row_shows_node_driver_and_pool() -> None:
     spec = {"nodeName": "n1", "driver": "gpu.example.com", "pool": {"name": "n1-gpus"}}
     assert cells(ResourceSlice, {"metadata": METADATA, "spec": spec}) == ("a", "n1", "gpu.example.com", "n1-gpus", "5m")
     spec.pop("nodeName")
@@ -131,5 +131,5 @@ def test_a_slice_says_whose_devices_it_tells_of() -> None:
 
 
 @pytest.mark.parametrize("kind", [DeviceClass, ResourceClaimTemplate])
-def test_of_others_the_name_is_enough(kind: type[ApiObject]) -> None:
+def test_other_kinds_show_name_and_age(kind: type[ApiObject]) -> None:
     assert cells(kind, {"metadata": METADATA}) == ("a", "5m")

@@ -46,12 +46,12 @@ def test_causes_have_kubernetes_texts(cause: Cause, text: str, reason: str) -> N
     assert (str(cause), cause.reason) == (text, reason)
 
 
-def test_one_cause_stands_alone() -> None:
+def test_single_cause_has_no_brackets() -> None:
     error = InvalidObjectError("Pod", "", "web", [required("spec.containers")])
     assert error.message == 'Pod "web" is invalid: spec.containers: Required value'
 
 
-def test_several_causes_stand_in_brackets_each_once() -> None:
+def test_several_distinct_causes_are_in_brackets() -> None:
     error = InvalidObjectError("Deployment", "apps", "x", [required("a"), invalid("b", "", "no"), required("a")])
     assert error.message == 'Deployment.apps "x" is invalid: [a: Required value, b: Invalid value: "": no]'
     details = status_of(error)["details"]

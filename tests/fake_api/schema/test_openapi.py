@@ -20,7 +20,7 @@ def kinds(document: Json) -> dict[tuple[str, str, str], Json]:
     }
 
 
-async def test_every_place_is_described_and_every_reference_is_there() -> None:
+async def test_every_path_is_described_and_every_reference_resolves() -> None:
     served = Served()
     index = await served.ask("GET", "/openapi/v3")
     assert {"api/v1", "apis/apps/v1", "apis/storage.k8s.io/v1"} <= index["paths"].keys()

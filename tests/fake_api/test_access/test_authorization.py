@@ -83,7 +83,7 @@ def test_bindings_grant_rules(user: User, objects: list[dict[str, Any]], where: 
         ("a", Attributes("list", "", "pods"), False),
     ],
 )
-def test_a_grant_holds_in_its_namespace(namespace: str, wanted: Attributes, allowed: bool) -> None:
+def test_grant_holds_in_its_namespace(namespace: str, wanted: Attributes, allowed: bool) -> None:
     assert Grant(namespace, PODS).allows(wanted) is allowed
 
 

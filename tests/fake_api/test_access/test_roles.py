@@ -14,6 +14,6 @@ def test_each_binding_grants_an_existing_role() -> None:
     assert bound == {"cluster-admin", "system:basic-user", "system:discovery", "system:public-info-viewer"} <= roles
 
 
-def test_the_kinds_are_known_by_their_names() -> None:
+def test_rbac_kinds_are_registered() -> None:
     for kind in RBAC_KINDS:
         assert kind_named("rbac.authorization.k8s.io/v1", kind.__name__) is kind_of(kind)

@@ -21,7 +21,7 @@ AUTHENTICATOR = Authenticator(NO_ACCOUNTS, {"secret": ANN})
 
 
 @pytest.mark.parametrize("said", ["Bearer secret", "bearer  secret "])
-def test_a_token_says_who_asks(said: str) -> None:
+def test_token_identifies_the_user(said: str) -> None:
     assert AUTHENTICATOR.authenticate(CIMultiDict(Authorization=said)) == User(
         "ann", ("dev", "system:authenticated"), "7"
     )

@@ -36,7 +36,7 @@ def user(served: Served, brought: str) -> User:
     return served.server.authenticator.authenticate(CIMultiDict(Authorization=f"Bearer {brought}"))
 
 
-async def test_a_token_makes_its_bearer_the_account(served: Served) -> None:
+async def test_token_identifies_the_service_account(served: Served) -> None:
     account = await served.ask("GET", f"{ACCOUNTS}/bot")
     asked = await served.ask("POST", f"{ACCOUNTS}/bot/token", {"spec": {"expirationSeconds": 600}})
     assert asked["metadata"].items() >= {"name": "bot", "namespace": "default"}.items()
@@ -48,7 +48,7 @@ async def test_a_token_makes_its_bearer_the_account(served: Served) -> None:
     assert (told["sub"], told["aud"], told["exp"] - told["iat"]) == (BOT, [AUDIENCE], 600)
 
 
-async def test_a_token_ends_with_its_time_or_its_account(served: Served) -> None:
+async def test_token_is_invalid_after_expiry_or_without_its_account(served: Served) -> None:
     first, second = await token(served, expirationSeconds=600), await token(served)
     await asyncio.sleep(599)
     assert user(served, first).name == BOT
@@ -98,7 +98,7 @@ async def test_invalid_token_request_is_rejected(
     assert (found, why) == (status, why if why in message else message)
 
 
-async def test_a_review_says_whose_a_token_is(served: Served) -> None:
+async def test_token_review_names_the_user(served: Served) -> None:
     mine, others = await token(served), await token(served, audiences=["vault"])
     for brought, audiences, status in (
         (mine, None, {"authenticated": True, "audiences": [AUDIENCE]}),

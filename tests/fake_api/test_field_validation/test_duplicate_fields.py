@@ -22,7 +22,7 @@ from kframework.objects.problem import FieldPath
         (b'{"": {"": "", "": ""}}', [("", "")]),
     ],
 )
-def test_duplicate_fields_are_found(body: bytes, found: list[FieldPath]) -> None:
+def test_duplicate_fields_are_listed(body: bytes, found: list[FieldPath]) -> None:
     assert find_duplicates(body) == found
 
 

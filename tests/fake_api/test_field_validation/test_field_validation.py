@@ -40,7 +40,7 @@ async def test_fields_of_a_created_object_are_validated(body: Json | bytes, prob
         assert response.headers.get("warning") == (header(warned) if warned else None)
 
 
-async def test_the_version_is_named_without_its_group() -> None:
+async def test_error_has_the_version_without_its_group() -> None:
     served = Served(Namespace(metadata=ObjectMeta(name="default")))
     path = "/apis/apps/v1/namespaces/default/replicasets"
     _, _, message = await served.refused("POST", path, {"spce": 1}, fieldValidation="Strict")
@@ -111,7 +111,7 @@ async def test_unknown_directive_is_rejected(method: str, kind: str) -> None:
     )
 
 
-async def test_a_name_of_many_lines_is_one_line_of_a_header() -> None:
+async def test_field_name_with_line_breaks_is_one_header_line() -> None:
     response = await Served().send("POST", PODS, pod() | {'a\r\nx: "b"': 1})
     assert response.headers["warning"] == r'299 - "unknown field \"a\\r\\nx: \\\"b\\\"\""'
 

@@ -52,7 +52,7 @@ def mode(file: Path) -> int:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_the_cluster_knows_the_certificate_that_the_kubeconfig_has(tls: bool) -> None:
+def test_cluster_has_the_certificate_of_the_kubeconfig(tls: bool) -> None:
     async def certificates() -> tuple[str, str]:
         local = LocalCluster(SystemClock(), Manifest())
         async with publish(local.server, ServerOptions(tls=tls)) as file:
@@ -66,7 +66,7 @@ def test_the_cluster_knows_the_certificate_that_the_kubeconfig_has(tls: bool) ->
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "localhost"])
-def test_a_kubeconfig_leads_to_the_server_and_goes_with_it(address: str) -> None:
+def test_temporary_kubeconfig_is_removed_with_the_server(address: str) -> None:
     seen: list[Path] = []
 
     async def work(file: Path) -> None:

@@ -107,9 +107,7 @@ def test_field_selector_matches(kind: type[ApiObject], document: ApiDocument, se
         (Pod, "spec.nodeName", "field selector 'spec.nodeName': 'spec.nodeName' is not <field>=<value>, == or !="),
     ],
 )
-def test_a_field_that_a_kind_cannot_be_selected_by_is_refused(
-    kind: type[ApiObject], selector: str, message: str
-) -> None:
+def test_unsupported_field_selector_is_rejected(kind: type[ApiObject], selector: str, message: str) -> None:
     with pytest.raises(ClusterError) as refused:
         compile_field_selector(selector, api_kind(kind))
     assert (refused.value.status, str(refused.value)) == (400, message)

@@ -48,7 +48,7 @@ async def test_pages_show_the_version_of_the_first() -> None:
     assert "continue" not in third["metadata"]
 
 
-async def test_a_page_that_is_just_full_is_the_last() -> None:
+async def test_exactly_full_page_is_the_last() -> None:
     served = Served(lease("a"), lease("b", app="x"), lease("c"))
     assert "continue" not in (await served.ask("GET", LEASES, limit=3))["metadata"]
     page = await served.ask("GET", LEASES, limit=1, labelSelector="app=x")

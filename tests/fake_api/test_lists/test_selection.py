@@ -35,7 +35,7 @@ POD = ApiDocument.from_struct(
         ("", {"labelSelector": "app=a", "fieldSelector": "spec.nodeName=n2"}, False),
     ],
 )
-def test_pods(namespace: str, query: dict[str, str], selected: bool) -> None:
+def test_selectors_select_pods(namespace: str, query: dict[str, str], selected: bool) -> None:
     selection = ObjectSelection(served_as(Pod), namespace, query)
     assert selection.matches(POD) is selected
     assert not selection.matches(None)

@@ -85,7 +85,7 @@ def test_stored_node_status_takes_precedence() -> None:
     assert [each["type"] for each in conditions] == ["MemoryPressure", "Ready"]
 
 
-def test_a_pod_that_runs_has_addresses_and_containers() -> None:
+def test_running_pod_has_addresses_and_container_statuses() -> None:
     status = status_of(pod(RUNNING))
     assert status["containerStatuses"] == [container("main", "nginx", RUNS), container("log", "tail", RUNS)]
     assert "initContainerStatuses" not in status
@@ -96,7 +96,7 @@ def test_a_pod_that_runs_has_addresses_and_containers() -> None:
     assert {field: status[field] for field in RUNNING} == RUNNING
 
 
-def test_addresses_of_pods_differ_but_on_the_network_of_the_host() -> None:
+def test_pods_have_distinct_addresses_except_on_the_host_network() -> None:
     assert len({str(status_of(pod(RUNNING, f"u{number}"))["podIP"]) for number in range(100)}) == 100
     status = status_of(pod(RUNNING, hostNetwork=True))
     assert status["podIP"] == status["hostIP"]
@@ -131,7 +131,7 @@ def test_running_pod_is_ready_by_default() -> None:
         (FAILED, {"exitCode": 1, "reason": "Error"}),
     ],
 )
-def test_containers_end_with_their_pod(status: Json, end: Json) -> None:
+def test_containers_terminate_with_their_pod(status: Json, end: Json) -> None:
     before = status_of(pod(RUNNING)) | status
     for given in (status, before):
         main, log = status_of(pod(given))["containerStatuses"]
@@ -150,7 +150,7 @@ def test_stored_container_status_takes_precedence() -> None:
     assert main["state"] == ended["state"]
 
 
-def test_init_containers_are_done_but_for_sidecars() -> None:
+def test_init_containers_are_terminated_except_sidecars() -> None:
     setup, mesh = {"name": "setup", "image": "i"}, {"name": "mesh", "image": "j", "restartPolicy": "Always"}
     data = pod(RUNNING, initContainers=[setup, mesh])
     done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": STARTED, "finishedAt": STARTED}}

@@ -26,7 +26,7 @@ from kframework.objects.manifest import read as read_files
 from tests.fake_api.serving import PODS, pod, read, request
 
 
-async def test_a_cluster_has_its_service_unless_a_file_has_it() -> None:
+async def test_cluster_has_its_service_unless_a_file_contains_it() -> None:
     clock = LoopClock(asyncio.get_running_loop())
     path = "/api/v1/namespaces/default/services/kubernetes"
 
@@ -72,7 +72,7 @@ async def test_pods_run_and_claims_get_volumes() -> None:
     await asyncio.wait([running])
 
 
-async def test_pods_are_evicted_as_their_budget_allows() -> None:
+async def test_pods_are_evicted_within_their_budget() -> None:
     local = LocalCluster(LoopClock(asyncio.get_running_loop()), Manifest([Node(metadata=ObjectMeta(name="n1"))]))
     running = asyncio.ensure_future(local.run())
     transport = InProcessTransport(local.server)

@@ -48,7 +48,7 @@ def heartbeats(document: ApiDocument) -> list[object]:
         (None, 900, None),
     ],
 )
-def test_conditions_are_repeated_every_five_minutes(said: str | None, seconds: float, expected: str | None) -> None:
+def test_heartbeats_are_renewed_every_five_minutes(said: str | None, seconds: float, expected: str | None) -> None:
     clock = Hands()
     shown = with_heartbeats(clock, ApiDocument.from_struct(node(heartbeat=said)))
     clock.seconds = seconds
@@ -56,7 +56,7 @@ def test_conditions_are_repeated_every_five_minutes(said: str | None, seconds: f
     assert heartbeats(with_heartbeats(clock, shown)) == [expected]
 
 
-def test_each_condition_goes_on_from_where_it_was() -> None:
+def test_each_condition_has_its_own_heartbeat() -> None:
     clock = Hands()
     shown = with_heartbeats(clock, ApiDocument.from_struct(node(more="2026-01-01T00:01:00Z")))
     clock.seconds = 620
@@ -78,7 +78,7 @@ def test_other_kinds_have_no_heartbeat() -> None:
     assert with_heartbeats(Hands(), lease) is lease
 
 
-def test_leases_are_renewed_every_ten_seconds_but_not_all_at_once() -> None:
+def test_lease_renewals_are_staggered_within_ten_seconds() -> None:
     for start in (0.0, 3.25, 1e6):
         first = last_renewal(node(), VIRTUAL_EPOCH + start)
         assert 0 <= VIRTUAL_EPOCH + start - first < 10
@@ -97,14 +97,14 @@ def test_lost_node_renews_no_lease(heartbeat: str | None, heard: int) -> None:
     assert 0 <= VIRTUAL_EPOCH + heard - renewed < 10
 
 
-def test_a_heartbeat_is_written_as_an_api_server_writes_it() -> None:
+def test_heartbeat_has_an_api_servers_format() -> None:
     clock = Hands()
     shown = with_heartbeats(clock, ApiDocument.from_struct(node(heartbeat="2026-01-01T01:00:00+01:00")))
     clock.seconds = 301
     assert heartbeats(shown) == [rfc3339(VIRTUAL_EPOCH + 300)]
 
 
-def test_heartbeats_continue_from_a_repeated_one() -> None:
+def test_heartbeats_continue_from_a_renewed_one() -> None:
     clock = Hands()
     shown = with_heartbeats(clock, ApiDocument.from_struct(node(more="2026-01-01T00:01:00Z")))
     seen = []

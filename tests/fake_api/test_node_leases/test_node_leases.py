@@ -103,7 +103,7 @@ async def test_leases_follow_their_nodes() -> None:
     assert (await served.lease("b"))["metadata"]["uid"] != before["metadata"]["uid"]
 
 
-async def test_lists_are_selected_from_and_come_in_pages_of_one_moment() -> None:
+async def test_lists_are_selected_and_paged_at_one_version() -> None:
     served = Alive(*(node(name) for name in "abc"), stored("b"), stored("x"))
     assert await served.names(fieldSelector="metadata.name=c") == ["c"]
     assert await served.names(labelSelector="a=b") == []
@@ -312,7 +312,7 @@ async def test_reset_cluster_has_its_leases() -> None:
     assert [each.metadata.name for each in served.cluster.objects(Lease)] == ["b"]
 
 
-async def test_nodes_repeat_their_conditions() -> None:
+async def test_nodes_renew_their_heartbeats() -> None:
     unheard = NodeStatus(conditions=(NodeCondition(type="Ready", status="True"),))
     served = Alive(node(), Node(metadata=ObjectMeta(name="n2"), status=unheard))
     await asyncio.sleep(3599)

@@ -9,7 +9,7 @@ from kframework.objects import CoreEvent, Event, Lease, Namespace, Node, ObjectM
 from tests.fake_api.serving import served_as
 
 
-def test_names() -> None:
+def test_resources_have_their_names() -> None:
     replica_sets = served_as(ReplicaSet)
     assert (replica_sets.group, replica_sets.version, replica_sets.singular) == ("apps", "v1", "replicaset")
     assert replica_sets.short_names == ("rs",)

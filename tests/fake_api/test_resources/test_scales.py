@@ -32,12 +32,12 @@ WEB: Json = {
         ({"matchExpressions": [{"key": "c", "operator": "Near"}]}, None),
     ],
 )
-def test_a_selector_is_one_line(said: object, shown: str | None) -> None:
+def test_scale_selector_is_one_line(said: object, shown: str | None) -> None:
     scale = to_scale(ScalePaths(), {"metadata": {}, "spec": {"selector": said}})
     assert scale["status"] == {"replicas": 0} | ({"selector": shown} if shown else {})
 
 
-def test_replicas_stand_where_a_definition_says() -> None:
+def test_replicas_are_at_the_paths_of_the_definition() -> None:
     paths = ScalePaths("spec.size.wanted", "status.size", "status.chosen")
     custom: Json = {"spec": {"other": 1}, "status": {"size": 4, "chosen": "a=b"}}
     assert to_scale(paths, custom)["status"] == {"replicas": 4, "selector": "a=b"}
@@ -54,7 +54,7 @@ def test_invalid_scale_is_rejected(scale: Json, status: int) -> None:
     assert refused.value.status == status
 
 
-async def test_a_workload_is_scaled() -> None:
+async def test_workload_is_scaled() -> None:
     served = Served()
     await served.ask("POST", DEPLOYMENTS, WEB)
     scale = await served.ask("GET", f"{DEPLOYMENTS}/web/scale")
@@ -69,5 +69,5 @@ async def test_a_workload_is_scaled() -> None:
     assert (web["spec"]["replicas"], web["metadata"]["generation"]) == (0, 3)
 
 
-async def test_not_everything_has_a_scale() -> None:
+async def test_kind_without_a_scale_is_not_found() -> None:
     assert (await Served().refused("GET", "/apis/apps/v1/namespaces/default/daemonsets/a/scale"))[0] == 404

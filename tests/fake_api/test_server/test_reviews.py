@@ -49,7 +49,7 @@ async def test_access_review_checks_the_user(roles: bool) -> None:
 
 
 @pytest.mark.parametrize("spec", [None, [], 7, {"resourceAttributes": 7}, {"user": 7, "groups": [7]}])
-async def test_a_spec_of_any_form_is_answered(spec: object) -> None:
+async def test_review_of_any_spec_is_answered(spec: object) -> None:
     await ask(Served(), f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
 
 

@@ -44,7 +44,7 @@ async def test_unsupported_methods_are_not_allowed(method: str, path: str) -> No
     assert await Served().refused(method, path, {}) == NOT_ALLOWED
 
 
-async def test_every_kind_of_path() -> None:
+async def test_every_kind_of_path_is_answered() -> None:
     served = Served()
     await served.ask("POST", NODES, node())
     await served.ask("POST", PODS, pod())
@@ -55,7 +55,7 @@ async def test_every_kind_of_path() -> None:
     assert (await served.ask("GET", "/api/v1/namespaces/default/status"))["kind"] == "Namespace"
 
 
-async def test_a_failure_names_what_it_is_about() -> None:
+async def test_failure_names_its_subject() -> None:
     response = await Served().send("GET", "/apis/apps/v1/namespaces/default/replicasets/r")
     assert b'"details":{"group":"apps","kind":"replicasets","name":"r"}' in response.body
 
@@ -87,13 +87,13 @@ async def test_invalid_yaml_is_rejected() -> None:
     assert refused[2].startswith("error decoding YAML: ")
 
 
-async def test_a_watch_is_not_written_in_yaml() -> None:
+async def test_watch_in_yaml_is_not_acceptable() -> None:
     refused = await Served().send("GET", PODS, accept=YAML, watch="true")
     assert refused.status == 406
     assert b"application/json;stream=watch" in refused.body
 
 
-async def test_a_watch_is_no_answer() -> None:
+async def test_watch_is_rejected_by_answer() -> None:
     assert (await Served().refused("GET", PODS, watch="true"))[:2] == (400, "BadRequest")
 
 

@@ -18,7 +18,7 @@ def store() -> Store:
     return Store(MemoryCluster(SystemClock()), SystemClock())
 
 
-def test_a_collection_is_kept() -> None:
+def test_collection_is_created_once() -> None:
     kept = store()
     assert kept.collection(kind_of(Pod)) is kept.collection(kind_of(Pod))
     assert kept.collection(kind_of(Node)) is not kept.collection(kind_of(Pod))
@@ -113,7 +113,7 @@ def test_groups_with_objects_come_first_then_stable_ones(filled: tuple[str, ...]
     assert sorted(map(str, ordered)) == sorted(map(str, SERVED))
 
 
-def test_a_group_stands_together_by_version_and_name() -> None:
+def test_resources_of_a_group_are_sorted_by_version_and_name() -> None:
     ordered = sort_for_discovery(
         [resource("d.dev/v2", "b"), resource("e.dev/v1", "c"), resource("d.dev/v1", "a")], lambda _: False
     )

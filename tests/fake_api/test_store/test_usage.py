@@ -17,7 +17,7 @@ def pod(name: str, node: str, phase: str = "Running", **requests: str) -> Pod:
     return replace(made, spec=replace(made.spec, node_name=node), status=replace(made.status, phase=phase))
 
 
-async def test_pods_use_what_their_containers_ask_for() -> None:
+async def test_pods_use_the_requests_of_their_containers() -> None:
     served = Served(pod("a", "n1", cpu="1500u", memory="1Gi"), pod("b", "", "Pending", cpu="1"))
     found = await served.ask("GET", f"{METRICS}/pods")
     assert found["kind"] == "PodMetricsList"
@@ -31,7 +31,7 @@ async def test_pods_use_what_their_containers_ask_for() -> None:
     assert [item["metadata"]["name"] for item in chosen["items"]] == ["b"]
 
 
-async def test_nodes_use_what_their_pods_ask_for() -> None:
+async def test_nodes_use_the_requests_of_their_pods() -> None:
     served = Served(
         *(make_node(name) for name in ("n1", "n2")),
         *(

@@ -35,7 +35,7 @@ def pod(*names: str, node: str = "n1", phase: str = "Running", first: tuple[str,
         ({"container": "c"}, "a\nb\nc"),
     ],
 )
-async def test_logs_are_what_the_annotation_says(query: dict[str, str], text: str) -> None:
+async def test_logs_come_from_the_annotation(query: dict[str, str], text: str) -> None:
     answer = await Served(pod("c", logs="a\nb\nc")).send("GET", f"{PODS}/web/log", **query)
     assert (answer.status, answer.body.decode()) == (200, text)
     assert answer.headers["content-type"].startswith("text/plain")
@@ -77,7 +77,7 @@ async def test_logs_need_a_pod() -> None:
 
 @pytest.mark.parametrize("part", ["attach", "exec", "portforward"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_commands_are_refused(method: str, part: str) -> None:
+async def test_commands_are_rejected(method: str, part: str) -> None:
     answer = await Served(pod("c")).send(method, f"{PODS}/web/{part}", command="ls")
     said = read(answer.body)
     assert (said["code"], said["reason"]) == (501, "NotImplemented")

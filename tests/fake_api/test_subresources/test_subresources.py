@@ -15,7 +15,7 @@ def to(node: str, **metadata: object) -> Json:
     return {"kind": "Binding", "apiVersion": "v1", "metadata": metadata, "target": {"kind": "Node", "name": node}}
 
 
-async def test_a_pod_is_bound() -> None:
+async def test_valid_binding_binds_the_pod() -> None:
     labels = {"topology.kubernetes.io/zone": "z"}
     served = Served(Node(metadata=ObjectMeta(name="n1", labels=labels)))
     created = await served.ask("POST", PODS, pod())
@@ -91,14 +91,14 @@ EVICTION: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"n
 
 
 @pytest.mark.parametrize("budgets", [[], [budget(app="other")]])
-async def test_a_pod_without_a_budget_is_evicted(budgets: list[PodDisruptionBudget]) -> None:
+async def test_pod_without_a_budget_is_evicted(budgets: list[PodDisruptionBudget]) -> None:
     served = await run_cluster(*budgets)
     response = await served.send("POST", f"{PODS}/web/eviction", EVICTION)
     assert (response.status, read(response.body)) == (201, COMPLETED)
     assert served.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 30
 
 
-async def test_an_eviction_is_charged_to_the_budget() -> None:
+async def test_eviction_is_charged_to_the_budget() -> None:
     served = await run_cluster(budget(allowed=1, app="x"))
     await served.ask("POST", f"{PODS}/web/eviction", EVICTION | {"deleteOptions": {"gracePeriodSeconds": 7}})
     assert served.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 7
@@ -122,7 +122,7 @@ async def test_exhausted_budget_rejects_an_eviction() -> None:
     assert served.cluster.read(Pod, "web", "default").metadata.deletion_timestamp is None
 
 
-async def test_a_pod_that_does_not_run_needs_no_budget() -> None:
+async def test_pending_pod_is_evicted_without_its_budget() -> None:
     served = Served(budget(app="x"))
     await served.ask("POST", PODS, pod(labels={"app": "x"}))
     await served.ask("POST", f"{PODS}/web/eviction", EVICTION)

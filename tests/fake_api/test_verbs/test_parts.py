@@ -24,12 +24,12 @@ JOBS = BUILT_IN["Job"]
         ("finalize", {"metadata": {"v": 2}, "spec": {}, "status": 5}, {"spec": {}, "status": {"s": 1}}),
     ],
 )
-def test_parts_of_an_object(part: str, new: Json, expected: Json) -> None:
+def test_part_of_an_object_is_merged(part: str, new: Json, expected: Json) -> None:
     old: Json = {"metadata": {"v": 1}, "spec": {"a": 1}, "status": {"s": 1}}
     assert merge_part(JOBS, part, old, new, NOW) == {"metadata": {"v": 2}} | expected
 
 
-def test_a_status_of_a_declared_kind_brings_no_metadata() -> None:
+def test_status_of_a_declared_kind_changes_no_metadata() -> None:
     old: Json = {"metadata": {"name": "g", "uid": "1", "resourceVersion": "4", "labels": {"a": "b"}}, "status": 1}
     new: Json = {"metadata": {"name": "h", "uid": "2", "labels": {"a": "c"}}, "status": 2}
     meant = {"name": "h", "uid": "2", "labels": {"a": "b"}}
@@ -50,7 +50,7 @@ def test_resize_changes_only_resources() -> None:
     assert merge_part(served_as(Pod), "resize", old, others, NOW)["spec"] == others["spec"]  # validation refuses it
 
 
-def test_conditions_of_an_approval_say_since_when() -> None:
+def test_approval_conditions_get_their_times() -> None:
     before = {"type": "Failed", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}
     old: Json = {"metadata": {}, "spec": {}, "status": {"certificate": "c", "conditions": [before]}}
     again, approved = {"type": "Failed", "status": "True"}, {"type": "Approved", "status": "True"}

@@ -43,7 +43,7 @@ async def test_name_is_generated() -> None:
     assert len(created["metadata"]["name"]) == len("web-") + 5
 
 
-async def test_an_update_replaces_all_but_the_status() -> None:
+async def test_update_replaces_all_but_the_status() -> None:
     served = Served(Node(metadata=ObjectMeta(name="n1")))
     await served.ask("PUT", f"{NODES}/n1/status", node(spec={"unschedulable": True}))
     stored = await served.ask("GET", f"{NODES}/n1")
@@ -98,7 +98,7 @@ async def test_objects_are_patched(content_type: str, patch: object) -> None:
     assert served.cluster.read(Pod, "web", "default").metadata.labels == {"a": "b"}
 
 
-async def test_a_status_is_patched_alone() -> None:
+async def test_status_is_patched_alone() -> None:
     served = Served()
     await served.ask("POST", PODS, pod())
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": START}
@@ -135,7 +135,7 @@ async def test_change_of_an_unknown_field_is_written() -> None:
     assert event == {"type": "MODIFIED", "object": patched}
 
 
-async def test_preconditions_of_an_update() -> None:
+async def test_update_checks_its_preconditions() -> None:
     served = Served()
     stored = await served.ask("POST", PODS, pod())
     other = {"metadata": {"name": "web", "uid": "other"}}
@@ -177,7 +177,7 @@ async def test_pod_on_a_node_has_a_grace_period() -> None:
     assert (await served.refused("GET", f"{PODS}/web"))[0] == 404
 
 
-async def test_preconditions_of_a_deletion() -> None:
+async def test_deletion_checks_its_preconditions() -> None:
     served = Served()
     stored = await served.ask("POST", PODS, pod())
     metadata = stored["metadata"]
@@ -190,7 +190,7 @@ async def test_preconditions_of_a_deletion() -> None:
     await served.ask("DELETE", f"{PODS}/web", right)
 
 
-async def test_many_are_deleted_together() -> None:
+async def test_selected_objects_are_deleted_together() -> None:
     served = Served()
     for name in "abc":
         await served.ask("POST", PODS, pod(name, labels={"app": "x" if name != "b" else "y"}))
@@ -204,7 +204,7 @@ async def test_many_are_deleted_together() -> None:
     assert [each.metadata.name for each in served.cluster.objects(Pod)] == ["b"]
 
 
-async def test_a_namespace_goes_with_all_that_is_in_it() -> None:
+async def test_namespace_is_deleted_with_its_contents() -> None:
     served = Served(Namespace(metadata=ObjectMeta(name="foo")))
     await served.ask("POST", "/api/v1/namespaces/foo/pods", pod())
     await served.ask("POST", "/api/v1/namespaces/foo/pods/web/binding", {"target": {"name": "n1"}})
@@ -233,7 +233,7 @@ async def test_dry_runs_write_nothing() -> None:
     assert served.cluster.version == version
 
 
-async def test_one_object_as_a_row() -> None:
+async def test_object_is_returned_as_a_row() -> None:
     served = Served()
     await served.ask("POST", PODS, pod())
     table = await served.ask("GET", f"{PODS}/web", accept=TABLE)

@@ -148,7 +148,7 @@ async def test_webhook_receives_an_admission_review() -> None:
         assert delete["oldObject"]["metadata"]["name"] == "web"
 
 
-async def test_webhooks_change_what_is_written() -> None:
+async def test_mutating_webhooks_change_the_object() -> None:
     async with webhooks() as hooks:
         await hooks.add("b", labelled("b"), kind="Mutating")
         await hooks.add("a", labelled("a"), kind="Mutating")
@@ -165,7 +165,7 @@ async def test_webhooks_change_what_is_written() -> None:
         assert changed["metadata"]["annotations"] == {"x": "y"}
 
 
-async def test_a_pod_has_the_priority_of_the_class_that_a_webhook_gave_it() -> None:
+async def test_pod_has_the_priority_of_the_class_set_by_a_webhook() -> None:
     async with webhooks() as hooks:
         body = {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"}
         await hooks.served.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
@@ -326,7 +326,7 @@ async def test_conditions_decide_whether_a_webhook_is_called(expressions: list[s
         assert said == "no" or (reason, message[:24]) == ("Forbidden", 'pods "web" is forbidden:')
 
 
-async def test_warnings_are_handed_on() -> None:
+async def test_warnings_are_passed_on() -> None:
     async with webhooks() as hooks:
         await hooks.add("warn", lambda asked: {"allowed": True, "warnings": ['old "field"', "two\nlines"]})
         made = await hooks.send("POST", PODS, pod())

@@ -55,7 +55,7 @@ def test_changed_field_keeps_unknown_ones() -> None:
     assert shown(spec(node_name="n1"))["spec"] == WRITTEN["spec"] | {"nodeName": "n1"}  # type: ignore[operator]  # plain JSON
 
 
-def test_a_status_where_there_was_none() -> None:
+def test_status_is_added_to_a_document_without_one() -> None:
     conditions = (PodCondition(type="PodScheduled", status="True"),)
     told = shown(replace(SUBJECT, status=PodStatus(conditions=conditions)))
     assert told["status"] == {"conditions": [{"type": "PodScheduled", "status": "True"}]}
@@ -78,7 +78,7 @@ def test_mappings_lose_and_gain_keys() -> None:
     assert told["metadata"] == {"name": "web", "namespace": "default", "selfLink": "x"}
 
 
-def test_the_written_document_stays_as_it_is() -> None:
+def test_original_document_is_not_modified() -> None:
     before = msgspec.json.encode(WRITTEN)
     shown(spec(containers=(), node_name="n1"))
     assert msgspec.json.encode(WRITTEN) == before
@@ -120,7 +120,7 @@ def with_unknown_fields(data: object) -> object:
 
 
 @given(_pods, st.lists(_pods, max_size=3))
-def test_a_document_always_reads_as_its_struct(first: Pod, later: list[Pod]) -> None:
+def test_document_decodes_to_its_struct(first: Pod, later: list[Pod]) -> None:
     data = with_unknown_fields(msgspec.to_builtins(first))
     assert isinstance(data, dict)
     subject = first

@@ -51,7 +51,7 @@ def test_invalid_annotations_are_ignored(written: str) -> None:
     assert from_v1({"metadata": {"annotations": annotations}, "spec": {}})["spec"] == {"metrics": [cpu(80)]}
 
 
-async def test_both_are_views_of_one_object() -> None:
+async def test_both_versions_are_views_of_one_object() -> None:
     served, path = Served(), "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
     body = {"metadata": {"name": "a"}, "spec": {"scaleTargetRef": TARGET, "maxReplicas": 3}}
     await served.ask("POST", path.format("v1"), body)
@@ -103,7 +103,7 @@ CORE: dict[str, object] = {
 }
 
 
-def test_an_event_is_written_under_the_names_of_either_api() -> None:
+def test_event_is_accepted_in_either_version() -> None:
     assert to_core(EVENT) == CORE
     assert from_core(CORE) == EVENT
 
@@ -114,6 +114,6 @@ def test_unknown_fields_stay() -> None:
     assert to_core(event)["ours"] == 1
 
 
-def test_core_shows_the_times_that_it_expects_even_if_there_are_none() -> None:
+def test_core_event_has_times_even_without_values() -> None:
     event = to_core({"apiVersion": "events.k8s.io/v1", "kind": "Event"})
     assert event == {"apiVersion": "v1", "kind": "Event", "firstTimestamp": None, "lastTimestamp": None, "source": {}}

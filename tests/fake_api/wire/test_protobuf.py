@@ -33,11 +33,11 @@ def enveloped(api_version: str, kind: str, *fields: bytes) -> bytes:
     return b"k8s\x00" + field(1, type_meta) + field(2, b"".join(fields)) + field(3, "") + field(4, "")
 
 
-def test_a_namespace_is_read() -> None:
+def test_namespace_is_decoded() -> None:
     assert decode_protobuf(NAMESPACE) == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
 
 
-def test_fields_of_every_type_are_read() -> None:
+def test_fields_of_every_type_are_decoded() -> None:
     entries = [field(1, "a") + field(2, "1"), field(1, "b") + field(2, "")]
     owner = field(1, "ReplicaSet") + field(3, "web") + field(6, 0)
     metadata = [
@@ -90,13 +90,13 @@ def test_significant_zero_is_kept() -> None:
     assert (priority["value"], priority["globalDefault"]) == (-1000, True)
 
 
-def test_a_lease_has_microseconds() -> None:
+def test_lease_times_have_microseconds() -> None:
     renewed = field(1, 1767225600) + field(2, 123456000)
     lease = decode_protobuf(enveloped("coordination.k8s.io/v1", "Lease", field(2, field(1, "me") + field(4, renewed))))
     assert lease["spec"] == {"holderIdentity": "me", "renewTime": "2026-01-01T00:00:00.123456Z"}
 
 
-def test_an_event_is_read_under_either_api() -> None:
+def test_event_is_decoded_in_either_version() -> None:
     event = decode_protobuf(enveloped("events.k8s.io/v1", "Event", field(7, "Scheduled"), field(10, "note")))
     assert (event["reason"], event["note"]) == ("Scheduled", "note")
     core = decode_protobuf(enveloped("v1", "Event", field(3, "LeaderElection"), field(4, "x became leader")))
@@ -147,7 +147,7 @@ def test_any_body_is_decoded_or_rejected(noise: bytes, at: int) -> None:
             assert refused.status in (400, 415)
 
 
-def test_a_pod_with_what_only_some_messages_have() -> None:
+def test_pod_with_rare_fields_is_decoded() -> None:
     volume = field(1, "scratch") + field(2, field(2, field(1, "")))  # the source of a volume is part of it
     limits = field(1, field(1, "cpu") + field(2, field(1, "500m")))
     container = field(1, "c") + field(8, limits)
@@ -168,7 +168,7 @@ def test_bytes_are_base64_and_raw_extensions_are_json() -> None:
         decode_protobuf(enveloped("apps/v1", "ControllerRevision", field(2, field(1, b"["))))
 
 
-def test_extra_of_a_review_is_a_list() -> None:
+def test_extra_field_of_a_review_is_a_list() -> None:
     extra = field(1, "scopes") + field(2, field(1, "a") + field(1, "b"))
     review = decode_protobuf(enveloped("authorization.k8s.io/v1", "SubjectAccessReview", field(2, field(5, extra))))
     assert review["spec"] == {"extra": {"scopes": ["a", "b"]}}
@@ -201,5 +201,5 @@ def test_no_message_has_two_fields_of_one_name() -> None:
         ("v1", "Widget", None),
     ],
 )
-def test_the_message_of_a_kind(api_version: str, kind: str, message: str | None) -> None:
+def test_kind_has_its_message(api_version: str, kind: str, message: str | None) -> None:
     assert message_name(api_version, kind) == message

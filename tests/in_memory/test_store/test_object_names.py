@@ -32,7 +32,7 @@ LABEL = (
         (ClusterRole, "system:Node_a"),
     ],
 )
-def test_names(kind: type[ApiObject], name: str) -> None:
+def test_valid_name_is_accepted(kind: type[ApiObject], name: str) -> None:
     subject = kind(metadata=ObjectMeta(name=name))
     assert check_name(subject) is subject
 
@@ -55,7 +55,7 @@ def test_names(kind: type[ApiObject], name: str) -> None:
         (ClusterRole, "..", ["may not be '..'"]),
     ],
 )
-def test_names_that_are_none(kind: type[ApiObject], name: str, complaints: list[str]) -> None:
+def test_invalid_name_is_rejected(kind: type[ApiObject], name: str, complaints: list[str]) -> None:
     with pytest.raises(ClusterError) as caught:
         check_name(kind(metadata=ObjectMeta(name=name)))
     said = [f'metadata.name: Invalid value: "{name:.253}": {why}' for why in complaints]

@@ -24,7 +24,7 @@ def cluster(*objects: ApiObject) -> MemoryStore:
     return MemoryStore(StubClock(), objects)
 
 
-def test_loading_creates_the_namespaces_that_objects_name() -> None:
+def test_loading_creates_missing_namespaces() -> None:
     shop = Namespace(metadata=ObjectMeta(name="shop", labels={"tier": "a"}))
     memory = cluster(pod("a", namespace="shop"), pod("b", namespace="team"), shop)
     namespaces = {each.metadata.name: each for each in memory.objects(Namespace)}
@@ -33,12 +33,12 @@ def test_loading_creates_the_namespaces_that_objects_name() -> None:
     assert namespaces["team"].metadata.labels == {"kubernetes.io/metadata.name": "team"}
 
 
-def test_loading_finds_priority_classes_that_come_last() -> None:
+def test_loading_uses_later_priority_classes() -> None:
     memory = cluster(pod("a", priority_class="high"), PriorityClass(metadata=ObjectMeta(name="high"), value=7))
     assert memory.read(Pod, "a", "default").spec.priority == 7
 
 
-def test_loading_keeps_what_ran_before() -> None:
+def test_loaded_running_pod_keeps_its_state() -> None:
     running = pod("a", node="n1", phase="Running")
     running = replace(running, metadata=replace(running.metadata, uid="mine", resource_version="9000"))
     (stored,) = cluster(running).objects(Pod)
@@ -46,12 +46,12 @@ def test_loading_keeps_what_ran_before() -> None:
     assert stored.metadata.resource_version == "2"  # a cluster counts its own versions: the namespace came first
 
 
-def test_loading_the_same_name_twice_is_an_error() -> None:
+def test_loading_a_duplicate_is_an_error() -> None:
     with pytest.raises(ClusterError, match='pods "a" already exists'):
         cluster(pod("a"), pod("a"))
 
 
-def test_others_take_the_place_of_all() -> None:
+def test_all_objects_can_be_replaced() -> None:
     memory = cluster(make_node("a"), make_pod("web", namespace="shop"))
     told: list[Change] = []
     memory.subscribe([Node, Pod], told.append)
@@ -69,7 +69,7 @@ def test_others_take_the_place_of_all() -> None:
     assert told[0].version > before
 
 
-def test_labels_are_shared_by_the_pods_of_one_cluster_alone() -> None:
+def test_equal_labels_are_shared_within_one_cluster() -> None:
     one, other = cluster(pod("a"), pod("b")), cluster(pod("a"))
     labels = one.read(Pod, "a").metadata.labels
     assert labels is one.read(Pod, "b").metadata.labels

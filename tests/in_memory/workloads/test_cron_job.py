@@ -48,14 +48,14 @@ def minutes(memory: MemoryCluster) -> list[int]:
         pytest.param(30, {"schedule": "* * * * *", "successful_jobs_history_limit": 1}, [9, 10], 1, id="short history"),
     ],
 )
-async def test_jobs_are_made_when_they_are_due(runs: float, spec: dict[str, Any], at: list[int], active: int) -> None:
+async def test_jobs_are_created_when_due(runs: float, spec: dict[str, Any], at: list[int], active: int) -> None:
     async with acting(cron_job(runs, **spec)) as memory:
         await asyncio.sleep(10 * 60 + 5)
         assert minutes(memory) == at
         assert len(memory.read(CronJob, "tick").status.active) == active
 
 
-async def test_a_job_says_when_it_was_due_and_whose_it_is() -> None:
+async def test_job_has_its_scheduled_time_and_owner() -> None:
     async with acting(cron_job(30, schedule="7 9 * * *", time_zone="Asia/Tokyo")) as memory:
         await asyncio.sleep(8 * 60)
         (job,) = memory.objects(Job)
@@ -68,7 +68,7 @@ async def test_a_job_says_when_it_was_due_and_whose_it_is() -> None:
         assert status.active == ()
 
 
-async def test_failed_jobs_have_a_history_of_their_own() -> None:
+async def test_failed_jobs_have_their_own_history() -> None:
     async with acting(cron_job(1, code=1, schedule="* * * * *", failed_jobs_history_limit=2)) as memory:
         await asyncio.sleep(6 * 60 + 30)
         assert minutes(memory) == [5, 6]
@@ -76,7 +76,7 @@ async def test_failed_jobs_have_a_history_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("deadline", "made"), [(None, [5]), (600, [5]), (60, [])])
-async def test_what_was_missed_is_made_up_for_unless_it_is_too_late(deadline: int | None, made: list[int]) -> None:
+async def test_missed_job_is_created_before_its_deadline(deadline: int | None, made: list[int]) -> None:
     async with acting(cron_job(30, suspend=True, starting_deadline_seconds=deadline)) as memory:
         await asyncio.sleep(8 * 60)
         memory.merge(CronJob, "tick", {"spec": {"suspend": False}})
@@ -85,7 +85,7 @@ async def test_what_was_missed_is_made_up_for_unless_it_is_too_late(deadline: in
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 1)])
-async def test_its_jobs_and_their_pods_go_with_it_unless_they_are_orphaned(policy: str, left: int) -> None:
+async def test_jobs_and_pods_are_deleted_with_their_owner_unless_orphaned(policy: str, left: int) -> None:
     async with acting(cron_job(1000)) as memory:
         await asyncio.sleep(6 * 60)
         memory.remove(CronJob, "tick", policy=policy)
@@ -94,7 +94,7 @@ async def test_its_jobs_and_their_pods_go_with_it_unless_they_are_orphaned(polic
         assert found == [0, left, left]
 
 
-async def test_it_can_be_switched_off() -> None:
+async def test_controller_can_be_disabled() -> None:
     async with acting(cron_job(1), controllers=["*", "-cronjob"]) as memory:
         await asyncio.sleep(10 * 60)
         assert memory.objects(Job) == []

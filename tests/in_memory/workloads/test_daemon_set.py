@@ -97,14 +97,14 @@ def tainted(name: str, key: str, effect: str) -> Node:
         pytest.param(with_template(nodeName="n2"), [make_node("n2")], ["n2"], id="by name"),
     ],
 )
-async def test_which_nodes_have_a_pod(owner: DaemonSet, others: list[Node], expected: list[str]) -> None:
+async def test_matching_nodes_get_a_pod(owner: DaemonSet, others: list[Node], expected: list[str]) -> None:
     async with acting(make_node("n1"), *others, owner) as memory:
         assert nodes(memory) == expected
         count = len(expected)
         assert numbers(memory) == (count, count, 0, count, count, count, 0)
 
 
-async def test_a_pod_is_for_its_node_alone() -> None:
+async def test_daemon_pod_fits_only_its_node() -> None:
     required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}]}
     owner = with_template(
         affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}, hostNetwork=True
@@ -129,7 +129,7 @@ async def test_a_pod_is_for_its_node_alone() -> None:
         ]
 
 
-async def test_nodes_come_and_change_and_pods_with_them() -> None:
+async def test_pods_follow_nodes() -> None:
     async with acting(make_node("n1"), daemon_set()) as memory:
         memory.add(make_node("n2"))
         await asyncio.sleep(5)
@@ -151,7 +151,7 @@ async def test_nodes_come_and_change_and_pods_with_them() -> None:
         (rolling(surge=0, unavailable=0), 4, 3),
     ],
 )
-async def test_a_rollout_keeps_to_its_bounds(strategy: UpdateStrategy, most: int, fewest: int) -> None:
+async def test_rollout_respects_its_limits(strategy: UpdateStrategy, most: int, fewest: int) -> None:
     async with acting(*NODES, daemon_set(update_strategy=strategy, min_ready_seconds=3)) as memory:
         await asyncio.sleep(10)
         assert numbers(memory) == (4, 4, 0, 4, 4, 4, 0)
@@ -167,7 +167,7 @@ async def test_a_rollout_keeps_to_its_bounds(strategy: UpdateStrategy, most: int
         assert (images(memory), numbers(memory)) == (["app:2"] * 4, (4, 4, 0, 4, 4, 4, 0))
 
 
-async def test_pods_that_are_updated_on_deletion_wait_for_it() -> None:
+async def test_on_delete_pods_are_updated_when_deleted() -> None:
     async with acting(*NODES[:2], daemon_set(update_strategy=UpdateStrategy(type="OnDelete"))) as memory:
         await roll(memory, "app:2")
         assert (images(memory), numbers(memory)[4]) == (["app:1", "app:1"], 0)
@@ -176,7 +176,7 @@ async def test_pods_that_are_updated_on_deletion_wait_for_it() -> None:
         assert (sorted(images(memory)), numbers(memory)[4]) == (["app:1", "app:2"], 1)
 
 
-async def test_an_older_template_gets_its_revision_back() -> None:
+async def test_old_template_reuses_its_revision() -> None:
     async with acting(NODES[0], daemon_set()) as memory:
         for image in ("app:2", "app:1"):
             await roll(memory, image)
@@ -187,7 +187,7 @@ async def test_an_older_template_gets_its_revision_back() -> None:
         assert latest.metadata.name == f"web-{label}" and latest.metadata.labels[REVISION_LABEL] == label
 
 
-async def test_failed_pods_are_replaced_later_each_time() -> None:
+async def test_failed_pods_are_replaced_with_backoff() -> None:
     async with acting(NODES[0], daemon_set()) as memory:
         deleted = asyncio.Event()
         memory.subscribe([Pod], lambda change: deleted.set() if change.new is None else None)
@@ -203,7 +203,7 @@ async def test_failed_pods_are_replaced_later_each_time() -> None:
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)])
-async def test_its_pods_and_revisions_go_with_it_unless_they_are_orphaned(policy: str, left: int) -> None:
+async def test_pods_and_revisions_are_deleted_with_their_owner_unless_orphaned(policy: str, left: int) -> None:
     async with acting(*NODES[:2], daemon_set()) as memory:
         before = pods(memory)
         memory.remove(DaemonSet, "web", policy=policy)
@@ -216,6 +216,6 @@ async def test_its_pods_and_revisions_go_with_it_unless_they_are_orphaned(policy
             assert (pods(memory), numbers(memory)) == (before, (2, 2, 0, 2, 2, 2, 0))
 
 
-async def test_it_can_be_switched_off() -> None:
+async def test_controller_can_be_disabled() -> None:
     async with acting(NODES[0], daemon_set(), controllers=["*", "-daemonset"]) as memory:
         assert pods(memory) == []

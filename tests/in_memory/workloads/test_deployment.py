@@ -51,7 +51,7 @@ def progress(memory: MemoryCluster) -> tuple[str, str]:
         (2, "100%", 0, 4, 2),
     ],
 )
-async def test_a_rollout_keeps_to_its_bounds(
+async def test_rollout_respects_its_limits(
     count: int, surge: int | str, unavailable: int | str, most: int, fewest: int
 ) -> None:
     async with acting(deployment(count, surge, unavailable)) as memory:
@@ -64,7 +64,7 @@ async def test_a_rollout_keeps_to_its_bounds(
         assert (condition.replicas, condition.updated_replicas, condition.available_replicas) == (count, count, count)
 
 
-async def test_recreate_ends_all_pods_before_there_are_new_ones() -> None:
+async def test_recreate_deletes_all_pods_before_creating_new_ones() -> None:
     async with acting(deployment(2, kind="Recreate")) as memory:
         seen = counts(memory)
         await roll(memory, "app:2")
@@ -72,7 +72,7 @@ async def test_recreate_ends_all_pods_before_there_are_new_ones() -> None:
         assert images(memory) == {"app:2"} and len(pods(memory)) == 2
 
 
-async def test_an_older_template_gets_its_replica_set_back_under_a_new_revision() -> None:
+async def test_old_template_reuses_its_replica_set_under_a_new_revision() -> None:
     async with acting(deployment(1)) as memory:
         await roll(memory, "app:2")
         await roll(memory, "app:1")
@@ -84,7 +84,7 @@ async def test_an_older_template_gets_its_replica_set_back_under_a_new_revision(
         assert annotations["deployment.kubernetes.io/revision"] == "3"
 
 
-async def test_the_history_is_as_long_as_it_should_be() -> None:
+async def test_history_respects_its_limit() -> None:
     async with acting(deployment(1, revision_history_limit=1)) as memory:
         for image in ("app:2", "app:3", "app:4"):
             await roll(memory, image)
@@ -94,7 +94,7 @@ async def test_the_history_is_as_long_as_it_should_be() -> None:
         ]
 
 
-async def test_what_is_paused_is_scaled_but_not_rolled_out() -> None:
+async def test_paused_deployment_is_scaled_but_not_rolled_out() -> None:
     async with acting(deployment(2)) as memory:
         await change(memory, paused=True)
         assert progress(memory) == ("Unknown", "DeploymentPaused")
@@ -106,7 +106,7 @@ async def test_what_is_paused_is_scaled_but_not_rolled_out() -> None:
         assert progress(memory) == ("True", "NewReplicaSetAvailable")
 
 
-async def test_a_rollout_that_hangs_is_scaled_in_proportion_and_misses_its_deadline() -> None:
+async def test_stuck_rollout_is_scaled_proportionally_and_times_out() -> None:
     async with acting(deployment(10, surge=3, unavailable=2, min_ready_seconds=3)) as memory:
         await asyncio.sleep(10)
         await change(memory, 60, minReadySeconds=10_000, template=to_builtins(template("app:2")))
@@ -117,14 +117,14 @@ async def test_a_rollout_that_hangs_is_scaled_in_proportion_and_misses_its_deadl
         assert progress(memory) == ("False", "ProgressDeadlineExceeded")
 
 
-async def test_with_a_deployment_goes_all_that_it_made() -> None:
+async def test_replica_sets_and_pods_are_deleted_with_their_deployment() -> None:
     async with acting(deployment(2)) as memory:
         memory.remove(Deployment, "web", policy="Foreground")
         await asyncio.sleep(40)
         assert (memory.objects(Deployment), sizes(memory), pods(memory)) == ([], [], [])
 
 
-async def test_orphaned_replica_sets_are_adopted_again() -> None:
+async def test_orphaned_replica_sets_are_adopted() -> None:
     async with acting(deployment(2)) as memory:
         memory.remove(Deployment, "web", policy="Orphan")
         await asyncio.sleep(5)
@@ -135,6 +135,6 @@ async def test_orphaned_replica_sets_are_adopted_again() -> None:
 
 
 @pytest.mark.parametrize("name", ["-deployment", "-deployment-controller"])
-async def test_a_controller_can_be_switched_off(name: str) -> None:
+async def test_controller_can_be_disabled(name: str) -> None:
     async with acting(deployment(2), controllers=["*", name]) as memory:
         assert sizes(memory) == []

@@ -108,7 +108,7 @@ async def end(memory: MemoryCluster, name: str, phase: str = "Failed", code: int
         pytest.param({"completions": 0}, 20, {10: (0, 0, 0)}, SUCCEEDED, "CompletionsReached", id="nothing to do"),
     ],
 )
-async def test_a_job_goes_on_until_it_is_over(
+async def test_job_runs_until_it_is_complete(
     spec: dict[str, Any],
     runs: float,
     timeline: Mapping[int, tuple[int, int, int]],
@@ -127,7 +127,7 @@ async def test_a_job_goes_on_until_it_is_over(
         assert not any(TRACKING in pod.metadata.finalizers for pod in memory.objects(Pod))
 
 
-async def test_failed_pods_are_replaced_later_each_time_until_there_were_too_many() -> None:
+async def test_failed_pods_are_replaced_with_backoff_up_to_the_limit() -> None:
     async with acting(job(0, code=3, backoff_limit=3)) as memory:
         began = memory.read(Job, "work").metadata.creation_timestamp
         await asyncio.sleep(200)
@@ -145,21 +145,21 @@ def _seconds(began: str | None, text: str | None) -> int:
     return seconds(text) - seconds(began)
 
 
-async def test_what_runs_when_a_job_fails_ends_and_counts_as_failed() -> None:
+async def test_running_pods_of_a_failed_job_count_as_failed() -> None:
     async with acting(job(parallelism=3, completions=3, backoff_limit=0)) as memory:
         await end(memory, "work")
         assert (numbers(memory), holding(memory)) == ((0, 0, 3), FAILED)
         assert len(pods(memory)) == 1
 
 
-async def test_a_success_ends_a_series_of_failures() -> None:
+async def test_success_resets_the_backoff() -> None:
     async with acting(job(parallelism=2, completions=3)) as memory:
         await end(memory, "work")
         await end(memory, "work", "Succeeded", code=0)
         assert numbers(memory) == (2, 1, 1)
 
 
-async def test_pods_with_an_index_are_told_it() -> None:
+async def test_indexed_pods_receive_their_index() -> None:
     async with acting(job(parallelism=2, completions=3, **INDEXED)) as memory:
         first, second = memory.objects(Pod)
         index = "batch.kubernetes.io/job-completion-index"
@@ -182,7 +182,7 @@ async def test_pods_with_an_index_are_told_it() -> None:
         pytest.param({}, ["0"], "", ["0", "1", "2"], "CompletionsReached", id="one failure is nothing"),
     ],
 )
-async def test_each_index_may_fail_so_often(
+async def test_each_index_has_its_backoff_limit(
     spec: dict[str, Any], failing: list[str], failed_indexes: str, succeeds: list[str], why: str
 ) -> None:
     async with acting(job(parallelism=3, completions=3, backoff_limit_per_index=1, **INDEXED, **spec)) as memory:
@@ -209,7 +209,7 @@ async def test_each_index_may_fail_so_often(
         ([("Count", "In", (1,)), ("FailJob", "NotIn", (9,))], 1, 1, ()),
     ],
 )
-async def test_what_follows_from_a_failure_follows_from_its_exit_code(
+async def test_failure_policy_matches_exit_codes(
     rules: list[tuple[str, str, tuple[int, ...]]], code: int, failed: int, said: tuple[str, ...]
 ) -> None:
     policy = PodFailurePolicy(
@@ -227,7 +227,7 @@ async def test_what_follows_from_a_failure_follows_from_its_exit_code(
             assert {each.message for each in status(memory).conditions} == {message}
 
 
-async def test_disrupted_pods_need_not_count() -> None:
+async def test_failure_policy_can_ignore_disruptions() -> None:
     rule = PodFailurePolicyRule(action="Ignore", on_pod_conditions=(OnPodCondition(type="DisruptionTarget"),))
     async with acting(job(backoff_limit=0, pod_failure_policy=PodFailurePolicy(rules=(rule,)))) as memory:
         disrupted = PodCondition(type="DisruptionTarget", status="True")
@@ -244,7 +244,7 @@ async def test_disrupted_pods_need_not_count() -> None:
         (SuccessPolicyRule(succeeded_indexes="1-2", succeeded_count=1), ["2"]),
     ],
 )
-async def test_some_indexes_may_be_enough(rule: SuccessPolicyRule, succeeds: list[str]) -> None:
+async def test_success_policy_accepts_some_indexes(rule: SuccessPolicyRule, succeeds: list[str]) -> None:
     policy = SuccessPolicy(rules=(rule,))
     async with acting(job(parallelism=3, completions=3, success_policy=policy, **INDEXED)) as memory:
         for index in succeeds:
@@ -254,7 +254,7 @@ async def test_some_indexes_may_be_enough(rule: SuccessPolicyRule, succeeds: lis
         assert numbers(memory) == (0, len(succeeds), 0)
 
 
-async def test_what_is_suspended_has_no_pods_and_its_deadline_does_not_run() -> None:
+async def test_suspended_job_has_no_pods_and_no_deadline() -> None:
     async with acting(job(20, suspend=True, active_deadline_seconds=30)) as memory:
         assert (pods(memory), holding(memory), status(memory).start_time) == ([], ("Suspended",), None)
         await asyncio.sleep(100)
@@ -268,7 +268,7 @@ async def test_what_is_suspended_has_no_pods_and_its_deadline_does_not_run() -> 
 
 
 @pytest.mark.parametrize(("policy", "meanwhile", "failed"), [("TerminatingOrFailed", 2, 1), ("Failed", 1, 1)])
-async def test_a_deleted_pod_is_replaced_at_once_or_when_it_has_ended(policy: str, meanwhile: int, failed: int) -> None:
+async def test_deleted_pod_is_replaced_by_the_replacement_policy(policy: str, meanwhile: int, failed: int) -> None:
     slow = job(pod_replacement_policy=policy)
     spec = slow.spec.template.spec | {"terminationGracePeriodSeconds": 20}
     slow = replace(slow, spec=replace(slow.spec, template=replace(slow.spec.template, spec=spec)))
@@ -281,7 +281,7 @@ async def test_a_deleted_pod_is_replaced_at_once_or_when_it_has_ended(policy: st
         assert (numbers(memory), status(memory).terminating) == ((1, 0, failed), 0)
 
 
-async def test_a_job_that_is_over_goes_with_its_pods_when_it_says() -> None:
+async def test_finished_job_is_deleted_after_its_ttl() -> None:
     async with acting(job(5, ttl_seconds_after_finished=20)) as memory:
         await asyncio.sleep(15)
         assert memory.find(Job, "work") is not None
@@ -290,7 +290,7 @@ async def test_a_job_that_is_over_goes_with_its_pods_when_it_says() -> None:
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)])
-async def test_its_pods_go_with_it_unless_they_are_orphaned(policy: str, left: int) -> None:
+async def test_pods_are_deleted_with_their_job_unless_orphaned(policy: str, left: int) -> None:
     async with acting(job(parallelism=2)) as memory:
         memory.remove(Job, "work", policy=policy)
         await asyncio.sleep(40)
@@ -298,7 +298,7 @@ async def test_its_pods_go_with_it_unless_they_are_orphaned(policy: str, left: i
         assert len(pods(memory)) == left
 
 
-async def test_more_or_fewer_pods_at_a_time() -> None:
+async def test_changed_parallelism_takes_effect() -> None:
     async with acting(job(parallelism=2, completions=4)) as memory:
         for parallelism in (3, 1):
             memory.merge(Job, "work", {"spec": {"parallelism": parallelism}})
@@ -307,17 +307,17 @@ async def test_more_or_fewer_pods_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("controllers", [["*", "-job"], ["*", "-job-controller"]])
-async def test_nobody_acts_who_is_switched_off(controllers: list[str]) -> None:
+async def test_controller_can_be_disabled(controllers: list[str]) -> None:
     async with acting(job(), controllers=controllers) as memory:
         assert pods(memory) == []
 
 
-async def test_a_job_of_another_controller_is_left_alone() -> None:
+async def test_job_of_another_controller_is_left_alone() -> None:
     async with acting(job(managed_by="kueue.x-k8s.io/multikueue")) as memory:
         assert pods(memory) == []
 
 
-async def test_a_job_that_makes_no_sense_ends_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_job_does_not_stop_the_controller(caplog: pytest.LogCaptureFixture) -> None:
     odd = replace(job(active_deadline_seconds=5), status=JobStatus(start_time="yesterday"))
     spec: dict[str, Any] = {"containers": [{"name": 7}]}
     wrong = replace(job(), metadata=ObjectMeta(name="wrong", namespace="default"))
@@ -349,7 +349,7 @@ def ended(at: int) -> Pod:
         ([((), (5,))], 500, 0),
     ],
 )
-def test_how_long_is_still_to_be_waited(
+def test_backoff_doubles_with_each_failure(
     rounds: list[tuple[Sequence[int], Sequence[int]]], now: int, remaining: float
 ) -> None:
     backoff = Backoff()
@@ -358,7 +358,7 @@ def test_how_long_is_still_to_be_waited(
     assert backoff.remaining(now) == remaining
 
 
-def test_when_a_pod_ended_is_told_by_its_deletion_or_else_its_creation() -> None:
+def test_end_of_a_pod_defaults_to_its_deletion_or_creation() -> None:
     pod = make_pod("a")
     created = replace(pod, metadata=replace(pod.metadata, creation_timestamp=rfc3339(3)))
     metadata = replace(created.metadata, deletion_timestamp=rfc3339(40), deletion_grace_period_seconds=30)

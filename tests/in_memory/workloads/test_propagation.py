@@ -79,7 +79,7 @@ def present(memory: MemoryCluster, kind: type[ApiObject], between: type[ApiObjec
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
 @pytest.mark.parametrize(("workload", "between"), WORKLOADS, ids=[type(each).__name__ for each, _ in WORKLOADS])
-async def test_a_deletion_takes_along_what_it_should(
+async def test_deletion_propagates_by_its_policy(
     workload: ApiObject, between: type[ApiObject] | None, policy: str
 ) -> None:
     kind = type(workload)
@@ -103,7 +103,7 @@ async def test_a_deletion_takes_along_what_it_should(
             assert gone.index(kind) == (0 if policy == "Background" else len(gone) - 1)
 
 
-async def test_a_replication_controller_selects_by_its_template_where_it_says_nothing() -> None:
+async def test_replication_controller_without_a_selector_uses_its_template() -> None:
     spec = ReplicationControllerSpec(replicas=2, template=template())
     async with acting(ReplicationController(metadata=METADATA, spec=spec)) as memory:
         memory.merge(ReplicationController, "web", {"spec": {"replicas": 1}})
@@ -124,7 +124,9 @@ async def test_a_replication_controller_selects_by_its_template_where_it_says_no
     ],
     ids=lambda workload: type(workload).__name__,
 )
-async def test_what_would_not_select_its_pods_makes_none(workload: ApiObject, caplog: pytest.LogCaptureFixture) -> None:
+async def test_workload_that_does_not_select_its_pods_creates_none(
+    workload: ApiObject, caplog: pytest.LogCaptureFixture
+) -> None:
     async with acting(make_node("n1"), workload) as memory:
         assert memory.objects(Pod) == []
         name = f"{type(workload).__name__} default/{workload.metadata.name}"

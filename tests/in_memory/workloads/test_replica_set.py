@@ -30,7 +30,7 @@ async def scale(memory: MemoryCluster, count: int) -> None:
     await asyncio.sleep(5)
 
 
-async def test_pods_are_made_and_deleted_and_counted() -> None:
+async def test_pods_are_created_deleted_and_counted() -> None:
     async with acting(replica_set(3)) as memory:
         assert len(pods(memory)) == 3
         assert all(name.startswith("web-") for name in pods(memory))
@@ -50,7 +50,7 @@ async def test_pods_are_made_and_deleted_and_counted() -> None:
         assert memory.read(ReplicaSet, "web").status.observed_generation == 2
 
 
-async def test_pods_are_available_when_they_were_ready_for_long_enough() -> None:
+async def test_pods_are_available_after_min_ready_seconds() -> None:
     async with acting(replica_set(2, min_ready_seconds=30)) as memory:
         assert status(memory) == (2, 2, 2, 0)
         await asyncio.sleep(30)
@@ -66,7 +66,7 @@ async def test_pods_are_available_when_they_were_ready_for_long_enough() -> None
         pytest.param({"a": "cost", "b": "not ready"}, "b", id="not ready before cheap"),
     ],
 )
-async def test_those_go_first_that_are_missed_least(marks: dict[str, str], gone: str) -> None:
+async def test_least_valuable_pods_are_deleted_first(marks: dict[str, str], gone: str) -> None:
     def made(name: str) -> Pod:
         mark = marks.get(name)
         pod = make_pod(name, labels=LABELS)
@@ -85,7 +85,7 @@ async def test_those_go_first_that_are_missed_least(marks: dict[str, str], gone:
         assert pods(memory) == [name for name in "abc" if name != gone]
 
 
-async def test_what_matches_is_adopted_and_what_does_not_any_more_is_released() -> None:
+async def test_matching_pods_are_adopted_and_others_released() -> None:
     async with acting(make_pod("mine", labels=LABELS), make_pod("other"), replica_set(2)) as memory:
         assert len(pods(memory)) == 3
         assert [each.kind for each in memory.read(Pod, "mine").metadata.owner_references] == ["ReplicaSet"]
@@ -97,6 +97,6 @@ async def test_what_matches_is_adopted_and_what_does_not_any_more_is_released() 
         assert len(pods(memory)) == 4
 
 
-async def test_without_a_template_nothing_is_done() -> None:
+async def test_replica_set_without_a_template_is_left_alone() -> None:
     async with acting(replica_set(2, template=PodTemplate())) as memory:
         assert pods(memory) == []

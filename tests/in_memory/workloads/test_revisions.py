@@ -20,5 +20,5 @@ def test_percentages_are_rounded(number: int | str | None, total: int, up: int, 
     ("surge", "unavailable", "both"),
     [("25%", "25%", (1, 0)), (0, 0, (0, 1)), ("0%", "10%", (0, 1)), (2, 1, (2, 1))],
 )
-def test_a_rollout_can_always_go_on(surge: int | str, unavailable: int | str, both: tuple[int, int]) -> None:
+def test_rollout_limits_are_never_both_zero(surge: int | str, unavailable: int | str, both: tuple[int, int]) -> None:
     assert resolve_fenceposts(deployment(3, surge, unavailable)) == both

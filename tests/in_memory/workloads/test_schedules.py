@@ -29,7 +29,7 @@ from kframework.in_memory.workloads.schedules import ScheduleError, most_recent_
         ("59 23 31 2 *", "2026-01-01T00:00:00Z", []),
     ],
 )
-def test_when_it_is_due(text: str, after: str, due: list[str]) -> None:
+def test_schedule_has_its_times(text: str, after: str, due: list[str]) -> None:
     schedule, time = parse_schedule(text, None), seconds_of(after)
     for expected in due:
         result = schedule.next_after(time)
@@ -46,7 +46,7 @@ def test_when_it_is_due(text: str, after: str, due: list[str]) -> None:
         ("30 2 * * *", "2026-10-24T12:00:00Z", ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]),  # and two on this day
     ],
 )
-def test_in_a_time_zone(text: str, after: str, due: list[str]) -> None:
+def test_schedule_follows_its_time_zone(text: str, after: str, due: list[str]) -> None:
     schedule, time = parse_schedule(text, "Europe/Berlin"), seconds_of(after)
     for expected in due:
         result = schedule.next_after(time)
@@ -55,7 +55,7 @@ def test_in_a_time_zone(text: str, after: str, due: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["TZ=Europe/Berlin 0 8 * * *", "CRON_TZ=Europe/Berlin  0 8 * * * "])
-def test_a_time_zone_in_front_counts_before_the_other(text: str) -> None:
+def test_time_zone_in_the_schedule_takes_precedence(text: str) -> None:
     assert parse_schedule(text, "Asia/Tokyo") == parse_schedule("0 8 * * *", "Europe/Berlin")
 
 
@@ -72,11 +72,11 @@ def test_a_time_zone_in_front_counts_before_the_other(text: str) -> None:
         ("TZ=UTC @hourly", "@hourly"),
     ],
 )
-def test_two_ways_to_say_it(text: str, same: str) -> None:
+def test_equal_schedules_can_be_written_differently(text: str, same: str) -> None:
     assert parse_schedule(text) == parse_schedule(same)
 
 
-def test_a_field_without_values_is_never_due() -> None:
+def test_schedule_with_an_empty_field_is_never_due() -> None:
     assert parse_schedule(", * * * *").next_after(0.0) is None
 
 
@@ -113,21 +113,21 @@ ATOI = 'failed to parse int from {0}: strconv.Atoi: parsing "{0}": {1}'
         ("TZ=Nowhere * * * * *", "provided bad location Nowhere: unknown time zone Nowhere"),
     ],
 )
-def test_what_is_no_schedule(text: str, why: str) -> None:
+def test_invalid_schedule_is_rejected(text: str, why: str) -> None:
     with pytest.raises(ScheduleError) as refused:
         parse_schedule(text)
     assert str(refused.value) == why
 
 
 @pytest.mark.parametrize("zone", ["Europe/Nowhere", "../../etc/passwd", "Europe"])
-def test_what_is_no_time_zone(zone: str) -> None:
+def test_unknown_time_zone_is_rejected(zone: str) -> None:
     with pytest.raises(ScheduleError) as refused:
         parse_schedule("* * * * *", zone)
     assert str(refused.value) == f"unknown time zone {zone}"
 
 
 @pytest.mark.parametrize("text", ["@every " + "9" * 400 + "h", "9" * 5000 + " * * * *"])
-def test_a_number_without_end_is_refused(text: str) -> None:
+def test_too_large_number_is_rejected(text: str) -> None:
     with pytest.raises(ScheduleError):
         parse_schedule(text)
 
@@ -143,7 +143,7 @@ def test_a_number_without_end_is_refused(text: str) -> None:
         ("@every 7s", "2026-01-01T01:00:00Z", "2026-01-01T00:59:58Z"),
     ],
 )
-def test_what_was_due_last(text: str, now: str, last: str | None) -> None:
+def test_most_recent_time_is_the_last_due_one(text: str, now: str, last: str | None) -> None:
     earliest = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
     result = most_recent_time(parse_schedule(text, None), earliest, seconds_of(now))
     assert (rfc3339(result) if result is not None else None) == last

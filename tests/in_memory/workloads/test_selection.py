@@ -29,7 +29,7 @@ def anyio_backend() -> object:
         (["*", "-endpoints"], {"EndpointsController"}),
     ],
 )
-async def test_who_is_switched_off_does_not_run(names: list[str], absent: set[str]) -> None:
+async def test_disabled_controllers_do_not_run(names: list[str], absent: set[str]) -> None:
     every = {controller.__name__ for classes in ALL_CONTROLLERS.values() for controller in classes}
     assert chosen(names) == every - absent
 
@@ -37,7 +37,7 @@ async def test_who_is_switched_off_does_not_run(names: list[str], absent: set[st
 @pytest.mark.parametrize(
     ("names", "present"), [(["deployment"], {"DeploymentController"}), ([], set()), (["-job"], set())]
 )
-async def test_without_a_star_only_who_is_named_runs(names: list[str], present: set[str]) -> None:
+async def test_only_named_controllers_run_without_a_star(names: list[str], present: set[str]) -> None:
     assert chosen(names) == present
 
 
@@ -46,13 +46,13 @@ def chosen(names: list[str]) -> set[str]:
     return {type(each).__name__ for each in create_controllers(names, MemoryCluster(clock), clock, ALL_CONTROLLERS)}
 
 
-async def test_a_simulation_knows_the_controllers_of_the_fake_api_and_runs_none() -> None:
+async def test_simulation_accepts_controllers_of_the_fake_api() -> None:
     clock = LoopClock(asyncio.get_running_loop())
     assert list(create_controllers(["endpoints", "serviceaccount"], MemoryCluster(clock), clock)) == []
     assert list(CONTROLLERS) == list(ALL_CONTROLLERS)
 
 
-async def test_nobody_is_called_what_is_not_known() -> None:
+async def test_unknown_controller_is_an_error() -> None:
     clock = LoopClock(asyncio.get_running_loop())
     with pytest.raises(ConfigError, match='unknown controller "deploy"; known are deployment-controller, '):
         list(create_controllers(["*", "-deploy"], MemoryCluster(clock), clock))

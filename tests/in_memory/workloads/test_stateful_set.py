@@ -80,7 +80,9 @@ def claims(memory: MemoryCluster) -> list[str]:
         ),
     ],
 )
-async def test_pods_come_and_go_by_their_numbers(spec: dict[str, Any], made: list[str], shrunk: list[str]) -> None:
+async def test_pods_are_created_and_deleted_by_ordinal(
+    spec: dict[str, Any], made: list[str], shrunk: list[str]
+) -> None:
     async with acting() as memory:
         seen = happenings(memory)
         memory.add(stateful_set(3, **spec))
@@ -91,7 +93,7 @@ async def test_pods_come_and_go_by_their_numbers(spec: dict[str, Any], made: lis
         assert (seen, numbers(memory)) == (shrunk, (1, 1, 1, 1, 1))
 
 
-async def test_a_pod_is_told_who_it_is() -> None:
+async def test_pod_has_its_identity() -> None:
     async with acting(stateful_set(2, service_name="peers", **DATA)) as memory:
         pod, revision = memory.read(Pod, "web-1"), memory.read(StatefulSet, "web").status.update_revision
         assert pod.spec.hostname == "web-1"
@@ -106,7 +108,7 @@ async def test_a_pod_is_told_who_it_is() -> None:
         assert memory.read(PersistentVolumeClaim, "data-web-1").metadata.labels == {"app": "web"}
 
 
-async def test_each_waits_until_the_one_before_was_ready_for_long_enough() -> None:
+async def test_each_pod_waits_until_the_previous_one_is_available() -> None:
     async with acting(stateful_set(2, min_ready_seconds=30)) as memory:
         assert (pods(memory), numbers(memory)) == (["web-0"], (1, 1, 0, 1, 1))
         await asyncio.sleep(30)
@@ -114,7 +116,7 @@ async def test_each_waits_until_the_one_before_was_ready_for_long_enough() -> No
 
 
 @pytest.mark.parametrize("end", ["Failed", "Succeeded", "deleted"])
-async def test_what_is_gone_comes_again_under_its_name(end: str) -> None:
+async def test_deleted_pod_is_created_again_under_its_name(end: str) -> None:
     async with acting(stateful_set(2)) as memory:
         before = memory.read(Pod, "web-0")
         if end == "deleted":
@@ -126,7 +128,7 @@ async def test_what_is_gone_comes_again_under_its_name(end: str) -> None:
         assert numbers(memory) == (2, 2, 2, 2, 2)
 
 
-async def test_a_rollout_begins_at_the_highest_number() -> None:
+async def test_rollout_starts_at_the_highest_ordinal() -> None:
     async with acting(stateful_set(3)) as memory:
         seen = happenings(memory)
         await roll(memory, "app:2")
@@ -137,7 +139,7 @@ async def test_a_rollout_begins_at_the_highest_number() -> None:
         assert numbers(memory) == (3, 3, 3, 3, 3)
 
 
-async def test_below_the_partition_pods_stay_as_they_are() -> None:
+async def test_pods_below_the_partition_are_not_updated() -> None:
     strategy = UpdateStrategy(type="RollingUpdate", rolling_update=RollingUpdate(partition=2))
     async with acting(stateful_set(3, update_strategy=strategy)) as memory:
         await roll(memory, "app:2")
@@ -149,7 +151,7 @@ async def test_below_the_partition_pods_stay_as_they_are() -> None:
         assert set(images(memory).values()) == {"app:2"}
 
 
-async def test_pods_that_are_updated_on_deletion_wait_for_it() -> None:
+async def test_on_delete_pods_are_updated_when_deleted() -> None:
     async with acting(stateful_set(2, update_strategy=UpdateStrategy(type="OnDelete"))) as memory:
         await roll(memory, "app:2")
         assert set(images(memory).values()) == {"app:1"}
@@ -158,7 +160,7 @@ async def test_pods_that_are_updated_on_deletion_wait_for_it() -> None:
         assert images(memory) == {"web-0": "app:2", "web-1": "app:1"}
 
 
-async def test_an_older_template_gets_its_revision_back_under_a_new_number() -> None:
+async def test_old_template_reuses_its_revision_under_a_new_number() -> None:
     async with acting(stateful_set(1, revision_history_limit=1)) as memory:
         first = memory.read(StatefulSet, "web").status.update_revision
         await roll(memory, "app:2")
@@ -179,7 +181,9 @@ async def test_an_older_template_gets_its_revision_back_under_a_new_number() -> 
         (("Delete", "Delete"), ["data-web-0"], []),
     ],
 )
-async def test_claims_stay_or_go(policy: tuple[str, ...], after_scale: list[str], after_deletion: list[str]) -> None:
+async def test_claims_are_retained_or_deleted_by_policy(
+    policy: tuple[str, ...], after_scale: list[str], after_deletion: list[str]
+) -> None:
     retention = ClaimRetentionPolicy(when_deleted=policy[0], when_scaled=policy[1]) if policy else None
     async with acting(stateful_set(2, persistent_volume_claim_retention_policy=retention, **DATA)) as memory:
         await change(memory, replicas=1)
@@ -193,7 +197,7 @@ async def test_claims_stay_or_go(policy: tuple[str, ...], after_scale: list[str]
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)])
-async def test_its_pods_and_revisions_go_with_it_unless_they_are_orphaned(policy: str, left: int) -> None:
+async def test_pods_and_revisions_are_deleted_with_their_owner_unless_orphaned(policy: str, left: int) -> None:
     async with acting(stateful_set(2)) as memory:
         memory.remove(StatefulSet, "web", policy=policy)
         await asyncio.sleep(40)
@@ -206,6 +210,6 @@ async def test_its_pods_and_revisions_go_with_it_unless_they_are_orphaned(policy
             assert (seen, numbers(memory)) == ([], (2, 2, 2, 2, 2))
 
 
-async def test_it_can_be_switched_off() -> None:
+async def test_controller_can_be_disabled() -> None:
     async with acting(stateful_set(1), controllers=["*", "-statefulset"]) as memory:
         assert pods(memory) == []

@@ -72,7 +72,7 @@ LABEL: Json = {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}
         ),
     ],
 )
-def test_changes_of_an_object_are_found(old: Json, new: Json, added: Json, removed: Json, modified: Json) -> None:
+def test_changes_of_an_object_are_listed(old: Json, new: Json, added: Json, removed: Json, modified: Json) -> None:
     change = compare_values(POD, old, new)
     assert (encode_fields(change.added), encode_fields(change.removed), encode_fields(change.modified)) == (
         added,

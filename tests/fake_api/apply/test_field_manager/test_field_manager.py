@@ -103,7 +103,7 @@ async def test_conflicting_apply_is_rejected_unless_forced() -> None:
     assert "f:strategy" in owned["kubectl-client-side-apply Update"]["f:spec"]
 
 
-async def test_a_dry_run_changes_nothing() -> None:
+async def test_dry_run_changes_nothing() -> None:
     served = Served()
     tried = await apply(served, f"{MAPS}/m", config_map(a="1"), dryRun="All")
     assert managers(tried) == {"me Apply": A}
@@ -121,7 +121,7 @@ async def test_objects_from_files_have_no_managed_fields() -> None:
     assert managers(applied)["me Apply"] == {"f:metadata": {"f:labels": {"f:a": {}}}}
 
 
-async def test_custom_resources_merge_as_their_schema_says() -> None:
+async def test_custom_resources_merge_by_their_schema() -> None:
     served = Served()
     elements = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     item = {"type": "object", "required": ["name"], "properties": {name: {"type": "string"} for name in ("name", "x")}}

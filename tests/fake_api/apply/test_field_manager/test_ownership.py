@@ -86,7 +86,7 @@ def test_server_fields_have_no_owner() -> None:
     )
 
 
-def test_same_value_is_shared_and_no_change() -> None:
+def test_applying_the_same_value_shares_its_ownership() -> None:
     world = EMPTY.applied("me", map={"a": 1}).applied("you", map={"a": 1})
     assert world.owned == dict.fromkeys(("me", "you"), spec(map={"f:a": {}}))
     assert world.managers[Owner("you", APPLY, "")].time == ""
@@ -94,14 +94,14 @@ def test_same_value_is_shared_and_no_change() -> None:
     assert again == world
 
 
-def test_other_value_is_a_conflict_and_taken_by_force() -> None:
+def test_another_value_is_a_conflict_unless_forced() -> None:
     result = EMPTY.applied("me", map={"a": 1, "b": 1}).apply("you", {"spec": {"map": {"a": 2}}})
     assert result.conflicts == {Owner("me", APPLY, ""): spec(map={"f:a": {}})}
     assert result.data == {"spec": {"map": {"a": 2, "b": 1}}}
     assert World({}, result.managers).owned == {"me": spec(map={"f:b": {}}), "you": spec(map={"f:a": {}})}
 
 
-def test_an_update_takes_what_it_changes() -> None:
+def test_update_owns_the_fields_it_changes() -> None:
     world = EMPTY.applied("me", map={"a": 1, "b": 1}).updated("you", map={"a": 2})
     assert world.owned == {"you": spec(map={"f:a": {}})}
     assert world.updated("third", map={"a": 2}) == world
@@ -130,7 +130,7 @@ def test_field_no_longer_applied_is_removed_unless_owned(before: Json, after: Js
     assert others.applied("me", **before).applied("me", **after).data == {"spec": left}
 
 
-def test_removed_element_takes_others_fields_with_it() -> None:
+def test_removed_element_removes_fields_of_other_owners() -> None:
     world = EMPTY.applied("me", one=1, list=[{"name": "n", "x": 1}])
     world = world.updated("you", one=1, list=[{"name": "n", "x": 1, "y": 2}])
     assert world.applied("me", one=1, list=[]).data == {"spec": {"one": 1}}

@@ -43,7 +43,7 @@ def test_fields_of_a_type_are_named_and_keys_of_a_map_are_not() -> None:
     assert shape.parts("text") is None
 
 
-def test_elements_have_their_keys_for_names() -> None:
+def test_list_elements_are_named_by_their_keys() -> None:
     item = {"name": "a", "value": 1}
     assert NAMED.name(item) == 'k:{"name":"a","protocol":"TCP"}'
     assert ListShape(ATOMIC, (), {}).name("x") == 'v:"x"'

@@ -10,7 +10,7 @@ from kframework.fake_api.controllers.endpoints import host_address, pod_address,
 from kframework.testing import make_pod
 
 
-def test_a_pod_has_an_address_of_its_own_or_that_of_its_node() -> None:
+def test_pod_has_its_own_or_its_nodes_address() -> None:
     pod = make_pod("a", node_name="n1")
     pod = replace(pod, metadata=replace(pod.metadata, uid="u1"))
     assert pod_address(pod) == pod_network_address("u1") != pod_network_address("u2")

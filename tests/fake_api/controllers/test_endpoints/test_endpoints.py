@@ -74,7 +74,7 @@ async def unready(memory: MemoryCluster, name: str) -> None:
     await asyncio.sleep(1)
 
 
-async def test_pods_are_endpoints_under_the_ports_of_their_service() -> None:
+async def test_pods_are_endpoints_of_their_service() -> None:
     node = make_node("n1", labels={"topology.kubernetes.io/zone": "z1"})
     async with acting(node, service(HTTP), pod("a"), pod("b"), pod("c", app="other"), pod("d", node="")) as memory:
         (found,) = memory.objects(EndpointSlice)
@@ -97,7 +97,7 @@ async def test_pods_are_endpoints_under_the_ports_of_their_service() -> None:
         }
 
 
-async def test_a_port_by_name_is_the_one_that_each_pod_has_for_it() -> None:
+async def test_named_target_port_is_resolved_per_pod() -> None:
     async with acting(service(NAMED), pod("a", 9000), pod("b", 9001), pod("c", 9000), pod("none")) as memory:
         slices = {
             tuple(port.port for port in each.ports): len(each.endpoints) for each in memory.objects(EndpointSlice)
@@ -128,7 +128,7 @@ async def test_unready_and_terminating_pods_are_marked(
         assert endpoints(memory).keys() == {"a", "b"}
 
 
-async def test_a_slice_has_a_hundred_endpoints_and_they_stay_in_it() -> None:
+async def test_endpoints_stay_in_slices_of_a_hundred() -> None:
     async with acting(service(HTTP), *(pod(f"p{n}") for n in range(250))) as memory:
         before = {each.metadata.name: len(each.endpoints) for each in memory.objects(EndpointSlice)}
         assert sorted(before.values()) == [50, 100, 100]

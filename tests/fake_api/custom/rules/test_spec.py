@@ -56,7 +56,7 @@ def test_rules_are_checked(rule: dict[str, Any], found: list[str]) -> None:
     assert list(map(str, rule_spec_causes([rule], SCHEMA, "rules"))) == found
 
 
-def test_rules_are_found_at_any_depth() -> None:
+def test_rules_at_any_depth_are_detected() -> None:
     rules = [{"rule": "true"}]
     assert not has_rules(SCHEMA)
     assert has_rules({"properties": {"a": {"items": {"x-kubernetes-validations": rules}}}})

@@ -56,7 +56,7 @@ def test_object_type_has_expressible_fields() -> None:
     }
 
 
-def test_a_whole_object_has_a_kind_and_a_name() -> None:
+def test_whole_object_has_a_kind_and_a_name() -> None:
     fields: Fields = {}
     declared_type(with_object_fields({"type": "object"}), "self", fields)
     names = {type.name: set(own) for type, own in fields.items()}
@@ -92,7 +92,7 @@ def test_value_is_converted_to_cel(schema: dict[str, Any], value: object, found:
     assert repr(to_cel_value(schema, value)) == repr(found) or to_cel_value(schema, value) == found
 
 
-def test_lists_are_sets_or_maps_where_the_schema_says_so() -> None:
+def test_lists_are_sets_or_maps_by_their_schema() -> None:
     items = {"type": "object", "properties": {"host-port": {"type": "integer"}}}
     as_set = to_cel_value({"type": "array", "x-kubernetes-list-type": "set", "items": TEXT}, ["a"])
     as_map = to_cel_value(

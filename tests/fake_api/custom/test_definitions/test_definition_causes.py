@@ -65,7 +65,7 @@ def test_invalid_definition_has_causes(changed: dict[str, Any], found: list[str]
     assert all(text.startswith(beginning) for text, beginning in zip(told, found, strict=True)), told
 
 
-def test_names_follow_from_the_kind() -> None:
+def test_names_default_to_the_kind() -> None:
     spec = definition()["spec"]
     assert spec["names"] == {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}
     assert spec["conversion"] == {"strategy": "None"}

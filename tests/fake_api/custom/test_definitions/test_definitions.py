@@ -45,11 +45,11 @@ def test_definition_serves_its_versions() -> None:
     assert again.storage_kind is newer.storage_kind
 
 
-def test_a_definition_without_versions_serves_nothing() -> None:
+def test_definition_without_versions_serves_nothing() -> None:
     assert list(defined_resources(read(definition(versions=[])))) == []
 
 
-def test_status_says_that_the_kind_is_served() -> None:
+def test_status_has_the_established_condition() -> None:
     status = establish(definition(), "now")["status"]
     assert isinstance(status, dict)
     assert [(each["type"], each["status"]) for each in status["conditions"]] == [
@@ -74,7 +74,7 @@ async def test_posted_definition_is_served() -> None:
     assert (await served.send("GET", "/apis/example.dev/v1alpha1/widgets")).status == 404
 
 
-async def test_a_definition_says_how_its_kind_is_printed() -> None:
+async def test_definition_has_printer_columns() -> None:
     served = Served()
     columns = [
         {"name": "PHASE", "type": "string", "jsonPath": ".status.phase"},
@@ -118,7 +118,7 @@ async def test_changed_definition_takes_effect() -> None:
     assert (await served.send("GET", "/apis/example.dev/v1beta1/widgets")).status == 404
 
 
-async def test_a_definition_of_a_declared_kind_says_how_that_is_served() -> None:
+async def test_definition_of_a_declared_kind_serves_it() -> None:
     served = Served(gang())
     names = {"kind": "Gang", "plural": "gangs", "singular": "gang", "shortNames": ["gg"]}
     version = {"name": "v1", "served": True, "storage": True, "schema": ANYTHING, "subresources": {"status": {}}}
@@ -149,7 +149,7 @@ async def with_schema() -> Served:
     return served
 
 
-async def test_objects_are_pruned_filled_in_and_checked() -> None:
+async def test_objects_are_pruned_defaulted_and_validated() -> None:
     served = await with_schema()
     made = await served.ask("POST", OBJECTS, {"metadata": {"name": "a"}, "spec": {"colour": "red"}})
     assert made["spec"] == {"size": 2}

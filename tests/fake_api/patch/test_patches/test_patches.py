@@ -43,7 +43,7 @@ POD: ApiDocument = {
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ],
 )
-def test_merge_patches_merge(target: object, patch: object, expected: object) -> None:
+def test_merge_patch_is_applied(target: object, patch: object, expected: object) -> None:
     before = deepcopy((target, patch))
     assert merge_patch(target, patch) == expected
     assert (target, patch) == before
@@ -66,7 +66,7 @@ def difference(old: object, new: object) -> object:
 
 
 @given(old=documents, new=documents)
-def test_the_difference_of_two_documents_makes_one_of_the_other(old: ApiDocument, new: ApiDocument) -> None:
+def test_difference_of_two_documents_patches_one_into_the_other(old: ApiDocument, new: ApiDocument) -> None:
     assert merge_patch(old, difference(old, new)) == new
 
 

@@ -138,7 +138,7 @@ def named(*names: str) -> list[object]:
         ),
     ],
 )
-def test_patches_merge(spec: ApiDocument, patch: ApiDocument, expected: ApiDocument) -> None:
+def test_strategic_patch_is_merged(spec: ApiDocument, patch: ApiDocument, expected: ApiDocument) -> None:
     document = pod(**spec)
     change: ApiDocument = {"spec": patch}
     before = deepcopy((document, change))
@@ -170,7 +170,7 @@ def test_sets_of_strings_merge(patch: ApiDocument, expected: list[str] | None) -
     assert metadata == ({"finalizers": expected} if expected else {})
 
 
-def test_the_selector_of_a_budget_is_replaced() -> None:
+def test_selector_of_a_budget_is_replaced() -> None:
     budget: ApiDocument = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -252,7 +252,7 @@ lists = st.lists(st.sampled_from("abcdefgh"), unique=True)
 
 
 @given(original=lists, order=lists)
-def test_an_order_is_kept_and_the_rest_keeps_its_own(original: list[str], order: list[str]) -> None:
+def test_requested_order_is_kept_and_other_elements_keep_theirs(original: list[str], order: list[str]) -> None:
     additions = [name for name in order if name not in original]
     patch = {"$setElementOrder/containers": named(*order), "containers": named(*additions)}
     spec = strategic_merge(pod(containers=named(*original)), {"spec": patch})["spec"]

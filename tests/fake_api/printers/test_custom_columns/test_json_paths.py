@@ -48,5 +48,5 @@ DOCUMENT = {
         (".status.conditions[?(@.n>1)].type", []),
     ],
 )
-def test_path_finds_its_values(path: str, found: list[object]) -> None:
+def test_path_yields_its_values(path: str, found: list[object]) -> None:
     assert list(compile_json_path(path)(DOCUMENT)) == found

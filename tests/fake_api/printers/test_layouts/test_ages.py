@@ -49,9 +49,9 @@ def test_durations_have_two_or_three_digits(seconds: float, expected: str) -> No
         ("2026-01-01T01:00:00Z", "<invalid>"),
     ],
 )
-def test_an_age_is_counted_from_a_timestamp(timestamp: str, expected: str) -> None:
+def test_elapsed_time_is_formatted(timestamp: str, expected: str) -> None:
     assert format_elapsed(timestamp, 1767225690.0) == expected
 
 
-def test_the_age_of_an_object() -> None:
+def test_age_is_that_of_the_object() -> None:
     assert format_age({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}, 1767225605.0) == "5s"

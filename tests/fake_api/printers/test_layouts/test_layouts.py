@@ -7,14 +7,14 @@ import pytest
 from kframework.fake_api.printers.layouts import lay_out, parse_columns
 
 
-def test_a_column_says_its_type_and_when_it_shows() -> None:
+def test_column_has_a_type_and_a_priority() -> None:
     assert parse_columns("Name, (Count:integer)=spec.count") == [
         {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0},
         {"name": "Count", "type": "integer", "format": "", "description": "", "priority": 1},
     ]
 
 
-def test_a_cell_without_a_path_is_computed() -> None:
+def test_cell_without_a_path_is_computed() -> None:
     cells = lay_out("Name, Sum:integer, Age", {"Sum": lambda document, now: len(document)}).cells
     assert cells({"metadata": {"name": "a", "creationTimestamp": "1970-01-01T00:00:00Z"}}, 5) == ("a", 1, "5s")
 
@@ -34,5 +34,5 @@ def test_a_cell_without_a_path_is_computed() -> None:
         ("Attached:boolean=spec.x", "true", False),
     ],
 )
-def test_a_cell_shows_what_stands_at_its_path(column: str, found: object, cell: object) -> None:
+def test_cell_shows_the_value_at_its_path(column: str, found: object, cell: object) -> None:
     assert lay_out(column).cells({"spec": {"x": found}}, 0) == (cell,)

@@ -250,7 +250,7 @@ COUNTS = {"NAME": "a", "DESIRED": 2, "CURRENT": 1, "READY": 0, "AGE": "5m", "CON
         (Lease, {"spec": {"holderIdentity": "host_1"}}, False, {"NAME": "a", "HOLDER": "host_1", "AGE": "5m"}),
     ],
 )
-def test_a_kind_has_its_columns(
+def test_each_kind_has_its_columns(
     kind: type[ApiObject], document: ApiDocument, wide: bool, expected: dict[str, object]
 ) -> None:
     assert printed(kind, document, wide=wide) == expected
@@ -264,30 +264,30 @@ def test_a_kind_has_its_columns(
         ({"type": "LoadBalancer"}, {}, "<pending>"),
     ],
 )
-def test_a_service_says_how_it_is_reached(spec: ApiDocument, status: ApiDocument, expected: str) -> None:
+def test_service_row_shows_addresses_and_ports(spec: ApiDocument, status: ApiDocument, expected: str) -> None:
     assert printed(Service, {"spec": spec, "status": status})["EXTERNAL-IP"] == expected
 
 
-def test_a_selector_that_makes_no_sense_is_an_error_in_its_cell() -> None:
+def test_invalid_selector_is_an_error_cell() -> None:
     assert printed(ReplicaSet, {"spec": {"selector": {"matchLabels": 1}}}, wide=True)["SELECTOR"] == "<error>"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.api_version}-{kind.name}")
-def test_an_empty_object_of_any_kind_fills_a_row(kind: Kind[ApiObject]) -> None:
+def test_empty_object_of_any_kind_fills_a_row(kind: Kind[ApiObject]) -> None:
     laid_out = build_table(kind, [{}], NOW)
     (row,) = rows(laid_out)
     assert isinstance(row["cells"], list)
     assert len(row["cells"]) == len(parse_columns(laid_out))
 
 
-def test_a_kind_without_columns_of_its_own_has_name_and_age() -> None:
+def test_unknown_kind_has_name_and_age() -> None:
     unknown: Kind[ApiObject] = Kind("Widget", "example.com/v1", "widgets", True, ApiObject)
     (row,) = rows(laid_out := build_table(unknown, [{"metadata": METADATA}], NOW))
     assert [column["name"] for column in parse_columns(laid_out)] == ["Name", "Age"]
     assert row["cells"] == ["a", "5m"]
 
 
-def test_columns_say_what_they_are() -> None:
+def test_columns_have_definitions() -> None:
     found = {column["name"]: column for column in parse_columns(build_table(api_kind(StatefulSet), [], NOW))}
     assert found["Name"] == {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}
     assert found["Images"] == {"name": "Images", "type": "string", "format": "", "description": "", "priority": 1}
@@ -307,20 +307,20 @@ def test_columns_say_what_they_are() -> None:
         ("Object", {"object": {"kind": "Lease", "metadata": METADATA}}),
     ],
 )
-def test_a_row_carries_as_much_of_its_object_as_was_asked_for(include: str, expected: ApiDocument) -> None:
+def test_row_includes_the_requested_part_of_its_object(include: str, expected: ApiDocument) -> None:
     laid_out = build_table(api_kind(Lease), [{"kind": "Lease", "metadata": METADATA}], NOW, include)
     assert (laid_out["kind"], laid_out["apiVersion"], laid_out["metadata"]) == ("Table", "meta.k8s.io/v1", {})
     assert rows(laid_out) == [{"cells": ["a", "", "5m"], **expected}]
 
 
-def test_a_row_can_carry_nothing_else() -> None:
+def test_unknown_include_option_is_rejected() -> None:
     with pytest.raises(ClusterError, match="must be one of None, Metadata and Object") as refused:
         build_table(api_kind(Pod), [], NOW, "Everything")
     assert refused.value.status == 400
 
 
 @pytest.mark.parametrize(("phase", "completed"), [("Succeeded", True), ("Failed", True), ("Running", False)])
-def test_the_row_of_a_pod_that_has_ended_says_so(phase: str, completed: bool) -> None:
+def test_row_of_a_terminated_pod_has_a_condition(phase: str, completed: bool) -> None:
     (row,) = rows(build_table(api_kind(Pod), [{"kind": "Pod", "status": {"phase": phase}}], NOW))
     condition = {"type": "Completed", "status": "True", "reason": phase}
     assert row.get("conditions") == ([condition] if completed else None)

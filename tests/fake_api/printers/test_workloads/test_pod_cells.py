@@ -96,7 +96,7 @@ def pod(
         ),
     ],
 )
-def test_every_state_has_a_word(document: ApiDocument, ready: str, word: str, restarts: str) -> None:
+def test_every_pod_state_has_a_status(document: ApiDocument, ready: str, word: str, restarts: str) -> None:
     assert pod_cells(document, NOW)[:5] == ("a", ready, word, restarts, "30s")
 
 
@@ -104,13 +104,13 @@ def test_every_state_has_a_word(document: ApiDocument, ready: str, word: str, re
     ("phase", "reason", "word"),
     [("Running", "", "Terminating"), ("Running", "NodeLost", "Unknown"), ("Succeeded", "", "Completed")],
 )
-def test_a_pod_that_is_being_deleted_says_so(phase: str, reason: str, word: str) -> None:
+def test_deleted_pod_is_terminating(phase: str, reason: str, word: str) -> None:
     document = pod(phase, container(ended(reason="Completed")), reason=reason)
     document["metadata"] = {"name": "a", "deletionTimestamp": "2026-01-01T01:00:00Z"}
     assert pod_cells(document, NOW)[2:5] == (word, "0", "<unknown>")
 
 
-def test_wide_columns_say_where_the_pod_is() -> None:
+def test_wide_columns_show_addresses_and_nodes() -> None:
     assert pod_cells({}, NOW) == ("", "0/0", "Pending", "0", "<unknown>", *["<none>"] * 4)
     document: ApiDocument = {
         "spec": {"nodeName": "n1", "readinessGates": [{"conditionType": "X"}, {"conditionType": "Y"}]},

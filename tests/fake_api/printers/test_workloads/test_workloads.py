@@ -99,7 +99,9 @@ def test_objects_are_encoded_as_rows(
         ({}, {"conditions": [{"type": "Failed", "status": "True"}]}, ("Failed", "0/1", "")),
     ],
 )
-def test_jobs(spec: ApiDocument, status: ApiDocument, expected: tuple[str, ...]) -> None:
+def test_job_row_shows_status_and_completions(
+    spec: ApiDocument, status: ApiDocument, expected: tuple[str, ...]
+) -> None:
     assert cells("batch/v1", "Job", {"spec": spec, "status": status})[1:4] == expected
 
 
@@ -120,7 +122,7 @@ def test_jobs(spec: ApiDocument, status: ApiDocument, expected: tuple[str, ...])
         ([{"type": "Pods", "pods": {"target": {"averageValue": "2"}}}], [], "<unknown>/2 (avg)"),
     ],
 )
-def test_scalers(metrics: list[ApiDocument], current: list[ApiDocument], targets: str) -> None:
+def test_autoscaler_row_shows_targets(metrics: list[ApiDocument], current: list[ApiDocument], targets: str) -> None:
     spec = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 3, "metrics": metrics}
     row = cells("autoscaling/v2", "HorizontalPodAutoscaler", {"spec": spec, "status": {"currentMetrics": current}})
     assert row == ("a", "Deployment/web", targets, "<unset>", 3, 0, "5m")

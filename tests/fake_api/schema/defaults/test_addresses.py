@@ -16,7 +16,7 @@ def service(name: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}} | spec}
 
 
-async def test_addresses_are_given_once_and_kept() -> None:
+async def test_assigned_addresses_are_kept() -> None:
     served = Served()
     made = [await served.ask("POST", SERVICES, service(f"s{number}")) for number in range(20)]
     addresses = {each["spec"]["clusterIP"] for each in made}
@@ -35,7 +35,7 @@ async def test_addresses_are_given_once_and_kept() -> None:
     assert (status, message.rpartition(": ")[2]) == (422, "may not change once set")
 
 
-async def test_ports_of_nodes() -> None:
+async def test_node_ports_are_assigned() -> None:
     served = Served()
     for name in ("a", "b"):
         made = await served.ask("POST", SERVICES, service(name, type="NodePort"))
@@ -47,12 +47,12 @@ async def test_ports_of_nodes() -> None:
 @pytest.mark.parametrize(
     ("spec", "address"), [({"clusterIP": "None"}, "None"), ({"clusterIP": "10.96.0.10"}, "10.96.0.10")]
 )
-def test_what_is_said_stays(spec: dict[str, Any], address: str) -> None:
+def test_requested_addresses_are_kept(spec: dict[str, Any], address: str) -> None:
     told: Any = assign_addresses(service("a", type="ClusterIP", **spec), ())
     assert told["spec"]["clusterIP"] == address
 
 
-def test_a_name_for_another_has_no_address() -> None:
+def test_external_name_service_has_no_address() -> None:
     told = service("a", type="ExternalName")
     assert assign_addresses(told, ()) is told
 
@@ -80,7 +80,7 @@ def test_a_name_for_another_has_no_address() -> None:
         ),
     ],
 )
-async def test_what_another_has_is_refused(spec: dict[str, Any], why: str) -> None:
+async def test_taken_address_is_rejected(spec: dict[str, Any], why: str) -> None:
     served = Served()
     ports = [{"port": 80, "nodePort": 30001}]
     body = service("first", type="NodePort", clusterIP="10.96.0.1", ports=ports)

@@ -22,7 +22,7 @@ def object_schema(**properties: Any) -> dict[str, Any]:
 NUMBER = {"type": "integer"}
 
 
-def test_a_schema_without_rules_has_no_tree() -> None:
+def test_schema_without_rules_has_no_tree() -> None:
     assert compile_rules(object_schema(size=NUMBER)) is None
 
 

@@ -113,7 +113,7 @@ def test_containers_get_defaults(container: Any, found: Any) -> None:
     assert filled["containers"][0].items() >= found.items()
 
 
-def test_ports_on_the_hosts_network() -> None:
+def test_host_ports_default_on_the_host_network() -> None:
     filled: Any = default_pod_spec({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]})
     assert filled["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
 

@@ -62,12 +62,12 @@ def test_specs_get_defaults(kind: str, api_version: str, spec: Any, found: Any) 
     assert with_defaults(told, api_version, kind) == told
 
 
-def test_jobs_that_run_side_by_side_have_no_number_of_completions() -> None:
+def test_parallel_job_has_no_default_completions() -> None:
     assert "completions" not in filled("Job", "batch/v1", parallelism=3)["spec"]
     assert filled("Job", "batch/v1")["metadata"]["labels"] == {"a": "b"}
 
 
-def test_templates_of_claims_and_jobs_of_cron_jobs() -> None:
+def test_nested_templates_get_defaults() -> None:
     claims = filled("StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "v"}, "spec": {}}])
     (claim,) = claims["spec"]["volumeClaimTemplates"]
     assert (claim["kind"], claim["spec"], claim["status"]) == (

@@ -49,7 +49,7 @@ def test_forbidden_change_is_rejected(api_version: str, kind: str, old: Any, new
     assert list(map(str, change_causes(old, new, api_version, kind))) == found
 
 
-def test_a_stateful_set_changes_in_few_fields() -> None:
+def test_stateful_set_may_change_in_few_fields() -> None:
     (cause,) = change_causes({"spec": {"serviceName": "a"}}, {"spec": {"serviceName": "b"}}, "apps/v1", "StatefulSet")
     assert str(cause).startswith("spec: Forbidden: updates to statefulset spec for fields other than 'replicas', ")
 
@@ -57,7 +57,7 @@ def test_a_stateful_set_changes_in_few_fields() -> None:
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
 
-async def test_a_request_for_a_certificate_is_approved_once() -> None:
+async def test_certificate_request_is_approved_once() -> None:
     served = Served()
     stored = await served.ask("POST", REQUESTS, {"metadata": {"name": "a"}, "spec": {"request": "YQ=="}})
     assert stored["spec"]["username"] == "kubernetes-admin"

@@ -21,7 +21,7 @@ async def a_pod_to_resize() -> Served:
     return served
 
 
-async def test_a_pod_is_resized(resized: Served) -> None:
+async def test_valid_resize_is_accepted(resized: Served) -> None:
     patch = {"spec": {"containers": [sized("1500m")], "nodeSelector": {"a": "b"}}}
     told = await resized.ask("PATCH", f"{PODS}/web/resize", patch, content_type=STRATEGIC)
     assert told["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1500m"}
@@ -69,7 +69,7 @@ async def test_forbidden_resize_is_rejected(resized: Served, path: str, containe
         ({"schedulerName": "mine"}, MAIN),
     ],
 )
-async def test_what_an_update_of_a_pod_may_change(resized: Served, spec: Json, why: str | None) -> None:
+async def test_forbidden_pod_change_is_rejected(resized: Served, spec: Json, why: str | None) -> None:
     body: Json = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
     if why is None:
         await resized.ask("PATCH", f"{PODS}/web", body, content_type=STRATEGIC)

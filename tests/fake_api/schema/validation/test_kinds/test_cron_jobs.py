@@ -36,7 +36,7 @@ def test_invalid_schedule_is_rejected(text: str, why: str) -> None:
     assert found(cron_job_causes(schedule=text)) == [f'spec.schedule: Invalid value: "{text}": {why}']
 
 
-def test_a_time_zone_has_a_field_of_its_own() -> None:
+def test_time_zone_in_the_schedule_is_rejected() -> None:
     told = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
     for text in ("TZ=UTC 0 * * * *", "CRON_TZ=Europe/Berlin 0 * * * *"):
         assert found(cron_job_causes(schedule=text)) == [f'spec.schedule: Invalid value: "{text}": {told}']
