@@ -171,8 +171,8 @@ if TYPE_CHECKING:  # isort: off
     from kframework.observe.text_table import NONE as NONE
     from kframework.observe.web.sections import (
         Cell as Cell,
-        Details as Details,
-        Kind as Kind,
+        DetailView as DetailView,
+        ColumnKind as ColumnKind,
         Ref as Ref,
         Row as Row,
         Section as Section,
@@ -183,7 +183,7 @@ if TYPE_CHECKING:  # isort: off
         BINDING as BINDING,
         EngineView as EngineView,
         PodView as PodView,
-        created as created,
+        creation_time as creation_time,
     )
 
     # Its explanations.

@@ -27,8 +27,8 @@ from kframework.framework.events import ActionType, ClusterEvent
 from kframework.framework.suggestions import Proposal, format_amount
 from kframework.objects import Pod
 from kframework.observe.history import History
-from kframework.observe.web.sections import Details
-from kframework.observe.web.view import BINDING, EngineView, PodView, created
+from kframework.observe.web.sections import DetailView
+from kframework.observe.web.view import BINDING, EngineView, PodView, creation_time
 from kframework.scheduler.cooperative import run_to_end, time_sliced
 from kframework.state.pods import PodInfo, QueuedPod
 from kframework.values.status import Code
@@ -90,7 +90,7 @@ class _Explainer:
     def build(self, history: History, remedies: tuple[Remedy, ...]) -> Explanation:
         engine, pod = self._engine, self._pod
         state = state_of(engine, pod.uid)
-        records, queued = history.of(pod.uid), engine.queue.get(pod.uid)
+        records, queued = history.for_pod(pod.uid), engine.queue.get(pod.uid)
         last_decision = records.decisions[-1] if records.decisions else None
         tries = last_decision.tries if last_decision is not None else 0
         nominated = engine.cluster.nominator.nominated_node(pod.uid)
@@ -110,7 +110,7 @@ class _Explainer:
             nominated=nominated,
             attempts=queued.attempts if queued is not None else tries,
             last_decision=last_decision,
-            binding=history.binding(last_decision) if last_decision is not None else None,
+            binding=history.binding_for(last_decision) if last_decision is not None else None,
             condition=next(conditions, "") if not self._current_node() else "",
             assessment=self._assessment,
             preemption=self._ongoing_preemption(nominated, last_decision) or self._preemption,
@@ -276,29 +276,29 @@ _MAX_EVALUATIONS, _MIN_EXPLANATIONS = 50_000, 10
 class PodEngineView(EngineView[PodEngine]):
     """Shows the pods by the queue that they wait in; to show the first of many costs only these."""
 
-    def places(self) -> Mapping[str, int]:
+    def queue_lengths(self) -> Mapping[str, int]:
         return {**self.engine.queue.count_by_queue(), BINDING: len(self.engine.cluster.waiting)}
 
-    def waiting(self, place: str) -> Iterable[PodView]:
-        if place in self.engine.queue.count_by_queue():
-            return map(self._queued, self.engine.queue.pods_in(place))
-        return super().waiting(place) if place == BINDING else ()
+    def pods_in(self, queue: str) -> Iterable[PodView]:
+        if queue in self.engine.queue.count_by_queue():
+            return map(self._queued, self.engine.queue.pods_in(queue))
+        return super().pods_in(queue) if queue == BINDING else ()
 
-    def place_of(self, pod: PodInfo) -> str:
+    def queue_of(self, pod: PodInfo) -> str:
         bound = self.engine.cluster.waiting.get(pod.uid) is not None
         return BINDING if bound else self.engine.queue.queue_of(pod.uid)
 
-    def holders(self) -> Mapping[PluginKey, int]:
+    def held_counts(self) -> Mapping[PluginKey, int]:
         return self.engine.queue.count_by_plugin()
 
-    def held_by(self, holder: PluginKey) -> Iterable[PodView]:
+    def pods_held_by(self, holder: PluginKey) -> Iterable[PodView]:
         return map(self._queued, self.engine.queue.held_by(holder))
 
-    def details(self, sort: str, name: str) -> Details:
-        return Details(explained=sort == "pod")
+    def details(self, kind: str, name: str) -> DetailView:
+        return DetailView(has_explanation=kind == "pod")
 
-    def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
-        if sort != "pod":
+    def explanations(self, kind: str, names: Sequence[str]) -> Mapping[str, object]:
+        if kind != "pod":
             return {}
         most = max(_MIN_EXPLANATIONS, _MAX_EVALUATIONS // max(len(self.engine.cluster.nodes), 1))
         pending = {pod.key: pod for pod in self.engine.handlers.pending.values()}
@@ -312,7 +312,7 @@ class PodEngineView(EngineView[PodEngine]):
             place,
             pod.scheduler_name,
             pod.priority,
-            created(pod),
+            creation_time(pod),
             queued.timestamp,
             queued.attempts,
             plugins=(queued.gating_plugin,) if place == "gated" else tuple(sorted(queued.rejectors)),

@@ -1,4 +1,4 @@
-"""The result of a simulation or a replay as one self-contained HTML file."""
+"""The pods_by_node of a simulation or a replay as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -6,57 +6,57 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kframework.observe.web.nodes import node_pods, nodes
-from kframework.observe.web.pods import Queues, queues
-from kframework.observe.web.profiles import profile_parts
+from kframework.observe.web.nodes import describe_node, list_nodes
+from kframework.observe.web.pods import Queues, list_queues
+from kframework.observe.web.profiles import profile_views
 from kframework.observe.web.sections import Section
-from kframework.observe.web.summary import attempts, summary
+from kframework.observe.web.summary import list_attempts, summarise_scheduler
 from kframework.observe.web.view import EngineView, report_page
 from kframework.scheduler.scheduler import E
 
 #: The maximum numbers of each in a report, so that the file opens at once; explanations are per sort.
-ATTEMPTS, PODS, NODES, EXPLANATIONS = 2_000, 2_000, 300, 100
+MAX_ATTEMPTS, MAX_PODS, MAX_NODES, MAX_EXPLANATIONS = 2_000, 2_000, 300, 100
 
 
-def report(shown: EngineView[E], *, title: str, start: float | None = None) -> str:
+def report(view: EngineView[E], *, title: str, start: float | None = None) -> str:
     """Create the report of an engine's state and of its history.
 
     Times are shown as seconds since `start`, or without one as times of day.
     """
-    engine, history = shown.engine, shown.history
+    engine, history = view.engine, view.history
     table = engine.cluster.nodes
-    listed = (info.name for info in table) if len(table) <= NODES else ()
-    found = {name: node_pods(engine.cluster, name) for name in listed}
-    waiting, sections = queues(shown, most=PODS), shown.sections()
-    chosen = _chosen(waiting, sections)
+    listed = (info.name for info in table) if len(table) <= MAX_NODES else ()
+    pods_by_node = {name: describe_node(engine.cluster, name) for name in listed}
+    waiting, sections = list_queues(view, most=MAX_PODS), view.sections()
+    names_by_kind = _select_details(waiting, sections)
     # A live page requests the same parts one by one.
     data = {
         "title": title,
         "start": start,
-        "summary": summary(shown, counted=history.kept),
+        "summary": summarise_scheduler(view, counted=history.max_records),
         "queues": waiting,
-        "attempts": attempts(history, shown=ATTEMPTS),
+        "attempts": list_attempts(history, limit=MAX_ATTEMPTS),
         "sections": sections,
-        "nodes": nodes(table),
-        "node_pods": {name: pods for name, pods in found.items() if pods is not None},
-        "profiles": profile_parts(engine.profiles, history, engine.clock.now(), counted=history.kept),
+        "nodes": list_nodes(table),
+        "node_pods": {name: pods for name, pods in pods_by_node.items() if pods is not None},
+        "profiles": profile_views(engine.profiles, history, engine.clock.now(), counted=history.max_records),
         "details": {
-            sort: {name: known for name in names if (known := shown.details(sort, name)).sections}
-            for sort, names in chosen.items()
+            kind: {name: known for name in names if (known := view.details(kind, name)).sections}
+            for kind, names in names_by_kind.items()
         },
-        "explanations": {sort: shown.explanations(sort, names) for sort, names in chosen.items()},
+        "explanations": {kind: view.explanations(kind, names) for kind, names in names_by_kind.items()},
     }
     return report_page(title, msgspec.json.encode(data)).html
 
 
-def _chosen(waiting: Queues, sections: Iterable[Section]) -> dict[str, list[str]]:
+def _select_details(waiting: Queues, sections: Iterable[Section]) -> dict[str, list[str]]:
     """Choose what there is more of, by sort: what the tables lead to, and pods that wait.
 
     Of these one for each message comes first, then others.
     """
     first = {pod.message: pod.pod for pod in reversed(waiting.pods)}
-    chosen = {"pod": dict.fromkeys((*reversed(first.values()), *(pod.pod for pod in waiting.pods)))}
+    names_by_kind = {"pod": dict.fromkeys((*reversed(first.values()), *(pod.pod for pod in waiting.pods)))}
     for section in sections:
         for ref in section.refs():
-            chosen.setdefault(ref.to, {})[ref.name] = None
-    return {sort: list(names)[:EXPLANATIONS] for sort, names in chosen.items() if sort != "node"}
+            names_by_kind.setdefault(ref.kind, {})[ref.name] = None
+    return {kind: list(names)[:MAX_EXPLANATIONS] for kind, names in names_by_kind.items() if kind != "node"}

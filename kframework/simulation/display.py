@@ -11,7 +11,7 @@ import msgspec
 
 from kframework.errors import escape_text
 from kframework.observe.text_table import table
-from kframework.observe.web.nodes import Nodes
+from kframework.observe.web.nodes import NodeColumns
 
 if TYPE_CHECKING:
     from kframework.explain.explanation import Explanation
@@ -102,7 +102,7 @@ class PodExplanation:
 DRAWN, _A_ROW, _SIZE = 2_000, 50, 14
 
 
-def node_picture(nodes: Nodes) -> str:
+def node_picture(nodes: NodeColumns) -> str:
     """Draw the nodes in the order in which they are looked at; the tooltip of each shows its allocatable and usage."""
     names = nodes.names[:DRAWN]
     squares = "".join(_square(nodes, place) for place in range(len(names)))
@@ -113,9 +113,9 @@ def node_picture(nodes: Nodes) -> str:
     return f'<svg width="{width}" height="{height}" role="img" aria-label="nodes">{squares}</svg>{rest}'
 
 
-def _square(nodes: Nodes, place: int) -> str:
+def _square(nodes: NodeColumns, place: int) -> str:
     row, column = divmod(place, _A_ROW)
-    used = [(each.resource, each.requested[place], each.allocatable[place]) for each in nodes.fills]
+    used = [(each.resource, each.requested[place], each.allocatable[place]) for each in nodes.utilisation]
     full = max((requested / offered for _, requested, offered in used if offered), default=0.0)
     lines = [nodes.names[place], *(f"{name}: {requested} of {offered}" for name, requested, offered in used)]
     tip = escape(escape_text("; ".join(lines)))

@@ -77,7 +77,7 @@ class Recording:
         found = run_to_end(find_pod(replay.engine, namespace or "default", name))
         if found is not None:
             return PodExplanation(explain(replay.engine, history, found))
-        last = next((each.attempt for each in history.recent(history.kept) if each.pod == key), None)
+        last = next((each.attempt for each in history.recent(history.max_records) if each.pod == key), None)
         if attempt is None and last is not None:
             return self.explain(pod, attempt=last)
         when = "this recording" if attempt is None else f"this recording before attempt {attempt}"

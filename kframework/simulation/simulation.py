@@ -32,7 +32,7 @@ from kframework.errors import ClusterError, ExplainError, InputError
 from kframework.framework.plugin import Plugin
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Pod
-from kframework.observe.web.nodes import nodes
+from kframework.observe.web.nodes import list_nodes
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.garbage import loading
 from kframework.scheduler.http_line import HttpExtenderTransport
@@ -258,7 +258,7 @@ class Simulation(Generic[E]):
         return f"<Simulation: {self._account()}>"
 
     def _repr_html_(self) -> str:
-        picture = node_picture(nodes(self.scheduler.engine.cluster.nodes))
+        picture = node_picture(list_nodes(self.scheduler.engine.cluster.nodes))
         return f"<p>{escape(self._account())}</p>{picture}{self.outcomes._repr_html_()}"
 
     def _account(self) -> str:

@@ -33,7 +33,7 @@ POD = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [
 AT_NAME = r"5: profiles\[0\].plugins.multiPoint.enabled\[0\].name: "
 ARGS = ENABLED + "  pluginConfig:\n  - name: Mine\n    args: "
 HERE = r" \(/.*/mine.py:11\)"
-FOUND = r"plugin 'Mine' \(from mine 1.0\)"
+MAX_MATCHES = r"plugin 'Mine' \(from mine 1.0\)"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ FOUND = r"plugin 'Mine' \(from mine 1.0\)"
             {"Mine": "Mien"},
             GOOD,
             ENABLED,
-            AT_NAME + FOUND + r": cannot be imported: .*'Mien'; its entry point names mine:Mien: correct it,"
+            AT_NAME + MAX_MATCHES + r": cannot be imported: .*'Mien'; its entry point names mine:Mien: correct it,"
             r" or give .*mine.py such a class \(did you mean 'Mine'\?\)",
             id="no such class",
         ),
@@ -51,7 +51,9 @@ FOUND = r"plugin 'Mine' \(from mine 1.0\)"
             {"Mine": "Mine"},
             None,
             ENABLED,
-            AT_NAME + FOUND + ": cannot be imported: ModuleNotFoundError: No module named 'mine'; its entry point names"
+            AT_NAME
+            + MAX_MATCHES
+            + ": cannot be imported: ModuleNotFoundError: No module named 'mine'; its entry point names"
             " mine:Mine: correct it, or install the distribution again if its folder was moved or deleted",
             id="no such module, or a stale editable install",
         ),
@@ -59,7 +61,7 @@ FOUND = r"plugin 'Mine' \(from mine 1.0\)"
             {"Mine": "Mine"},
             "import mine_needs_this",
             ENABLED,
-            AT_NAME + FOUND + ": cannot be imported: ModuleNotFoundError: No module named 'mine_needs_this'",
+            AT_NAME + MAX_MATCHES + ": cannot be imported: ModuleNotFoundError: No module named 'mine_needs_this'",
             id="a module that the plugin's own needs",
         ),
         pytest.param(
@@ -88,7 +90,10 @@ FOUND = r"plugin 'Mine' \(from mine 1.0\)"
             {"Mine": "Mine"},
             GOOD.replace("    def filter", "    async def filter"),
             ENABLED,
-            AT_NAME + FOUND + r", hook filter: must be a plain function: the scheduling cycle does not await it" + HERE,
+            AT_NAME
+            + MAX_MATCHES
+            + r", hook filter: must be a plain function: the scheduling cycle does not await it"
+            + HERE,
             id="an async hook where none is allowed",
         ),
         pytest.param(
@@ -96,7 +101,7 @@ FOUND = r"plugin 'Mine' \(from mine 1.0\)"
             GOOD.replace("filter(self, state, pod, node)", "filter(self, state, pod, nod)"),
             ENABLED,
             AT_NAME
-            + FOUND
+            + MAX_MATCHES
             + r", hook filter: takes \(state, pod, nod\) where the contract says \(state, pod, node\)"
             + HERE,
             id="a wrong argument",

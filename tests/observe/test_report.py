@@ -42,7 +42,7 @@ def test_a_simulation_is_reported_as_it_stands_in_the_end() -> None:
     assert found["nodes"]["names"] == ["a"]
     assert [pod["pod"] for pod in found["node_pods"]["a"]["pods"]] == ["default/fits"]
     fit = next(each for each in found["profiles"][0]["plugins"] if each["name"] == "NodeResourcesFit")
-    assert "filter" in [time["what"] for time in fit["times"]]
+    assert "filter" in [time["point"] for time in fit["times"]]
 
 
 def test_pods_that_wait_are_explained() -> None:
@@ -59,10 +59,10 @@ def test_an_empty_simulation_is_reported_too() -> None:
 
 
 def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "ATTEMPTS", 3)
-    monkeypatch.setattr(report, "PODS", 4)
-    monkeypatch.setattr(report, "EXPLANATIONS", 2)
-    monkeypatch.setattr(report, "NODES", 1)
+    monkeypatch.setattr(report, "MAX_ATTEMPTS", 3)
+    monkeypatch.setattr(report, "MAX_PODS", 4)
+    monkeypatch.setattr(report, "MAX_EXPLANATIONS", 2)
+    monkeypatch.setattr(report, "MAX_NODES", 1)
     found = written(make_node("a"), make_node("b"), *(make_pod(f"huge-{number}", cpu=99) for number in range(6)))
     assert len(found["attempts"]["decisions"]) == 3
     assert len(found["queues"]["pods"]) == 4 and found["queues"]["total"] == 6
@@ -72,7 +72,7 @@ def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_message_is_explained_before_another_pod_with_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "EXPLANATIONS", 3)
+    monkeypatch.setattr(report, "MAX_EXPLANATIONS", 3)
     pods = [make_pod("a", cpu=99), make_pod("b", cpu=99), make_pod("c", cpu=98), make_pod("d", memory="9Ti")]
     scene = Scene(make_node("n"), *pods).settle()
     found = data_of(report.report(PodEngineView(scene.engine, scene.history), title="t"))

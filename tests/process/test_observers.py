@@ -53,7 +53,7 @@ class Posted(EngineView[ClosedEngine]):
     """What is written on the door of a closed engine."""
 
     def sections(self) -> tuple[Section, ...]:
-        return (Section.of("days", "Opening days", (), (), 0),)
+        return (Section.from_rows("days", "Opening days", (), (), 0),)
 
 
 @pytest.mark.parametrize(

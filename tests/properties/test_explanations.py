@@ -56,9 +56,9 @@ def run(seed: int, *, explained: bool) -> list[Decision]:
     happening = Happening(seed)
     scene, chance = Scene(*happening.objects), Random(seed)
     for _ in range(STEPS):
-        before = len(scene.history.recent(scene.history.kept))
+        before = len(scene.history.recent(scene.history.max_records))
         scene.engine.step()
-        decisions = scene.history.recent(scene.history.kept)
+        decisions = scene.history.recent(scene.history.max_records)
         if explained:
             if len(decisions) > before:
                 compare(scene, decisions[0])

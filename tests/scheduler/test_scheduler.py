@@ -794,7 +794,7 @@ def test_an_observer_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture
     simulation = Simulation([make_node("a"), make_pod()], observers=[Fails(), history]).run()
     (decision,) = simulation.decisions
     assert history.recent(1) == [decision]
-    assert history.binding(decision) is not None
+    assert history.binding_for(decision) is not None
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [
         "observer Fails failed",
         "observer Fails failed",

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 import kframework
-from kframework.observe.web.nodes import Nodes, Utilisation
+from kframework.observe.web.nodes import NodeColumns, Utilisation
 from kframework.simulation.display import DRAWN, SHOWN, Table, node_picture
 from kframework.testing import make_node, make_pod
 
@@ -53,10 +53,10 @@ def test_it_prints_itself_in_words() -> None:
     assert explained.to_dict()["attempts"] == explained.explanation.attempts == 1
 
 
-def nodes(count: int, requested: int = 0) -> Nodes:
+def nodes(count: int, requested: int = 0) -> NodeColumns:
     fills = [Utilisation("cpu", [4000] * count, [requested] * count), Utilisation("gpu", [0] * count, [0] * count)]
     names = [f"n<{number}" for number in range(count)]
-    return Nodes(names=names, zones=[], zone=[0] * count, cordoned=[], tainted=[], fills=fills)
+    return NodeColumns(names=names, zones=[], zone=[0] * count, cordoned=[], tainted=[], utilisation=fills)
 
 
 def lightness(picture: str) -> list[int]:

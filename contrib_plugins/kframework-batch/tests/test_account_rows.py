@@ -83,7 +83,7 @@ def test_a_queue_says_what_it_has_of_its_due() -> None:
     account = SessionAccount(uid="7", at=0.0, turns=(turn(Outcome.OVERUSED, plugin="capacity"),))
     section = queue_section([state], {"q": 3}, account)
     fills = {"cpu": (1000, 4000), "gpu": (1, 0)}
-    assert only(section) == Row(("q", 2, 3, fills, 0.25, 0.5, "capacity"), Tone.WAITS)
+    assert only(section) == Row(("q", 2, 3, fills, 0.25, 0.5, "capacity"), Tone.WAITING)
     assert section.note == "In the order in which session 7 was to serve them."
 
 
@@ -144,7 +144,7 @@ def test_a_session_is_shown_in_full() -> None:
 def test_turns_of_a_job_name_their_session() -> None:
     taken = turn(plugin="gang", message="too few")
     row = only(job_turns([(SessionAccount(uid="7", at=9.0), taken)]))
-    assert row == Row((Ref("session", "7"), 9.0, "allocate", "discarded", "1 of 2", "gang: too few"), Tone.WAITS)
+    assert row == Row((Ref("session", "7"), 9.0, "allocate", "discarded", "1 of 2", "gang: too few"), Tone.WAITING)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_turns_of_a_job_name_their_session() -> None:
     [
         (YES, Ref("node", "n"), 4, "", Tone.GOOD),
         (Verdict("p", "p", "n", promised=True), Ref("node", "n", "n, promised"), None, "", Tone.GOOD),
-        (no("not due", "proportion"), None, None, "proportion: not due", Tone.WAITS),
+        (no("not due", "proportion"), None, None, "proportion: not due", Tone.WAITING),
     ],
 )
 def test_verdicts_say_where_or_why_not(

@@ -15,7 +15,7 @@ from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_group, make_node, make_queue, make_task
 from msgspec.structs import replace
 
-from kframework.engine import Details, History, Ref, Section, Tone
+from kframework.engine import DetailView, History, Ref, Section, Tone
 from kframework.objects import OwnerReference
 from kframework.observe.web.routes import web_routes
 from kframework.testing import make_pod
@@ -46,34 +46,34 @@ def named(sections: tuple[Section, ...], name: str) -> Section:
 
 def test_pods_wait_in_their_queue_or_without_a_group() -> None:
     found = shown(stage())
-    assert found.places() == {"queue red": 3, NO_GROUP: 1, "binding": 0}
-    assert sorted(pod.pod for pod in found.waiting("queue red")) == [f"default/large-{n}" for n in range(3)]
-    assert [pod.pod for pod in found.waiting(NO_GROUP)] == ["default/lost"]
-    assert list(found.waiting("queue blue")) == list(found.waiting("nowhere")) == []
+    assert found.queue_lengths() == {"queue red": 3, NO_GROUP: 1, "binding": 0}
+    assert sorted(pod.pod for pod in found.pods_in("queue red")) == [f"default/large-{n}" for n in range(3)]
+    assert [pod.pod for pod in found.pods_in(NO_GROUP)] == ["default/lost"]
+    assert list(found.pods_in("queue blue")) == list(found.pods_in("nowhere")) == []
 
 
 def test_a_queue_is_not_taken_for_another_place() -> None:
     made = Stage(queues=[make_queue("binding")], gangs=[make_gang("g", 2, queue="binding")]).session()
-    assert shown(made).places() == {"queue binding": 2, "binding": 0}
+    assert shown(made).queue_lengths() == {"queue binding": 2, "binding": 0}
 
 
 def test_pods_whose_group_is_not_there_yet_have_none() -> None:
     made = Stage(objects=[make_task("early", "later")]).session()
-    assert shown(made).places() == {NO_GROUP: 1, "binding": 0}
+    assert shown(made).queue_lengths() == {NO_GROUP: 1, "binding": 0}
     made.put(make_group("later"))
     made.engine.apply_messages()
-    assert shown(made).places() == {"queue default": 1, "binding": 0}
+    assert shown(made).queue_lengths() == {"queue default": 1, "binding": 0}
 
 
 def test_a_pod_is_found_where_it_is() -> None:
     made = stage()
     found, tasks = shown(made), made.engine.cache.tasks
-    assert {task.name: found.place_of(task.pod) for task in tasks.values()} == {
+    assert {task.name: found.queue_of(task.pod) for task in tasks.values()} == {
         **{f"large-{number}": "queue red" for number in range(3)},
         **{f"runs-{number}": "" for number in range(2)},
     }
     (lost,) = (pod for pod in made.engine.pending.values() if pod.name == "lost")
-    assert found.place_of(lost) == NO_GROUP
+    assert found.queue_of(lost) == NO_GROUP
 
 
 def test_while_a_session_is_open_pods_that_are_tried_out_still_wait() -> None:
@@ -82,13 +82,13 @@ def test_while_a_session_is_open_pods_that_are_tried_out_still_wait() -> None:
     made.time += 1.0
     seen = []
     while made.engine.step():
-        seen.append(shown(made).places())
+        seen.append(shown(made).queue_lengths())
     assert len(seen) > 3
     assert {places["queue red"] for places in seen} == {3}
 
 
 @pytest.mark.parametrize(
-    "view", ["node?name=n", "nodes", "summary", "details?sort=job&name=default/large", "find?text=large"]
+    "view", ["node?name=n", "nodes", "summary", "details?kind=job&name=default/large", "find?text=large"]
 )
 async def test_the_page_waits_for_the_end_of_a_session(view: str) -> None:
     made = stage()
@@ -119,21 +119,21 @@ def test_pods_that_are_being_bound_have_a_place_of_their_own() -> None:
     while not len(made.engine.cluster.waiting):
         assert made.engine.step()
     found = shown(made)
-    assert found.places() == {"binding": 1}
-    assert [(pod.pod, pod.node) for pod in found.waiting("binding")] == [("default/g-0", "n")]
+    assert found.queue_lengths() == {"binding": 1}
+    assert [(pod.pod, pod.node) for pod in found.pods_in("binding")] == [("default/g-0", "n")]
     (task,) = made.engine.cache.tasks.values()
-    assert found.place_of(task.pod) == "binding"
+    assert found.queue_of(task.pod) == "binding"
 
 
 def test_the_plugin_that_stood_against_a_job_holds_its_pods_back() -> None:
     found = shown(stage())
-    assert found.holders() == {("volcano", "proportion"): 3}
-    held = {pod.pod: (pod.plugins, pod.held, pod.message) for pod in found.held_by(("volcano", "proportion"))}
+    assert found.held_counts() == {("volcano", "proportion"): 3}
+    held = {pod.pod: (pod.plugins, pod.held, pod.message) for pod in found.pods_held_by(("volcano", "proportion"))}
     once = "Pod default/large-1 can possibly be assigned to n, once minAvailable is satisfied"
     assert held.keys() == {f"default/large-{number}" for number in range(3)}
     assert held["default/large-0"] == (("proportion",), True, "queue red is not due room for it")
     assert held["default/large-1"] == (("proportion",), True, once)
-    assert list(found.held_by(("volcano", "gang"))) == []
+    assert list(found.pods_held_by(("volcano", "gang"))) == []
 
 
 def test_what_an_earlier_session_said_holds_nobody_back() -> None:
@@ -142,12 +142,12 @@ def test_what_an_earlier_session_said_holds_nobody_back() -> None:
     made.gone("large", PodGroup)
     made.put(make_group("large", minimum=3, queue="nowhere"))
     made.session()
-    assert found.holders() != {} and shown(made).holders() == {}
+    assert found.held_counts() != {} and shown(made).held_counts() == {}
 
 
 def test_gated_pods_name_their_gates() -> None:
     made = Stage(gangs=[(make_group("g"), [make_task("g-0", "g", gates=["example.com/quota"])])]).session()
-    assert [pod.message for pod in shown(made).waiting("queue default")] == ["gated by example.com/quota"]
+    assert [pod.message for pod in shown(made).pods_in("queue default")] == ["gated by example.com/quota"]
 
 
 def test_queues_are_shown_before_there_is_a_session() -> None:
@@ -170,7 +170,7 @@ def test_jobs_that_wait_come_first_and_say_why() -> None:
     assert large.cells == (Ref("job", "default/large"), "red", "Inqueue", "0 of 3", "3 Pending", *last)
     first = ("committed in allocate", "2 of 2", Ref("session", "1"), "")
     assert runs.cells == (Ref("job", "default/runs"), "blue", "Running", "2 of 2", "2 Running", *first)
-    assert (large.tone, runs.tone) == (Tone.WAITS, Tone.GOOD)
+    assert (large.tone, runs.tone) == (Tone.WAITING, Tone.GOOD)
 
 
 def test_jobs_are_shown_by_what_they_lack() -> None:
@@ -200,7 +200,7 @@ def test_a_job_says_what_each_action_found() -> None:
     why = next(row.cells[-1] for row in named(shown(made).sections(), "jobs").rows)
     assert isinstance(why, str)
     assert [why.count(words) for words in ("Insufficient cpu", "who may be pushed out", "would not let")] == [1, 1, 1]
-    assert shown(made).holders() == {}
+    assert shown(made).held_counts() == {}
 
 
 def test_a_job_goes_by_the_name_of_its_owner() -> None:
@@ -244,4 +244,4 @@ def test_a_pod_has_the_verdicts_of_the_last_sessions() -> None:
 def test_of_what_is_not_there_nothing_is_known() -> None:
     found = shown(stage())
     things = [("session", "9"), ("job", "default/none"), ("pod", "default/none"), ("day", "monday")]
-    assert [found.details(*thing) for thing in things] == [Details()] * 4
+    assert [found.details(*thing) for thing in things] == [DetailView()] * 4

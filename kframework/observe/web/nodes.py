@@ -10,7 +10,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 
 #: The maximum numbers of shown resources, pods of a node and devices of a node.
-RESOURCES, PODS, DEVICES = 12, 250, 250
+MAX_RESOURCES, MAX_PODS, MAX_DEVICES = 12, 250, 250
 
 _FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
@@ -23,10 +23,10 @@ class Utilisation(msgspec.Struct, frozen=True):
     requested: list[int]
 
 
-class Nodes(msgspec.Struct, frozen=True):
-    """The nodes in the order in which they are looked at, a column per fact.
+class NodeColumns(msgspec.Struct, frozen=True):
+    """The nodes in node order, a column per fact.
 
-    `zone` is an index into `zones`; `cordoned` and `tainted` list the places of nodes that are.
+    `zone` is an index into `zones`; `cordoned` and `tainted` list the positions of nodes that are.
     """
 
     names: list[str]
@@ -34,7 +34,7 @@ class Nodes(msgspec.Struct, frozen=True):
     zone: list[int]
     cordoned: list[int]
     tainted: list[int]
-    fills: list[Utilisation]
+    utilisation: list[Utilisation]
 
 
 class NodePod(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class NodePod(msgspec.Struct, frozen=True):
     requests: tuple[tuple[str, int], ...]
 
 
-class NodePods(msgspec.Struct, frozen=True):
+class NodeDetails(msgspec.Struct, frozen=True):
     """The details of one node: its labels, its taints as text, the first of its pods, the largest first.
 
     And the first of its devices, of `devices_total`, with their consumers.
@@ -61,42 +61,42 @@ class NodePods(msgspec.Struct, frozen=True):
     devices: tuple[NodeDevice, ...] = ()
 
 
-def nodes(table: NodeTable) -> Nodes:
+def list_nodes(table: NodeTable) -> NodeColumns:
     """Show all nodes."""
     order, by_row = table.order, table.by_row
     rows: list[int] = order.tolist()
     zones: dict[tuple[str, str], int] = {}
     # Resources of every node come first.
-    offered = [name for name, column in table.allocatables.items() if column.values.any()]
-    offered.sort(key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
-    return Nodes(
+    resources = [name for name, column in table.allocatables.items() if column.values.any()]
+    resources.sort(key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    return NodeColumns(
         names=[by_row[row].name for row in rows],
         zone=[zones.setdefault(table.zone(row), len(zones)) for row in rows],
         zones=["/".join(filter(None, zone)) for zone in zones],
         cordoned=np.flatnonzero(table.unschedulable.values[order]).tolist(),
         tainted=np.flatnonzero(table.taint_sets.values[order]).tolist(),
-        fills=[
+        utilisation=[
             Utilisation(
                 resource, table.allocatable(resource)[order].tolist(), table.requested(resource)[order].tolist()
             )
-            for resource in offered[:RESOURCES]
+            for resource in resources[:MAX_RESOURCES]
         ],
     )
 
 
-def node_pods(cluster: ClusterState, name: str) -> NodePods | None:
+def describe_node(cluster: ClusterState, name: str) -> NodeDetails | None:
     """Show one node; None if there is no such node."""
     info = cluster.nodes.find(name)
     if info is None:
         return None
     pods = sorted(info.pods, key=lambda pod: (*pod.non_zero, pod.key), reverse=True)
     devices = node_devices(cluster, info)
-    return NodePods(
+    return NodeDetails(
         name,
         dict(info.labels),
         tuple(f"{each.key}{f'={each.value}' if each.value else ''}:{each.effect}" for each in info.taints),
         len(pods),
-        tuple(NodePod(pod.key, pod.priority, pod.terminating, pod.on_node) for pod in pods[:PODS]),
+        tuple(NodePod(pod.key, pod.priority, pod.terminating, pod.on_node) for pod in pods[:MAX_PODS]),
         len(devices),
-        tuple(devices[:DEVICES]),
+        tuple(devices[:MAX_DEVICES]),
     )

@@ -1,4 +1,4 @@
-"""The waiting pods, place by place, for display; to show the first of many costs only these."""
+"""The waiting pods by queue, for display; only the shown ones are created."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kframework.observe.web.view import EngineView, PodView
 from kframework.scheduler.scheduler import E
 from kframework.state.pods import PodInfo
 
-#: The maximum numbers of pods shown of a place, and of those found by name.
-SHOWN, FOUND = 200, 50
+#: The maximum numbers of pods shown of a queue, and of matches by name.
+MAX_SHOWN, MAX_MATCHES = 200, 50
 
-#: The number of pods looked at before other tasks have their turn.
-_PIECE = 500
+#: The number of pods examined before other tasks run.
+_PODS_PER_SLICE = 500
 
 
 class HeldCount(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class HeldCount(msgspec.Struct, frozen=True):
 
 
 class Queues(msgspec.Struct, frozen=True):
-    """The numbers of pods waiting in each place and for each plugin, and the first of the requested pods.
+    """The numbers of pods waiting in each queue and for each plugin, and the first of the requested pods.
 
     `total` is the number of all requested pods.
     """
@@ -39,45 +39,47 @@ class Queues(msgspec.Struct, frozen=True):
     pods: tuple[PodView, ...]
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A pod found by name: the place where it waits, or its node."""
+class PodMatch(msgspec.Struct, frozen=True):
+    """A pod found by name: the queue in which it waits, or its node."""
 
     pod: str
-    place: str
+    queue: str
     node: str
 
 
-def queues(shown: EngineView[E], *, place: str = "", held_by: PluginKey | None = None, most: int = SHOWN) -> Queues:
-    """Show the first pods in one place, or of all places in turn, or those that a plugin (profile, name) holds back."""
-    counts, held = shown.places(), shown.holders()
+def list_queues(
+    view: EngineView[E], *, queue: str = "", held_by: PluginKey | None = None, most: int = MAX_SHOWN
+) -> Queues:
+    """List the first pods of one queue, or of all queues in turn, or those that a plugin (profile, name) holds back."""
+    counts, held = view.queue_lengths(), view.held_counts()
     if held_by is not None:
-        chosen, total = shown.held_by(held_by), held.get(held_by, 0)
-    elif place:
-        chosen, total = shown.waiting(place), counts.get(place, 0)
+        selected, total = view.pods_held_by(held_by), held.get(held_by, 0)
+    elif queue:
+        selected, total = view.pods_in(queue), counts.get(queue, 0)
     else:
-        chosen, total = itertools.chain.from_iterable(map(shown.waiting, counts)), sum(counts.values())
+        selected, total = itertools.chain.from_iterable(map(view.pods_in, counts)), sum(counts.values())
     return Queues(
         counts,
         tuple(
             HeldCount(*holder, count) for holder, count in sorted(held.items(), key=lambda item: (-item[1], item[0]))
         ),
         total,
-        tuple(itertools.islice(chosen, most)),
+        tuple(itertools.islice(selected, most)),
     )
 
 
-def find_pods(shown: EngineView[E], text: str) -> Generator[None, None, tuple[Found, ...]]:
+def find_pods(view: EngineView[E], text: str) -> Generator[None, None, tuple[PodMatch, ...]]:
     """Find pods that have the text in their `namespace/name`, those of this scheduler first; yields now and then."""
-    cluster = shown.engine.cluster
-    found: dict[str, Found] = {}  # by uid, as a pod that is assumed on a node is among the pending ones too
-    every: tuple[Mapping[str, PodInfo], ...] = (shown.engine.pending, cluster.pods)
+    cluster = view.engine.cluster
+    matches: dict[str, PodMatch] = {}  # by uid, as a pod that is assumed on a node is among the pending ones too
+    every: tuple[Mapping[str, PodInfo], ...] = (view.engine.pending, cluster.pods)
     for pods in every:
-        for looked_at, pod in enumerate(list(pods.values()), 1):
+        for number, pod in enumerate(list(pods.values()), 1):
             if text in pod.key:
                 known = cluster.pods.get(pod.uid)
-                found[pod.uid] = Found(pod.key, shown.place_of(pod), known.node_name if known is not None else "")
-                if len(found) == FOUND:
-                    return tuple(found.values())
-            if looked_at % _PIECE == 0:
+                matches[pod.uid] = PodMatch(pod.key, view.queue_of(pod), known.node_name if known is not None else "")
+                if len(matches) == MAX_MATCHES:
+                    return tuple(matches.values())
+            if number % _PODS_PER_SLICE == 0:
                 yield
-    return tuple(found.values())
+    return tuple(matches.values())

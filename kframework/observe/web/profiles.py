@@ -15,7 +15,7 @@ from kframework.core.sources import SourceStatus, source_status
 from kframework.observe.history import History
 
 #: The number of attempts that are evaluated.
-COUNTED = 1_000
+COUNTED_ATTEMPTS = 1_000
 
 #: The timed points of an attempt and its binding cycle, in the order in which they run.
 _ORDER = (
@@ -25,52 +25,54 @@ _ORDER = (
 )  # fmt: skip  # one name a line would hide the order
 
 #: The nanoseconds that were spent, by point.
-_Ledger = defaultdict[str, list[int]]
+_Spent = defaultdict[str, list[int]]
 
 
-class Time(msgspec.Struct, frozen=True):
-    """The number of times that something was timed, and its total in nanoseconds."""
+class PointTime(msgspec.Struct, frozen=True):
+    """The number of timed calls of a point, and their total in nanoseconds."""
 
-    what: str
-    times: int
+    point: str
+    calls: int
     total: int
 
 
-class PluginPart(msgspec.Struct, frozen=True):
-    """A plugin: its distribution, its points (and its place at each, from 1), and its time at each."""
+class PluginView(msgspec.Struct, frozen=True):
+    """A plugin: its distribution, its points (and its position at each, from 1), and its time at each."""
 
     name: str
     distribution: str
     weight: int | None
-    places: dict[str, int]
-    times: list[Time]
+    positions: dict[str, int]
+    times: list[PointTime]
 
 
-class ProfilePart(msgspec.Struct, frozen=True):
+class ProfileView(msgspec.Struct, frozen=True):
     """A profile: its plugins, and how long the extension points took over `attempts` attempts that were timed.
 
-    Plugins are timed in some of the attempts only, or not at all. `outside` is their data from outside the cluster.
+    Plugins are timed in some of the attempts only, or not at all. `sources` is their data from outside the cluster.
     """
 
     name: str
     attempts: int
-    points: list[Time]
-    plugins: list[PluginPart]
-    outside: tuple[SourceStatus, ...] = ()
+    points: list[PointTime]
+    plugins: list[PluginView]
+    sources: tuple[SourceStatus, ...] = ()
 
 
-def profile_parts(profiles: Profiles, history: History, now: float, *, counted: int = COUNTED) -> list[ProfilePart]:
+def profile_views(
+    profiles: Profiles, history: History, now: float, *, counted: int = COUNTED_ATTEMPTS
+) -> list[ProfileView]:
     """Return the profiles, and where the time of the last `counted` attempts went."""
     decisions = history.recent(counted)
     return [
-        _part(profile, [decision for decision in decisions if decision.profile == name], history, now)
+        _profile_view(profile, [decision for decision in decisions if decision.profile == name], history, now)
         for name, profile in profiles.items()
     ]
 
 
-def _part(profile: Profile, decisions: Sequence[Decision], history: History, now: float) -> ProfilePart:
-    points: _Ledger = defaultdict(list)
-    plugins: defaultdict[str, _Ledger] = defaultdict(lambda: defaultdict(list))
+def _profile_view(profile: Profile, decisions: Sequence[Decision], history: History, now: float) -> ProfileView:
+    points: _Spent = defaultdict(list)
+    plugins: defaultdict[str, _Spent] = defaultdict(lambda: defaultdict(list))
     timed = set()
     for record, steps in _records(decisions, history):
         if steps:
@@ -80,12 +82,12 @@ def _part(profile: Profile, decisions: Sequence[Decision], history: History, now
         for point, plugin, nanoseconds, _ in record.plugins:
             plugins[plugin][point].append(nanoseconds)
     weights = {step.name: step.weight for step in profile.scores}
-    return ProfilePart(
+    return ProfileView(
         profile.name,
         len(timed),
         _times(points),
         [
-            PluginPart(
+            PluginView(
                 name,
                 profile.distributions.get(name) or "",
                 weights.get(name),
@@ -98,9 +100,9 @@ def _part(profile: Profile, decisions: Sequence[Decision], history: History, now
     )
 
 
-def _times(ledger: _Ledger) -> list[Time]:
-    times = [Time(point, len(took), sum(took)) for point, took in ledger.items()]
-    return sorted(times, key=lambda time: _ORDER.index(time.what) if time.what in _ORDER else len(_ORDER))
+def _times(spent: _Spent) -> list[PointTime]:
+    point_times = [PointTime(point, len(times), sum(times)) for point, times in spent.items()]
+    return sorted(point_times, key=lambda time: _ORDER.index(time.point) if time.point in _ORDER else len(_ORDER))
 
 
 def _records(
@@ -108,6 +110,6 @@ def _records(
 ) -> Iterator[tuple[Decision | Binding, Sequence[PointTiming]]]:
     for decision in decisions:
         yield decision, decision.timings
-        binding = history.binding(decision)
+        binding = history.binding_for(decision)
         if binding is not None:
             yield binding, binding.steps

@@ -10,23 +10,23 @@ from typing import Self
 import msgspec
 
 #: The maximum number of shown rows of a table.
-ROWS = 200
+MAX_ROWS = 200
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """The kind of a column's values, which determines how they are drawn."""
 
     TEXT = "text"
     #: Text in sentences, which may take all available width.
-    SAID = "said"
+    SENTENCE = "sentence"
     NUMBER = "number"
     #: A part of a whole that is 1.
     SHARE = "share"
-    #: By resource how much of it is taken, of how much: milli-CPU for `cpu`, whole units for all else.
-    FILLS = "fills"
-    #: Seconds since 1970, and nanoseconds that something took.
+    #: The requested and total amount by resource: milli-CPU for `cpu`, whole units for all else.
+    AMOUNTS = "amounts"
+    #: Seconds since 1970, and nanoseconds.
     MOMENT = "moment"
-    TOOK = "took"
+    DURATION = "duration"
 
 
 class Tone(StrEnum):
@@ -34,17 +34,17 @@ class Tone(StrEnum):
 
     PLAIN = ""
     GOOD = "good"
-    WAITS = "wait"
+    WAITING = "waiting"
     BAD = "bad"
 
 
 class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A reference to something with its own details, by sort and name; `text` is shown, the name if empty.
+    """A reference to something with its own details, by kind and name; `text` is shown, the name if empty.
 
-    The page knows the sorts "pod" (`namespace/name`) and "node"; others are the engine's (`EngineView.details`).
+    The page knows the kinds "pod" (`namespace/name`) and "node"; others are the engine's (`EngineView.details`).
     """
 
-    to: str
+    kind: str
     name: str
     text: str = ""
 
@@ -57,7 +57,7 @@ class SectionColumn(msgspec.Struct, frozen=True):
     """A column of a table."""
 
     title: str
-    kind: Kind = Kind.TEXT
+    kind: ColumnKind = ColumnKind.TEXT
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,19 +78,19 @@ class Section(msgspec.Struct, frozen=True):
     note: str = ""
 
     @classmethod
-    def of(
+    def from_rows(
         cls, name: str, title: str, columns: Sequence[SectionColumn], rows: Iterable[Row], total: int, *, note: str = ""
     ) -> Self:
         """Create a section of the first rows; no others are created."""
-        return cls(name, title, tuple(columns), tuple(islice(rows, ROWS)), total, note)
+        return cls(name, title, tuple(columns), tuple(islice(rows, MAX_ROWS)), total, note)
 
     def refs(self) -> Iterator[Ref]:
-        """List what the rows lead to."""
+        """Return the references in the rows."""
         return (cell for row in self.rows for cell in row.cells if isinstance(cell, Ref))
 
 
-class Details(msgspec.Struct, frozen=True):
-    """The details of one thing beyond its row: tables; and whether `/explain?SORT=NAME` explains it further."""
+class DetailView(msgspec.Struct, frozen=True):
+    """The details of the subject of a row: tables, and whether `/explain?KIND=NAME` explains it further."""
 
     sections: tuple[Section, ...] = ()
-    explained: bool = False
+    has_explanation: bool = False

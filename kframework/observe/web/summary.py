@@ -13,10 +13,10 @@ from kframework.observe.web.view import EngineView
 from kframework.scheduler.scheduler import E
 
 #: The numbers of attempts that are shown at once and that are counted over time, and of stretches of time.
-SHOWN, COUNTED, STRETCHES = 200, 1_000, 60
+MAX_SHOWN, COUNTED_ATTEMPTS, INTERVALS = 200, 1_000, 60
 
 
-class Attempts(msgspec.Struct, frozen=True):
+class AttemptRecords(msgspec.Struct, frozen=True):
     """Decisions, the newest first, and those bindings of theirs that have ended; `last` numbers the newest attempt.
 
     The times of plugins are left out; the profiles add them up.
@@ -50,7 +50,7 @@ class Summary(msgspec.Struct, frozen=True):
     """The summary at the top of the page.
 
     `now` is the scheduler's time in seconds since 1970, `synced` whether it has seen the whole cluster. `timeline` and
-    `took` are about the last `counted` attempts.
+    `durations` are about the last `counted` attempts.
     """
 
     now: float
@@ -62,12 +62,12 @@ class Summary(msgspec.Struct, frozen=True):
     attempts: int
     counted: int
     timeline: Timeline
-    took: Durations | None
+    durations: Durations | None
 
 
-def summary(shown: EngineView[E], *, counted: int = COUNTED) -> Summary:
+def summarise_scheduler(view: EngineView[E], *, counted: int = COUNTED_ATTEMPTS) -> Summary:
     """Summarize the current state, and the last `counted` attempts."""
-    engine, decisions = shown.engine, shown.history.recent(counted)
+    engine, decisions = view.engine, view.history.recent(counted)
     now = engine.clock.now()
     return Summary(
         now,
@@ -75,20 +75,20 @@ def summary(shown: EngineView[E], *, counted: int = COUNTED) -> Summary:
         tuple(engine.profiles),
         len(engine.cluster.nodes),
         len(engine.cluster.pods),
-        sum(shown.places().values()),
-        shown.history.last,
+        sum(view.queue_lengths().values()),
+        view.history.last_attempt,
         len(decisions),
         timeline(decisions, now),
         durations(decisions),
     )
 
 
-def attempts(history: History, *, after: int = 0, pod: str = "", shown: int = SHOWN) -> Attempts:
+def list_attempts(history: History, *, after: int = 0, pod: str = "", limit: int = MAX_SHOWN) -> AttemptRecords:
     """Show the attempts behind that one, or those of one pod; at most the newest of them."""
-    decisions = history.named(pod, shown) if pod else history.since(after, shown)[::-1]
-    bindings = (history.binding(decision) for decision in decisions)
-    return Attempts(
-        history.last,
+    decisions = history.for_pod_name(pod, limit) if pod else history.after_attempt(after, limit)[::-1]
+    bindings = (history.binding_for(decision) for decision in decisions)
+    return AttemptRecords(
+        history.last_attempt,
         tuple(structs.replace(decision, plugins=()) for decision in decisions),
         tuple(structs.replace(binding, plugins=()) for binding in bindings if binding is not None),
     )
@@ -97,20 +97,20 @@ def attempts(history: History, *, after: int = 0, pod: str = "", shown: int = SH
 def timeline(decisions: Sequence[Decision], now: float) -> Timeline:
     """Count decisions (the newest first) from the oldest of them until now."""
     start = decisions[-1].popped_at if decisions else now
-    width = max((now - start) / STRETCHES, 1.0)
-    counts = {result.value: [0] * STRETCHES for result in Result}
+    width = max((now - start) / INTERVALS, 1.0)
+    counts = {result.value: [0] * INTERVALS for result in Result}
     for decision in decisions:
-        stretch = min(int((decision.popped_at - start) / width), STRETCHES - 1)
-        counts[decision.result.value][stretch] += 1
+        interval = min(int((decision.popped_at - start) / width), INTERVALS - 1)
+        counts[decision.result.value][interval] += 1
     return Timeline(start, width, {result: tuple(numbers) for result, numbers in counts.items()})
 
 
 def durations(decisions: Iterable[Decision]) -> Durations | None:
     """Return how long attempts took; None if none was timed."""
-    took = sorted(filter(None, map(duration, decisions)))
-    if not took:
+    times = sorted(filter(None, map(duration, decisions)))
+    if not times:
         return None
-    return Durations(took[len(took) // 2], took[len(took) * 99 // 100], took[-1])
+    return Durations(times[len(times) // 2], times[len(times) * 99 // 100], times[-1])
 
 
 def duration(decision: Decision) -> int:

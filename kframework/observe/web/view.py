@@ -1,4 +1,4 @@
-"""The displayed content of an engine: what any engine has, and additions by one with its own places and tables."""
+"""The displayed content of an engine: what any engine has, and additions by one with its own queues and tables."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from kframework.clock import seconds_of
 from kframework.core.queue.pool import PluginKey
 from kframework.errors import escape_json, escape_text
 from kframework.observe.history import History
-from kframework.observe.web.sections import Details, Section
+from kframework.observe.web.sections import DetailView, Section
 from kframework.scheduler.scheduler import E
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 
-#: The place of pods that are reserved on a node but not bound yet; and of all other waiting pods, unless an engine
+#: The queue of pods that are reserved on a node but not bound yet; and of all other waiting pods, unless an engine
 #: distinguishes more.
 BINDING, PENDING = "binding", "pending"
 
 
 class PodView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A pod that waits: in a place of the engine's, or in its binding cycle (`place` "binding").
+    """A pod that waits: in a queue of the engine's, or in its binding cycle (`queue` "binding").
 
-    `since` is when it was created, `queued` when it last entered the queue, `until` when its backoff or its wait in
-    Permit ends; seconds since 1970. `plugins` reject it, or delay it in this `hook` since `asked` if it is being bound;
-    if `held`, it is not tried before they admit it. `node` is the one it is nominated to, or reserved on.
+    `created_at` is when it was created, `queued_at` when it last entered the queue, `until` when its backoff or its
+    wait in Permit ends; seconds since 1970. `plugins` reject it, or delay it in this `hook` since `hook_since` if it is
+    being bound; if `held`, it is not tried before they admit it. `node` is its nominated or reserved node.
     """
 
     pod: str
-    place: str
+    queue: str
     profile: str
     priority: int
-    since: float | None
-    queued: float
+    created_at: float | None
+    queued_at: float
     tries: int
     plugins: tuple[str, ...] = ()
     held: bool = False
@@ -48,7 +48,7 @@ class PodView(msgspec.Struct, frozen=True, omit_defaults=True):
     node: str = ""
     message: str = ""
     hook: str = ""
-    asked: float | None = None
+    hook_since: float | None = None
 
 
 class EngineExplanation(msgspec.Struct, frozen=True):
@@ -73,96 +73,98 @@ class EngineView(Generic[E]):
         self.engine: E = engine
         self.history: History = history
 
-    def places(self) -> Mapping[str, int]:
-        """Count the pods that wait, place by place, in the order in which the places are shown."""
-        return {PENDING: sum(1 for _ in self._unplaced()), BINDING: len(self.engine.cluster.waiting)}
+    def queue_lengths(self) -> Mapping[str, int]:
+        """Count the waiting pods by queue, in display order."""
+        return {PENDING: sum(1 for _ in self._pods_not_binding()), BINDING: len(self.engine.cluster.waiting)}
 
-    def waiting(self, place: str) -> Iterable[PodView]:
-        """Show the pods in a place one by one, in order; none for a place that there is not."""
-        if place == BINDING:
+    def pods_in(self, queue: str) -> Iterable[PodView]:
+        """Yield the pods of a queue in order; none for an unknown queue."""
+        if queue == BINDING:
             return map(self.binding_pod, self.engine.cluster.waiting)
-        return map(self._pending, self._unplaced()) if place == PENDING else ()
+        return map(self._pod_view, self._pods_not_binding()) if queue == PENDING else ()
 
-    def place_of(self, pod: PodInfo) -> str:
-        """Return where a pod waits; "" for one that does not."""
+    def queue_of(self, pod: PodInfo) -> str:
+        """Return the queue in which a pod waits; "" if it does not wait."""
         if self.engine.cluster.waiting.get(pod.uid) is not None:
             return BINDING
         return PENDING if pod.uid in self.engine.pending else ""
 
-    def holders(self) -> Mapping[PluginKey, int]:
+    def held_counts(self) -> Mapping[PluginKey, int]:
         """Count the pods that each plugin holds back."""
         return {}
 
-    def held_by(self, holder: PluginKey) -> Iterable[PodView]:
-        """Show the pods one by one that a plugin holds back."""
+    def pods_held_by(self, holder: PluginKey) -> Iterable[PodView]:
+        """Yield the pods that a plugin holds back."""
         return ()
 
     def sections(self) -> tuple[Section, ...]:
         """Return the engine's own tables, in order; `details` returns the details of their rows."""
         return ()
 
-    def details(self, sort: str, name: str) -> Details:
+    def details(self, kind: str, name: str) -> DetailView:
         """Return the details of one thing, such as a "pod" by `namespace/name`, or a reference of the engine's rows.
 
         They are empty if it does not exist.
         """
-        return Details()
+        return DetailView()
 
-    def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
-        """Explain things of a sort for a report, by name: as many as there is time for, the first ones first.
+    def explanations(self, kind: str, names: Sequence[str]) -> Mapping[str, object]:
+        """Explain things of a kind for a report, by name: as many as time permits, the first ones first.
 
-        What is returned is what `/explain?SORT=NAME` answers: an EngineExplanation each.
+        Each value is what `/explain?KIND=NAME` returns.
         """
         return {}
 
     def binding_pod(self, reserved: ReservedPod) -> PodView:
-        """Show a pod that has its place on a node and is not bound yet."""
-        hook, asked = reserved.running_hooks
+        """Return the view of a pod that is reserved on a node but not bound yet."""
+        hook, hook_since = reserved.running_hooks
         pod = reserved.pod
         return PodView(
             pod.key,
             BINDING,
             pod.scheduler_name,
             pod.priority,
-            created(pod),
+            creation_time(pod),
             reserved.since,
-            max((decision.tries for decision in self.history.of(pod.uid).decisions), default=1),
-            tuple(asked),
+            max((decision.tries for decision in self.history.for_pod(pod.uid).decisions), default=1),
+            tuple(hook_since),
             until=reserved.deadline,
             node=reserved.node_name,
-            hook=hook if asked else "",
-            asked=min(asked.values(), default=None),
+            hook=hook if hook_since else "",
+            hook_since=min(hook_since.values(), default=None),
         )
 
     def last_message(self, pod: PendingPod) -> str:
         """Return how the last attempt or its binding ended, or the pod's condition if neither is kept."""
-        decisions = self.history.of(pod.uid).decisions
+        decisions = self.history.for_pod(pod.uid).decisions
         if decisions:
-            binding = self.history.binding(decisions[-1])
+            binding = self.history.binding_for(decisions[-1])
             return binding.message if binding is not None else decisions[-1].message
-        said = (condition.message for condition in pod.status.conditions if condition.type == "PodScheduled")
-        return next(said, "")
+        messages = (condition.message for condition in pod.status.conditions if condition.type == "PodScheduled")
+        return next(messages, "")
 
-    def _unplaced(self) -> Iterator[PendingPod]:
+    def _pods_not_binding(self) -> Iterator[PendingPod]:
         waiting = self.engine.cluster.waiting
         return (pod for pod in self.engine.pending.values() if waiting.get(pod.uid) is None)
 
-    def _pending(self, pod: PendingPod) -> PodView:
-        decisions, since = self.history.of(pod.uid).decisions, created(pod)
-        queued = decisions[-1].queued_at if decisions else since or self.engine.clock.now()
+    def _pod_view(self, pod: PendingPod) -> PodView:
+        decisions, created_at = self.history.for_pod(pod.uid).decisions, creation_time(pod)
+        queued_at = decisions[-1].queued_at if decisions else created_at or self.engine.clock.now()
         tries = decisions[-1].tries if decisions else 0
         message = self.last_message(pod)
-        return PodView(pod.key, PENDING, pod.scheduler_name, pod.priority, since, queued, tries, message=message)
+        return PodView(
+            pod.key, PENDING, pod.scheduler_name, pod.priority, created_at, queued_at, tries, message=message
+        )
 
 
-def created(pod: PendingPod) -> float | None:
+def creation_time(pod: PendingPod) -> float | None:
     """Return when a pod was created, in seconds since 1970."""
-    since = pod.object.metadata.creation_timestamp
-    return seconds_of(since) if since else None
+    created_at = pod.object.metadata.creation_timestamp
+    return seconds_of(created_at) if created_at else None
 
 
 #: The parts of the script in their order.
-_SCRIPTS = "elements source words summary sections waiting decisions nodes profiles pod detail page".split()
+_SCRIPTS = "elements source format summary sections waiting decisions nodes profiles pod detail page".split()
 
 
 class Document(NamedTuple):

@@ -83,7 +83,7 @@ def recorded(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     return install
 
 
-FOUND = (
+MAX_MATCHES = (
     otherwise("1", "blue", "colder"),
     otherwise("1", "red", "colder"),
     otherwise("2", "blue", "colder"),
@@ -94,7 +94,7 @@ FOUND = (
 
 
 def test_what_goes_on_is_one_row(run: Command, recorded: Install) -> None:
-    tea = Tea(*FOUND)
+    tea = Tea(*MAX_MATCHES)
     done = run("replay", recorded(tea), "--config", "strong.yaml")
     assert done.code == 0 and tea.asked == [("tea.rec", "strong.yaml")]
     assert done.out.splitlines() == [
@@ -114,14 +114,14 @@ def test_another_difference_is_another_row(run: Command, recorded: Install) -> N
 
 
 def test_wide_has_all_with_their_time(run: Command, recorded: Install) -> None:
-    header, first, *rest = run("replay", recorded(Tea(*FOUND)), "--config", "s", "-o", "wide").out.splitlines()
+    header, first, *rest = run("replay", recorded(Tea(*MAX_MATCHES)), "--config", "s", "-o", "wide").out.splitlines()
     assert header.split() == ["BREW", "TIME", "POT", "RECORDED", "NOW", "DIFFERENCE", "MESSAGE"]
     assert first.split() == ["1", "2026-01-01T00:00:01Z", "blue", "hot", "cold", "colder", "since", "1"]
     assert len(rest) == 5
 
 
 def test_json_has_the_details(run: Command, recorded: Install) -> None:
-    told = json.loads(run("replay", recorded(Tea(FOUND[0])), "--config", "s", "-o", "json").out)
+    told = json.loads(run("replay", recorded(Tea(MAX_MATCHES[0])), "--config", "s", "-o", "json").out)
     assert told == {
         "brews": 4,
         "cutOff": False,

@@ -7,7 +7,7 @@ import pytest
 from kframework.explain import explainer
 from kframework.explain.explainer import PodEngineView
 from kframework.explain.explanation import Explanation
-from kframework.observe.web.sections import Details
+from kframework.observe.web.sections import DetailView
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 
@@ -18,7 +18,10 @@ def shown() -> PodEngineView:
 
 
 def test_pods_are_explained_and_nothing_else() -> None:
-    assert (shown().details("pod", "default/x"), shown().details("job", "x")) == (Details(explained=True), Details())
+    assert (shown().details("pod", "default/x"), shown().details("job", "x")) == (
+        DetailView(has_explanation=True),
+        DetailView(),
+    )
     assert shown().explanations("job", ["default/x"]) == {}
 
 

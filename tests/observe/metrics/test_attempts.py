@@ -24,7 +24,7 @@ DURATION = "scheduler_scheduling_attempt_duration_seconds"
 SEARCH = "scheduler_scheduling_algorithm_duration_seconds"
 LIFE = "scheduler_pod_scheduling_sli_duration_seconds"
 
-FOUND = (
+MAX_MATCHES = (
     ("pre_filter", 10 * MICROSECOND, OK),
     ("filter", 50 * MICROSECOND, OK),
     ("score", 30 * MICROSECOND, OK),
@@ -60,7 +60,7 @@ def decision(**changes: Any) -> Decision:
         "node": "n1",
         "draw": 0.5,
         "started": 1_000,
-        "timings": FOUND,
+        "timings": MAX_MATCHES,
     }
     return Decision(**fields | changes)
 

@@ -49,36 +49,36 @@ def test_the_last_ones_are_kept(uids: list[str], kept: int, count: int) -> None:
         history.on_binding(binding(each.attempt, each.uid))
     remembered = decisions[-kept:]
     assert history.recent(count) == remembered[::-1][:count]
-    assert history.since(2, 100) == [each for each in remembered if each.attempt > 2]
+    assert history.after_attempt(2, 100) == [each for each in remembered if each.attempt > 2]
     for uid in "abc":
         alike = [each for each in remembered if each.uid == uid]
-        assert list(history.of(uid).decisions) == alike
-        assert [each.attempt for each in history.of(uid).bindings] == [each.attempt for each in alike]
+        assert list(history.for_pod(uid).decisions) == alike
+        assert [each.attempt for each in history.for_pod(uid).bindings] == [each.attempt for each in alike]
 
 
 def test_the_newest_attempt_says_how_many_there_were() -> None:
     history = History(2)
-    assert history.last == 0
+    assert history.last_attempt == 0
     for attempt in range(1, 6):
         history.on_decision(decision(attempt, "a"))
-    assert (history.last, len(history.recent(99))) == (5, 2)
+    assert (history.last_attempt, len(history.recent(99))) == (5, 2)
 
 
 def test_decisions_on_a_pod_are_found_by_its_name() -> None:
     history = History()
     for attempt, uid in enumerate("abab", 1):
         history.on_decision(decision(attempt, uid))
-    assert [each.attempt for each in history.named("default/b", 9)] == [4, 2]
-    assert [each.attempt for each in history.named("default/b", 1)] == [4]
-    assert history.named("default/c", 9) == []
+    assert [each.attempt for each in history.for_pod_name("default/b", 9)] == [4, 2]
+    assert [each.attempt for each in history.for_pod_name("default/b", 1)] == [4]
+    assert history.for_pod_name("default/c", 9) == []
 
 
 def test_a_decision_finds_its_binding() -> None:
     history = History()
     history.on_binding(binding(2, "a"))
     history.on_binding(binding(4, "a"))
-    assert history.binding(decision(2, "a")) == binding(2, "a")
-    assert history.binding(decision(3, "a")) is None
+    assert history.binding_for(decision(2, "a")) == binding(2, "a")
+    assert history.binding_for(decision(3, "a")) is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_last_is_kept_however_much_it_says() -> None:
     endless = msgspec.structs.replace(decision(6, "b"), message="x" * 1_000_000)
     history.on_decision(endless)
     assert history.recent(9) == [endless]
-    assert history.of("a").decisions == ()
+    assert history.for_pod("a").decisions == ()
     last = decision(7, "c")
     history.on_decision(last)
     assert history.recent(9) == [last]

@@ -12,7 +12,7 @@ from kframework.observe.history import RecordBuffer
 def test_as_many_of_the_last_are_kept_as_may_be(weights: list[int], most: int, count: int) -> None:
     records = list(enumerate(weights))
     kept: RecordBuffer[tuple[int, int]] = RecordBuffer(most, lambda record: record[1])
-    forgotten = [each for record in records for each in kept.put(record)]
+    forgotten = [each for record in records for each in kept.add(record)]
     left = list(kept)[::-1]
     assert forgotten + left == records
     assert kept.recent(count) == left[::-1][:count]

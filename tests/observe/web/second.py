@@ -14,10 +14,10 @@ from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.runtime.registry import Registry
 from kframework.engine import (
-    Details,
+    ColumnKind,
+    DetailView,
     EngineExplanation,
     EngineView,
-    Kind,
     PodView,
     Ref,
     Row,
@@ -53,28 +53,28 @@ class SecondShown(EngineView[ClosedEngine]):
 
     text = "open on Monday"
 
-    def places(self) -> Mapping[str, int]:
+    def queue_lengths(self) -> Mapping[str, int]:
         return {"queue at the door": len(self.engine.pending)}
 
-    def waiting(self, place: str) -> Iterable[PodView]:
-        for pod in self.engine.pending.values() if place in self.places() else ():
-            yield PodView(pod.key, place, "p", 0, None, VIRTUAL_EPOCH, 1, plugins=("Guard",), held=True)
+    def pods_in(self, queue: str) -> Iterable[PodView]:
+        for pod in self.engine.pending.values() if queue in self.queue_lengths() else ():
+            yield PodView(pod.key, queue, "p", 0, None, VIRTUAL_EPOCH, 1, plugins=("Guard",), held=True)
 
-    def holders(self) -> Mapping[tuple[str, str], int]:
+    def held_counts(self) -> Mapping[tuple[str, str], int]:
         return {("p", "Guard"): len(self.engine.pending)}
 
-    def held_by(self, holder: tuple[str, str]) -> Iterable[PodView]:
-        return self.waiting("queue at the door") if holder == ("p", "Guard") else ()
+    def pods_held_by(self, holder: tuple[str, str]) -> Iterable[PodView]:
+        return self.pods_in("queue at the door") if holder == ("p", "Guard") else ()
 
     def sections(self) -> tuple[Section, ...]:
         columns = (
             SectionColumn("Day"),
-            SectionColumn("Guests", Kind.NUMBER),
-            SectionColumn("Full", Kind.SHARE),
-            SectionColumn("Tables", Kind.FILLS),
-            SectionColumn("Opened", Kind.MOMENT),
-            SectionColumn("Took", Kind.TOOK),
-            SectionColumn("Said", Kind.SAID),
+            SectionColumn("Guests", ColumnKind.NUMBER),
+            SectionColumn("Full", ColumnKind.SHARE),
+            SectionColumn("Tables", ColumnKind.AMOUNTS),
+            SectionColumn("Opened", ColumnKind.MOMENT),
+            SectionColumn("Took", ColumnKind.DURATION),
+            SectionColumn("Said", ColumnKind.SENTENCE),
             SectionColumn("Guest"),
         )
         fills = {"cpu": (1500, 3000), "memory": (1 << 30, 0)}
@@ -84,18 +84,20 @@ class SecondShown(EngineView[ClosedEngine]):
             Row(("Tuesday", None, None, None, None, None, None, None), Tone.BAD),
         ]
         return (
-            Section.of("days", "Opening days", columns, rows, 7, note="As posted."),
-            Section.of("more", "Nothing", (), (), 0),
+            Section.from_rows("days", "Opening days", columns, rows, 7, note="As posted."),
+            Section.from_rows("more", "Nothing", (), (), 0),
         )
 
-    def details(self, sort: str, name: str) -> Details:
-        if (sort, name) != ("day", "monday"):
-            return Details()
+    def details(self, kind: str, name: str) -> DetailView:
+        if (kind, name) != ("day", "monday"):
+            return DetailView()
         rows = [Row((f"{self.text} {hour}",)) for hour in (9, 10)]
-        return Details((Section.of("hours", "Hours", [SectionColumn("Hour")], rows, 2),), explained=True)
+        return DetailView(
+            (Section.from_rows("hours", "Hours", [SectionColumn("Hour")], rows, 2),), has_explanation=True
+        )
 
-    def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
-        return {name: self.explanation() for name in names if sort == "day"}
+    def explanations(self, kind: str, names: Sequence[str]) -> Mapping[str, object]:
+        return {name: self.explanation() for name in names if kind == "day"}
 
     def explanation(self) -> object:
         return EngineExplanation("second", f"It is {self.text}.\nCome on Monday.\n", "", msgspec.Raw(b"{}"))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from kframework.observe.web.nodes import (
-    DEVICES,
-    PODS,
-    RESOURCES,
+    MAX_DEVICES,
+    MAX_PODS,
+    MAX_RESOURCES,
+    NodeColumns,
+    NodeDetails,
     NodePod,
-    NodePods,
-    Nodes,
     Utilisation,
-    node_pods,
-    nodes,
+    describe_node,
+    list_nodes,
 )
 from kframework.plugins.dynamic_resources.devices import NodeDevice
 from kframework.plugins.dynamic_resources.holders import Holder
@@ -34,13 +34,13 @@ GIB = 1 << 30
 
 
 def test_every_node_has_its_place_in_every_column() -> None:
-    assert nodes(cluster().nodes) == Nodes(
+    assert list_nodes(cluster().nodes) == NodeColumns(
         names=["a", "b", "c"],
         zones=["east", "west"],
         zone=[0, 1, 1],
         cordoned=[1],
         tainted=[1],
-        fills=[
+        utilisation=[
             Utilisation("cpu", [4000, 8000, 2000], [0, 2500, 0]),
             Utilisation("memory", [GIB, 2 * GIB, GIB], [0, GIB, 0]),
             Utilisation("pods", [110, 110, 110], [0, 2, 0]),
@@ -52,32 +52,32 @@ def test_every_node_has_its_place_in_every_column() -> None:
 def test_nodes_that_left_are_not_shown() -> None:
     state = cluster()
     state.remove_node("a")
-    shown = nodes(state.nodes)
+    shown = list_nodes(state.nodes)
     assert shown.names == ["b", "c"]
-    assert all(len(fill.allocatable) == 2 == len(fill.requested) for fill in shown.fills)
+    assert all(len(fill.allocatable) == 2 == len(fill.requested) for fill in shown.utilisation)
 
 
 def test_a_node_names_its_region_too() -> None:
     state = ClusterState()
     state.put_node(make_node("a", zone="a", labels={"topology.kubernetes.io/region": "north"}))
     state.put_node(make_node("b"))
-    assert nodes(state.nodes).zones == ["north/a", ""]
+    assert list_nodes(state.nodes).zones == ["north/a", ""]
 
 
 def test_no_more_than_some_resources_are_shown() -> None:
     state = ClusterState()
     state.put_node(make_node("a", allocatable={f"example.com/{number:02}": 1 for number in range(20)}))
-    shown = [fill.resource for fill in nodes(state.nodes).fills]
-    assert len(shown) == RESOURCES
+    shown = [fill.resource for fill in list_nodes(state.nodes).utilisation]
+    assert len(shown) == MAX_RESOURCES
     assert shown[:4] == ["cpu", "memory", "pods", "example.com/00"]
 
 
 def test_without_nodes_there_is_nothing_to_show() -> None:
-    assert nodes(ClusterState().nodes) == Nodes([], [], [], [], [], [])
+    assert list_nodes(ClusterState().nodes) == NodeColumns([], [], [], [], [], [])
 
 
 def test_a_node_is_shown_with_its_pods_the_largest_first() -> None:
-    assert node_pods(cluster(), "b") == NodePods(
+    assert describe_node(cluster(), "b") == NodeDetails(
         "b",
         {"kubernetes.io/hostname": "b", "topology.kubernetes.io/zone": "west"},
         ("spot:NoSchedule",),
@@ -92,32 +92,32 @@ def test_a_node_is_shown_with_its_pods_the_largest_first() -> None:
 def test_taints_read_as_kubectl_writes_them() -> None:
     state = ClusterState()
     state.put_node(make_node("a", taints=["gpu=yes:NoExecute", "spot:NoSchedule"]))
-    shown = node_pods(state, "a")
+    shown = describe_node(state, "a")
     assert shown is not None and shown.taints == ("gpu=yes:NoExecute", "spot:NoSchedule")
 
 
 def test_no_more_than_some_pods_of_a_node_are_shown() -> None:
     state = ClusterState()
     state.put_node(make_node("a"))
-    for number in range(PODS + 5):
+    for number in range(MAX_PODS + 5):
         state.put_pod(make_pod(f"pod-{number}", node_name="a"))
-    shown = node_pods(state, "a")
-    assert shown is not None and (shown.total, len(shown.pods)) == (PODS + 5, PODS)
+    shown = describe_node(state, "a")
+    assert shown is not None and (shown.total, len(shown.pods)) == (MAX_PODS + 5, MAX_PODS)
 
 
 def test_a_node_that_is_not_there_is_not_shown() -> None:
-    assert node_pods(cluster(), "d") is None
+    assert describe_node(cluster(), "d") is None
 
 
 def test_a_node_shows_its_devices_and_who_has_them() -> None:
     state = cluster()
     for each in (
-        resource_slice("b", {f"gpu-{n}": "a" for n in range(DEVICES + 1)}, nodeName="b"),
+        resource_slice("b", {f"gpu-{n}": "a" for n in range(MAX_DEVICES + 1)}, nodeName="b"),
         having("c", "b/gpu-0"),
     ):
         state.objects(type(each)).put(each.metadata, each)
-    shown, other = node_pods(state, "b"), node_pods(state, "a")
+    shown, other = describe_node(state, "b"), describe_node(state, "a")
     assert shown is not None and other is not None
-    assert (shown.devices_total, len(shown.devices)) == (DEVICES + 1, DEVICES)
+    assert (shown.devices_total, len(shown.devices)) == (MAX_DEVICES + 1, MAX_DEVICES)
     assert shown.devices[0] == NodeDevice(DRIVER, "b", "gpu-0", (Holder("default/c"),))
     assert (other.devices_total, other.devices) == (0, ())

@@ -66,7 +66,7 @@ async def test_everything_is_shown_at_once(browser: Browser) -> None:
             "Attempts": "3",
         }
         counts = "All 5, Active 1, Backing off 0, Unschedulable 2, Gated 1, Binding 1"
-        assert ", ".join(await tab.texts("#places button")).replace("\n", " ") == counts
+        assert ", ".join(await tab.texts("#queues button")).replace("\n", " ") == counts
         assert await names(tab, "#pods") == ["late", "huge", "large", "gated", "fits"]
         assert await names(tab, "#attempts") == ["large", "huge", "fits"]
         assert await tab.texts("#picture .node") == ["a", "b", "c"]
@@ -87,7 +87,7 @@ async def test_a_waiting_pod_says_where_who_and_why(browser: Browser) -> None:
 async def test_a_queue_or_a_plugin_may_be_chosen(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
-        await tab.click("#places [data-value=gated]")
+        await tab.click("#queues [data-value=gated]")
         await tab.until("document.querySelectorAll('#pods tr').length === 1")
         assert await names(tab, "#pods") == ["gated"]
         await tab.click("#holders [data-value='default-scheduler/TaintToleration']")
@@ -135,10 +135,10 @@ async def test_a_page_that_pauses_asks_no_more(browser: Browser) -> None:
     async with served(made) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.click("#pause")
-        assert await tab.text("#pause") == "Go on"
+        assert await tab.text("#pause") == "Resume"
         assert (await tab.text("#state")).startswith("paused at ")
         tab.asked.clear()
-        await tab.run("Promise.all(Object.keys(views).map(turn))")
+        await tab.run("Promise.all(Object.keys(views).map(refreshIfVisible))")
         assert tab.asked == []
         made.settle()
         await tab.click("#pause")
@@ -165,7 +165,7 @@ async def test_a_pod_is_explained(browser: Browser) -> None:
         said = await tab.text("dialog")
         assert "default/large" in said and "unschedulable" in said
         assert await tab.texts("dialog .help li") != []
-        assert [row.split("\t")[0].strip() for row in await tab.texts("dialog .against tbody tr")] != []
+        assert [row.split("\t")[0].strip() for row in await tab.texts("dialog .rejections tbody tr")] != []
         assert "NodeResourcesFit is woken by" in said
         assert "The last attempt" in said
         await tab.press("Escape")
@@ -185,7 +185,7 @@ async def test_the_scores_of_feasible_nodes_are_compared(browser: Browser) -> No
         await tab.until("document.querySelector('dialog .ranking')")
         assert await tab.texts("dialog .ranking .node") == ["b", "a"]
         decider = await tab.run("document.querySelector('dialog [data-decides] th').innerText.trim()")
-        assert f"most of it by {decider}." in await tab.text("dialog")
+        assert f"mostly because of {decider}." in await tab.text("dialog")
 
 
 async def test_a_binding_that_waits_says_where_and_for_how_long(browser: Browser) -> None:
@@ -197,9 +197,9 @@ async def test_a_binding_that_waits_says_where_and_for_how_long(browser: Browser
         await shown(tab)
         assert "in Quota.pre_bind for 40s" in await tab.text("#pods [data-key='default/fits']")
         await tab.click("#pods [data-key='default/fits'] a")
-        await tab.until("document.querySelector('dialog .standing')")
+        await tab.until("document.querySelector('dialog .pod-state')")
         said = " ".join((await tab.text("dialog")).split())
-        assert "Its binding is in Quota.pre_bind" in said and "(40s)" in said
+        assert "Binding waits in Quota.pre_bind" in said and "(40s)" in said
 
 
 async def test_a_pod_that_is_not_there_is_told(browser: Browser) -> None:
@@ -231,8 +231,8 @@ async def test_devices_are_shown_with_who_has_them_and_why_a_pod_gets_none(brows
             "gpu-1 tainted worn:NoSchedule gpu.example.com/n1",
         ]
         await tab.go(f"{url}/#pod/default%2Fwants")
-        await tab.until("document.querySelector('dialog .behind')")
-        assert await tab.texts("dialog .behind li") == [
+        await tab.until("document.querySelector('dialog .rejection-details')")
+        assert await tab.texts("dialog .rejection-details li") == [
             "r of claim default/c wants 1: 0 of 2 devices can be had",
             "1 in use by default/holder",
             "1 tainted worn:NoSchedule",
@@ -245,8 +245,8 @@ async def test_a_pod_of_a_node_leads_to_its_explanation(browser: Browser) -> Non
         await tab.run(
             "[...document.querySelectorAll('dialog tbody a')].find(a => a.innerText.includes('fits')).click()"
         )
-        await tab.until("document.querySelector('dialog .standing')")
-        assert "binding" in await tab.text("dialog .standing")
+        await tab.until("document.querySelector('dialog .pod-state')")
+        assert "binding" in await tab.text("dialog .pod-state")
 
 
 def many(count: int) -> Scene:
@@ -370,21 +370,21 @@ async def test_pods_and_nodes_are_found_with_the_keyboard(browser: Browser) -> N
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.press("/", "g", "a")
-        await tab.until("document.querySelectorAll('#found a').length === 1")
-        assert await tab.texts("#found a") == ["team/gated Gated"]
+        await tab.until("document.querySelectorAll('#matches a').length === 1")
+        assert await tab.texts("#matches a") == ["team/gated Gated"]
         await tab.press("ArrowDown", "Enter")
         await tab.until("document.querySelector('dialog').open")
         assert await tab.text("dialog h2") == "team/gated"
-        assert await tab.run("document.querySelector('#found').hidden")
+        assert await tab.run("document.querySelector('#matches').hidden")
 
 
 async def test_what_is_not_found_is_told(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.press("/", "q", "q")
-        await tab.until("document.querySelector('#found').innerText.includes('Nothing has this in its name')")
+        await tab.until("document.querySelector('#matches').innerText.includes('No pod or node matches')")
         await tab.press("Escape")
-        assert await tab.run("document.querySelector('#found').hidden")
+        assert await tab.run("document.querySelector('#matches').hidden")
 
 
 NASTY = "<img src=x onerror=alert(1)>'\"`${1}&amp;"
@@ -408,7 +408,7 @@ async def test_names_and_messages_are_text(browser: Browser) -> None:
         assert {f"{NASTY}={NASTY}", f"{NASTY}:NoSchedule"} <= set(await tab.texts("dialog .terms code"))
         assert await tab.texts("dialog tbody .pod") == [f"{NASTY}/{NASTY}"]
         await tab.run("location.hash = document.querySelector('#pods a').hash")
-        await tab.until("document.querySelector('dialog .standing')")
+        await tab.until("document.querySelector('dialog .pod-state')")
         assert f"0/1 nodes are available: 1 {NASTY}." in await tab.text("dialog .message")
         assert await tab.run("document.querySelectorAll('img').length") == 0
 
@@ -434,7 +434,7 @@ async def test_nothing_in_a_text_is_hidden(browser: Browser) -> None:
         await shown(tab)
         for hash, there in (
             ("nodeHash(nodes.names[0])", "dialog .terms"),
-            ("document.querySelector('#pods a').hash", "dialog .standing"),
+            ("document.querySelector('#pods a').hash", "dialog .pod-state"),
         ):
             await tab.run(f"location.hash = {hash}")
             await tab.until(f"document.querySelector('{there}')")
@@ -465,5 +465,5 @@ async def test_outside_data_are_shown_with_their_age(browser: Browser) -> None:
     async with served(world) as url, browser.open(f"{url}/#pod/default%2Fweb") as tab:
         await tab.until("document.querySelector('dialog .facts')")
         assert "Load, source load" in await tab.texts("dialog dt")
-        assert "1 node, told 12s ago" in await tab.texts("dialog dd")
-        assert await tab.texts("#parts dd") == ["1 node, told 12s ago"]
+        assert "1 node, updated 12s ago" in await tab.texts("dialog dd")
+        assert await tab.texts("#parts dd") == ["1 node, updated 12s ago"]

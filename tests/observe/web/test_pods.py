@@ -8,7 +8,7 @@ from msgspec import structs
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.explain.explainer import PodEngineView
 from kframework.objects import ObjectMeta, Pod, PodCondition, PodStatus
-from kframework.observe.web.pods import FOUND, Found, HeldCount, Queues, find_pods, queues
+from kframework.observe.web.pods import MAX_MATCHES, HeldCount, PodMatch, Queues, find_pods, list_queues
 from kframework.observe.web.view import PodView
 from kframework.scheduler.cooperative import run_to_end
 from kframework.state.inbox import Upserted
@@ -33,7 +33,7 @@ def scene() -> Scene:
 
 
 def shown(made: Scene, **choice: object) -> Queues:
-    return queues(PodEngineView(made.engine, made.history), **choice)  # type: ignore[arg-type]  # passed on
+    return list_queues(PodEngineView(made.engine, made.history), **choice)  # type: ignore[arg-type]  # passed on
 
 
 def names(made: Scene, **choice: object) -> list[str]:
@@ -43,7 +43,7 @@ def names(made: Scene, **choice: object) -> list[str]:
 def test_all_places_are_counted_and_shown_in_turn() -> None:
     answer = shown(scene())
     assert answer.counts == {"active": 2, "backoff": 0, "unschedulable": 1, "gated": 1, "binding": 1}
-    assert [(pod.pod.removeprefix("default/"), pod.place) for pod in answer.pods] == [
+    assert [(pod.pod.removeprefix("default/"), pod.queue) for pod in answer.pods] == [
         ("urgent", "active"),
         ("late", "active"),
         ("huge", "unschedulable"),
@@ -61,21 +61,21 @@ def test_a_pod_that_is_being_bound_says_in_which_hook_it_is() -> None:
     made = scene()
     reserved = made.engine.cluster.waiting.get(make_pod("fits").metadata.uid)
     assert reserved is not None
-    (pod,) = shown(made, place="binding").pods
-    assert (pod.plugins, pod.hook, pod.asked) == ((), "", None)
+    (pod,) = shown(made, queue="binding").pods
+    assert (pod.plugins, pod.hook, pod.hook_since) == ((), "", None)
     reserved.hook_started("bind", "Quota", 7.0)
-    (pod,) = shown(made, place="binding").pods
-    assert (pod.plugins, pod.hook, pod.asked) == (("Quota",), "bind", 7.0)
+    (pod,) = shown(made, queue="binding").pods
+    assert (pod.plugins, pod.hook, pod.hook_since) == (("Quota",), "bind", 7.0)
 
 
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        ({"place": "active"}, ["urgent", "late"]),
-        ({"place": "gated"}, ["gated"]),
-        ({"place": "binding"}, ["fits"]),
-        ({"place": "backoff"}, []),
-        ({"place": "nowhere"}, []),
+        ({"queue": "active"}, ["urgent", "late"]),
+        ({"queue": "gated"}, ["gated"]),
+        ({"queue": "binding"}, ["fits"]),
+        ({"queue": "backoff"}, []),
+        ({"queue": "nowhere"}, []),
         ({"held_by": ("default-scheduler", "NodeResourcesFit")}, ["huge"]),
         ({"held_by": ("default-scheduler", "SchedulingGates")}, ["gated"]),
         ({"held_by": ("other", "NodeResourcesFit")}, []),
@@ -94,7 +94,7 @@ def test_only_the_first_are_shown_but_all_are_counted() -> None:
 
 
 def test_a_rejected_pod_says_who_holds_it_back_and_why() -> None:
-    (pod,) = shown(scene(), place="unschedulable").pods
+    (pod,) = shown(scene(), queue="unschedulable").pods
     assert pod == PodView(
         "default/huge",
         "unschedulable",
@@ -114,12 +114,12 @@ def test_a_pod_that_rests_says_until_when() -> None:
     made = scene()
     made.engine.offer(Upserted(make_node("b", cpu=99)))
     made.engine.apply_messages()
-    (pod,) = shown(made, place="backoff").pods
+    (pod,) = shown(made, queue="backoff").pods
     assert (pod.pod, pod.until) == ("default/huge", VIRTUAL_EPOCH + 2)
 
 
 def test_a_pod_that_is_bound_says_where() -> None:
-    (pod,) = shown(scene(), place="binding").pods
+    (pod,) = shown(scene(), queue="binding").pods
     assert (pod.pod, pod.node, pod.tries, pod.until) == ("default/fits", "a", 1, None)
 
 
@@ -128,7 +128,7 @@ def test_the_age_is_counted_from_the_creation() -> None:
     made = Scene(born)
     made.engine.apply_messages()
     (pod,) = shown(made).pods
-    assert pod.since == VIRTUAL_EPOCH
+    assert pod.created_at == VIRTUAL_EPOCH
 
 
 def test_without_a_remembered_attempt_the_condition_says_why() -> None:
@@ -139,7 +139,7 @@ def test_without_a_remembered_attempt_the_condition_says_why() -> None:
     assert pod.message == "said before"
 
 
-def found(made: Scene, text: str) -> list[Found]:
+def found(made: Scene, text: str) -> list[PodMatch]:
     return list(run_to_end(find_pods(PodEngineView(made.engine, made.history), text)))
 
 
@@ -148,21 +148,21 @@ def test_pods_are_found_wherever_they_are() -> None:
     made.engine.offer(Upserted(make_pod("runs", node_name="a")))
     made.engine.apply_messages()
     assert sorted(found(made, "default/"), key=lambda each: each.pod) == [
-        Found("default/fits", "binding", "a"),
-        Found("default/gated", "gated", ""),
-        Found("default/huge", "unschedulable", ""),
-        Found("default/late", "active", ""),
-        Found("default/runs", "", "a"),
-        Found("default/urgent", "active", ""),
+        PodMatch("default/fits", "binding", "a"),
+        PodMatch("default/gated", "gated", ""),
+        PodMatch("default/huge", "unschedulable", ""),
+        PodMatch("default/late", "active", ""),
+        PodMatch("default/runs", "", "a"),
+        PodMatch("default/urgent", "active", ""),
     ]
     assert [each.pod for each in found(made, "ate")] == ["default/gated", "default/late"]
     assert found(made, "nothing like it") == []
 
 
 def test_no_more_than_some_are_found() -> None:
-    made = Scene(*(make_pod(f"pod-{number}") for number in range(FOUND + 1)))
+    made = Scene(*(make_pod(f"pod-{number}") for number in range(MAX_MATCHES + 1)))
     made.engine.apply_messages()
-    assert len(found(made, "pod")) == FOUND
+    assert len(found(made, "pod")) == MAX_MATCHES
 
 
 def test_others_have_their_turn_while_many_are_looked_through() -> None:

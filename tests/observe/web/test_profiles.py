@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kframework.core.runtime.profiles import Profiles
 from kframework.observe.history import History
-from kframework.observe.web.profiles import PluginPart, ProfilePart, Time, profile_parts
+from kframework.observe.web.profiles import PluginView, PointTime, ProfileView, profile_views
 from kframework.values.status import Code
 from tests.extension_points.scripted import plugin, profile
 from tests.observe.web.records import binding, decision, history
@@ -19,20 +19,20 @@ PROFILES = Profiles(
 )
 
 
-def part(past: History, **options: int) -> ProfilePart:
-    (found,) = profile_parts(PROFILES, past, 0.0, **options)
+def part(past: History, **options: int) -> ProfileView:
+    (found,) = profile_views(PROFILES, past, 0.0, **options)
     return found
 
 
-def named(found: ProfilePart, name: str) -> PluginPart:
+def named(found: ProfileView, name: str) -> PluginView:
     (plugin,) = (each for each in found.plugins if each.name == name)
     return plugin
 
 
 def test_a_plugin_says_whose_it_is_and_where_it_stands() -> None:
     found = part(history())
-    assert named(found, "Fit") == PluginPart("Fit", "acme 1.0", 3, {"filter": 1, "score": 1}, [])
-    assert named(found, "Tint") == PluginPart("Tint", "acme 1.0", None, {"filter": 2, "permit": 1}, [])
+    assert named(found, "Fit") == PluginView("Fit", "acme 1.0", 3, {"filter": 1, "score": 1}, [])
+    assert named(found, "Tint") == PluginView("Tint", "acme 1.0", None, {"filter": 2, "permit": 1}, [])
     assert [each.name for each in found.plugins] == ["Sort", "Fit", "Tint", "Binder"]
 
 
@@ -42,7 +42,7 @@ def test_times_are_added_up_in_the_order_of_the_points() -> None:
         binding(1, "a", steps=(("bind", 100, OK),)),
         decision(2, "b", timings=(("filter", 3, OK),)),
     )
-    assert part(past).points == [Time("filter", 2, 10), Time("score", 1, 5), Time("bind", 1, 100)]
+    assert part(past).points == [PointTime("filter", 2, 10), PointTime("score", 1, 5), PointTime("bind", 1, 100)]
     assert part(past).attempts == 2
 
 
@@ -53,8 +53,8 @@ def test_plugins_are_timed_in_some_attempts() -> None:
         decision(2, "b", plugins=(("filter", "Fit", 6, OK),)),
         decision(3, "c"),
     )
-    assert named(part(past), "Fit").times == [Time("filter", 2, 10)]
-    assert named(part(past), "Tint").times == [Time("filter", 1, 1), Time("permit", 1, 2)]
+    assert named(part(past), "Fit").times == [PointTime("filter", 2, 10)]
+    assert named(part(past), "Tint").times == [PointTime("filter", 1, 1), PointTime("permit", 1, 2)]
 
 
 def test_attempts_that_were_not_timed_do_not_count() -> None:
@@ -68,4 +68,4 @@ def test_attempts_by_another_profile_do_not_count() -> None:
 
 def test_only_the_last_attempts_are_looked_at() -> None:
     past = history(*(decision(number, timings=(("filter", number, OK),)) for number in (1, 2, 3)))
-    assert part(past, counted=2).points == [Time("filter", 2, 5)]
+    assert part(past, counted=2).points == [PointTime("filter", 2, 5)]

@@ -51,19 +51,19 @@ async def test_moments_are_counted_from_the_start(browser: Browser, address: str
 async def test_queues_and_plugins_may_be_chosen(browser: Browser, address: str) -> None:
     async with browser.open(address) as tab:
         await tab.until("document.querySelectorAll('#pods tr').length === 2")
-        await tab.click("#places [data-value=gated]")
+        await tab.click("#queues [data-value=gated]")
         await tab.until("document.querySelectorAll('#pods tr').length === 1")
         assert await tab.texts("#pods .pod") == ["default/gated"]
         await tab.click("#holders [data-value='default-scheduler/NodeResourcesFit']")
         await tab.until("document.querySelector('#pods .pod').innerText === 'default/huge'")
-        await tab.click("#places [data-value=active]")
-        await tab.until("document.querySelector('#pods-said').innerText === 'No pod waits here.'")
+        await tab.click("#queues [data-value=active]")
+        await tab.until("document.querySelector('#pods-note').innerText === 'No pod waits here.'")
 
 
 async def test_what_waits_is_explained(browser: Browser, address: str) -> None:
     async with browser.open(f"{address}#pod/default%2Fhuge") as tab:
         await tab.until("document.querySelector('dialog .help')")
-        assert "Insufficient cpu" in await tab.text("dialog .against")
+        assert "Insufficient cpu" in await tab.text("dialog .rejections")
         await tab.run("location.hash = 'pod/default%2Fsecond'")
         await tab.until("document.querySelector('dialog').innerText.includes('No explanation of this pod')")
 
@@ -72,8 +72,8 @@ async def test_nodes_and_pods_are_found(browser: Browser, address: str) -> None:
     async with browser.open(address) as tab:
         await tab.until("document.querySelectorAll('#pods tr').length === 2")
         await tab.press("/", "s", "e", "c")
-        await tab.until("document.querySelectorAll('#found a').length === 1")
-        assert await tab.texts("#found a") == ["default/second a"]
+        await tab.until("document.querySelectorAll('#matches a').length === 1")
+        assert await tab.texts("#matches a") == ["default/second a"]
         await tab.run("location.hash = 'node/a'")
         await tab.until("document.querySelector('dialog tbody tr')")
         assert await tab.texts("dialog tbody .pod") == ["default/second"]

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from kframework.explain.explainer import PodEngineView
-from kframework.observe.web.nodes import node_pods, nodes
-from kframework.observe.web.pods import queues
-from kframework.observe.web.profiles import profile_parts
-from kframework.observe.web.summary import attempts, summary
+from kframework.observe.web.nodes import describe_node, list_nodes
+from kframework.observe.web.pods import list_queues
+from kframework.observe.web.profiles import profile_views
+from kframework.observe.web.summary import list_attempts, summarise_scheduler
 from kframework.observe.web.view import live_page
 from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
@@ -65,21 +65,21 @@ async def test_views_are_answered_as_records(scene: Scene) -> None:
     engine, history = scene.engine, scene.history
     shown = PodEngineView(engine, history)
     expected = {
-        "/view/summary": summary(shown),
-        "/view/queues": queues(shown),
-        "/view/queues?place=gated": queues(shown, place="gated"),
-        "/view/queues?profile=default-scheduler&plugin=NodeResourcesFit": queues(
+        "/view/summary": summarise_scheduler(shown),
+        "/view/queues": list_queues(shown),
+        "/view/queues?queue=gated": list_queues(shown, queue="gated"),
+        "/view/queues?profile=default-scheduler&plugin=NodeResourcesFit": list_queues(
             shown, held_by=("default-scheduler", "NodeResourcesFit")
         ),
-        "/view/attempts": attempts(history),
-        "/view/attempts?after=1": attempts(history, after=1),
-        "/view/attempts?pod=default/huge": attempts(history, pod="default/huge"),
+        "/view/attempts": list_attempts(history),
+        "/view/attempts?after=1": list_attempts(history, after=1),
+        "/view/attempts?pod=default/huge": list_attempts(history, pod="default/huge"),
         "/view/sections": (),
-        "/view/details?sort=pod&name=default/huge": shown.details("pod", "default/huge"),
+        "/view/details?kind=pod&name=default/huge": shown.details("pod", "default/huge"),
         "/view/details": shown.details("", ""),
-        "/view/nodes": nodes(engine.cluster.nodes),
-        "/view/node?name=a": node_pods(engine.cluster, "a"),
-        "/view/profiles": profile_parts(engine.profiles, history, engine.clock.now()),
+        "/view/nodes": list_nodes(engine.cluster.nodes),
+        "/view/node?name=a": describe_node(engine.cluster, "a"),
+        "/view/profiles": profile_views(engine.profiles, history, engine.clock.now()),
     }
     for path, record in expected.items():
         answer = await ask(scene, path)
@@ -90,7 +90,7 @@ async def test_views_are_answered_as_records(scene: Scene) -> None:
 
 async def test_pods_are_found_by_name(scene: Scene) -> None:
     answer = await ask(scene, "/view/find?text=ug")
-    assert answer.data == [{"pod": "default/huge", "place": "unschedulable", "node": ""}]
+    assert answer.data == [{"pod": "default/huge", "queue": "unschedulable", "node": ""}]
 
 
 @pytest.mark.parametrize(

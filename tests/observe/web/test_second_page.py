@@ -55,7 +55,7 @@ async def test_a_table_that_has_not_changed_stays_as_it_is(browser: Browser) -> 
 async def test_places_and_holders_are_those_of_the_engine(browser: Browser) -> None:
     async with served(second(*OBJECTS)) as url, browser.open(url) as tab:
         await shown(tab)
-        assert await tab.texts("#places button") == ["All\n2", "Queue at the door\n2"]
+        assert await tab.texts("#queues button") == ["All\n2", "Queue at the door\n2"]
         await tab.click("#holders [data-value='p/Guard']")
         await tab.until("document.querySelector('#holders [aria-pressed=true]')")
         assert await tab.texts("#pods .pod") == ["default/web", "default/late"]
@@ -81,7 +81,7 @@ async def test_a_pod_shows_its_attempts(browser: Browser) -> None:
 
 async def test_of_what_is_not_there_nothing_is_known(browser: Browser) -> None:
     async with served(second(*OBJECTS)) as url, browser.open(f"{url}/#day/sunday") as tab:
-        await tab.until("document.querySelector('dialog .note').innerText === 'Nothing is known of this day.'")
+        await tab.until("document.querySelector('dialog .note').innerText === 'No data about this day.'")
 
 
 async def test_explanations_that_are_not_there_are_told(browser: Browser) -> None:
@@ -134,7 +134,7 @@ async def test_a_report_has_the_tables_and_their_details(browser: Browser, tmp_p
     async with browser.open(file.as_uri()) as tab:
         await shown(tab)
         assert {url for url in tab.asked if not url.startswith("data:")} == {file.as_uri()}
-        await tab.click("#places [data-value='queue at the door']")
+        await tab.click("#queues [data-value='queue at the door']")
         await tab.until("document.querySelectorAll('#pods tr').length === 2")
         await tab.click("#holders button")
         await tab.until("document.querySelector('#holders [aria-pressed=true]')")

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kframework.observe.web.sections import ROWS, Ref, Row, Section, SectionColumn
+from kframework.observe.web.sections import MAX_ROWS, Ref, Row, Section, SectionColumn
 
 TITLES = (SectionColumn("Job"), SectionColumn("Queue"))
 
 
 def rows(made: list[int]) -> Iterator[Row]:
-    for number in range(10 * ROWS):
+    for number in range(10 * MAX_ROWS):
         made.append(number)
         yield Row((Ref("job", f"job-{number}"), "blue"))
 
 
 def test_only_the_first_rows_are_made_but_all_are_counted() -> None:
     made: list[int] = []
-    section = Section.of("jobs", "Jobs", TITLES, rows(made), 10 * ROWS, note="Of today.")
-    assert (len(section.rows), len(made), section.total, section.note) == (ROWS, ROWS, 10 * ROWS, "Of today.")
+    section = Section.from_rows("jobs", "Jobs", TITLES, rows(made), 10 * MAX_ROWS, note="Of today.")
+    assert (len(section.rows), len(made), section.total, section.note) == (
+        MAX_ROWS,
+        MAX_ROWS,
+        10 * MAX_ROWS,
+        "Of today.",
+    )
 
 
 def test_what_rows_lead_to_is_listed_in_order() -> None:

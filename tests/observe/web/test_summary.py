@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.records import Result
 from kframework.explain.explainer import PodEngineView
-from kframework.observe.web.summary import STRETCHES, Durations, attempts, duration, durations, summary, timeline
+from kframework.observe.web.summary import (
+    INTERVALS,
+    Durations,
+    duration,
+    durations,
+    list_attempts,
+    summarise_scheduler,
+    timeline,
+)
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
 from tests.explain.scene import Scene
@@ -18,29 +26,29 @@ MANY = history(*(decision(number, f"pod-{number}") for number in range(1, 11)), 
 
 
 def test_the_newest_come_first_with_the_bindings_that_have_ended() -> None:
-    shown = attempts(MANY, shown=3)
+    shown = list_attempts(MANY, limit=3)
     assert [each.attempt for each in shown.decisions] == [10, 9, 8]
     assert [each.attempt for each in shown.bindings] == [9]
     assert shown.last == 10
 
 
 def test_only_those_behind_an_attempt_are_shown() -> None:
-    assert [each.attempt for each in attempts(MANY, after=8).decisions] == [10, 9]
-    assert attempts(MANY, after=10).decisions == ()
+    assert [each.attempt for each in list_attempts(MANY, after=8).decisions] == [10, 9]
+    assert list_attempts(MANY, after=10).decisions == ()
 
 
 def test_those_of_one_pod_may_be_asked_for() -> None:
     past = history(decision(1, "a"), decision(2, "b"), decision(3, "a"), binding(3, "a"))
-    shown = attempts(past, pod="default/a")
+    shown = list_attempts(past, pod="default/a")
     assert [each.attempt for each in shown.decisions] == [3, 1]
     assert [each.attempt for each in shown.bindings] == [3]
-    assert [each.attempt for each in attempts(past, pod="default/a", shown=1).decisions] == [3]
-    assert attempts(past, pod="default/c").decisions == ()
+    assert [each.attempt for each in list_attempts(past, pod="default/a", limit=1).decisions] == [3]
+    assert list_attempts(past, pod="default/c").decisions == ()
 
 
 def test_what_plugins_took_is_left_out() -> None:
     timed = ("filter", "Fit", 1, Code.SUCCESS)
-    shown = attempts(history(decision(plugins=(timed,)), binding(plugins=(timed,))))
+    shown = list_attempts(history(decision(plugins=(timed,)), binding(plugins=(timed,))))
     assert shown.decisions == (decision(),)
     assert shown.bindings == (binding(),)
 
@@ -51,12 +59,12 @@ def test_every_attempt_is_counted_in_its_stretch_of_time(drawn: list[tuple[float
     newest_first = [decision(at=at, result=result) for at, result in ordered][::-1]
     now = (ordered[-1][0] if ordered else 0.0) + later
     line = timeline(newest_first, now)
-    assert line.width >= 1.0 and line.start + line.width * STRETCHES >= now - 1e-6 * max(now, 1.0)
+    assert line.width >= 1.0 and line.start + line.width * INTERVALS >= now - 1e-6 * max(now, 1.0)
     for result in Result:
         moments = [at for at, each in ordered if each is result]
-        expected = [0] * STRETCHES
+        expected = [0] * INTERVALS
         for at in moments:
-            expected[min(int((at - line.start) / line.width), STRETCHES - 1)] += 1
+            expected[min(int((at - line.start) / line.width), INTERVALS - 1)] += 1
         assert line.counts[result.value] == tuple(expected)
         assert sum(line.counts[result.value]) == len(moments)
 
@@ -82,7 +90,7 @@ def test_everything_is_counted() -> None:
         make_node("a"), make_node("b"), make_pod("runs", node_name="a"), make_pod("new"), make_pod("huge", cpu=99)
     )
     scene.settle()
-    found = summary(PodEngineView(scene.engine, scene.history))
+    found = summarise_scheduler(PodEngineView(scene.engine, scene.history))
     assert (found.now, found.synced, found.profiles) == (VIRTUAL_EPOCH, True, ("default-scheduler",))
     assert (found.nodes, found.pods_on_nodes, found.waiting, found.attempts) == (2, 2, 2, 2)
     assert found.counted == 2
@@ -91,15 +99,15 @@ def test_everything_is_counted() -> None:
         "unschedulable": 1,
         "error": 0,
     }
-    assert found.took is not None and 0 < found.took.median <= found.took.slowest
+    assert found.durations is not None and 0 < found.durations.median <= found.durations.slowest
 
 
 def test_a_scheduler_that_has_done_nothing_is_shown_too() -> None:
     scene = Scene()
-    found = summary(PodEngineView(scene.engine, scene.history))
-    assert (found.synced, found.nodes, found.counted, found.took) == (False, 0, 0, None)
+    found = summarise_scheduler(PodEngineView(scene.engine, scene.history))
+    assert (found.synced, found.nodes, found.counted, found.durations) == (False, 0, 0, None)
 
 
 def test_only_the_last_attempts_are_looked_at() -> None:
     scene = Scene(make_node("a"), *(make_pod(f"pod-{number}") for number in range(5))).settle()
-    assert summary(PodEngineView(scene.engine, scene.history), counted=3).counted == 3
+    assert summarise_scheduler(PodEngineView(scene.engine, scene.history), counted=3).counted == 3

@@ -258,7 +258,7 @@ class SessionHistory(SessionObserver):
         for turn in account.turns:
             turns.setdefault(turn.job, []).append(turn)
         self._turns |= {job: (account, taken) for job, taken in turns.items()}
-        for forgotten in self._accounts.put(account):
+        for forgotten in self._accounts.add(account):
             for job in {turn.job for turn in forgotten.turns}:
                 if self._turns[job][0] is forgotten:
                     del self._turns[job]

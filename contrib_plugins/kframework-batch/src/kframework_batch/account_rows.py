@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from kframework.engine import Cell, Kind, Ref, Row, Section, SectionColumn, Tone
+from kframework.engine import Cell, ColumnKind, Ref, Row, Section, SectionColumn, Tone
 from kframework_batch.account import Outcome, QueueState, SessionAccount, Turn, Verdict
 
 #: Names the job of a uid.
@@ -18,15 +18,15 @@ _REASONS = 3
 _TONES = {
     Outcome.ADMITTED: Tone.GOOD,
     Outcome.COMMITTED: Tone.GOOD,
-    Outcome.KEPT: Tone.WAITS,
-    Outcome.HELD_BACK: Tone.WAITS,
-    Outcome.DISCARDED: Tone.WAITS,
-    Outcome.OVERUSED: Tone.WAITS,
+    Outcome.KEPT: Tone.WAITING,
+    Outcome.HELD_BACK: Tone.WAITING,
+    Outcome.DISCARDED: Tone.WAITING,
+    Outcome.OVERUSED: Tone.WAITING,
     Outcome.INVALID: Tone.BAD,
 }
 
 
-def columns(*titles: str | tuple[str, Kind]) -> tuple[SectionColumn, ...]:
+def columns(*titles: str | tuple[str, ColumnKind]) -> tuple[SectionColumn, ...]:
     """Make the columns of a table, of plain cells or of a kind of them."""
     return tuple(SectionColumn(each) if isinstance(each, str) else SectionColumn(*each) for each in titles)
 
@@ -98,15 +98,20 @@ def queue_section(states: Sequence[QueueState], waiting: Mapping[str, int], sess
         amounts = {each: (held.get(each, 0), state.deserved.get(each, 0)) for each in {**state.deserved, **held}}
         fills = {each: pair for each, pair in amounts.items() if any(pair)}
         share = state.share if state.plugin and any(state.deserved.values()) else None
-        tone = Tone.WAITS if count else Tone.GOOD if state.held else Tone.PLAIN
+        tone = Tone.WAITING if count else Tone.GOOD if state.held else Tone.PLAIN
         return Row((name, state.weight, count, fills, share, state.dominant, overused.get(name, "")), tone)
 
     note = "" if session is None else f"In the order in which session {session.uid} was to serve them."
     titles = columns(
-        *("Queue", ("Weight", Kind.NUMBER), ("Waiting pods", Kind.NUMBER), ("Allocated of what it is due", Kind.FILLS)),
-        *(("Share of its due", Kind.SHARE), ("Held of the cluster in the end", Kind.SHARE), "Overused by"),
+        *(
+            "Queue",
+            ("Weight", ColumnKind.NUMBER),
+            ("Waiting pods", ColumnKind.NUMBER),
+            ("Allocated of what it is due", ColumnKind.AMOUNTS),
+        ),
+        *(("Share of its due", ColumnKind.SHARE), ("Held of the cluster in the end", ColumnKind.SHARE), "Overused by"),
     )
-    return Section.of("queues", "Queues", titles, map(row, states), len(states), note=note)
+    return Section.from_rows("queues", "Queues", titles, map(row, states), len(states), note=note)
 
 
 def sessions_section(sessions: Iterable[SessionAccount], total: int) -> Section:
@@ -122,10 +127,10 @@ def sessions_section(sessions: Iterable[SessionAccount], total: int) -> Section:
         return Row((session_ref(account), account.at, took, *counts, said), tone)
 
     titles = columns(
-        *("Session", ("At", Kind.MOMENT), ("Took", Kind.TOOK), ("Turns", Kind.NUMBER)),
-        *(("Bound", Kind.NUMBER), ("Evicted", Kind.NUMBER), ("Came to", Kind.SAID)),
+        *("Session", ("At", ColumnKind.MOMENT), ("Took", ColumnKind.DURATION), ("Turns", ColumnKind.NUMBER)),
+        *(("Bound", ColumnKind.NUMBER), ("Evicted", ColumnKind.NUMBER), ("Came to", ColumnKind.SENTENCE)),
     )
-    return Section.of("sessions", "Sessions", titles, map(row, sessions), total)
+    return Section.from_rows("sessions", "Sessions", titles, map(row, sessions), total)
 
 
 def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Section]:
@@ -136,26 +141,28 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
         return Row((job, turn.action, turn.queue, outcome, had(turn), where(turn), victims), tone_of(turn))
 
     note = f"It ended early: {account.failure}" if account.failure else ""
-    titles = columns("Job", "Action", "Queue", "Outcome", "Had", ("Why", Kind.SAID), ("Victims", Kind.NUMBER))
-    yield Section.of("turns", "Turns, in order", titles, map(row, account.turns), len(account.turns), note=note)
+    titles = columns(
+        "Job", "Action", "Queue", "Outcome", "Had", ("Why", ColumnKind.SENTENCE), ("Victims", ColumnKind.NUMBER)
+    )
+    yield Section.from_rows("turns", "Turns, in order", titles, map(row, account.turns), len(account.turns), note=note)
     if account.bound:
         bound = (Row((Ref("pod", pod), Ref("node", node))) for pod, node in account.bound)
-        yield Section.of("bound", "Bound", columns("Pod", "Node"), bound, len(account.bound))
+        yield Section.from_rows("bound", "Bound", columns("Pod", "Node"), bound, len(account.bound))
     if account.evicted:
         evicted = (Row((Ref("pod", pod), reason)) for pod, reason in account.evicted)
-        yield Section.of("evicted", "Evicted", columns("Pod", "Because of"), evicted, len(account.evicted))
+        yield Section.from_rows("evicted", "Evicted", columns("Pod", "Because of"), evicted, len(account.evicted))
     changed = [job for job in account.jobs if job.phase != job.next_phase]
     if changed:
         phases = (Row((name_job(job.job), job.phase or "none", job.next_phase)) for job in changed)
-        yield Section.of("phases", "Phases that changed", columns("Job", "From", "To"), phases, len(changed))
+        yield Section.from_rows("phases", "Phases that changed", columns("Job", "From", "To"), phases, len(changed))
     if account.gone:
         gone = (Row((name_job(job.job), job.phase or "none", counted(job.tasks))) for job in account.gone)
         titles = columns("Job", "Last phase", "Left of its tasks")
-        yield Section.of("gone", "Pod groups that are gone", titles, gone, len(account.gone))
+        yield Section.from_rows("gone", "Pod groups that are gone", titles, gone, len(account.gone))
     if account.parts:
         parts = (Row((f"{part.kind} {part.name}", part.took)) for part in account.parts)
-        titles = columns("Part", ("Took", Kind.TOOK))
-        yield Section.of("parts", "Where the time went", titles, parts, len(account.parts))
+        titles = columns("Part", ("Took", ColumnKind.DURATION))
+        yield Section.from_rows("parts", "Where the time went", titles, parts, len(account.parts))
 
 
 def counted(tasks: Mapping[str, int]) -> str:
@@ -169,8 +176,8 @@ def job_turns(turns: Iterable[tuple[SessionAccount, Turn]]) -> Section:
         Row((session_ref(account), account.at, turn.action, turn.outcome.value, had(turn), where(turn)), tone_of(turn))
         for account, turn in turns
     ]
-    titles = columns("Session", ("At", Kind.MOMENT), "Action", "Outcome", "Had", ("Why", Kind.SAID))
-    return Section.of("turns", "Turns in the last sessions", titles, rows, len(rows))
+    titles = columns("Session", ("At", ColumnKind.MOMENT), "Action", "Outcome", "Had", ("Why", ColumnKind.SENTENCE))
+    return Section.from_rows("turns", "Turns in the last sessions", titles, rows, len(rows))
 
 
 def pod_verdicts(verdicts: Iterable[tuple[SessionAccount, Turn, Verdict]]) -> Section:
@@ -183,9 +190,9 @@ def pod_verdicts(verdicts: Iterable[tuple[SessionAccount, Turn, Verdict]]) -> Se
             *(Ref("node", verdict.node, text) if verdict.node else None, verdict.feasible or None),
             *(f"{turn.outcome.value}, {had(turn)}", _said(verdict.plugin, verdict.message)),
         )
-        rows.append(Row(cells, tone_of(turn) if verdict.node else Tone.WAITS))
+        rows.append(Row(cells, tone_of(turn) if verdict.node else Tone.WAITING))
     titles = columns(
-        *("Session", ("At", Kind.MOMENT), "Action", "Node"),
-        *(("Of nodes", Kind.NUMBER), "Its job's turn", ("Why", Kind.SAID)),
+        *("Session", ("At", ColumnKind.MOMENT), "Action", "Node"),
+        *(("Of nodes", ColumnKind.NUMBER), "Its job's turn", ("Why", ColumnKind.SENTENCE)),
     )
-    return Section.of("verdicts", "Verdicts in the last sessions", titles, rows, len(rows))
+    return Section.from_rows("verdicts", "Verdicts in the last sessions", titles, rows, len(rows))

@@ -11,16 +11,16 @@ from kframework import ExplainError, PendingPod, PodInfo
 from kframework.engine import (
     BINDING,
     Cell,
-    Details,
+    ColumnKind,
+    DetailView,
     EngineView,
     History,
-    Kind,
     PodView,
     Ref,
     Row,
     Section,
     Tone,
-    created,
+    creation_time,
     run_to_end,
 )
 from kframework_batch.account import QueueState, SessionAccount, SessionHistory
@@ -45,7 +45,7 @@ from kframework_batch.task_status import TaskStatus
 #: The number of jobs, and of pods, that are explained in a report.
 _EXPLAINED = 20
 
-#: The place of pods that no session looks at, since they have no pod group.
+#: The queue of pods that no session looks at, since they have no pod group.
 NO_GROUP = "no pod group"
 
 #: The tasks that wait for a node. While a session is open some of them are tried out on one.
@@ -63,38 +63,38 @@ class BatchShown(EngineView[BatchEngine]):
 
     # -- the pods that wait ------------------------------------------------------------------------------------------
 
-    def places(self) -> Mapping[str, int]:
+    def queue_lengths(self) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
         for job in self._jobs():
             if waiting := job.count(*_WAITING):
-                counts[_place(job)] += waiting
+                counts[_queue_key(job)] += waiting
         ungrouped = counts.pop(NO_GROUP, 0) + sum(1 for _ in self._without_group())
         queues = dict(sorted(counts.items()))
         return {**queues, **({NO_GROUP: ungrouped} if ungrouped else {}), BINDING: len(self.engine.cluster.waiting)}
 
-    def waiting(self, place: str) -> Iterable[PodView]:
-        if place == BINDING:
-            return super().waiting(place)
-        tasks = chain.from_iterable(map(self._tasks, (job for job in self._jobs() if _place(job) == place)))
+    def pods_in(self, queue: str) -> Iterable[PodView]:
+        if queue == BINDING:
+            return super().pods_in(queue)
+        tasks = chain.from_iterable(map(self._tasks, (job for job in self._jobs() if _queue_key(job) == queue)))
         ungrouped = (self._pod(pod, NO_GROUP, pod.priority, "") for pod in self._without_group())
-        return chain(tasks, ungrouped) if place == NO_GROUP else tasks
+        return chain(tasks, ungrouped) if queue == NO_GROUP else tasks
 
-    def place_of(self, pod: PodInfo) -> str:
+    def queue_of(self, pod: PodInfo) -> str:
         if self.engine.cluster.waiting.get(pod.uid) is not None:
             return BINDING
         task = self.engine.cache.tasks.get(pod.uid)
         if task is None:
             return NO_GROUP if pod.uid in self.engine.pending else ""
-        return _place(task.job) if task.status in _WAITING else ""
+        return _queue_key(task.job) if task.status in _WAITING else ""
 
-    def holders(self) -> Mapping[tuple[str, str], int]:
+    def held_counts(self) -> Mapping[tuple[str, str], int]:
         counts: Counter[tuple[str, str]] = Counter()
         for uid, plugin in self._opponents().items():
             for task in self._first_waiting(uid):
                 counts[task.object.spec.scheduler_name, plugin] += task.job.count(*_WAITING)
         return counts
 
-    def held_by(self, holder: tuple[str, str]) -> Iterable[PodView]:
+    def pods_held_by(self, holder: tuple[str, str]) -> Iterable[PodView]:
         profile, plugin = holder
         for uid, found in self._opponents().items():
             for task in self._first_waiting(uid) if found == plugin else ():
@@ -124,14 +124,14 @@ class BatchShown(EngineView[BatchEngine]):
     def _tasks(self, job: JobInfo) -> Iterator[PodView]:
         plugin = self._opponents().get(job.uid, "")
         for task in _waiting(job):
-            yield self._pod(self.engine.core.pending(task), _place(job), task.priority, plugin)
+            yield self._pod(self.engine.core.pending(task), _queue_key(job), task.priority, plugin)
 
-    def _pod(self, pod: PendingPod, place: str, priority: int, plugin: str) -> PodView:
-        decisions, since = self.history.of(pod.uid).decisions, created(pod)
+    def _pod(self, pod: PendingPod, queue: str, priority: int, plugin: str) -> PodView:
+        decisions, since = self.history.for_pod(pod.uid).decisions, creation_time(pod)
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
         return PodView(
             pod.key,
-            place,
+            queue,
             pod.scheduler_name,
             priority,
             since,
@@ -147,13 +147,13 @@ class BatchShown(EngineView[BatchEngine]):
     def sections(self) -> tuple[Section, ...]:
         last, queues = self._sessions.last, self.engine.cache.queues
         states = [QueueState(queue=name, weight=queue.weight) for name, queue in queues.items()]
-        places = self.places()
-        waiting = {name: places.get(_in_queue(name), 0) for name in queues}
+        queue_lengths = self.queue_lengths()
+        waiting = {name: queue_lengths.get(_in_queue(name), 0) for name in queues}
         jobs = sorted((job for job in self._jobs() if job.known), key=_rank)
         note = "Those first that cannot run yet, then those of which more tasks wait." if len(jobs) > 1 else ""
         return (
             queue_section(states if last is None else last.queues, waiting, last),
-            Section.of("jobs", "Jobs", _JOBS, map(self._job, jobs), len(jobs), note=note),
+            Section.from_rows("jobs", "Jobs", _JOBS, map(self._job, jobs), len(jobs), note=note),
             sessions_section(self._sessions, len(self._sessions)),
         )
 
@@ -172,7 +172,7 @@ class BatchShown(EngineView[BatchEngine]):
             None if found is None else session_ref(found[0]),
             (job.refused or why(*([] if found is None else found[1])) or job.message) if _is_waiting(job) else "",
         )
-        waits = Tone.WAITS if last is None else tone_of(last)
+        waits = Tone.WAITING if last is None else tone_of(last)
         return Row(cells, Tone.BAD if job.refused else waits if _is_waiting(job) else Tone.GOOD)
 
     def _name(self, uid: str) -> Ref:
@@ -181,27 +181,27 @@ class BatchShown(EngineView[BatchEngine]):
 
     # -- one session, one job, one pod -------------------------------------------------------------------------------
 
-    def details(self, sort: str, name: str) -> Details:
-        match sort:
+    def details(self, kind: str, name: str) -> DetailView:
+        match kind:
             case "session":
                 account = self._sessions.session(name)
-                return Details() if account is None else Details(tuple(session_sections(account, self._name)))
+                return DetailView() if account is None else DetailView(tuple(session_sections(account, self._name)))
             case "job":
                 job = self.engine.cache.jobs.get(name)
                 turns = job_turns(self._sessions.turns(name))
                 tables = (*(() if job is None else (_task_section(job, self.history),)), turns)
                 told = tuple(table for table in tables if table.rows)
-                return Details(told, explained=job is not None or bool(turns.rows))
+                return DetailView(told, has_explanation=job is not None or bool(turns.rows))
             case "pod":
                 verdicts = pod_verdicts(self._sessions.verdicts(name))
                 known = any(task.key == name for task in self.engine.cache.tasks.values())
-                return Details((verdicts,) if verdicts.rows else (), explained=known or bool(verdicts.rows))
+                return DetailView((verdicts,) if verdicts.rows else (), has_explanation=known or bool(verdicts.rows))
             case _:
-                return Details()
+                return DetailView()
 
-    def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
+    def explanations(self, kind: str, names: Sequence[str]) -> Mapping[str, object]:
         found: dict[str, object] = {}
-        for each in names[:_EXPLAINED] if sort in ("job", "pod") else ():
+        for each in names[:_EXPLAINED] if kind in ("job", "pod") else ():
             head, _, name = each.rpartition("/")
             with suppress(ExplainError):
                 found[each] = run_to_end(
@@ -210,7 +210,7 @@ class BatchShown(EngineView[BatchEngine]):
         return found
 
 
-_JOBS = columns("Job", "Queue", "Phase", "Ready", "Tasks", "Last turn", "Had", "Session", ("Why", Kind.SAID))
+_JOBS = columns("Job", "Queue", "Phase", "Ready", "Tasks", "Last turn", "Had", "Session", ("Why", ColumnKind.SENTENCE))
 
 
 def _task_section(job: JobInfo, history: History) -> Section:
@@ -218,23 +218,23 @@ def _task_section(job: JobInfo, history: History) -> Section:
 
     def row(task: TaskInfo) -> Row:
         waits = task.status in _WAITING
-        decisions = history.of(task.uid).decisions if waits else ()
+        decisions = history.for_pod(task.uid).decisions if waits else ()
         node = Ref("node", task.node_name) if task.node_name else None
         message = decisions[-1].message if decisions else ""
-        tone = Tone.WAITS if waits else Tone.BAD if task.status is TaskStatus.FAILED else Tone.GOOD
+        tone = Tone.WAITING if waits else Tone.BAD if task.status is TaskStatus.FAILED else Tone.GOOD
         return Row((Ref("pod", task.key), task.status.value, node, message), tone)
 
     tasks = sorted(job.tasks.values(), key=lambda task: task.status not in _WAITING)
-    titles = columns("Task", "Status", "Node", ("Why", Kind.SAID))
-    return Section.of("tasks", f"Tasks of {job.uid}", titles, map(row, tasks), len(tasks))
+    titles = columns("Task", "Status", "Node", ("Why", ColumnKind.SENTENCE))
+    return Section.from_rows("tasks", f"Tasks of {job.uid}", titles, map(row, tasks), len(tasks))
 
 
-def _place(job: JobInfo) -> str:
+def _queue_key(job: JobInfo) -> str:
     return _in_queue(job.queue) if job.known else NO_GROUP
 
 
 def _in_queue(name: str) -> str:
-    """Name the place of the pods in a queue, so that no queue is taken for another place."""
+    """Return the key of a queue's pods, which no other key equals."""
     return f"queue {name}"
 
 

@@ -165,7 +165,7 @@ def test_it_is_left_as_it_was_after_a_session(file: Path) -> None:
     assert isinstance(decision, Decision)
     result = told.replay_all()
     assert result == replay(file) and told.replay_until(lambda made: True) is None
-    assert len(history.recent(history.kept)) == result.attempts
+    assert len(history.recent(history.max_records)) == result.attempts
     assert len(sessions) == len(result.compared["session"])
 
 

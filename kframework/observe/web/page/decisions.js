@@ -1,6 +1,6 @@
 // The decisions as they come, the newest first.
 
-const KEPT = 500;
+const MAX_DECISIONS = 500;
 
 let decisions = []; // newest first
 let bindings = new Map(); // by attempt
@@ -11,7 +11,7 @@ async function refreshDecisions() {
   const answer = await source.ask("attempts", { after: newest });
   newest = Math.max(newest, answer.decisions[0]?.attempt ?? 0);
   decisions = [...answer.decisions, ...decisions];
-  if (source.live) decisions = decisions.slice(0, KEPT);
+  if (source.live) decisions = decisions.slice(0, MAX_DECISIONS);
   bindings = new Map([...bindings, ...answer.bindings.map((binding) => [binding.attempt, binding])]);
   const oldest = decisions.at(-1)?.attempt ?? 0;
   for (const attempt of bindings.keys()) if (attempt < oldest) bindings.delete(attempt);
@@ -29,13 +29,13 @@ function showDecisions(last) {
   const shown = decisions.filter(({ result }) => !wantedResult || result === wantedResult);
   keyed(byId("attempts"), shown, ({ attempt }) => attempt, attemptRow, fillAttemptRow);
   const more = last - decisions.length;
-  write(byId("attempts-said"), more > 0 ? `${plural(more, "earlier attempt")} not shown.` : shown.length ? "" : "None yet.");
+  write(byId("attempts-note"), more > 0 ? `${plural(more, "earlier attempt")} not shown.` : shown.length ? "" : "None yet.");
 }
 
 function attemptRow(decision) {
   const { attempt, popped_at, pod, node, message, evaluated, feasible, nodes, timings, profile, tries } = decision;
   const nanoseconds = timings.reduce((sum, [, spent]) => sum + spent, 0);
-  const steps = timings.map(([point, spent]) => `${point} ${took(spent)}`).join("\n");
+  const steps = timings.map(([point, spent]) => `${point} ${duration(spent)}`).join("\n");
   return h(
     "tr",
     { class: "attempt", title: `attempt ${attempt}, number ${tries} of this pod, by ${profile}` },
@@ -48,7 +48,7 @@ function attemptRow(decision) {
       h("p", { class: "why", title: message }, node ? "" : firstSentence(message), preempted(decision)),
     ),
     h("td", { class: "number minor", title: `${number(nodes)} nodes` }, `${number(feasible)}/${number(evaluated)}`),
-    h("td", { class: "number", title: steps }, nanoseconds ? took(nanoseconds) : ""),
+    h("td", { class: "number", title: steps }, nanoseconds ? duration(nanoseconds) : ""),
   );
 }
 

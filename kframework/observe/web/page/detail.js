@@ -1,11 +1,11 @@
-// One thing beside the rest: a node with its pods, or a pod or what else an engine has with what is known of it.
+// The detail panel: a node with its pods, or a pod or another object of the engine with its tables and explanation.
 
-function openDetail(sort, name) {
+function openDetail(kind, name) {
   const panel = byId("detail");
   fillDetail(name, h("p", { class: "note" }, "…"));
   if (!panel.open) panel.showModal();
-  const shown = sort === "node" ? showNode(name) : showThing(sort, name);
-  shown.catch((fault) => fillDetail(name, h("p", { class: "note" }, fault instanceof Refusal ? fault.message : "No answer.")));
+  const shown = kind === "node" ? showNode(name) : showThing(kind, name);
+  shown.catch((fault) => fillDetail(name, h("p", { class: "note" }, fault instanceof ViewError ? fault.message : "No answer.")));
 }
 
 function closeDetail() {
@@ -17,7 +17,7 @@ function fillDetail(name, ...content) {
   byId("detail").replaceChildren(h("header", {}, h("h2", { id: "detail-title" }, name), close), ...content.flat().filter(Boolean));
 }
 
-function listenToDetail() {
+function setUpDetail() {
   const panel = byId("detail");
   panel.addEventListener("close", () => {
     if (location.hash.includes("/")) history.replaceState(null, "", location.pathname + location.search);
@@ -27,16 +27,16 @@ function listenToDetail() {
   });
 }
 
-// -- a pod, or what else an engine has --------------------------------------------------------------------------------
+// -- a pod, or another object of the engine ---------------------------------------------------------------------------
 
-async function showThing(sort, name) {
-  const { sections, explained } = await source.ask("details", { sort, name });
-  const attempts = sort === "pod" ? await source.ask("attempts", { pod: name }) : { decisions: [], bindings: [] };
+async function showThing(kind, name) {
+  const { sections, has_explanation: explained } = await source.ask("details", { kind, name });
+  const attempts = kind === "pod" ? await source.ask("attempts", { pod: name }) : { decisions: [], bindings: [] };
   const tried = attempts.decisions.length ? [attemptsSection(attempts)] : [];
   const tables = [...sections, ...tried].map(tablePart);
-  const said = explained ? await explanation(sort, name) : [];
-  const nothing = explained || tables.length ? null : h("p", { class: "note" }, `Nothing is known of this ${sort}.`);
-  fillDetail(title(sort, name), ...said, ...tables, nothing);
+  const text = explained ? await explanation(kind, name) : [];
+  const nothing = explained || tables.length ? null : h("p", { class: "note" }, `No data about this ${kind}.`);
+  fillDetail(title(kind, name), ...text, ...tables, nothing);
 }
 
 function tablePart(section) {
@@ -44,21 +44,21 @@ function tablePart(section) {
   return part(section.title, h("div", frame, sectionTable(section)));
 }
 
-function title(sort, name) {
-  return sort === "pod" ? name : `${sort} ${name}`;
+function title(kind, name) {
+  return kind === "pod" ? name : `${kind} ${name}`;
 }
 
-async function explanation(sort, name) {
+async function explanation(kind, name) {
   try {
-    const explained = await source.ask("explain", { [sort]: name });
+    const explained = await source.ask("explain", { [kind]: name });
     return "assessment" in explained ? podExplained(explained) : explainedInLines(explained);
   } catch (fault) {
-    if (!(fault instanceof Refusal)) throw fault;
+    if (!(fault instanceof ViewError)) throw fault;
     return [h("p", { class: "note" }, fault.message)];
   }
 }
 
-// What an engine says in words of its own: {text: "..."}, of several lines.
+// Another engine's explanation: text of several lines.
 function explainedInLines({ text }) {
   return [h("pre", { class: "explained" }, text.trimEnd().split("\n").map((line) => h("span", {}, line || " ")))];
 }
@@ -70,13 +70,13 @@ function attemptsSection({ decisions, bindings }) {
     ["Result", "text"],
     ["Node", "text"],
     ["Feasible", "text"],
-    ["Why", "said"],
+    ["Why", "sentence"],
   ].map(([name, kind]) => ({ title: name, kind }));
   const rows = decisions.map((decision) => {
     const { popped_at, result, node, feasible, evaluated, message, attempt } = decision;
     const binding = ended.get(attempt);
     const failed = binding !== undefined && binding.code !== 0;
-    const tone = result === "scheduled" && !failed ? "good" : result === "error" || failed ? "bad" : "wait";
+    const tone = result === "scheduled" && !failed ? "good" : result === "error" || failed ? "bad" : "waiting";
     const why = failed ? `Not bound: ${binding.message}` : node ? "" : message;
     const on = node ? { to: "node", name: node } : null;
     return { tone, cells: [popped_at, RESULTS[result], on, `${number(feasible)}/${number(evaluated)}`, why] };
@@ -88,12 +88,12 @@ function attemptsSection({ decisions, bindings }) {
 
 async function showNode(name) {
   const { labels, taints, total, pods, devices, devices_total } = await source.ask("node", { name });
-  const place = nodes === null ? -1 : nodes.names.indexOf(name);
-  const fills = place < 0 ? [] : nodes.fills.filter(({ allocatable, requested }) => allocatable[place] || requested[place]).map((fill) => fillOf(fill, place));
+  const position = nodes === null ? -1 : nodes.names.indexOf(name);
+  const utilisation = position < 0 ? [] : nodes.utilisation.filter(({ allocatable, requested }) => allocatable[position] || requested[position]).map((fill) => utilisationOf(fill, position));
   const resources = [...new Set(pods.flatMap(({ requests }) => requests.map(([what]) => what)))];
   fillDetail(
     name,
-    h("dl", { class: "fills" }, fills),
+    h("dl", { class: "utilisation" }, utilisation),
     taints.length ? [h("h3", {}, "Taints"), h("p", { class: "terms" }, taints.map((taint) => h("code", {}, taint)))] : null,
     h("h3", {}, `${plural(total, "pod")}`),
     h(
@@ -109,8 +109,8 @@ async function showNode(name) {
   );
 }
 
-function fillOf({ resource: what, allocatable, requested }, place) {
-  const [has, takes] = [allocatable[place], requested[place]];
+function utilisationOf({ resource: what, allocatable, requested }, position) {
+  const [has, takes] = [allocatable[position], requested[position]];
   return h(
     "div",
     {},
@@ -122,7 +122,7 @@ function fillOf({ resource: what, allocatable, requested }, place) {
 function devicesOnNode(devices, total) {
   if (!devices.length) return null;
   const held = devices.filter(({ held_by }) => held_by.length).length;
-  const head = ["Device", "Pool", "Held by"].map((name) => h("th", { scope: "col" }, name));
+  const head = ["Device", "Pool", "Used by"].map((name) => h("th", { scope: "col" }, name));
   return [
     h("h3", {}, `${plural(total, "device")}, ${number(held)} in use`),
     h("table", { class: "devices" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, devices.map(deviceOnNode))),
@@ -148,7 +148,7 @@ function holder({ claim, pods }) {
 
 function podOnNode({ pod, priority, terminating, requests }, resources) {
   const takes = new Map(requests);
-  const marks = [priority ? `priority ${priority}` : "", terminating ? "ending" : ""].filter(Boolean).join(", ");
+  const marks = [priority ? `priority ${priority}` : "", terminating ? "terminating" : ""].filter(Boolean).join(", ");
   return h(
     "tr",
     {},

@@ -1,4 +1,4 @@
-// Elements are made here and nowhere else. Text always goes in as text, never as markup, and shows all that is in it.
+// Creates all elements. Text is inserted as text, never as markup, with hidden characters escaped.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -6,7 +6,7 @@ function byId(id) {
   return document.getElementById(id);
 }
 
-// What turns the direction of writing or is seen by nobody, as the command line escapes it: \u202e, \n.
+// Characters that are invisible or change the writing direction; escaped as on the command line: \u202e, \n.
 const HIDDEN = /(?! )[\p{C}\p{Z}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/gu;
 
 const ESCAPES = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
@@ -20,37 +20,37 @@ function escaped(code) {
   return `\\${{ 2: "x", 4: "u", 8: "U" }[digits]}${code.toString(16).padStart(digits, "0")}`;
 }
 
-// A text of several lines, each of which shows all that is in it.
-function inLines(text) {
+// Escape hidden characters in each line.
+function visibleLines(text) {
   return String(text).split("\n").map(visible).join("\n");
 }
 
 // Make an element: h("a", {class: "pod", href: "#x", onclick: f}, "text", other).
 function h(tag, attributes, ...children) {
-  return dressed(document.createElement(tag), attributes, children);
+  return addContent(document.createElement(tag), attributes, children);
 }
 
 function s(tag, attributes, ...children) {
-  return dressed(document.createElementNS(SVG, tag), attributes, children);
+  return addContent(document.createElementNS(SVG, tag), attributes, children);
 }
 
-function dressed(element, attributes, children) {
+function addContent(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else set(element, name, value);
   }
-  const there = children.flat().filter((child) => child !== null && child !== undefined && child !== "");
-  element.append(...there.map((child) => (child instanceof Node ? child : visible(child))));
+  const present = children.flat().filter((child) => child !== null && child !== undefined && child !== "");
+  element.append(...present.map((child) => (child instanceof Node ? child : visible(child))));
   return element;
 }
 
-// Set an attribute, or take it away: false, null and undefined are none.
+// Set an attribute, or remove it if the value is false, null or undefined.
 function set(element, name, value) {
   if (value === false || value === null || value === undefined) element.removeAttribute(name);
-  else if (element.getAttribute(name) !== inLines(value)) element.setAttribute(name, value === true ? "" : inLines(value));
+  else if (element.getAttribute(name) !== visibleLines(value)) element.setAttribute(name, value === true ? "" : visibleLines(value));
 }
 
-// Write a text, unless it stands there already: a selection in it stays.
+// Write a text unless it is unchanged, so that a selection in it stays.
 function write(element, text) {
   if (element.textContent !== visible(text)) element.textContent = visible(text);
 }
@@ -73,9 +73,9 @@ function keyed(parent, items, key, make, fill) {
   }
 }
 
-// Show buttons of which one is chosen; `list` has [value, label, count].
+// Show buttons, one of them pressed; `list` has [value, label, count].
 function choices(group, list, chosen, choose) {
-  group.choose = choose; // the buttons stay, what they do may be another thing the next time
+  group.choose = choose; // the buttons stay, but their action may change
   keyed(
     group,
     list,

@@ -9,18 +9,18 @@ let resource = "cpu";
 
 async function refreshNodes() {
   nodes = await source.ask("nodes", {});
-  if (!nodes.fills.some((fill) => fill.resource === resource)) resource = nodes.fills[0]?.resource ?? "";
+  if (!nodes.utilisation.some((fill) => fill.resource === resource)) resource = nodes.utilisation[0]?.resource ?? "";
   showNodes();
 }
 
 function showNodes() {
   if (nodes === null) return;
-  keyed(byId("resources"), nodes.fills, (fill) => fill.resource, resourceChoice, fillResourceChoice);
+  keyed(byId("resources"), nodes.utilisation, (fill) => fill.resource, resourceChoice, fillResourceChoice);
   if (nodes.names.length > FEW) showMap(byId("picture"));
   else showBars(byId("picture"));
 }
 
-// -- in all -----------------------------------------------------------------------------------------------------------
+// -- totals -----------------------------------------------------------------------------------------------------------
 
 function resourceChoice({ resource: name }) {
   const choose = () => {
@@ -39,13 +39,13 @@ function resourceChoice({ resource: name }) {
 }
 
 function fillResourceChoice(label, fill) {
-  const [input, , share, picture, said] = label.children;
+  const [input, , share, picture, text] = label.children;
   input.checked = fill.resource === resource;
   const sum = (column) => column.reduce((all, value) => all + value, 0);
   const requested = sum(fill.requested);
   const offered = sum(fill.allocatable);
   write(share, percent(requested, offered));
-  write(said, `${amount(fill.resource, requested)} of ${amount(fill.resource, offered)}`);
+  write(text, `${amount(fill.resource, requested)} of ${amount(fill.resource, offered)}`);
   const bins = distribution(fill);
   const most = Math.max(1, ...bins);
   picture.replaceChildren(
@@ -55,18 +55,18 @@ function fillResourceChoice(label, fill) {
     }),
   );
   const full = bins[BINS - 1];
-  set(picture, "aria-label", `${full} of ${offering(fill)} nodes are at least 95 % full`);
+  set(picture, "aria-label", `${full} of ${nodesWith(fill)} nodes are at least 95 % full`);
 }
 
 function distribution(fill) {
   const bins = new Array(BINS).fill(0);
-  fill.allocatable.forEach((offered, place) => {
-    if (offered > 0) bins[Math.min(Math.floor((BINS * fill.requested[place]) / offered), BINS - 1)] += 1;
+  fill.allocatable.forEach((offered, position) => {
+    if (offered > 0) bins[Math.min(Math.floor((BINS * fill.requested[position]) / offered), BINS - 1)] += 1;
   });
   return bins;
 }
 
-function offering(fill) {
+function nodesWith(fill) {
   return fill.allocatable.filter((offered) => offered > 0).length;
 }
 
@@ -77,72 +77,72 @@ function step(offered, requested) {
   return requested === offered ? "10" : String(Math.floor((10 * requested) / offered));
 }
 
-// -- a few ------------------------------------------------------------------------------------------------------------
+// -- few nodes --------------------------------------------------------------------------------------------------------
 
 function showBars(picture) {
   if (picture.firstChild?.className !== "bars") {
     picture.replaceChildren(h("table", { class: "bars" }, h("thead"), h("tbody")));
   }
   const [head, body] = picture.firstChild.children;
-  const titles = nodes.fills.map((fill) => h("th", { scope: "col", "data-chosen": fill.resource === resource }, fill.resource));
+  const titles = nodes.utilisation.map((fill) => h("th", { scope: "col", "data-chosen": fill.resource === resource }, fill.resource));
   head.replaceChildren(h("tr", {}, h("th", { scope: "col" }, "Node"), titles));
-  const places = inOrder().map(({ place }) => place);
-  keyed(body, places, (place) => nodes.names[place], barsRow, fillBarsRow);
+  const positions = nodesByZone().map(({ position }) => position);
+  keyed(body, positions, (position) => nodes.names[position], barsRow, fillBarsRow);
 }
 
-function barsRow(place) {
-  return h("tr", {}, h("th", { scope: "row" }, nodeLink(nodes.names[place]), h("span", { class: "marks" })));
+function barsRow(position) {
+  return h("tr", {}, h("th", { scope: "row" }, nodeLink(nodes.names[position]), h("span", { class: "marks" })));
 }
 
-function fillBarsRow(row, place) {
-  write(row.firstChild.lastChild, marks(place).join(" · "));
-  while (row.children.length > nodes.fills.length + 1) row.lastChild.remove();
-  while (row.children.length <= nodes.fills.length) row.append(h("td", {}, bar(0, 0), h("span", { class: "quiet" })));
-  nodes.fills.forEach((fill, index) => {
+function fillBarsRow(row, position) {
+  write(row.firstChild.lastChild, marks(position).join(" · "));
+  while (row.children.length > nodes.utilisation.length + 1) row.lastChild.remove();
+  while (row.children.length <= nodes.utilisation.length) row.append(h("td", {}, bar(0, 0), h("span", { class: "quiet" })));
+  nodes.utilisation.forEach((fill, index) => {
     const cell = row.children[index + 1];
-    const [offered, requested] = [fill.allocatable[place], fill.requested[place]];
-    const [fullness, said] = cell.children;
+    const [offered, requested] = [fill.allocatable[position], fill.requested[position]];
+    const [fullness, text] = cell.children;
     fillBar(fullness, offered, requested);
     set(cell, "data-chosen", fill.resource === resource);
-    write(said, offered || requested ? `${amount(fill.resource, requested)} / ${amount(fill.resource, offered)}` : "–");
+    write(text, offered || requested ? `${amount(fill.resource, requested)} / ${amount(fill.resource, offered)}` : "–");
   });
 }
 
 function bar(offered, requested) {
-  const made = s("svg", { class: "bar", viewBox: "0 0 100 1", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { height: 1 }));
-  fillBar(made, offered, requested);
-  return made;
+  const svg = s("svg", { class: "bar", viewBox: "0 0 100 1", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { height: 1 }));
+  fillBar(svg, offered, requested);
+  return svg;
 }
 
-function fillBar(made, offered, requested) {
-  set(made, "data-over", requested > offered);
-  set(made.firstChild, "width", offered > 0 ? Math.min((100 * requested) / offered, 100) : requested ? 100 : 0);
+function fillBar(svg, offered, requested) {
+  set(svg, "data-over", requested > offered);
+  set(svg.firstChild, "width", offered > 0 ? Math.min((100 * requested) / offered, 100) : requested ? 100 : 0);
 }
 
-function marks(place) {
-  const zone = nodes.zones[nodes.zone[place]];
+function marks(position) {
+  const zone = nodes.zones[nodes.zone[position]];
   return [
     ...(zone ? [zone] : []),
-    ...(nodes.cordoned.includes(place) ? ["cordoned"] : []),
-    ...(nodes.tainted.includes(place) ? ["tainted"] : []),
+    ...(nodes.cordoned.includes(position) ? ["cordoned"] : []),
+    ...(nodes.tainted.includes(position) ? ["tainted"] : []),
   ];
 }
 
-// -- many -------------------------------------------------------------------------------------------------------------
+// -- many nodes -------------------------------------------------------------------------------------------------------
 
 const GAP = 1;
 const LABEL = 18;
 const HEIGHT = 340;
-const MOST_ZONES = 12;
+const MAX_ZONES = 12;
 const collator = new Intl.Collator("en", { numeric: true });
 
 let ordered = { names: null, list: [] };
 
-// The places of the nodes by zone, then by name; worked out when the nodes change.
-function inOrder() {
+// The positions of the nodes by zone, then by name; cached until the nodes change.
+function nodesByZone() {
   const names = nodes.names.join("\n") + nodes.zone.join();
   if (ordered.names !== names) {
-    const list = nodes.names.map((name, place) => ({ name, place, zone: nodes.zones[nodes.zone[place]] }));
+    const list = nodes.names.map((name, position) => ({ name, position, zone: nodes.zones[nodes.zone[position]] }));
     list.sort((a, b) => collator.compare(a.zone, b.zone) || collator.compare(a.name, b.name));
     ordered = { names, list };
   }
@@ -153,16 +153,16 @@ function showMap(picture) {
   if (picture.firstChild?.className !== "map") picture.replaceChildren(mapFrame());
   const frame = picture.firstChild;
   const [map, readout] = frame.children;
-  const layout = laidOut(inOrder(), frame.clientWidth || 600);
+  const layout = mapLayout(nodesByZone(), frame.clientWidth || 600);
   const drawn = `${ordered.names}${layout.size}${layout.columns}`;
   if (map.drawn !== drawn) drawMap(map, layout);
   map.drawn = drawn;
-  const fill = nodes.fills.find((each) => each.resource === resource);
+  const fill = nodes.utilisation.find((each) => each.resource === resource);
   const cordoned = new Set(nodes.cordoned);
   map.cells.forEach((cell, index) => {
-    const { place } = ordered.list[index];
-    const colour = `f${step(fill.allocatable[place], fill.requested[place])}`;
-    set(cell, "class", cordoned.has(place) ? `${colour} cordoned` : colour);
+    const { position } = ordered.list[index];
+    const colour = `f${step(fill.allocatable[position], fill.requested[position])}`;
+    set(cell, "class", cordoned.has(position) ? `${colour} cordoned` : colour);
   });
   set(map, "aria-label", `${plural(nodes.names.length, "node")} by ${resource}`);
   point(map, readout, Number(map.getAttribute("aria-valuenow")));
@@ -172,19 +172,19 @@ function mapFrame() {
   const map = s("svg", { class: "cells", role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-valuenow": 0 });
   const readout = h("p", { class: "readout" });
   const at = (event) => map.cells.indexOf(event.target);
-  const look = (index) => index >= 0 && point(map, readout, index);
+  const pointAt = (index) => index >= 0 && point(map, readout, index);
   map.cells = [];
-  map.addEventListener("pointermove", (event) => look(at(event)));
+  map.addEventListener("pointermove", (event) => pointAt(at(event)));
   map.addEventListener("click", (event) => {
-    look(at(event));
+    pointAt(at(event));
     if (at(event) >= 0) location.hash = nodeHash(ordered.list[at(event)].name);
   });
   map.addEventListener("keydown", (event) => {
     const index = Number(map.getAttribute("aria-valuenow"));
     const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -map.columns, ArrowDown: map.columns };
     const ends = { Home: 0, End: map.cells.length - 1 };
-    if (event.key in steps) look(Math.min(Math.max(index + steps[event.key], 0), map.cells.length - 1));
-    else if (event.key in ends) look(ends[event.key]);
+    if (event.key in steps) pointAt(Math.min(Math.max(index + steps[event.key], 0), map.cells.length - 1));
+    else if (event.key in ends) pointAt(ends[event.key]);
     else if (event.key === "Enter") location.hash = nodeHash(ordered.list[index].name);
     else return;
     event.preventDefault();
@@ -204,15 +204,15 @@ function scale() {
     s("svg", { width: 14, height: 10 }, s("rect", { class: "fover", width: 13, height: 10 })),
     "over",
     s("svg", { width: 14, height: 10 }, s("rect", { class: "fnone", width: 13, height: 10 })),
-    "has none",
+    "none",
     s("svg", { width: 14, height: 10 }, s("rect", { class: "f9 cordoned", width: 13, height: 10 })),
     "cordoned",
   );
 }
 
-// Find the largest cells with which all zones fit into the height, and the place of each cell.
-function laidOut(list, width) {
-  const grouped = nodes.zones.length > 1 && nodes.zones.length <= MOST_ZONES;
+// Find the largest cells with which all zones fit into the height, and the position of each cell.
+function mapLayout(list, width) {
+  const grouped = nodes.zones.length > 1 && nodes.zones.length <= MAX_ZONES;
   const groups = grouped ? [...Map.groupBy(list, ({ zone }) => zone)] : [["", list]];
   const rows = (columns) => groups.reduce((sum, [, members]) => sum + Math.ceil(members.length / columns), 0);
   const labels = grouped ? groups.length * LABEL : 0;
@@ -243,17 +243,17 @@ function drawMap(map, { groups, grouped, size, width, columns }) {
   map.replaceChildren(...labels, ...map.cells, map.cursor);
 }
 
-// Put the cursor on a cell and say what it stands for.
+// Put the cursor on a cell and describe its node.
 function point(map, readout, index) {
   const cell = map.cells[Math.min(index, map.cells.length - 1)];
-  const { name, place } = ordered.list[map.cells.indexOf(cell)];
+  const { name, position } = ordered.list[map.cells.indexOf(cell)];
   set(map.cursor, "x", Number(cell.getAttribute("x")) - 1);
   set(map.cursor, "y", Number(cell.getAttribute("y")) - 1);
-  const fills = nodes.fills.map(({ resource: what, allocatable, requested }) => {
-    const [has, takes] = [allocatable[place], requested[place]];
+  const utilisation = nodes.utilisation.map(({ resource: what, allocatable, requested }) => {
+    const [has, takes] = [allocatable[position], requested[position]];
     return has || takes ? `${what} ${amount(what, takes)}/${amount(what, has)} (${percent(takes, has)})` : null;
   });
-  const text = [...marks(place), ...fills.filter((fill) => fill !== null)].join(" · ");
+  const text = [...marks(position), ...utilisation.filter((fill) => fill !== null)].join(" · ");
   readout.replaceChildren(nodeLink(name), visible(` ${text}`));
   set(map, "aria-valuenow", map.cells.indexOf(cell));
   set(map, "aria-valuetext", `${name}: ${text}`);

@@ -1,4 +1,4 @@
-// Puts the page together: asks for what it shows, and goes on asking as long as it is looked at.
+// Refreshes each view as long as the page is visible.
 
 const views = {
   summary: { refresh: async () => showSummary(await source.ask("summary", {})), every: 2000 },
@@ -9,43 +9,43 @@ const views = {
   profiles: { refresh: refreshProfiles, every: 5000 },
 };
 
-const faults = new Map(); // what went wrong with which view
+const faults = new Map(); // the last error of each view
 let paused = false;
-let heard = null; // when the scheduler last answered
+let answeredAt = null; // the time of the last answer
 
 async function refresh(view) {
   try {
     await views[view].refresh();
     faults.delete(view);
-    heard = new Date();
+    answeredAt = new Date();
   } catch (fault) {
     faults.set(view, fault);
-    if (!(fault instanceof Refusal) && !unreachable(fault)) throw fault;
+    if (!(fault instanceof ViewError) && !unreachable(fault)) throw fault;
   } finally {
     showState();
   }
 }
 
-// Whether that is how fetch says that there was no answer, or none in JSON.
+// Whether fetch got no answer, or one that is not JSON.
 function unreachable(fault) {
   return source.live && (fault instanceof TypeError || fault instanceof SyntaxError);
 }
 
 async function follow(view) {
-  await turn(view);
+  await refreshIfVisible(view);
   setTimeout(follow, views[view].every, view);
 }
 
-async function turn(view) {
+async function refreshIfVisible(view) {
   if (!paused && document.visibilityState === "visible") await refresh(view);
 }
 
 function showState() {
-  const at = heard === null ? "" : heard.toLocaleTimeString("en-GB");
+  const at = answeredAt === null ? "" : answeredAt.toLocaleTimeString("en-GB");
   const [state, text] = !source.live
     ? ["report", embedded.title]
     : faults.size
-      ? ["lost", heard === null ? "no answer" : `no answer since ${at}`]
+      ? ["lost", answeredAt === null ? "no answer" : `no answer since ${at}`]
       : paused
         ? ["paused", `paused at ${at}`]
         : ["live", at];
@@ -53,35 +53,35 @@ function showState() {
   write(byId("state"), text);
 }
 
-// -- finding ----------------------------------------------------------------------------------------------------------
+// -- find -------------------------------------------------------------------------------------------------------------
 
-const PAUSE = 150; // milliseconds after a key, before all pods are looked through
+const PAUSE = 150; // milliseconds after a key, before the search starts
 
 let typed = 0; // counts what was typed, so that a late answer is dropped
 
 async function find(text) {
   typed += 1;
-  const mine = typed;
+  const query = typed;
   await new Promise((resolve) => setTimeout(resolve, PAUSE));
-  if (mine !== typed) return;
+  if (query !== typed) return;
   const pods = text ? await source.ask("find", { text }) : [];
-  if (mine === typed) showFound(text, pods);
+  if (query === typed) showMatches(text, pods);
 }
 
-function showFound(text, pods) {
+function showMatches(text, pods) {
   const names = text && nodes !== null ? nodes.names.filter((name) => name.includes(text)).slice(0, 10) : [];
   const entries = [
-    ...pods.map(({ pod, place, node }) => [podHash(pod), pod, node || placeName(place)]),
+    ...pods.map(({ pod, queue, node }) => [podHash(pod), pod, node || queueName(queue)]),
     ...names.map((name) => [nodeHash(name), name, "node"]),
   ];
-  const list = byId("found");
+  const list = byId("matches");
   const links = entries.map(([href, name, where]) => h("li", {}, h("a", { href }, name, h("span", { class: "quiet" }, ` ${where}`))));
-  list.replaceChildren(...(text && !links.length ? [h("li", { class: "quiet" }, "Nothing has this in its name.")] : links));
+  list.replaceChildren(...(text && !links.length ? [h("li", { class: "quiet" }, "No pod or node matches.")] : links));
   list.hidden = !text;
 }
 
-function listenToFind() {
-  const [field, list] = [byId("find"), byId("found")];
+function setUpFind() {
+  const [field, list] = [byId("find"), byId("matches")];
   field.addEventListener("input", () => find(field.value.trim()));
   field.closest("search").addEventListener("keydown", (event) => {
     const links = [field, ...list.querySelectorAll("a")];
@@ -89,7 +89,7 @@ function listenToFind() {
     if (event.key === "ArrowDown") links[Math.min(at + 1, links.length - 1)].focus();
     else if (event.key === "ArrowUp") links[Math.max(at - 1, 0)].focus();
     else if (event.key === "Enter" && at === 0 && links.length > 1) location.hash = links[1].hash;
-    else if (event.key === "Escape") leaveFind();
+    else if (event.key === "Escape") closeFind();
     else return;
     event.preventDefault();
   });
@@ -103,32 +103,32 @@ function listenToFind() {
   });
 }
 
-function leaveFind() {
+function closeFind() {
   typed += 1;
   byId("find").value = "";
-  showFound("", []);
+  showMatches("", []);
 }
 
-// -- what the address names -------------------------------------------------------------------------------------------
+// -- the address ------------------------------------------------------------------------------------------------------
 
 function followAddress() {
   const [kind, name] = location.hash.slice(1).split("/", 2);
   if (name !== undefined) {
-    leaveFind();
+    closeFind();
     openDetail(decodeURIComponent(kind), decodeURIComponent(name));
   } else closeDetail();
 }
 
-// -- begin ------------------------------------------------------------------------------------------------------------
+// -- start ------------------------------------------------------------------------------------------------------------
 
-listenToFind();
-listenToDetail();
+setUpFind();
+setUpDetail();
 addEventListener("hashchange", followAddress);
 addEventListener("resize", () => requestAnimationFrame(showNodes));
 byId("pause").addEventListener("click", () => {
   paused = !paused;
   set(byId("pause"), "aria-pressed", String(paused));
-  write(byId("pause"), paused ? "Go on" : "Pause");
+  write(byId("pause"), paused ? "Resume" : "Pause");
   showState();
 });
 byId("pause").hidden = !source.live;

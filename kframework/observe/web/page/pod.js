@@ -34,11 +34,11 @@ function podState({ state, node, nominated, profile, priority, requests, claims,
   ];
   return h(
     "div",
-    { class: "standing" },
+    { class: "pod-state" },
     h(
       "p",
       {},
-      h("span", { class: "place", "data-place": queue }, state),
+      h("span", { class: "queue", "data-queue": queue }, state),
       node ? [" on ", nodeLink(node)] : null,
       nominated ? [", nominated to ", nodeLink(nominated)] : null,
     ),
@@ -86,7 +86,7 @@ function rejectionPart({ nodes: total, feasible, objections, details, kept_room,
   return part(
     title,
     fault ? h("p", { class: "note" }, fault) : null,
-    h("table", { class: "against" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
+    h("table", { class: "rejections" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
     ...details.map(rejectionDetails),
     ...rooms,
   );
@@ -95,7 +95,7 @@ function rejectionPart({ nodes: total, feasible, objections, details, kept_room,
 // A plugin's details about one node; indented lines continue the line above.
 function rejectionDetails({ plugin, node, lines }) {
   const items = lines.map((line) => h("li", { "data-indented": line.startsWith("  ") }, line.trim()));
-  return h("details", { class: "behind", open: true }, h("summary", {}, `${plugin} on `, nodeLink(node)), h("ul", {}, items));
+  return h("details", { class: "rejection-details", open: true }, h("summary", {}, `${plugin} on `, nodeLink(node)), h("ul", {}, items));
 }
 
 function rejectionRow({ plugin, reason, nodes: count, first, alone, examples, preemptible }, total) {
@@ -197,8 +197,8 @@ function scoreCell({ raw, normalized, weighted }) {
 
 function lastAttempt({ last_decision: last, binding }) {
   const outcome = [RESULTS[last.result].toLowerCase(), last.node ? ` on ${last.node}` : "", last.victims.length ? `, preempting ${last.victims.join(", ")}` : ""].join("");
-  const steps = last.timings.map(([point, spent]) => `${point} ${took(spent)}`).join(" · ");
-  const bound = binding && (binding.code === 0 ? `bound after ${took(Math.round((binding.ended_at - binding.started_at) * 1e9))}` : `not bound: ${binding.message}`);
+  const steps = last.timings.map(([point, spent]) => `${point} ${duration(spent)}`).join(" · ");
+  const bound = binding && (binding.code === 0 ? `bound after ${duration(Math.round((binding.ended_at - binding.started_at) * 1e9))}` : `not bound: ${binding.message}`);
   const facts = [
     ["At", `${moment(last.popped_at)}: ${outcome}`],
     ["Attempt", `number ${number(last.tries)} of this pod, ${number(last.attempt)} of all`],

@@ -1,4 +1,4 @@
-// The profiles: which plugins stand at which points, and where the time of the last attempts went.
+// The profiles: the plugins at each point, and the time spent in the last attempts.
 
 const POINTS = [
   "pre_enqueue",
@@ -38,39 +38,39 @@ function profileFrame({ name }) {
 }
 
 function fillProfile(article, part) {
-  const [, said, shares, details, outside] = article.children;
-  const timed = part.points.filter((time) => time.total > 0 && time.what !== "wait_on_permit"); // to wait is no work
+  const [, note, shares, details, outside] = article.children;
+  const timed = part.points.filter((time) => time.total > 0 && time.point !== "wait_on_permit"); // waiting is not work
   const total = timed.reduce((sum, time) => sum + time.total, 0);
-  const mean = part.attempts ? took(Math.round(total / part.attempts)) : "";
-  write(said, part.attempts ? `${mean} for an attempt and its binding, over the last ${number(part.attempts)}` : "No attempts yet");
+  const mean = part.attempts ? duration(Math.round(total / part.attempts)) : "";
+  write(note, part.attempts ? `${mean} for an attempt and its binding, over the last ${number(part.attempts)}` : "No attempts yet");
   keyed(
     shares,
     timed,
-    (time) => time.what,
-    (time) => h("li", { "data-point": time.what }, h("span"), h("b")),
+    (time) => time.point,
+    (time) => h("li", { "data-point": time.point }, h("span"), h("b")),
     (item, time) => {
       item.style.flexGrow = time.total / total;
-      write(item.children[0], time.what);
+      write(item.children[0], time.point);
       write(item.children[1], percent(time.total, total));
-      set(item, "title", `${time.what}: ${took(Math.round(time.total / time.times))} each of ${number(time.times)} times`);
+      set(item, "title", `${time.point}: ${duration(Math.round(time.total / time.calls))} each of ${number(time.calls)} times`);
     },
   );
   write(details.firstChild, plural(part.plugins.length, "plugin"));
   details.lastChild.replaceChildren(pluginTable(part));
-  outside.replaceChildren(...part.outside.map(sourceFact));
+  outside.replaceChildren(...part.sources.map(sourceFact));
 }
 
 function sourceFact({ plugin, source, by, values, age, fresh, when_stale, error }) {
-  const told = age === null ? "has no data yet" : `${plural(values, by)}, told ${span(age)} ago`;
-  const lacking = { reject: "its pods are rejected", ignore: "the plugin is left out", hold: "pods are held" }[when_stale];
-  const said = [told, ...(fresh ? [] : [age === null ? lacking : `stale, ${lacking}`]), ...(error ? [error] : [])];
-  return fact([`${plugin}, source ${source}`, said.join(" · ")]);
+  const data = age === null ? "no data yet" : `${plural(values, by)}, updated ${span(age)} ago`;
+  const consequence = { reject: "its pods are rejected", ignore: "the plugin is left out", hold: "pods are held" }[when_stale];
+  const note = [data, ...(fresh ? [] : [age === null ? consequence : `stale, ${consequence}`]), ...(error ? [error] : [])];
+  return fact([`${plugin}, source ${source}`, note.join(" · ")]);
 }
 
 function pluginTable({ points, plugins }) {
-  const used = POINTS.filter((point) => plugins.some(({ places }) => point in places));
-  const timing = new Map(points.map((time) => [time.what, time]));
-  const each = (time) => (time && time.times ? took(Math.round(time.total / time.times)) : "");
+  const used = POINTS.filter((point) => plugins.some(({ positions }) => point in positions));
+  const timing = new Map(points.map((time) => [time.point, time]));
+  const each = (time) => (time && time.calls ? duration(Math.round(time.total / time.calls)) : "");
   return h(
     "table",
     { class: "plugins" },
@@ -84,16 +84,16 @@ function pluginTable({ points, plugins }) {
   );
 }
 
-function pluginRow({ name, distribution, weight, places, times }, used, each) {
-  const timed = new Map(times.map((time) => [time.what, time]));
+function pluginRow({ name, distribution, weight, positions, times }, used, each) {
+  const timed = new Map(times.map((time) => [time.point, time]));
   return h(
     "tr",
     {},
     h("th", { scope: "row", title: distribution }, name, distribution.startsWith("kframework-sdk") ? null : h("span", { class: "quiet" }, ` ${distribution}`)),
     h("td", { class: "number" }, weight === null ? "" : weight),
     ...used.map((point) =>
-      point in places
-        ? h("td", { class: "at", title: `${places[point]}. at ${point}` }, h("i", {}, places[point]), each(timed.get(point)))
+      point in positions
+        ? h("td", { class: "at", title: `${positions[point]}. at ${point}` }, h("i", {}, positions[point]), each(timed.get(point)))
         : h("td"),
     ),
   );

@@ -1,4 +1,4 @@
-// The tables of an engine's own: what stands in them is drawn by its kind, without knowing what it is about.
+// The engine's own tables; a cell is drawn by the kind of its column.
 
 async function refreshSections() {
   const sections = await source.ask("sections", {});
@@ -15,11 +15,11 @@ function sectionFrame({ name, title }) {
   );
 }
 
-// What has not changed stays as it is: a selection in it, the focus and the place it is scrolled to.
+// Leave an unchanged section alone: a selection in it, the focus and the scroll position stay.
 function fillSection(frame, section) {
-  const said = JSON.stringify(section);
-  if (frame.said === said) return;
-  frame.said = said;
+  const text = JSON.stringify(section);
+  if (frame.text === text) return;
+  frame.text = text;
   const at = frame.contains(document.activeElement) ? document.activeElement.hash : "";
   frame.lastChild.replaceChildren(...sectionTable(section));
   if (at) [...frame.querySelectorAll("a")].find((link) => link.hash === at)?.focus();
@@ -32,44 +32,44 @@ function fillSectionLink(link, { name, title }) {
 
 function sectionTable({ columns, rows, total, note }) {
   const cut = total > rows.length ? `The first ${number(rows.length)} of ${number(total)}.` : rows.length ? "" : "None.";
-  const said = [cut, note].filter(Boolean).join(" ");
+  const lastLine = [cut, note].filter(Boolean).join(" ");
   const head = columns.map(({ title, kind }) => h("th", { scope: "col", class: columnClass(kind) }, title));
   return [
-    rows.length ? h("table", { class: "own" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map((row) => ownRow(columns, row)))) : null,
-    said ? h("p", { class: "note" }, said) : null,
+    rows.length ? h("table", { class: "own" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map((row) => sectionRow(columns, row)))) : null,
+    lastLine ? h("p", { class: "note" }, lastLine) : null,
   ].filter(Boolean);
 }
 
-function ownRow(columns, { cells, tone }) {
-  return h("tr", { "data-tone": tone || false }, cells.map((cell, index) => ownCell(columns[index].kind, cell, index)));
+function sectionRow(columns, { cells, tone }) {
+  return h("tr", { "data-tone": tone || false }, cells.map((cell, index) => sectionCell(columns[index].kind, cell, index)));
 }
 
-function ownCell(kind, cell, index) {
+function sectionCell(kind, cell, index) {
   const attributes = index ? { class: columnClass(kind) } : { scope: "row", class: columnClass(kind) };
-  return h(index ? "td" : "th", attributes, cell === null ? "" : drawn(kind, cell));
+  return h(index ? "td" : "th", attributes, cell === null ? "" : drawCell(kind, cell));
 }
 
 function columnClass(kind) {
-  return { number: "number", moment: "number", took: "number", share: "part", fills: "parts", said: "said" }[kind] ?? false;
+  return { number: "number", moment: "number", duration: "number", share: "part", amounts: "parts", sentence: "prose" }[kind] ?? false;
 }
 
-function drawn(kind, cell) {
-  if (typeof cell === "object" && kind !== "fills") return referred(cell);
-  return { number, moment, took, share: shareOf, fills: fillsOf }[kind]?.(cell) ?? cell;
+function drawCell(kind, cell) {
+  if (typeof cell === "object" && kind !== "amounts") return reference(cell);
+  return { number, moment, duration, share: shareOf, amounts: amountsOf }[kind]?.(cell) ?? cell;
 }
 
-function referred({ to, name, text }) {
-  if (to === "pod" && !text) return podLink(name);
-  return h("a", { href: detailHash(to, name), title: name }, text || name);
+function reference({ kind, name, text }) {
+  if (kind === "pod" && !text) return podLink(name);
+  return h("a", { href: detailHash(kind, name), title: name }, text || name);
 }
 
-// A part of a whole that is 1; what is beyond it fills the bar in another colour.
+// A part of a whole that is 1; more than that fills the bar in another colour.
 function shareOf(part) {
   return [bar(1, part), h("span", { class: "quiet" }, ` ${percent(part, 1)}`)];
 }
 
-function fillsOf(fills) {
-  const parts = Object.entries(fills).map(([what, [takes, has]]) => [
+function amountsOf(amounts) {
+  const parts = Object.entries(amounts).map(([what, [takes, has]]) => [
     h("dt", {}, what),
     h("dd", {}, has ? [bar(has, takes), `${amount(what, takes)} of ${amount(what, has)}`] : amount(what, takes)),
   ]);

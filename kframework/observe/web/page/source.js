@@ -1,5 +1,4 @@
-// Where the page's data comes from: asked of the scheduler again and again, or embedded in a report once and for all.
-// Both give the same records (kframework/web/*.py).
+// The source of the page's data: the scheduler, or data embedded in a report. Both return the same records.
 
 const embedded = JSON.parse(byId("data").textContent);
 
@@ -10,34 +9,34 @@ async function askScheduler(view, parameters) {
   const path = view === "explain" ? "explain" : `view/${view}`;
   const response = await fetch(`${path}?${query}`, { cache: "no-store" });
   if (response.ok) return response.json();
-  throw new Refusal(await response.json().then(({ error }) => error, () => `The answer was ${response.status} ${response.statusText}.`));
+  throw new ViewError(await response.json().then(({ error }) => error, () => `The answer was ${response.status} ${response.statusText}.`));
 }
 
-// What the scheduler answered, but not with what was asked for.
-class Refusal extends Error {}
+// The scheduler answered with an error.
+class ViewError extends Error {}
 
 function fromReport(data) {
   const answers = {
     summary: () => data.summary,
-    queues: (wanted) => chosenPods(data.queues, wanted),
+    queues: (wanted) => selectPods(data.queues, wanted),
     sections: () => data.sections,
     attempts: (wanted) => attemptsOf(data.attempts, wanted),
     nodes: () => data.nodes,
     profiles: () => data.profiles,
-    node: ({ name }) => kept(data.node_pods, name, "The pods of this node are not in this report."),
-    find: ({ text }) => foundPods(data, text),
-    details: ({ sort, name }) => data.details[sort]?.[name] ?? { sections: [], explained: true },
+    node: ({ name }) => lookUp(data.node_pods, name, "The pods of this node are not in this report."),
+    find: ({ text }) => findPods(data, text),
+    details: ({ kind, name }) => data.details[kind]?.[name] ?? { sections: [], has_explanation: true },
     explain: (wanted) => {
-      const [[sort, name]] = Object.entries(wanted);
-      return kept(data.explanations[sort] ?? {}, name, `No explanation of this ${sort} is in this report.`);
+      const [[kind, name]] = Object.entries(wanted);
+      return lookUp(data.explanations[kind] ?? {}, name, `No explanation of this ${kind} is in this report.`);
     },
   };
   return { live: false, start: data.start, ask: async (view, parameters) => answers[view](parameters) };
 }
 
-function kept(of, name, otherwise) {
-  if (!Object.hasOwn(of, name)) throw new Refusal(otherwise);
-  return of[name];
+function lookUp(values, name, message) {
+  if (!Object.hasOwn(values, name)) throw new ViewError(message);
+  return values[name];
 }
 
 function attemptsOf(attempts, { after, pod }) {
@@ -47,21 +46,21 @@ function attemptsOf(attempts, { after, pod }) {
   return { ...attempts, decisions, bindings: attempts.bindings.filter((binding) => binding.pod === pod) };
 }
 
-// The same choice that the scheduler makes for a live page.
-function chosenPods(queues, { place, profile, plugin }) {
-  if (!place && !plugin) return queues;
+// The same selection as the scheduler makes for a live page.
+function selectPods(queues, { queue, profile, plugin }) {
+  if (!queue && !plugin) return queues;
   const holds = (pod) => pod.held && pod.profile === profile && (pod.plugins ?? []).includes(plugin);
-  const pods = queues.pods.filter((pod) => (plugin ? holds(pod) : pod.place === place));
+  const pods = queues.pods.filter((pod) => (plugin ? holds(pod) : pod.queue === queue));
   const held = queues.held.find((each) => each.profile === profile && each.plugin === plugin);
-  return { ...queues, pods, total: plugin ? (held?.pods ?? 0) : (queues.counts[place] ?? 0) };
+  return { ...queues, pods, total: plugin ? (held?.pods ?? 0) : (queues.counts[queue] ?? 0) };
 }
 
-function foundPods(data, text) {
+function findPods(data, text) {
   const known = new Map();
-  for (const pod of data.queues.pods) known.set(pod.pod, { pod: pod.pod, place: pod.place, node: pod.node ?? "" });
+  for (const pod of data.queues.pods) known.set(pod.pod, { pod: pod.pod, queue: pod.queue, node: pod.node ?? "" });
   for (const { node, pods } of Object.values(data.node_pods)) {
-    for (const { pod } of pods) if (!known.has(pod)) known.set(pod, { pod, place: "", node });
+    for (const { pod } of pods) if (!known.has(pod)) known.set(pod, { pod, queue: "", node });
   }
-  for (const { pod, node } of data.attempts.decisions) if (!known.has(pod)) known.set(pod, { pod, place: "", node });
+  for (const { pod, node } of data.attempts.decisions) if (!known.has(pod)) known.set(pod, { pod, queue: "", node });
   return [...known.values()].filter(({ pod }) => pod.includes(text)).slice(0, 50);
 }

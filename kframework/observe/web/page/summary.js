@@ -1,6 +1,6 @@
 // The scheduler at a glance.
 
-let now = 0; // the scheduler's time, as last heard
+let now = 0; // the scheduler's time at the last answer
 
 function showSummary(summary) {
   now = summary.now;
@@ -10,7 +10,7 @@ function showSummary(summary) {
     ["Pods on nodes", number(summary.pods_on_nodes)],
     ["Waiting", number(summary.waiting)],
     ["Attempts", number(summary.attempts)],
-    ...(summary.took || !summary.counted ? durations(summary.took) : []),
+    ...(summary.durations || !summary.counted ? durationFigures(summary.durations) : []),
   ];
   keyed(
     byId("figures"),
@@ -22,21 +22,21 @@ function showSummary(summary) {
   showTimeline(summary);
 }
 
-// Not of an engine that does not time its attempts.
-function durations(of) {
+// Only for an engine that times its attempts.
+function durationFigures(times) {
   return [
-    ["Median attempt", of ? took(of.median) : "–"],
-    ["99th percentile", of ? took(of.slow) : "–"],
+    ["Median attempt", times ? duration(times.median) : "–"],
+    ["99th percentile", times ? duration(times.slow) : "–"],
   ];
 }
 
 function showTimeline({ timeline, counted, now }) {
   const { start, width, counts } = timeline;
-  const stretches = counts.scheduled.length;
+  const intervals = counts.scheduled.length;
   const total = (index) => counts.scheduled[index] + counts.unschedulable[index] + counts.error[index];
-  const most = Math.max(1, ...Array.from({ length: stretches }, (_, index) => total(index)));
+  const most = Math.max(1, ...Array.from({ length: intervals }, (_, index) => total(index)));
   const bars = [];
-  for (let index = 0; index < stretches; index += 1) {
+  for (let index = 0; index < intervals; index += 1) {
     let top = 100;
     for (const result of ["scheduled", "unschedulable", "error"]) {
       const count = counts[result][index];
@@ -47,11 +47,11 @@ function showTimeline({ timeline, counted, now }) {
     }
   }
   const picture = byId("timeline");
-  set(picture, "viewBox", `0 0 ${stretches} 100`);
+  set(picture, "viewBox", `0 0 ${intervals} 100`);
   picture.replaceChildren(...bars);
   const sum = (result) => counts[result].reduce((all, count) => all + count, 0);
   const parts = Object.keys(RESULTS).filter(sum).map((result) => `${number(sum(result))} ${result}`);
   const which = counted ? `Last ${plural(counted, "attempt")}: ${parts.join(", ")}` : "No attempts yet";
   const when = counted ? ` · ${moment(start)} – ${moment(now)} · ${span(width)} a bar` : "";
-  write(byId("timeline-said"), which + when);
+  write(byId("timeline-note"), which + when);
 }

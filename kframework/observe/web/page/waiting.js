@@ -1,27 +1,27 @@
-// The pods that wait, by queue and by who holds them back.
+// The pods that wait, by queue and by the plugin that holds them back.
 
 const MOST_HOLDERS = 8;
 
-const wanted = { place: "", profile: "", plugin: "" }; // which of the waiting pods are shown
+const wanted = { queue: "", profile: "", plugin: "" }; // which of the waiting pods are shown
 
 async function refreshWaiting() {
   const parameters = Object.fromEntries(Object.entries(wanted).filter(([, value]) => value));
   showWaiting(await source.ask("queues", parameters));
 }
 
-function want(place, profile, plugin) {
-  Object.assign(wanted, { place, profile, plugin });
+function want(queue, profile, plugin) {
+  Object.assign(wanted, { queue, profile, plugin });
   refresh("queues");
 }
 
 function showWaiting({ counts, held, total, pods }) {
   const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  const places = Object.entries(counts).map(([place, count]) => [place, placeName(place), count]);
-  choices(byId("places"), [["", "All", all], ...places], wanted.plugin ? null : wanted.place, (place) => want(place, "", ""));
+  const queues = Object.entries(counts).map(([queue, count]) => [queue, queueName(queue), count]);
+  choices(byId("queues"), [["", "All", all], ...queues], wanted.plugin ? null : wanted.queue, (queue) => want(queue, "", ""));
   showHolders(held);
   keyed(byId("pods"), pods, (pod) => pod.pod, waitingRow, fillWaitingRow);
-  const said = total > pods.length ? `The first ${number(pods.length)} of ${number(total)}.` : pods.length ? "" : "No pod waits here.";
-  write(byId("pods-said"), said);
+  const note = total > pods.length ? `The first ${number(pods.length)} of ${number(total)}.` : pods.length ? "" : "No pod waits here.";
+  write(byId("pods-note"), note);
 }
 
 function showHolders(held) {
@@ -40,7 +40,7 @@ function showHolders(held) {
 }
 
 function waitingRow(pod) {
-  const held = h("p", { class: "held" }, h("span", { class: "place" }), " ", h("span", { class: "quiet" }));
+  const held = h("p", { class: "held" }, h("span", { class: "queue" }), " ", h("span", { class: "quiet" }));
   return h(
     "tr",
     {},
@@ -53,18 +53,18 @@ function waitingRow(pod) {
 function fillWaitingRow(row, pod) {
   const [name, tries, age] = row.children;
   const [, held, why] = name.children;
-  const [place, plugins] = held.children;
-  set(place, "data-place", pod.place);
-  set(place, "data-held", pod.held ?? false);
-  write(place, placeName(pod.place) + wait(pod));
-  write(plugins, (pod.plugins ?? []).map((plugin) => (pod.hook ? `in ${plugin}.${pod.hook} for ${span(now - pod.asked)}` : plugin)).join(", "));
+  const [queue, plugins] = held.children;
+  set(queue, "data-queue", pod.queue);
+  set(queue, "data-held", pod.held ?? false);
+  write(queue, queueName(pod.queue) + wait(pod));
+  write(plugins, (pod.plugins ?? []).map((plugin) => (pod.hook ? `in ${plugin}.${pod.hook} for ${span(now - pod.hook_since)}` : plugin)).join(", "));
   write(why, firstSentence(pod.message ?? ""));
   set(why, "title", pod.message);
   write(tries, pod.tries);
-  write(age, span(now - (pod.since ?? pod.queued)));
+  write(age, span(now - (pod.created_at ?? pod.queued_at)));
 }
 
-// What is known of when it goes on, and where.
+// The remaining wait and the node, as far as known.
 function wait(pod) {
   const until = pod.until === undefined ? "" : ` ${span(pod.until - now)}`;
   return pod.node ? `${until} → ${pod.node}` : until;

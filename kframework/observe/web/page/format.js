@@ -1,4 +1,4 @@
-// Numbers, amounts and times as people read them.
+// Formats numbers, amounts and times.
 
 const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
@@ -7,24 +7,24 @@ function number(value) {
 }
 
 // At most three digits that count: 0.123, 1.23, 12.3, 123, 1,234.
-function short(value) {
+function significant(value) {
   const digits = value === 0 ? 0 : Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
   return value.toLocaleString("en-US", { maximumFractionDigits: Math.min(digits, 3) });
 }
 
 function percent(part, whole) {
-  return whole > 0 ? `${short((100 * part) / whole).replace(/\..*/, "")} %` : "–";
+  return whole > 0 ? `${significant((100 * part) / whole).replace(/\..*/, "")} %` : "–";
 }
 
 function amount(resource, value) {
-  if (resource === "cpu") return short(value / 1000);
+  if (resource === "cpu") return significant(value / 1000);
   if (!inBytes(resource)) return number(value);
   let power = 0;
   while (value >= 1024 && power < BYTES.length - 1) {
     value /= 1024;
     power += 1;
   }
-  return `${short(value)} ${BYTES[power]}`;
+  return `${significant(value)} ${BYTES[power]}`;
 }
 
 function inBytes(resource) {
@@ -32,11 +32,11 @@ function inBytes(resource) {
 }
 
 // Nanoseconds, as the engine measures.
-function took(nanoseconds) {
+function duration(nanoseconds) {
   if (nanoseconds < 1e3) return `${nanoseconds} ns`;
-  if (nanoseconds < 1e6) return `${short(nanoseconds / 1e3)} µs`;
-  if (nanoseconds < 1e9) return `${short(nanoseconds / 1e6)} ms`;
-  return `${short(nanoseconds / 1e9)} s`;
+  if (nanoseconds < 1e6) return `${significant(nanoseconds / 1e3)} µs`;
+  if (nanoseconds < 1e9) return `${significant(nanoseconds / 1e6)} ms`;
+  return `${significant(nanoseconds / 1e9)} s`;
 }
 
 // Seconds, as pods wait: 0.4s, 12s, 3m20s, 5h10m, 3d4h.
@@ -77,7 +77,7 @@ function firstSentence(message) {
   return message.replace(/^0\/(\d+) nodes are available: /, "").replace(/\. .*$/s, "").replace(/\.$/, "");
 }
 
-const PLACES = {
+const QUEUES = {
   active: "Active",
   backoff: "Backing off",
   unschedulable: "Unschedulable",
@@ -85,13 +85,13 @@ const PLACES = {
   binding: "Binding",
 };
 
-function placeName(place) {
-  return PLACES[place] ?? place.charAt(0).toUpperCase() + place.slice(1);
+function queueName(queue) {
+  return QUEUES[queue] ?? queue.charAt(0).toUpperCase() + queue.slice(1);
 }
 
 const RESULTS = { scheduled: "Scheduled", unschedulable: "Unschedulable", error: "Error" };
 
-// What happens to an object, as `kframework explain` says it.
+// Actions on objects, in the words of `kframework explain`.
 const ACTIONS = {
   add: "added",
   delete: "deleted",

@@ -6,9 +6,9 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import ApiObject
 from kframework.observe.report import report
-from kframework.observe.web.pods import Found, find_pods, queues
-from kframework.observe.web.sections import Details
-from kframework.observe.web.summary import summary
+from kframework.observe.web.pods import PodMatch, find_pods, list_queues
+from kframework.observe.web.sections import DetailView
+from kframework.observe.web.summary import summarise_scheduler
 from kframework.observe.web.view import BINDING, EngineView
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
@@ -31,9 +31,9 @@ def bare() -> EngineView[PodEngine]:
 
 
 def test_pods_that_wait_say_what_was_decided_on_them() -> None:
-    found = queues(plain())
+    found = list_queues(plain())
     assert (found.counts, found.held, found.total) == ({"pending": 2, "binding": 0}, (), 2)
-    assert [(pod.pod, pod.place, pod.tries, pod.message) for pod in found.pods] == [
+    assert [(pod.pod, pod.queue, pod.tries, pod.message) for pod in found.pods] == [
         ("default/web", "pending", 1, "closed today"),
         ("default/late", "pending", 1, "closed today"),
     ]
@@ -41,35 +41,35 @@ def test_pods_that_wait_say_what_was_decided_on_them() -> None:
 
 def test_pods_on_their_way_to_a_node_are_in_a_place_of_their_own() -> None:
     shown = bare()
-    assert shown.places() == {"pending": 1, "binding": 1}
-    assert [(pod.pod, pod.node) for pod in queues(shown, place=BINDING).pods] == [("default/fits", "a")]
-    assert [pod.pod for pod in queues(shown, place="pending").pods] == ["default/huge"]
-    assert queues(shown, place="elsewhere").pods == ()
-    assert queues(shown, held_by=("p", "Guard")).total == 0
+    assert shown.queue_lengths() == {"pending": 1, "binding": 1}
+    assert [(pod.pod, pod.node) for pod in list_queues(shown, queue=BINDING).pods] == [("default/fits", "a")]
+    assert [pod.pod for pod in list_queues(shown, queue="pending").pods] == ["default/huge"]
+    assert list_queues(shown, queue="elsewhere").pods == ()
+    assert list_queues(shown, held_by=("p", "Guard")).total == 0
 
 
 def test_pods_are_found_where_they_are() -> None:
     assert sorted(run_to_end(find_pods(bare(), "default/")), key=lambda found: found.pod) == [
-        Found("default/fits", "binding", "a"),
-        Found("default/huge", "pending", ""),
+        PodMatch("default/fits", "binding", "a"),
+        PodMatch("default/huge", "pending", ""),
     ]
-    assert run_to_end(find_pods(plain(), "runs")) == (Found("default/runs", "", "a"),)
+    assert run_to_end(find_pods(plain(), "runs")) == (PodMatch("default/runs", "", "a"),)
 
 
 def test_a_pod_that_nobody_has_tried_yet_is_shown_too() -> None:
     scene = Scene(make_node("a"), make_pod("new"))
     scene.engine.apply_messages()
-    (pod,) = queues(EngineView(scene.engine, scene.history)).pods
-    assert (pod.pod, pod.tries, pod.message, pod.queued) == ("default/new", 0, "", VIRTUAL_EPOCH)
+    (pod,) = list_queues(EngineView(scene.engine, scene.history)).pods
+    assert (pod.pod, pod.tries, pod.message, pod.queued_at) == ("default/new", 0, "", VIRTUAL_EPOCH)
 
 
 def test_there_is_nothing_more_to_show() -> None:
-    assert (plain().sections(), plain().details("pod", "default/web")) == ((), Details())
+    assert (plain().sections(), plain().details("pod", "default/web")) == ((), DetailView())
 
 
 def test_figures_are_of_any_engine() -> None:
-    found = summary(plain())
-    assert (found.nodes, found.pods_on_nodes, found.waiting, found.attempts, found.took) == (1, 1, 2, 2, None)
+    found = summarise_scheduler(plain())
+    assert (found.nodes, found.pods_on_nodes, found.waiting, found.attempts, found.durations) == (1, 1, 2, 2, None)
 
 
 def test_any_engine_is_reported() -> None:
@@ -79,10 +79,10 @@ def test_any_engine_is_reported() -> None:
 
 
 def test_pods_are_in_the_places_of_the_engine() -> None:
-    found = queues(second(*OBJECTS))
+    found = list_queues(second(*OBJECTS))
     assert found.counts == {"queue at the door": 2}
     assert [(each.plugin, each.pods) for each in found.held] == [("Guard", 2)]
-    assert [pod.pod for pod in queues(second(*OBJECTS), held_by=("p", "Guard"), most=1).pods] == ["default/web"]
+    assert [pod.pod for pod in list_queues(second(*OBJECTS), held_by=("p", "Guard"), most=1).pods] == ["default/web"]
 
 
 def test_a_report_has_what_its_tables_lead_to() -> None:
