@@ -276,7 +276,7 @@ _MAX_EVALUATIONS, _MIN_EXPLANATIONS = 50_000, 10
 class PodEngineView(EngineView[PodEngine]):
     """Shows the pods by the queue that they wait in; to show the first of many costs only these."""
 
-    def queue_lengths(self) -> Mapping[str, int]:
+    def count_by_queue(self) -> Mapping[str, int]:
         return {**self.engine.queue.count_by_queue(), BINDING: len(self.engine.cluster.waiting)}
 
     def pods_in(self, queue: str) -> Iterable[PodView]:
@@ -288,7 +288,7 @@ class PodEngineView(EngineView[PodEngine]):
         bound = self.engine.cluster.waiting.get(pod.uid) is not None
         return BINDING if bound else self.engine.queue.queue_of(pod.uid)
 
-    def held_counts(self) -> Mapping[PluginKey, int]:
+    def count_by_plugin(self) -> Mapping[PluginKey, int]:
         return self.engine.queue.count_by_plugin()
 
     def pods_held_by(self, holder: PluginKey) -> Iterable[PodView]:

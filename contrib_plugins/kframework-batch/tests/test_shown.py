@@ -46,7 +46,7 @@ def named(sections: tuple[Section, ...], name: str) -> Section:
 
 def test_pods_wait_in_their_queue_or_without_a_group() -> None:
     found = shown(stage())
-    assert found.queue_lengths() == {"queue red": 3, NO_GROUP: 1, "binding": 0}
+    assert found.count_by_queue() == {"queue red": 3, NO_GROUP: 1, "binding": 0}
     assert sorted(pod.pod for pod in found.pods_in("queue red")) == [f"default/large-{n}" for n in range(3)]
     assert [pod.pod for pod in found.pods_in(NO_GROUP)] == ["default/lost"]
     assert list(found.pods_in("queue blue")) == list(found.pods_in("nowhere")) == []
@@ -54,15 +54,15 @@ def test_pods_wait_in_their_queue_or_without_a_group() -> None:
 
 def test_a_queue_is_not_taken_for_another_place() -> None:
     made = Stage(queues=[make_queue("binding")], gangs=[make_gang("g", 2, queue="binding")]).session()
-    assert shown(made).queue_lengths() == {"queue binding": 2, "binding": 0}
+    assert shown(made).count_by_queue() == {"queue binding": 2, "binding": 0}
 
 
 def test_pods_whose_group_is_not_there_yet_have_none() -> None:
     made = Stage(objects=[make_task("early", "later")]).session()
-    assert shown(made).queue_lengths() == {NO_GROUP: 1, "binding": 0}
+    assert shown(made).count_by_queue() == {NO_GROUP: 1, "binding": 0}
     made.put(make_group("later"))
     made.engine.apply_messages()
-    assert shown(made).queue_lengths() == {"queue default": 1, "binding": 0}
+    assert shown(made).count_by_queue() == {"queue default": 1, "binding": 0}
 
 
 def test_a_pod_is_found_where_it_is() -> None:
@@ -82,7 +82,7 @@ def test_while_a_session_is_open_pods_that_are_tried_out_still_wait() -> None:
     made.time += 1.0
     seen = []
     while made.engine.step():
-        seen.append(shown(made).queue_lengths())
+        seen.append(shown(made).count_by_queue())
     assert len(seen) > 3
     assert {places["queue red"] for places in seen} == {3}
 
@@ -119,7 +119,7 @@ def test_pods_that_are_being_bound_have_a_place_of_their_own() -> None:
     while not len(made.engine.cluster.waiting):
         assert made.engine.step()
     found = shown(made)
-    assert found.queue_lengths() == {"binding": 1}
+    assert found.count_by_queue() == {"binding": 1}
     assert [(pod.pod, pod.node) for pod in found.pods_in("binding")] == [("default/g-0", "n")]
     (task,) = made.engine.cache.tasks.values()
     assert found.queue_of(task.pod) == "binding"
@@ -127,7 +127,7 @@ def test_pods_that_are_being_bound_have_a_place_of_their_own() -> None:
 
 def test_the_plugin_that_stood_against_a_job_holds_its_pods_back() -> None:
     found = shown(stage())
-    assert found.held_counts() == {("volcano", "proportion"): 3}
+    assert found.count_by_plugin() == {("volcano", "proportion"): 3}
     held = {pod.pod: (pod.plugins, pod.held, pod.message) for pod in found.pods_held_by(("volcano", "proportion"))}
     once = "Pod default/large-1 can possibly be assigned to n, once minAvailable is satisfied"
     assert held.keys() == {f"default/large-{number}" for number in range(3)}
@@ -142,7 +142,7 @@ def test_what_an_earlier_session_said_holds_nobody_back() -> None:
     made.gone("large", PodGroup)
     made.put(make_group("large", minimum=3, queue="nowhere"))
     made.session()
-    assert found.held_counts() != {} and shown(made).held_counts() == {}
+    assert found.count_by_plugin() != {} and shown(made).count_by_plugin() == {}
 
 
 def test_gated_pods_name_their_gates() -> None:
@@ -200,7 +200,7 @@ def test_a_job_says_what_each_action_found() -> None:
     why = next(row.cells[-1] for row in named(shown(made).sections(), "jobs").rows)
     assert isinstance(why, str)
     assert [why.count(words) for words in ("Insufficient cpu", "who may be pushed out", "would not let")] == [1, 1, 1]
-    assert shown(made).held_counts() == {}
+    assert shown(made).count_by_plugin() == {}
 
 
 def test_a_job_goes_by_the_name_of_its_owner() -> None:

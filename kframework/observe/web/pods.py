@@ -51,7 +51,7 @@ def list_queues(
     view: EngineView[E], *, queue: str = "", held_by: PluginKey | None = None, most: int = MAX_SHOWN
 ) -> Queues:
     """List the first pods of one queue, or of all queues in turn, or those that a plugin (profile, name) holds back."""
-    counts, held = view.queue_lengths(), view.held_counts()
+    counts, held = view.count_by_queue(), view.count_by_plugin()
     if held_by is not None:
         selected, total = view.pods_held_by(held_by), held.get(held_by, 0)
     elif queue:

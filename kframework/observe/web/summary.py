@@ -75,7 +75,7 @@ def summarise_scheduler(view: EngineView[E], *, counted: int = COUNTED_ATTEMPTS)
         tuple(engine.profiles),
         len(engine.cluster.nodes),
         len(engine.cluster.pods),
-        sum(view.queue_lengths().values()),
+        sum(view.count_by_queue().values()),
         view.history.last_attempt,
         len(decisions),
         timeline(decisions, now),

@@ -73,7 +73,7 @@ class EngineView(Generic[E]):
         self.engine: E = engine
         self.history: History = history
 
-    def queue_lengths(self) -> Mapping[str, int]:
+    def count_by_queue(self) -> Mapping[str, int]:
         """Count the waiting pods by queue, in display order."""
         return {PENDING: sum(1 for _ in self._pods_not_binding()), BINDING: len(self.engine.cluster.waiting)}
 
@@ -89,7 +89,7 @@ class EngineView(Generic[E]):
             return BINDING
         return PENDING if pod.uid in self.engine.pending else ""
 
-    def held_counts(self) -> Mapping[PluginKey, int]:
+    def count_by_plugin(self) -> Mapping[PluginKey, int]:
         """Count the pods that each plugin holds back."""
         return {}
 

@@ -53,14 +53,14 @@ class SecondShown(EngineView[ClosedEngine]):
 
     text = "open on Monday"
 
-    def queue_lengths(self) -> Mapping[str, int]:
+    def count_by_queue(self) -> Mapping[str, int]:
         return {"queue at the door": len(self.engine.pending)}
 
     def pods_in(self, queue: str) -> Iterable[PodView]:
-        for pod in self.engine.pending.values() if queue in self.queue_lengths() else ():
+        for pod in self.engine.pending.values() if queue in self.count_by_queue() else ():
             yield PodView(pod.key, queue, "p", 0, None, VIRTUAL_EPOCH, 1, plugins=("Guard",), held=True)
 
-    def held_counts(self) -> Mapping[tuple[str, str], int]:
+    def count_by_plugin(self) -> Mapping[tuple[str, str], int]:
         return {("p", "Guard"): len(self.engine.pending)}
 
     def pods_held_by(self, holder: tuple[str, str]) -> Iterable[PodView]:

@@ -63,7 +63,7 @@ class BatchShown(EngineView[BatchEngine]):
 
     # -- the pods that wait ------------------------------------------------------------------------------------------
 
-    def queue_lengths(self) -> Mapping[str, int]:
+    def count_by_queue(self) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
         for job in self._jobs():
             if waiting := job.count(*_WAITING):
@@ -87,7 +87,7 @@ class BatchShown(EngineView[BatchEngine]):
             return NO_GROUP if pod.uid in self.engine.pending else ""
         return _queue_key(task.job) if task.status in _WAITING else ""
 
-    def held_counts(self) -> Mapping[tuple[str, str], int]:
+    def count_by_plugin(self) -> Mapping[tuple[str, str], int]:
         counts: Counter[tuple[str, str]] = Counter()
         for uid, plugin in self._opponents().items():
             for task in self._first_waiting(uid):
@@ -147,8 +147,8 @@ class BatchShown(EngineView[BatchEngine]):
     def sections(self) -> tuple[Section, ...]:
         last, queues = self._sessions.last, self.engine.cache.queues
         states = [QueueState(queue=name, weight=queue.weight) for name, queue in queues.items()]
-        queue_lengths = self.queue_lengths()
-        waiting = {name: queue_lengths.get(_in_queue(name), 0) for name in queues}
+        count_by_queue = self.count_by_queue()
+        waiting = {name: count_by_queue.get(_in_queue(name), 0) for name in queues}
         jobs = sorted((job for job in self._jobs() if job.known), key=_rank)
         note = "Those first that cannot run yet, then those of which more tasks wait." if len(jobs) > 1 else ""
         return (

@@ -41,7 +41,7 @@ def test_pods_that_wait_say_what_was_decided_on_them() -> None:
 
 def test_pods_on_their_way_to_a_node_are_in_a_place_of_their_own() -> None:
     shown = bare()
-    assert shown.queue_lengths() == {"pending": 1, "binding": 1}
+    assert shown.count_by_queue() == {"pending": 1, "binding": 1}
     assert [(pod.pod, pod.node) for pod in list_queues(shown, queue=BINDING).pods] == [("default/fits", "a")]
     assert [pod.pod for pod in list_queues(shown, queue="pending").pods] == ["default/huge"]
     assert list_queues(shown, queue="elsewhere").pods == ()
