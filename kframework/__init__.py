@@ -1,7 +1,7 @@
 """The names that plugin authors import, loaded on first use.
 
 `import kframework` costs next to nothing: numpy, pydantic, OpenTelemetry and the Kubernetes client are imported by the
-modules that need them, and each name here imports its module when it is first asked for. Authors import from here,
+modules that need them, and each name here imports its module on first use. Authors import from here,
 `kframework.objects` and `kframework.testing`, second engines from `kframework.engine`; every other module is private.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # isort: off
         Rows as Rows,
         Scores as Scores,
         default_normalize as default_normalize,
-        min_max as min_max,
+        min_max_normalize as min_max_normalize,
     )
     from kframework.framework.answers import (
         NOTHING as NOTHING,

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 
 class KFrameworkError(Exception):
-    """The root of every fault this project raises on purpose."""
+    """The base class of all errors that this project raises on purpose."""
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
@@ -33,7 +33,7 @@ FAULTS: tuple[type[BaseException], ...] = (Exception, CancelledError)
 
 
 def format_error(error: BaseException) -> str:
-    """Return the class and text of an exception from untrusted code: no text if its `__str__` fails."""
+    """Format the class and text of an exception from untrusted code, whose `__str__` may fail."""
     try:
         text = str(error)
     except Exception as fault:
@@ -59,15 +59,15 @@ def escape_text(text: str) -> str:
     Characters that control the terminal, change the writing direction or are invisible are shown as Python's escapes:
     `\x1b`, `\u202e`, `\n`.
     """
-    return _escaped(text, lambda character: character.encode("unicode_escape").decode())
+    return _escape(text, lambda character: character.encode("unicode_escape").decode())
 
 
 def escape_json(text: str) -> str:
     """Return equivalent JSON in one line, with all such characters as JSON escapes."""
-    return _escaped(text, lambda character: json.dumps(character)[1:-1])
+    return _escape(text, lambda character: json.dumps(character)[1:-1])
 
 
-def _escaped(text: str, escape: Callable[[str], str]) -> str:
+def _escape(text: str, escape: Callable[[str], str]) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(each if each.isprintable() and each not in _BLANK else escape(each) for each in text)
@@ -85,7 +85,7 @@ def exit_on_debugger_quit() -> Iterator[None]:
 
 
 class _FileError(KFrameworkError):
-    """An error in a file: its place, the problem, and the valid name that was probably meant."""
+    """An error in a file: its location, the problem, and the valid name that was probably meant."""
 
     def __init__(
         self,
@@ -106,11 +106,11 @@ class _FileError(KFrameworkError):
         self.nearest = nearest
 
     def __str__(self) -> str:
-        place = self.file or ""
+        location = self.file or ""
         if self.line is not None:
-            place += f":{self.line}"
+            location += f":{self.line}"
         hint = f" (did you mean {self.nearest!r}?)" if self.nearest else ""
-        return ": ".join(filter(None, (place, self.subject, self.path, self.message))) + hint
+        return ": ".join(filter(None, (location, self.subject, self.path, self.message))) + hint
 
 
 class ConfigError(_FileError):
@@ -184,7 +184,7 @@ class StaleNodeError(KFrameworkError):
         self.node = node
 
     def __str__(self) -> str:
-        return f"node {self.node!r} has left the cluster; keep its name, not its NodeInfo, from one cycle to the next"
+        return f"node {self.node!r} was removed; between cycles keep its name, not its NodeInfo"
 
 
 class StatementError(KFrameworkError):

@@ -82,7 +82,7 @@ def test_the_nearest_name_is_found(name: str, known: list[str], found: str | Non
         (ClusterError('pods "a" not found', status=404, reason="NotFound"), 'pods "a" not found'),
         (
             StaleNodeError("a"),
-            "node 'a' has left the cluster; keep its name, not its NodeInfo, from one cycle to the next",
+            "node 'a' was removed; between cycles keep its name, not its NodeInfo",
         ),
         (StatementError("the statement is closed"), "the statement is closed"),
     ],

@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 import kframework
-from kframework.lazy_names import load_on_first_use, names_for_type_checkers
+from kframework.lazy_names import load_on_first_use, type_checking_imports
 
 DOORS = ("kframework", "kframework.objects", "kframework.testing", "kframework.engine")
 
@@ -20,7 +20,7 @@ DOORS = ("kframework", "kframework.objects", "kframework.testing", "kframework.e
 @pytest.mark.parametrize("door", DOORS)
 def test_every_name_for_type_checkers_is_loaded_from_its_home(door: str) -> None:
     module = import_module(door)
-    homes = names_for_type_checkers(Path(str(module.__file__)).read_text())
+    homes = type_checking_imports(Path(str(module.__file__)).read_text())
     assert module.__all__ == [name for name in homes if name != "__version__"]
     for name, home in homes.items():
         assert getattr(module, name) is getattr(import_module(home), name)
@@ -66,4 +66,4 @@ def test_only_imports_for_type_checkers_are_handed_on() -> None:
         else:
             from kframework.verbosity import NOTICE
         """
-    assert names_for_type_checkers(dedent(source)) == {"Clock": "kframework.clock", "outside": "kframework.clock"}
+    assert type_checking_imports(dedent(source)) == {"Clock": "kframework.clock", "outside": "kframework.clock"}

@@ -58,7 +58,7 @@ class Cluster(Protocol):
     def bind(self, namespace: str, name: str, uid: str, node_name: str) -> Awaitable[None]:
         """Bind a pod to a node; the uid is a precondition (409, also if it is bound, gated or being deleted).
 
-        Returns DONE if that is complete already. The call itself raises nothing; the awaitable does.
+        Returns COMPLETED if that is complete already. The call itself raises nothing; the awaitable does.
         """
         ...
 
@@ -73,14 +73,14 @@ class Cluster(Protocol):
     ) -> Awaitable[None]:
         """Set a condition of a pod, its nominated node, or both, in one write; None leaves a field unchanged.
 
-        The uid is a precondition (status 409). An unchanged status is not written. Returns DONE as `bind` does.
+        The uid is a precondition (status 409). An unchanged status is not written. Returns COMPLETED as `bind` does.
         """
         ...
 
     def record_event(self, record: EventRecord) -> Awaitable[None]:
         """Write an Event, or update its series; an Event that exists already is no error.
 
-        Returns DONE as `bind` does.
+        Returns COMPLETED as `bind` does.
         """
         ...
 

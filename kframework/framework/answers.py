@@ -63,8 +63,8 @@ class Diagnosis:
         """Return the rows whose rejection has this code, in node order."""
         order = self.nodes.order
         rejections = self._rejections[order]
-        alike = [each for each in np.unique(rejections).tolist() if self._status_of(each).code == code]
-        return order[np.isin(rejections, alike)]
+        matching = [each for each in np.unique(rejections).tolist() if self._status_of(each).code == code]
+        return order[np.isin(rejections, matching)]
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class Nominate(msgspec.Struct, frozen=True):
 
 
 class ClearNomination(msgspec.Struct, frozen=True):
-    """`post_filter`'s answer "the pod has no node to wait for": an earlier nomination is taken back."""
+    """`post_filter`'s answer "the pod has no node to wait for": an earlier nomination is cleared."""
 
     status: Status = Status(Code.UNSCHEDULABLE)
 

@@ -93,7 +93,7 @@ def queue_if(helps: object) -> QueueingHint:
 Hint = Callable[..., QueueingHint]
 
 
-#: `concerns(old, new)`: the uids of the only pods that the event may help, None for any.
+#: `affects(old, new)`: the uids of the only pods that the event may help, None for any.
 AffectedPods = Callable[..., Collection[str] | None]
 
 
@@ -101,7 +101,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     """An event that a plugin registers: a resource, one or more actions, and an optional queueing hint.
 
     `resource` is an `EventResource`, or `<plural>.<version>.<group>`. Without a hint the pod is always queued. If many
-    pods wait and each event concerns few of them, `concerns` returns these, and the hint is not called for others.
+    pods wait and each event affects few of them, `affects` returns these, and the hint is not called for others.
     """
 
     resource: str
@@ -111,15 +111,12 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
     def matches(self, event: ObservedEvent) -> bool:
         """Return whether this registration covers an event (kube-scheduler's matching rule, quirks included)."""
-        wanted, happened = self.resource, event.resource
-        if wanted == EventResource.ANY and self.action == ActionType.ALL:
+        if self.resource == EventResource.ANY and self.action == ActionType.ALL:
             return True
-        same = (
-            wanted == EventResource.ANY
-            or wanted == happened
-            or (wanted == EventResource.POD and happened in _POD_KINDS)
+        is_same_resource = self.resource in (EventResource.ANY, event.resource) or (
+            self.resource == EventResource.POD and event.resource in _POD_KINDS
         )
-        return same and bool(self.action & event.action) and event.action <= self.action
+        return is_same_resource and bool(self.action & event.action) and event.action <= self.action
 
 
 class ObservedEvent(msgspec.Struct, frozen=True):
@@ -141,7 +138,7 @@ class ObservedEvent(msgspec.Struct, frozen=True):
 
     @property
     def is_wildcard(self) -> bool:
-        """Return whether the event concerns every waiting pod, whatever rejected it."""
+        """Return whether the event affects every waiting pod, whatever rejected it."""
         return self.resource == EventResource.ANY and self.action == ActionType.ALL
 
 
@@ -199,8 +196,8 @@ def _pod_changes(old: PodInfo, new: PodInfo) -> Iterator[ActionType]:
     if old.labels != new.labels:
         yield ActionType.UPDATE_POD_LABEL
     if old.on_node != new.on_node:
-        wanted = dict(new.on_node)
-        if any(wanted.get(name, -1) < amount for name, amount in old.on_node):
+        requests = dict(new.on_node)
+        if any(requests.get(name, -1) < amount for name, amount in old.on_node):
             yield ActionType.UPDATE_POD_SCALE_DOWN
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         yield ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED

@@ -53,7 +53,7 @@ class Api(Protocol):
     """
 
     def bind(self, pod: PendingPod, node_name: str) -> Awaitable[None]:
-        """Bind the pod, whose uid is a precondition; DONE if no waiting is needed, as in memory.
+        """Bind the pod, whose uid is a precondition; COMPLETED if no waiting is needed, as in memory.
 
         A `bind` hook may return the result.
         """

@@ -1,4 +1,4 @@
-"""What a plugin is made of: its base class, its Args, and the markers of its hooks.
+"""The base class of plugins, of their Args, and the markers of hooks.
 
     class MostPodsArgs(PluginArgs):
         most: int = 10
@@ -168,8 +168,10 @@ class Plugin(Generic[A], Hooks):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        given = (get_args(base) for base in get_original_bases(cls) if issubclass(get_origin(base) or base, Plugin))
-        models = [argument for arguments in given for argument in arguments if isinstance(argument, type)]
+        type_arguments = (
+            get_args(base) for base in get_original_bases(cls) if issubclass(get_origin(base) or base, Plugin)
+        )
+        models = [argument for arguments in type_arguments for argument in arguments if isinstance(argument, type)]
         if models and "Args" not in vars(cls):
             cls.Args = models[0]
 

@@ -22,7 +22,7 @@ from kframework.objects.taints import is_cordon
 if TYPE_CHECKING:
     from kframework.state.pods import PodInfo
 
-#: The most changes that are tried together: more are no help.
+#: The largest number of changes that are tried together.
 MAX_SUGGESTIONS = 32
 
 #: Added to an estimate where no change of the cluster is known to help; the rest still orders the nodes.
@@ -79,11 +79,11 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Amount(Suggestion):
+class AmountSuggestion(Suggestion):
     """A change by an amount; explanations look for the smallest that suffices."""
 
     amount: int
-    with_amount: Callable[[int], Amount] = field(compare=False, repr=False)
+    with_amount: Callable[[int], AmountSuggestion] = field(compare=False, repr=False)
 
 
 #: Changes that are made together.
@@ -119,10 +119,10 @@ def remove_item(path: str, item: object) -> Patch:
     return patch_field(path, remove)
 
 
-def each_or_all(suggestions: Iterable[Suggestion]) -> Suggestions:
-    """Suggest each of several changes alone, then all together."""
-    several = tuple(suggestions)
-    return (*several, several)
+def suggest_each_and_all(suggestions: Iterable[Suggestion]) -> Suggestions:
+    """Suggest each of these changes alone, then all together."""
+    changes = tuple(suggestions)
+    return (*changes, changes)
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def remove_label(node: str, key: str) -> Suggestion:
     return Suggestion(text, Target(node=node), remove_item("metadata.labels", key), "removeLabel", {"key": key})
 
 
-def free_resource(node: str, resource: str, amount: int, examples: Sequence[PodInfo] = ()) -> Amount:
+def free_resource(node: str, resource: str, amount: int, examples: Sequence[PodInfo] = ()) -> AmountSuggestion:
     """Suggest freeing an amount of a resource: milli-CPU of `cpu`, number of `pods`, units (bytes) of others.
 
     `examples` are pods on the node: if all are deleted, the pending pod fits.
@@ -168,7 +168,7 @@ def free_resource(node: str, resource: str, amount: int, examples: Sequence[PodI
     def patch(allocatable: Mapping[str, Any]) -> Mapping[str, object]:
         return {**allocatable, resource: str(Quantity(nano(allocatable.get(resource, 0)) + more))}
 
-    return Amount(
+    return AmountSuggestion(
         f"free {_format_room(resource, amount)} on {node}",
         Target(node=node),
         patch_field("status.allocatable", patch),  # more allocatable has the same effect
@@ -191,15 +191,15 @@ def delete_pod(pod: PodInfo) -> Suggestion:
 
 def delete_all(pods: Iterable[PodInfo]) -> Proposal:
     """Suggest to delete all these pods together."""
-    return tuple(map(delete_pod, by_importance(pods)))
+    return tuple(map(delete_pod, sort_by_importance(pods)))
 
 
 def delete_any(pods: Iterable[PodInfo]) -> Iterator[Suggestion]:
     """Suggest to delete one of these pods: a few, the least important first."""
-    return map(delete_pod, by_importance(pods)[:_MAX_DELETIONS])
+    return map(delete_pod, sort_by_importance(pods)[:_MAX_DELETIONS])
 
 
-def by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
+def sort_by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
     """Sort pods, the least important first."""
     return sorted(pods, key=lambda pod: (pod.priority, pod.key))
 
@@ -230,14 +230,14 @@ def drop_volume(volume: Volume) -> Suggestion:
 
 def drop_volumes(pod: PodInfo) -> Suggestions:
     """Suggest that the pod do without one of its volumes, or without all."""
-    return each_or_all(map(drop_volume, pod.spec.volumes))
+    return suggest_each_and_all(map(drop_volume, pod.spec.volumes))
 
 
-def lower_request(resource: str, amount: int, to: int) -> Amount:
+def lower_request(resource: str, amount: int, to: int) -> AmountSuggestion:
     """Suggest that the pod request less of a resource: milli-CPU of `cpu`, whole units (bytes) of all else."""
     before, after = format_amount(resource, to + amount), format_amount(resource, to)
     lowered = f"lower the pod's {resource} request from {before} to {after}"
-    return Amount(
+    return AmountSuggestion(
         lowered if to else f"drop the pod's request for {resource}",
         PENDING_POD,
         patch_field("spec", lambda spec: _lower_requests(spec, resource, to)),
@@ -256,18 +256,18 @@ def _lower_requests(spec: PodSpec, resource: str, to: int) -> PodSpec:
         return replace(spec, resources=_with_request(spec.resources, resource, target))
     for name in ("containers", "init_containers"):
         containers: list[Container] = list(getattr(spec, name))
-        for index in sorted(range(len(containers)), key=lambda index: -_requested(containers[index], resource)):
+        for index in sorted(range(len(containers)), key=lambda index: -_container_request(containers[index], resource)):
             excess = fit_requests(spec).get(resource, 0) * unit - to * unit
             if excess <= 0:
                 return spec
             container = containers[index]
-            less = max(_requested(container, resource) - excess, 0)
+            less = max(_container_request(container, resource) - excess, 0)
             containers[index] = replace(container, resources=_with_request(container.resources, resource, less))
             spec = replace(spec, **{name: tuple(containers)})
     return spec
 
 
-def _requested(container: Container, resource: str) -> int:
+def _container_request(container: Container, resource: str) -> int:
     return nano(container.resources.requests.get(resource, 0))
 
 
@@ -308,7 +308,7 @@ def format_taint(taint: Taint | DeviceTaint) -> str:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Name a few and count the rest."""
+    """List a few names and count the rest."""
     if len(names) > _MAX_NAMES:
         return f"{', '.join(names[: _MAX_NAMES - 1])} and {len(names) - _MAX_NAMES + 1} more"
     return join_clauses(names)

@@ -15,7 +15,7 @@ Rows = slice | NDArray[np.int64]
 Scores = NDArray[np.int64]
 
 
-def min_max(scores: Scores) -> Scores | int:
+def min_max_normalize(scores: Scores) -> Scores | int:
     """Stretch scores linearly so that the smallest becomes 0 and the largest 100; equal ones all become 0."""
     low, high = int(scores.min()), int(scores.max())
     return 0 if low == high else (scores - low) * MAX_SCORE // (high - low)

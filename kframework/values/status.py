@@ -1,4 +1,4 @@
-"""Verdicts: what a plugin says of a pod or of a node.
+"""Statuses: the answers of plugins about a pod or a node.
 
 A hook that answers a Status may answer None for Success, so the common path allocates nothing.
 """
@@ -20,7 +20,7 @@ class Code(IntEnum):
     UNSCHEDULABLE = 2
     #: The pod does not fit and preempting pods of this node cannot help.
     UNSCHEDULABLE_AND_UNRESOLVABLE = 3
-    #: Permit only: keep the pod reserved until somebody allows or rejects it.
+    #: Permit only: keep the pod reserved until it is allowed or rejected.
     WAIT = 4
     #: `pre_filter`, `pre_score`, `pre_bind_pre_flight`, `bind`: this plugin has nothing to do for this pod.
     SKIP = 5
@@ -34,7 +34,7 @@ class Code(IntEnum):
 
     @property
     def is_rejected(self) -> bool:
-        """Return whether the code is a rejection, as opposed to a fault or a consent."""
+        """Return whether the code is a rejection, as opposed to an error or a success."""
         return self in REJECTIONS
 
 
@@ -77,15 +77,15 @@ Skip: Status = Status(Code.SKIP)
 
 
 def unschedulable(*reasons: str) -> Status:
-    """Say that the pod does not fit here now, but might if pods went away."""
+    """Return a rejection: the pod does not fit here now, but might if other pods were removed."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """Say that the pod does not fit here and that no preemption on this node can change that."""
+    """Return a rejection that preemption on this node cannot change."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
 def error(*reasons: str) -> Status:
-    """Say that something went wrong: the attempt ends as `SchedulerError` and the pod backs off."""
+    """Return an error: the attempt ends as `SchedulerError` and the pod backs off."""
     return Status(Code.ERROR, reasons)

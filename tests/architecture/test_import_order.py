@@ -10,14 +10,14 @@ from textwrap import dedent
 
 import pytest
 
-from kframework.lazy_names import names_for_type_checkers
+from kframework.lazy_names import type_checking_imports
 from tests.architecture.rooms import ROOMS
 from tests.architecture.sources import ROOT, listed, modules, parse
 
 #: Rooms within a room, ground first: they import nothing of it but those before them, and themselves.
 WITHIN = {"kframework.fake_api": ("patch", "wire", "printers")}
 #: Where the names are at home that kframework/__init__.py hands on.
-HOMES = names_for_type_checkers((ROOT / "kframework/__init__.py").read_text())
+HOMES = type_checking_imports((ROOT / "kframework/__init__.py").read_text())
 #: What the Args of built-in plugins are made of.
 OF_ARGS = (
     *(f"kframework.config.{module}" for module in ("args", "decode", "duration", "problems")),

@@ -17,7 +17,7 @@ from kframework import (
     Skip,
     Status,
     error,
-    min_max,
+    min_max_normalize,
     unschedulable,
 )
 from kframework.values.scores import Rows, Scores
@@ -59,13 +59,21 @@ def by_column(**scores: int) -> object:
             [("c", 202), ("a", 100), ("b", 100)],
         ),
         (
-            [{"score": by_node(a=-5, b=5, c=1000), "normalize_score": lambda state, pod, scores: min_max(scores)}],
+            [
+                {
+                    "score": by_node(a=-5, b=5, c=1000),
+                    "normalize_score": lambda state, pod, scores: min_max_normalize(scores),
+                }
+            ],
             {"P0": 2},
             [("c", 200), ("b", 0), ("a", 0)],
         ),
         (
             [
-                {"score": by_node(a=7, b=7, c=7), "normalize_score": lambda state, pod, scores: min_max(scores)},
+                {
+                    "score": by_node(a=7, b=7, c=7),
+                    "normalize_score": lambda state, pod, scores: min_max_normalize(scores),
+                },
                 {"score": by_node(a=1, b=2, c=3)},
             ],
             {},

@@ -16,7 +16,6 @@ from kframework.framework.suggestions import (
     delete_pod,
     drop_volume,
     drop_volumes,
-    each_or_all,
     format_amount,
     format_names,
     format_taint,
@@ -27,6 +26,7 @@ from kframework.framework.suggestions import (
     remove_label,
     remove_taint,
     set_label,
+    suggest_each_and_all,
     tolerate,
     uncordon,
 )
@@ -147,7 +147,7 @@ def test_pods_are_deleted_the_least_important_first() -> None:
 
 def test_changes_are_suggested_alone_then_together() -> None:
     one, other = uncordon("a"), uncordon("b")
-    assert list(each_or_all([one, other])) == [one, other, (one, other)]
+    assert list(suggest_each_and_all([one, other])) == [one, other, (one, other)]
     pod = pending_pod(make_pod(volumes=[DATA]))
     assert list(drop_volumes(pod)) == [drop_volume(DATA), (drop_volume(DATA),)]
 

@@ -24,7 +24,7 @@ from kframework import (
 )
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.plugin import PluginArgs
-from kframework.values.scores import Rows, Scores, default_normalize, min_max
+from kframework.values.scores import Rows, Scores, default_normalize, min_max_normalize
 
 __all__ = ["Judge", "judge"]
 
@@ -139,7 +139,7 @@ def _score_nodes(self: Judge, state: CycleState, pod: PendingPod, nodes: NodeTab
 
 
 def _min_max(self: Judge, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
-    return min_max(scores)
+    return min_max_normalize(scores)
 
 
 def _reversed(self: Judge, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:

@@ -12,7 +12,7 @@ import pytest
 from kframework.explain.remedies.remedies import format_proposal, remedies
 from kframework.framework.suggestions import (
     PENDING_POD,
-    Amount,
+    AmountSuggestion,
     Proposal,
     Suggestion,
     free_resource,
@@ -102,8 +102,8 @@ def in_use(objects: Iterable[ApiObject], node: str, resource: str) -> int:
 def one_less(changes: Sequence[Suggestion]) -> Iterator[Proposal]:
     """List what is left of these changes with one unit less of one of them."""
     for place, change in enumerate(changes):
-        amount = change.amount if isinstance(change, Amount) else 1
-        less = (change.with_amount(amount - 1),) if isinstance(change, Amount) and amount > 1 else ()
+        amount = change.amount if isinstance(change, AmountSuggestion) else 1
+        less = (change.with_amount(amount - 1),) if isinstance(change, AmountSuggestion) and amount > 1 else ()
         yield (*changes[:place], *less, *changes[place + 1 :])
 
 

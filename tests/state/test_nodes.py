@@ -196,7 +196,7 @@ def test_a_stale_node_answers_nothing(use: Callable[[NodeInfo], object]) -> None
     use(info)
     nodes.remove("a")
     nodes.put(node("b"))
-    with pytest.raises(StaleNodeError, match="node 'a' has left the cluster"):
+    with pytest.raises(StaleNodeError, match="node 'a' was removed"):
         use(info)
 
 

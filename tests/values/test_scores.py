@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.values.scores import default_normalize, min_max
+from kframework.values.scores import default_normalize, min_max_normalize
 
 columns = st.lists(st.integers(0, 10**6), min_size=1, max_size=30).map(lambda scores: np.array(scores, dtype=np.int64))
 
 
 @given(columns)
 def test_min_max_stretches_to_the_whole_range(scores: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-    normalized = np.broadcast_to(min_max(scores), scores.shape)
+    normalized = np.broadcast_to(min_max_normalize(scores), scores.shape)
     low, high = min(scores.tolist()), max(scores.tolist())
     slow = [0 if low == high else (score - low) * 100 // (high - low) for score in scores.tolist()]
     assert normalized.tolist() == slow

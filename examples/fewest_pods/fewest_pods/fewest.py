@@ -18,7 +18,7 @@ from kframework import (
     Scores,
     Status,
     hookimpl,
-    min_max,
+    min_max_normalize,
     unschedulable,
 )
 
@@ -59,7 +59,7 @@ class FewestPods(Plugin[FewestPodsArgs]):
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
         # The fullest of the feasible nodes gets 0, the emptiest 100.
-        return min_max(scores)
+        return min_max_normalize(scores)
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:

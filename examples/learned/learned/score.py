@@ -19,7 +19,7 @@ from kframework import (
     Rows,
     Scores,
     hookimpl,
-    min_max,
+    min_max_normalize,
 )
 from learned.model import read_model
 
@@ -79,4 +79,4 @@ class LearnedScore(Plugin[LearnedScoreArgs]):
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
         # The best of the feasible nodes gets 100, the worst 0.
-        return min_max(scores)
+        return min_max_normalize(scores)

@@ -22,7 +22,7 @@ from kframework.explain.remedies.suggestions import SuggestHooks, WhatIf, change
 from kframework.framework.suggestions import (
     MAX_SUGGESTIONS,
     UNFIXABLE,
-    Amount,
+    AmountSuggestion,
     Proposal,
     Suggestion,
     format_names,
@@ -220,12 +220,14 @@ class _RemedySearch:
             others = (*before, *after)
             if others and (yield from self._what_if.fits_somewhere(others)):
                 return (yield from self._drop_unneeded(others))
-            if isinstance(change, Amount):
+            if isinstance(change, AmountSuggestion):
                 amount = yield from self._smallest_amount(before, change, after)
                 changes = (*before, change.with_amount(amount), *after)
         return tuple(sorted(changes, key=lambda change: (_display_order(change), change.text)))
 
-    def _smallest_amount(self, before: Proposal, change: Amount, after: Proposal) -> Generator[None, None, int]:
+    def _smallest_amount(
+        self, before: Proposal, change: AmountSuggestion, after: Proposal
+    ) -> Generator[None, None, int]:
         """Find the smallest amount of a change that suffices; mostly it is the given one."""
         too_little, enough = 0, change.amount
         amount = enough - 1

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kframework.framework.suggestions import (
     MAX_SUGGESTIONS,
     UNFIXABLE,
-    Amount,
+    AmountSuggestion,
     ChangeEstimates,
     Patch,
     Proposal,
@@ -20,11 +20,11 @@ from kframework.framework.suggestions import (
     Target,
     delete_all,
     drop_item,
-    each_or_all,
     format_taint,
     lower_request,
     patch_field,
     remove_item,
+    suggest_each_and_all,
 )
 from kframework.objects import (
     CELSelector,
@@ -155,9 +155,9 @@ def tolerate_devices(claim: str, request: str, taint: DeviceTaint) -> Suggestion
     return Suggestion(text, Target(claim=claim), patch, "tolerateDevices", {"request": request, "taint": taint})
 
 
-def lower_count(claim: str, request: str, amount: int, to: int) -> Amount:
+def lower_count(claim: str, request: str, amount: int, to: int) -> AmountSuggestion:
     """Suggest that a request use fewer devices."""
-    return Amount(
+    return AmountSuggestion(
         f"lower the count in request {request} of claim {claim} from {to + amount} to {to}",
         Target(claim=claim),
         _patch_request(request, lambda way: replace(way, count=to)),
@@ -203,7 +203,7 @@ def drop_constraint(claim: str, constraint: DeviceConstraint) -> Suggestion:
 
 def drop_claims(pod: PodInfo) -> Suggestions:
     """Suggest that the pod do without one of its claims, or without all."""
-    return each_or_all(
+    return suggest_each_and_all(
         drop_item("dropClaim", f"drop the pod's claim {each.name}", "spec.resource_claims", each, name=each.name)
         for each in pod.spec.resource_claims
     )

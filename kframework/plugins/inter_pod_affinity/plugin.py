@@ -22,7 +22,7 @@ from kframework.framework.suggestions import (
     Suggestions,
     delete_all,
     drop_item,
-    each_or_all,
+    suggest_each_and_all,
 )
 from kframework.objects import Namespace, Node, PodAffinityTerm
 from kframework.objects.label_selectors import Selector, SelectorError, label_selector
@@ -362,7 +362,7 @@ def drop_terms(pod: PendingPod) -> Suggestions:
     """Suggest that the pod drop one of its required terms, or all."""
     affinity = pod.spec.affinity
     near, apart = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else (None, None)
-    return each_or_all(
+    return suggest_each_and_all(
         _drop_term(term, anti=side is apart)
         for side in (near, apart)
         if side is not None

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kframework.framework.suggestions import (
-    Amount,
+    AmountSuggestion,
     Suggestions,
-    by_importance,
     delete_pod,
     free_resource,
     lower_request,
+    sort_by_importance,
 )
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PodInfo
@@ -65,18 +65,18 @@ def ask_for_less(node: NodeInfo, missing: Sequence[Shortage]) -> Suggestions:
             yield (*map(_lower, lowered), *(_free(node, each) for each in freed))
 
 
-def _lower(shortage: Shortage) -> Amount:
+def _lower(shortage: Shortage) -> AmountSuggestion:
     amount = min(shortage.missing, shortage.asked)
     return lower_request(shortage.resource, amount, shortage.asked - amount)
 
 
-def _free(node: NodeInfo, shortage: Shortage) -> Amount:
+def _free(node: NodeInfo, shortage: Shortage) -> AmountSuggestion:
     return free_resource(node.name, shortage.resource, shortage.missing, _examples(node, shortage))
 
 
 def _examples(node: NodeInfo, shortage: Shortage) -> Sequence[PodInfo]:
     """Choose pods without which there is room: one if one is enough, else the largest until there is."""
-    held = {other: _held(other, shortage.resource) for other in by_importance(node.pods) if not other.terminating}
+    held = {other: _held(other, shortage.resource) for other in sort_by_importance(node.pods) if not other.terminating}
     enough = [other for other, amount in held.items() if amount >= shortage.missing]
     if enough:
         lowest = [other for other in enough if other.priority == enough[0].priority]

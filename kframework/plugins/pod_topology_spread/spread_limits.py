@@ -14,14 +14,14 @@ from kframework.framework.suggestions import (
     MAX_SUGGESTIONS,
     PENDING_POD,
     UNFIXABLE,
-    Amount,
+    AmountSuggestion,
     ChangeEstimates,
     Suggestion,
     Suggestions,
-    by_importance,
     delete_all,
     drop_item,
     patch_field,
+    sort_by_importance,
 )
 from kframework.objects import TopologySpreadConstraint
 from kframework.plugins.pod_topology_spread.spread_constraints import DO_NOT_SCHEDULE, SpreadConstraint, topology_keys
@@ -126,7 +126,7 @@ class Limits:
                 eased.append(_raise_max_skew(constraint, excess))
             if excess and not hopeless:
                 there = pods_in_domain(node, limit.constraint.topology_key, limit.constraint.counted)
-                deleted |= {other.uid: other for other in by_importance(islice(there, _SOME))[:excess]}
+                deleted |= {other.uid: other for other in sort_by_importance(islice(there, _SOME))[:excess]}
         if not hopeless:
             yield delete_all(deleted.values())
         yield tuple(eased)
@@ -162,10 +162,10 @@ def limits_of(
     return Limits(limits)
 
 
-def _raise_max_skew(constraint: TopologySpreadConstraint, amount: int) -> Amount:
+def _raise_max_skew(constraint: TopologySpreadConstraint, amount: int) -> AmountSuggestion:
     skew, key = constraint.max_skew, constraint.topology_key
     raised = replace(constraint, max_skew=skew + amount)
-    return Amount(
+    return AmountSuggestion(
         f"raise maxSkew of the pod's spread over {key} from {skew} to {skew + amount}",
         PENDING_POD,
         patch_field(_CONSTRAINTS, lambda own: tuple(raised if each == constraint else each for each in own)),

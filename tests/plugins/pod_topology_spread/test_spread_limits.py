@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from kframework.framework.suggestions import MAX_SUGGESTIONS, Amount
+from kframework.framework.suggestions import MAX_SUGGESTIONS, AmountSuggestion
 from kframework.objects import ApiObject, LabelSelector, Pod, TopologySpreadConstraint
 from kframework.testing import make_node, make_pod
 from tests.support.remedies import deletion, suggested
@@ -33,7 +33,7 @@ def test_skew_is_told_with_the_pods_that_make_it() -> None:
     assert raised.text == f"raise maxSkew of the pod's spread over {ZONE} from 1 to 4"
     assert raised.patch(POD).spec.topology_spread_constraints == (replace(SPREAD, max_skew=4),)
     assert raised.to_dict() == {"kind": "raiseMaxSkew", "constraint": msgspec.to_builtins(SPREAD), "amount": 3}
-    assert isinstance(raised, Amount) and raised.with_amount(2).text.endswith("from 1 to 3")
+    assert isinstance(raised, AmountSuggestion) and raised.with_amount(2).text.endswith("from 1 to 3")
     assert suggested("PodTopologySpread", POD, *NODES, *pods, node="b") == []
 
 
@@ -47,4 +47,4 @@ def test_constraint_is_dropped_where_the_node_has_no_domain() -> None:
 def test_many_pods_are_not_suggested_to_go() -> None:
     pods = [web(f"web-{n}") for n in range(MAX_SUGGESTIONS + 1)]
     ((raised,),) = suggested("PodTopologySpread", POD, *NODES, *pods)
-    assert isinstance(raised, Amount) and raised.amount == MAX_SUGGESTIONS + 1
+    assert isinstance(raised, AmountSuggestion) and raised.amount == MAX_SUGGESTIONS + 1

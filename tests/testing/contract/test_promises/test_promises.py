@@ -23,7 +23,7 @@ from kframework import (
     Status,
     error,
     hookimpl,
-    min_max,
+    min_max_normalize,
     unschedulable,
 )
 from kframework.framework.cycle_state import StateKey
@@ -88,7 +88,7 @@ class Slots(Plugin):
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
-        return min_max(scores)
+        return min_max_normalize(scores)
 
 
 class Disks(Plugin):
@@ -505,7 +505,7 @@ class FailsSoftly(Slots):
         (ScoresFloats, "score of pod", "answers .* of float, which is no int", "round"),
         (NormalisesInPlace, "normalize_score of pod", "changes the scores that it gets", "return new ones"),
         (Raises, "of pod", "raises ZeroDivisionError: integer division or modulo by zero", "does not raise"),
-        (KeepsNodeInfo, "of pod", "raises StaleNodeError: node 'node-.*' has left the cluster", ""),
+        (KeepsNodeInfo, "of pod", "raises StaleNodeError: node 'node-.*' was removed", ""),
         (AnswersYes, "filter of pod", "answers True, which is no rejection", "a rejection"),
         (Waits, "pre_score of pod", "which is not Skip", "None or Skip"),
         (FailsSoftly, "pre_filter of pod", "which is no rejection", "a rejection"),
