@@ -130,7 +130,7 @@ def check_score_range(probe: PluginProbe) -> None:
         for row, score in probe.pair_rows(hook, pod, as_rows(scores), final):
             if not 0 <= score <= MAX_SCORE:
                 result = f"{score} does not lie in 0..{MAX_SCORE}"
-                remedy = "score from 0 to 100, or add normalize_score: default_normalize and min_max do it"
+                remedy = "score from 0 to 100, or add normalize_score: default_normalize and min_max_normalize do it"
                 probe.fail_hook(hook, pod, result, remedy, row=row)
 
 
