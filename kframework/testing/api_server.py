@@ -133,16 +133,8 @@ class FakeApi:
             await self._stopped.wait()
 
 
-def fake_api(
-    cluster: ClusterSource = (),
-    *,
-    tls: bool = False,
-    tokens: Mapping[str, User] | None = None,
-    rbac: bool = False,
-    controllers: Sequence[str] = ("*",),
-) -> FakeApi:
-    """Serve a cluster during a `with` block; arguments and errors are those of FakeApi."""
-    return FakeApi(cluster, tls=tls, tokens=tokens, rbac=rbac, controllers=controllers)
+#: Serves a cluster during a `with` block.
+fake_api = FakeApi
 
 
 class Clients:

@@ -43,9 +43,6 @@ class DecisionLog(Sequence[Decision], Observer):
         left_out = len(self._decisions) - len(lines)
         return "\n".join([f"... {left_out} more before", *lines] if left_out else lines)
 
-    def __repr__(self) -> str:
-        return f"<DecisionLog of {len(self)} decisions>"
-
 
 def _format_decision(decision: Decision) -> str:
     attempt = f"{decision.pod}, attempt {decision.tries}:"

@@ -282,6 +282,3 @@ class SourceScript:
 
         source.fetch = fetch
         source.settings = msgspec.structs.replace(source.settings, timeout=None)
-
-    def __repr__(self) -> str:
-        return f"<SourceScript {self.plugin}/{self.name}: {self._error or self._values}>"

@@ -36,11 +36,14 @@ SourceValues = Mapping[str, Mapping[str, object]]
 _NO_VALUES: SourceValues = {}
 
 
-class _EpochClock(Clock):
-    """A stopped clock: the same calls have the same results on any day, and at the turn of a minute."""
+class StoppedClock(Clock):
+    """A clock that stands still, so that the same calls have the same results on any day."""
+
+    def __init__(self, moment: float = VIRTUAL_EPOCH) -> None:
+        self._moment = moment
 
     def now(self) -> float:
-        return VIRTUAL_EPOCH
+        return self._moment
 
 
 def build_profile(
@@ -51,7 +54,7 @@ def build_profile(
     Its handle shows the cluster at the start of virtual time, and ignores requests. Raises ConfigError.
     """
     profiles = functools.partial(build_profiles, plugin, args, sources=sources)
-    return PodEngine(cluster, _EpochClock(), Host(), profiles, verifying=False).profiles[PROFILE]
+    return PodEngine(cluster, StoppedClock(), Host(), profiles, verifying=False).profiles[PROFILE]
 
 
 def build_profiles(

@@ -34,6 +34,3 @@ class Spans(Sequence[ReadableSpan]):
     def with_name(self, name: str) -> list[ReadableSpan]:
         """List the spans of this name."""
         return [span for span in self if span.name == name]
-
-    def __repr__(self) -> str:
-        return f"<Spans {', '.join(span.name for span in self)}>"

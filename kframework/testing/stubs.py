@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping
 
-from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.config.load import parse
 from kframework.core.host import Host, PodEvent
 from kframework.core.plugin_handle import PluginHandle, profiles_factory
@@ -28,25 +27,19 @@ from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 from kframework.testing.builders import cluster_state
-from kframework.testing.single_plugin import PROFILE, format_profile
+from kframework.testing.single_plugin import PROFILE, StoppedClock, format_profile
 from kframework.values.status import Status
 
 #: How long waiting pods wait: the longest that Permit allows, in seconds.
 _PERMIT_TIMEOUT = 900.0
 
 
-class StubClock(Clock):
+class StubClock(StoppedClock):
     """A clock that a test advances, from the start of virtual time."""
-
-    def __init__(self) -> None:
-        self._now = VIRTUAL_EPOCH
-
-    def now(self) -> float:
-        return self._now
 
     def advance(self, seconds: float) -> None:
         """Advance the clock by this number of seconds."""
-        self._now += seconds
+        self._moment += seconds
 
 
 class StubHandle(PluginHandle):

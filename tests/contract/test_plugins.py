@@ -14,7 +14,7 @@ from kframework import Plugin
 from kframework.core.runtime.hooks import marked_hooks
 from kframework.plugins.node_resources_fit.plugin import INSUFFICIENT
 from kframework.testing import Coverage
-from kframework.testing.contract.probe import PluginProbe, PluginUnderTest, check_on_random_clusters
+from kframework.testing.contract.probe import PluginProbe, PluginUnderTest, run_check
 from kframework.testing.contract.promises import CacheCheck, check_columnar_forms, check_score_range
 from tests.contract.case import World
 from tests.contract.cases import CASES
@@ -52,7 +52,7 @@ def check(name: str, world: World, examples: int, seed: int = 0) -> Coverage:
         examples=CASES[name].times * examples,
         seed=seed,
     )
-    return check_on_random_clusters(subject, look, in_what_if=remembered.check_cached_answers)
+    return run_check(subject, look, in_what_if=remembered.check_cached)
 
 
 def reached(name: str) -> Coverage:

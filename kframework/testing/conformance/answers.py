@@ -11,20 +11,20 @@ from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, ScoreStep
 from kframework.framework.cycle_state import CycleState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.testing.conformance.cases import Fact, compare_mappings
-from kframework.testing.conformance.recorded import RECORDED_SUCCESS, RecordedCycle, RecordedScores, RecordedStatus
+from kframework.testing.conformance.cases import Fact, compare_keys
+from kframework.testing.conformance.recorded import SUCCESS, RecordedCycle, RecordedScores, RecordedStatus
 from kframework.values.scores import Scores
 from kframework.values.status import Code, Status
 
-RecordedStatuses = Mapping[str, RecordedStatus]
+Statuses = Mapping[str, RecordedStatus]
 
 
 def compare_pre_enqueue(
-    expected: RecordedStatuses, profile: Profile, pod: PendingPod, installed: Set[str], *path: str | int
+    expected: Statuses, profile: Profile, pod: PendingPod, installed: Set[str], *path: str | int
 ) -> Iterator[Fact]:
     """Compare each PreEnqueue plugin's answer for the pod."""
     got = {step.name: RecordedStatus.from_status(step.call(pod)) for step in profile.pre_enqueue}
-    yield from compare_mappings(_rejections(expected, installed), _rejections(got), *path, "preEnqueue")
+    yield from compare_keys(_rejections(expected, installed), _rejections(got), *path, "preEnqueue")
 
 
 class PluginComparer:
@@ -46,7 +46,7 @@ class PluginComparer:
     def compare(self, recorded: RecordedCycle) -> Iterator[Fact]:
         """Compare PreFilter, Filter on every node, and Score over the nodes that are recorded as feasible."""
         expected, got = _rejections(recorded.pre_filter, self._installed), _rejections(self._pre_filter)
-        yield from compare_mappings(with_own_errors(expected, got), got, "preFilter")
+        yield from compare_keys(with_own_errors(expected, got), got, "preFilter")
         skipped = [step.name for step in self._profile.filters if self._pre_filter_status(step).code == "Skip"]
         not_run = [step.name for step in self._profile.filters if self._pre_filter_status(step).rejects]
         yield from self._compare_names(recorded.filter_skipped, skipped, "filterSkipped")
@@ -57,10 +57,10 @@ class PluginComparer:
 
     def _compare_names(self, expected: Sequence[str], got: Sequence[str], field: str) -> Iterator[Fact]:
         expected = [name for name in expected if name in self._installed]
-        yield from compare_mappings(dict.fromkeys(expected, True), dict.fromkeys(got, True), field)
+        yield from compare_keys(dict.fromkeys(expected, True), dict.fromkeys(got, True), field)
 
     def _pre_filter_status(self, step: FilterStep) -> RecordedStatus:
-        return self._pre_filter.get(step.name, RECORDED_SUCCESS)
+        return self._pre_filter.get(step.name, SUCCESS)
 
     def _compare_filters(self, recorded: RecordedCycle) -> Iterator[Fact]:
         running = [step for step in self._profile.filters if self._pre_filter_status(step).code == "Success"]
@@ -77,9 +77,9 @@ class PluginComparer:
         for name in dict.fromkeys((*recorded.filter, *scalar)):
             expected = _rejections(recorded.filter.get(name, {}), self._installed)
             got = _rejections(scalar.get(name, {}))
-            yield from compare_mappings(with_own_errors(expected, got), got, "filter", name)
+            yield from compare_keys(with_own_errors(expected, got), got, "filter", name)
             expected, got = _rejections(expected, columnar_names), _rejections(by_node.get(name, {}))
-            yield from compare_mappings(with_own_errors(expected, got), got, "filter_nodes", name)
+            yield from compare_keys(with_own_errors(expected, got), got, "filter_nodes", name)
 
     def _columnar_statuses(self, step: FilterStep) -> list[RecordedStatus]:
         """Return the columnar form's statuses of all nodes, in their order."""
@@ -116,7 +116,7 @@ class PluginComparer:
             yield from _compare_scored(name, expected.get(name), got.get(name))
         for step in self._profile.scores:
             if step.name in expected and step.name not in not_scoring and step.run_rows is not None:
-                yield from compare_mappings(
+                yield from compare_keys(
                     expected[step.name].raw, self._columnar_scores(step, rows), "score_nodes", step.name
                 )
 
@@ -150,16 +150,14 @@ class PluginComparer:
         return {self._nodes[row].name: score for row, score in zip(rows.tolist(), scores, strict=True)}
 
 
-def _rejections(statuses: RecordedStatuses, plugins: Set[str] | None = None) -> dict[str, RecordedStatus]:
+def _rejections(statuses: Statuses, plugins: Set[str] | None = None) -> dict[str, RecordedStatus]:
     """Leave out Success, which is not recorded everywhere, and all plugins but these."""
     return {
-        name: status
-        for name, status in statuses.items()
-        if status != RECORDED_SUCCESS and (plugins is None or name in plugins)
+        name: status for name, status in statuses.items() if status != SUCCESS and (plugins is None or name in plugins)
     }
 
 
-def with_own_errors(expected: RecordedStatuses, got: RecordedStatuses) -> RecordedStatuses:
+def with_own_errors(expected: Statuses, got: Statuses) -> Statuses:
     """Return what is expected, with our own messages for errors of DynamicResources, whose texts are not compared."""
     ours = {
         name: got[name]
@@ -190,5 +188,5 @@ def _compare_scored(
         yield Fact(("scores", name), expected, got)
         return
     yield Fact(("scores", name, "weight"), expected.weight, got.weight)
-    yield from compare_mappings(expected.raw, got.raw, "scores", name, "raw")
-    yield from compare_mappings(expected.normalized, got.normalized, "scores", name, "normalized")
+    yield from compare_keys(expected.raw, got.raw, "scores", name, "raw")
+    yield from compare_keys(expected.normalized, got.normalized, "scores", name, "normalized")

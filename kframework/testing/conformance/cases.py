@@ -109,7 +109,7 @@ class Uncompared(msgspec.Struct, frozen=True):
     reason: str
 
 
-def compare_mappings(expected: Mapping[str, object], got: Mapping[str, object], *path: str | int) -> Iterator[Fact]:
+def compare_keys(expected: Mapping[str, object], got: Mapping[str, object], *path: str | int) -> Iterator[Fact]:
     """Compare two mappings key by key, below a path."""
     for key in dict.fromkeys((*expected, *got)):
         yield Fact((*path, key), expected.get(key), got.get(key))

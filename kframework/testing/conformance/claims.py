@@ -28,12 +28,10 @@ from kframework.plugins.dynamic_resources.plugin import RESERVED, DynamicResourc
 from kframework.plugins.dynamic_resources.reservation import Reservation
 from kframework.state.inbox import Upserted
 from kframework.state.pods import PendingPod
-from kframework.testing.conformance.cases import Fact, compare_mappings
+from kframework.testing.conformance.cases import Fact, compare_keys
+from kframework.testing.single_plugin import PROFILE
 
 T = TypeVar("T", bound=ApiObject)
-
-#: The only profile of a case.
-PROFILE = "default-scheduler"
 
 #: Replaces any uid of a share in the records.
 _ANY = "*"
@@ -112,7 +110,7 @@ def compare_allocations(expected: Allocations, reservation: Reservation | None, 
         name: tuple(replace(each, share_id=_ANY) if each.share_id is not None else each for each in results)
         for name, results in got.items()
     }
-    yield from compare_mappings({name: tuple(results) for name, results in expected.items() if results}, masked, *path)
+    yield from compare_keys({name: tuple(results) for name, results in expected.items() if results}, masked, *path)
 
 
 def compare_details(
@@ -130,7 +128,7 @@ def compare_details(
                 requests=each.claim.spec.devices.requests if is_extended else (),
                 request_mappings=reservation.mappings if is_extended else (),
             )
-    yield from compare_mappings(
+    yield from compare_keys(
         expected, {name: details for name, details in got.items() if details != AllocationDetails()}, *path
     )
 

@@ -34,7 +34,7 @@ from kframework.objects.requests import is_scalar
 from kframework.objects.taints import first_untolerated, tolerates
 from kframework.plugins.dynamic_resources.selectors.selector import Device, compile_selector
 from kframework.state.pods import PodInfo, TemplateInterner
-from kframework.testing.conformance.cases import Fact, compare_mappings
+from kframework.testing.conformance.cases import Fact, compare_keys
 
 AnswerFields = dict[str, object]
 SelectorFunction = Literal[
@@ -73,7 +73,7 @@ def compare_selector(given: SelectorQuestion, recorded: AnswerFields) -> Iterato
     for key in ("error", "parseError", "matchError"):
         if key in recorded and key in got:
             got[key] = recorded[key]
-    yield from compare_mappings(recorded, got)
+    yield from compare_keys(recorded, got)
 
 
 def _evaluate_selector(given: SelectorQuestion) -> AnswerFields:
@@ -142,7 +142,7 @@ def compare_quantity(given: QuantityQuestion, recorded: dict[str, object]) -> It
         got = {"error": recorded.get("error", str(error))}
     # Amounts that do not fit in 64 bits are not recorded.
     large = {name for name, value in got.items() if isinstance(value, int) and abs(value) >= 2**63}
-    yield from compare_mappings(recorded, {name: got[name] for name in got if name in recorded or name not in large})
+    yield from compare_keys(recorded, {name: got[name] for name in got if name in recorded or name not in large})
 
 
 # -- resources -------------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def compare_resources(given: ResourcesQuestion, recorded: dict[str, object]) -> 
         "scoringNodeResourcesFit": _amounts_of(given.resources, pod.template.scoring),
         "scoringNodeResourcesBalancedAllocation": balanced if any(balanced.values()) else "Skip",
     }
-    yield from compare_mappings(recorded, got)
+    yield from compare_keys(recorded, got)
 
 
 def _amounts_by_field(amounts: Mapping[str, int]) -> dict[str, object]:
@@ -209,7 +209,7 @@ def compare_device_selector(given: DeviceSelectorQuestion, recorded: dict[str, o
     got = _evaluate_device_selector(given)
     if "error" in got and "error" in recorded:
         got["error"] = recorded["error"]
-    yield from compare_mappings({name: value for name, value in recorded.items() if name != "cost"}, got)
+    yield from compare_keys({name: value for name, value in recorded.items() if name != "cost"}, got)
 
 
 def device_of(recorded: RecordedDevice) -> Device:

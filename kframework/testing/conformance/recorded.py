@@ -24,7 +24,7 @@ class RecordedStatus(ApiStruct, frozen=True, kw_only=True):
     def from_status(cls, status: Status | None, plugin: str = "") -> RecordedStatus:
         """Return a Status as it is recorded; None is Success."""
         if status is None:
-            return RECORDED_SUCCESS
+            return SUCCESS
         return cls(code=status.code.title, reasons=tuple(sorted(status.reasons)), plugin=plugin)
 
     @property
@@ -39,7 +39,7 @@ class RecordedStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 #: The status that is left out wherever statuses are recorded.
-RECORDED_SUCCESS = RecordedStatus(code="Success")
+SUCCESS = RecordedStatus(code="Success")
 
 
 class RecordedScores(ApiStruct, frozen=True, kw_only=True):

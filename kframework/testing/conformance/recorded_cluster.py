@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 
 import msgspec
 
-from kframework.clock import Clock, seconds_of
+from kframework.clock import seconds_of
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
@@ -48,7 +48,11 @@ from kframework.plugins.dynamic_resources.slices import PoolDevice, PoolId
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Upserted
 from kframework.testing.conformance.cases import Uncompared
-from kframework.testing.conformance.claims import PROFILE, ClaimRecorder
+from kframework.testing.conformance.claims import ClaimRecorder
+from kframework.testing.single_plugin import PROFILE, StoppedClock
+
+#: All recorded times are long past, or in 2099.
+_CLOCK = StoppedClock(seconds_of("2050-01-01T00:00:00Z"))
 
 
 class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
@@ -85,7 +89,7 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
         """Set the cluster up under an engine of this profile; raises ConfigError."""
         host = ClaimRecorder()
         profiles = profiles_factory(self.configuration(), registry, host)
-        engine = PodEngine(ClusterState(), _EpochClock(), host, profiles, verifying=False)
+        engine = PodEngine(ClusterState(), _CLOCK, host, profiles, verifying=False)
         # In the order of the fields: each kind before those that refer to it.
         for field in RecordedCluster.__struct_fields__[:-2]:
             for subject in cast("tuple[ApiObject, ...]", getattr(self, field)):
@@ -112,13 +116,6 @@ def _configuration(profile: bytes) -> Configuration:
     block = {"schedulerName": PROFILE, **msgspec.json.decode(profile)}
     document = {"apiVersion": API_VERSION, "kind": KIND, "percentageOfNodesToScore": 100, "profiles": [block]}
     return parse(msgspec.json.encode(document).decode())
-
-
-class _EpochClock(Clock):
-    """A stopped clock: all recorded times are long past, or in 2099."""
-
-    def now(self) -> float:
-        return seconds_of("2050-01-01T00:00:00Z")
 
 
 class LossySearch(Search):

@@ -11,11 +11,12 @@ from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiStruct, DeviceRequestAllocationResult, Pod
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.answers import compare_pre_enqueue
-from kframework.testing.conformance.cases import Fact, Uncompared, compare_mappings, unimplemented_plugin
-from kframework.testing.conformance.claims import PROFILE, compare_allocations, reserve_claims, store_allocations
+from kframework.testing.conformance.cases import Fact, Uncompared, compare_keys, unimplemented_plugin
+from kframework.testing.conformance.claims import compare_allocations, reserve_claims, store_allocations
 from kframework.testing.conformance.recorded import RecordedStatus
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
+from kframework.testing.single_plugin import PROFILE
 from kframework.values.status import Status
 
 #: Plugins of the default set without effect in any recorded case: none uses declared features.
@@ -81,9 +82,7 @@ def compare(inputs: SequenceInput, recorded: SequenceResult, registry: Registry)
 
 def _compare_step(number: int, step: RecordedStep, cycle: WholeCycle) -> Iterator[Fact]:
     totals = cycle.totals
-    yield from compare_mappings(
-        step.totals, totals if not isinstance(totals, Status) else {}, "steps", number, "totals"
-    )
+    yield from compare_keys(step.totals, totals if not isinstance(totals, Status) else {}, "steps", number, "totals")
     best = cycle.best
     yield Fact(("steps", number, "best"), list(step.best), best)
     yield Fact(("steps", number, "host"), step.host, best[0] if best else "")

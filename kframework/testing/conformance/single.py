@@ -18,17 +18,12 @@ from kframework.framework.answers import Diagnosis, Preempt
 from kframework.objects import Pod
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.answers import PluginComparer, compare_pre_enqueue, with_own_errors
-from kframework.testing.conformance.cases import Fact, Uncompared, compare_mappings, unimplemented_plugin
-from kframework.testing.conformance.claims import (
-    PROFILE,
-    compare_allocations,
-    compare_details,
-    compare_writes,
-    reserve_claims,
-)
+from kframework.testing.conformance.cases import Fact, Uncompared, compare_keys, unimplemented_plugin
+from kframework.testing.conformance.claims import compare_allocations, compare_details, compare_writes, reserve_claims
 from kframework.testing.conformance.recorded import RecordedCandidate, RecordedCycle, RecordedPostFilter, RecordedStatus
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
+from kframework.testing.single_plugin import PROFILE
 from kframework.values.status import Code, Status
 
 _CLAIMS, _PREEMPTION = "DynamicResources", "DefaultPreemption"
@@ -70,7 +65,7 @@ def _compare_cycle(recorded: RecordedCycle, cycle: WholeCycle, installed: Set[st
         yield from (unimplemented_plugin("statuses, totals and messages", name) for name in unimplemented)
         return
     if recorded.nodes or not recorded.error:
-        yield from compare_mappings(with_own_errors(recorded.nodes, cycle.statuses), cycle.statuses, "nodes")
+        yield from compare_keys(with_own_errors(recorded.nodes, cycle.statuses), cycle.statuses, "nodes")
         yield Fact(("feasible",), list(recorded.feasible), cycle.feasible)
     yield Fact(("fitError",), recorded.fit_error, cycle.fit_error())
     yield Fact(("error",), bool(recorded.error), cycle.failed)
@@ -93,7 +88,7 @@ def _compare_totals(recorded: RecordedCycle, cycle: WholeCycle, installed: Set[s
         return
     totals = cycle.totals
     yield Fact(("scoreError",), bool(recorded.score_error), isinstance(totals, Status))
-    yield from compare_mappings(recorded.totals, totals if not isinstance(totals, Status) else {}, "totals")
+    yield from compare_keys(recorded.totals, totals if not isinstance(totals, Status) else {}, "totals")
     yield Fact(("best",), list(recorded.best), cycle.best)
 
 
@@ -151,7 +146,7 @@ def _compare_preemption(recorded: RecordedPostFilter, answer: PostFilterAnswer) 
         )
         for candidate in answer.result.candidates
     }
-    yield from compare_mappings(recorded.candidates, got, "postFilter", "candidates")
+    yield from compare_keys(recorded.candidates, got, "postFilter", "candidates")
     candidate = min(answer.result.candidates, key=answer.result.key)  # type: ignore[arg-type]  # keys compare
     if candidate.node not in recorded.nominated_any_of:
         yield Fact(("postFilter", "nominatedNode"), recorded.nominated_node, candidate.node)

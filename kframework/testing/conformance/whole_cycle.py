@@ -15,8 +15,8 @@ from kframework.core.runtime.profile import Profile
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing.conformance.cases import Fact
-from kframework.testing.conformance.claims import PROFILE
 from kframework.testing.conformance.recorded import RecordedStatus
+from kframework.testing.single_plugin import PROFILE
 from kframework.values.status import Status
 
 

@@ -338,7 +338,7 @@ class PluginProbe:
 _REJECT = "answer None, or a rejection: unschedulable(...) or unresolvable(...)"
 
 
-def check_on_random_clusters(
+def run_check(
     subject: PluginUnderTest, check: Check, *, in_what_if: Check | None = None, afterwards: Check | None = None
 ) -> Coverage:
     """Check a plugin on one random cluster after the other, again after each of many changes.

@@ -30,7 +30,7 @@ from kframework.testing.contract.probe import (
     PluginProbe,
     PluginUnderTest,
     as_rows,
-    check_on_random_clusters,
+    run_check,
 )
 from kframework.testing.contract.repeatability import check_reload, check_replay
 from kframework.testing.contract.reversal import check_remove_pod, check_unreserve
@@ -147,9 +147,9 @@ class CacheCheck:
                 result = "depends on the pod's own names or times"
                 probe.fail_hook("sign", pod, result, "leave them out, or answer None for such a pod")
         _check_signatures(probe)
-        self.check_cached_answers(probe)
+        self.check_cached(probe)
 
-    def check_cached_answers(self, probe: PluginProbe) -> None:
+    def check_cached(self, probe: PluginProbe) -> None:
         """Search as the engine does, and compare every cached answer with a new one."""
         if probe is not self._probe:
             self._probe, self._plan_cache = probe, PlanCache(probe.profile, probe.nodes, _CACHE_BYTES)
@@ -223,11 +223,11 @@ class Promise(msgspec.Struct, frozen=True):
 
 def _check_cache(subject: PluginUnderTest) -> Coverage:
     check = CacheCheck()
-    return check_on_random_clusters(subject, check, in_what_if=check.check_cached_answers)
+    return run_check(subject, check, in_what_if=check.check_cached)
 
 
 def _on_clusters(check: Check) -> Callable[[PluginUnderTest], Coverage]:
-    return partial(check_on_random_clusters, check=check)
+    return partial(run_check, check=check)
 
 
 def _check_answers_after_reload(subject: PluginUnderTest) -> Coverage:
@@ -235,7 +235,7 @@ def _check_answers_after_reload(subject: PluginUnderTest) -> Coverage:
         for pod in probe.pods:
             probe.answers(pod)
 
-    return check_on_random_clusters(subject, call_hooks, afterwards=check_reload)
+    return run_check(subject, call_hooks, afterwards=check_reload)
 
 
 #: The promises, by the names of their tests.
@@ -293,8 +293,6 @@ def check_plugin(
     reversals = [check_unreserve] * PROMISES["test_unreserve_undoes_reserve"].applies_to(plugin)
     reversals += [check_remove_pod] * PROMISES["test_remove_pod_undoes_add_pod"].applies_to(plugin)
     check = _combine_checks(guarded, check_sort_keys, *reversals)
-    coverage = check_on_random_clusters(
-        subject, check, in_what_if=cache_check.check_cached_answers, afterwards=check_reload
-    )
+    coverage = run_check(subject, check, in_what_if=cache_check.check_cached, afterwards=check_reload)
     check_replay(subject)
     return coverage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kframework.errors import InputError
-from kframework.testing.conformance.cases import Case, Fact, compare_mappings, read, unimplemented_plugin
+from kframework.testing.conformance.cases import Case, Fact, compare_keys, read, unimplemented_plugin
 from kframework.testing.conformance.sequence import SequenceInput
 
 CASE = {"id": "q-1", "kind": "quantity", "suite": "q", "input": {"op": "quantity"}, "expect": {"error": "x"}}
@@ -77,7 +77,7 @@ def test_invalid_field_is_reported_with_its_path() -> None:
 
 
 def test_every_key_of_either_mapping_becomes_a_fact() -> None:
-    facts = list(compare_mappings({"a": 1, "b": 2}, {"b": 3, "c": 4}, "totals"))
+    facts = list(compare_keys({"a": 1, "b": 2}, {"b": 3, "c": 4}, "totals"))
     assert facts == [
         Fact(("totals", "a"), 1, None),
         Fact(("totals", "b"), 2, 3),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.testing.conformance.recorded import RECORDED_SUCCESS, RecordedCycle, RecordedScores, RecordedStatus
+from kframework.testing.conformance.recorded import SUCCESS, RecordedCycle, RecordedScores, RecordedStatus
 from kframework.values.status import Skip, unschedulable
 
 SOME, NONE = RecordedStatus(code="Success", node_names=("a",)), RecordedStatus(code="Success", no_nodes=True)
@@ -14,13 +14,13 @@ NO = RecordedStatus(code="Unschedulable", reasons=("no",))
 def test_status_is_recorded_with_sorted_reasons() -> None:
     verdict = RecordedStatus.from_status(unschedulable("b", "a"), "Fit")
     assert verdict == RecordedStatus(code="Unschedulable", reasons=("a", "b"), plugin="Fit")
-    assert RecordedStatus.from_status(None) == RECORDED_SUCCESS
+    assert RecordedStatus.from_status(None) == SUCCESS
 
 
 @pytest.mark.parametrize(
     ("verdict", "text"),
     [
-        (RECORDED_SUCCESS, "Success"),
+        (SUCCESS, "Success"),
         (RecordedStatus.from_status(Skip), "Skip"),
         (RecordedStatus.from_status(unschedulable("b", "a"), "Fit"), "Fit Unschedulable: a, b"),
         (RecordedStatus(code="Success", node_names=("a", "b")), "Success: nodes a, b"),
@@ -36,13 +36,13 @@ def test_recorded_status_is_formatted_with_plugin_and_reasons(verdict: RecordedS
     [
         (RecordedCycle(), set()),
         (
-            RecordedCycle(pre_filter={"A": RECORDED_SUCCESS, "B": RecordedStatus(code="Skip")}, filter_skipped=("B",)),
+            RecordedCycle(pre_filter={"A": SUCCESS, "B": RecordedStatus(code="Skip")}, filter_skipped=("B",)),
             set(),
         ),
         (RecordedCycle(pre_filter={"A": NO}), {"A"}),
         (RecordedCycle(pre_filter={"A": SOME, "B": NONE}), {"A", "B"}),
         (RecordedCycle(filter={"a": {"A": NO}, "b": {"B": NO}}), {"A", "B"}),
-        (RecordedCycle(nodes={"a": RecordedStatus(code="Unschedulable", plugin="A"), "b": RECORDED_SUCCESS}), {"A"}),
+        (RecordedCycle(nodes={"a": RecordedStatus(code="Unschedulable", plugin="A"), "b": SUCCESS}), {"A"}),
     ],
 )
 def test_filtering_plugins_reject_or_restrict_nodes(recorded: RecordedCycle, voices: set[str]) -> None:

@@ -8,7 +8,7 @@ from kframework import PendingPod, Plugin, hookimpl
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
 from kframework.testing.conformance.cases import Fact, Uncompared, unimplemented_plugin
-from kframework.testing.conformance.recorded import RECORDED_SUCCESS
+from kframework.testing.conformance.recorded import SUCCESS
 from kframework.testing.conformance.replay import CaseComparison, ConformanceSummary, UncomparedCount, item
 from tests.testing.conformance.planted import PLUGINS, replayed, single, with_plugins
 
@@ -63,7 +63,7 @@ def test_case_that_raises_has_failed() -> None:
     assert "boom" in str(difference.got)
 
 
-SAME, OTHER = Fact(("best",), ["a"], ["a"]), Fact(("nodes", "a"), RECORDED_SUCCESS, None)
+SAME, OTHER = Fact(("best",), ["a"], ["a"]), Fact(("nodes", "a"), SUCCESS, None)
 
 
 def summary() -> ConformanceSummary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.testing import Scenario, SourceScript, make_node, make_pod
+from kframework.testing import Scenario, make_node, make_pod
 from tests.support.source_plugins import busy_plugin
 
 
@@ -50,7 +50,3 @@ def test_undeclared_source_is_rejected() -> None:
     scenario.source("Load", "laod", {})
     with pytest.raises(ValueError, match="no plugin declares the source Load/laod; declared: Load/load"):
         scenario.run()
-
-
-def test_repr_of_a_script_shows_its_values() -> None:
-    assert repr(SourceScript("Load", "load")) == "<SourceScript Load/load: None>"

@@ -8,8 +8,8 @@ import pytest
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.objects import Namespace, PersistentVolume
-from kframework.testing.conformance.claims import PROFILE
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
+from kframework.testing.single_plugin import PROFILE
 from tests.testing.conformance.planted import Part, node, pod, with_plugins
 
 

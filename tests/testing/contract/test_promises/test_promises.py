@@ -105,7 +105,7 @@ class Disks(Plugin):
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         disks = nodes.label("disk")
-        code = disks.known(self.args.wanted_disk)  # type: ignore[attr-defined]  # our Args
+        code = disks.find_code(self.args.wanted_disk)  # type: ignore[attr-defined]  # our Args
         return (disks.values[rows] != code).astype(np.int64) * 8
 
     @hookimpl
