@@ -13,7 +13,7 @@ from kframework_batch.engine import BatchEngine
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PodGroup, Queue
 from kframework_batch.program import Program, compile_program
-from kframework_batch.recording import ENGINES, recorded
+from kframework_batch.recording import ENGINES, recording_factory
 from kframework_batch.resource import Resource
 from kframework_batch.settings import Settings
 
@@ -66,7 +66,7 @@ class BatchRun(FaultyRun[BatchEngine]):
         return self._world
 
     def controllers(self) -> Sequence[Runnable]:
-        made = [make(self.store, self.clock) for make in self._settings(0).controllers()]
+        made = [make(self.store, self.clock) for make in self._settings(0).controller_factories()]
         return [*made, Reloads(self)] if self.shape.plugin_errors else made
 
     def scheduler_run(self, number: int) -> SchedulerRun[BatchEngine]:
@@ -78,7 +78,7 @@ class BatchRun(FaultyRun[BatchEngine]):
             self.clock,
             self.random(f"client {number}" if number else "client"),
             registry=settings.registry,
-            engine=recorded(settings, recorder),
+            engine=recording_factory(settings, recorder),
             recorder=recorder,
         )
 

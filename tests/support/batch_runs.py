@@ -14,7 +14,7 @@ from kframework_batch.account import SessionAccount, SessionHistory
 from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
 from kframework_batch.program import compile_program
-from kframework_batch.recording import recorded
+from kframework_batch.recording import recording_factory
 from kframework_batch.scenario import make_job
 from kframework_batch.session_metrics import LatencyMetrics
 from kframework_batch.settings import Settings
@@ -117,7 +117,7 @@ def ran(
 ) -> Run:
     """Schedule jobs, write down what was decided, and count latencies by what a lie makes of it."""
     history, latencies, recorder = SessionHistory(), LatencyMetrics(), Recorder(file)
-    make = recorded(settings, recorder)
+    make = recording_factory(settings, recorder)
 
     def made(*parts: object) -> BatchEngine:
         engine = make(*parts)  # type: ignore[arg-type]  # the parts of an engine, handed on

@@ -18,7 +18,7 @@ from kframework_batch.objects import Job
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import Settings
-from kframework_batch.shares import Shares
+from kframework_batch.shares import ShareRecorder
 from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_node, make_queue
 
@@ -64,9 +64,9 @@ def arrivals(random: Random) -> Iterator[tuple[float, Job]]:
             moment += 1 + round(random.expovariate(1 / apart))
 
 
-def main(seed: int = 0) -> Shares:
+def main(seed: int = 0) -> ShareRecorder:
     """Simulate the hour."""
-    shares = Shares()
+    shares = ShareRecorder()
     come = [(seconds, create(job)) for seconds, job in arrivals(Random(seed))]
     simulation = create_simulation(
         [*NODES, *QUEUES],

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 from kframework_batch.account import (
-    GoneJob,
+    DeletedJob,
     JobState,
     Outcome,
     Part,
+    ProtectedTasks,
     QueueState,
     SessionAccount,
-    Spared,
     Turn,
     Verdict,
     Victim,
 )
 from kframework_batch.account_rows import (
+    format_reasons,
     job_turns,
-    opponent,
     pod_verdicts,
     queue_section,
+    rejecting_plugin,
     session_sections,
     sessions_section,
-    why,
 )
 
 from kframework.engine import Ref, Row, Section, Tone
@@ -37,7 +37,7 @@ def no(message: str, plugin: str = "") -> Verdict:
 
 
 YES = Verdict("default/y", "y", "n", score=3.0, ties=1, feasible=4)
-GANG = Spared("gang", 2, ("default/v",))
+GANG = ProtectedTasks("gang", 2, ("default/v",))
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ GANG = Spared("gang", 2, ("default/v",))
         (turn(plugin="gang", message="too few"), "gang", "gang: too few"),
         (turn(verdicts=(YES, no("full"))), "", "full"),
         (turn(verdicts=(no("full"), no("not due", "proportion"))), "proportion", "full; proportion: not due"),
-        (turn(verdicts=(no("full"),), spared=(GANG,)), "", "full; gang would not let 2 tasks go"),
-        (turn(spared=(Spared("gang", 1, ()),)), "", "gang would not let 1 task go"),
+        (turn(verdicts=(no("full"),), protected=(GANG,)), "", "full; gang would not let 2 tasks go"),
+        (turn(protected=(ProtectedTasks("gang", 1, ()),)), "", "gang would not let 1 task go"),
         (turn(verdicts=tuple(map(no, "aabcde"))), "", "a; b; c; and 2 other reasons"),
     ],
 )
 def test_a_turn_says_who_and_what_stood_against_the_job(said: Turn, plugin: str, reason: str) -> None:
-    assert (opponent(said), why(said)) == (plugin, reason)
+    assert (rejecting_plugin(said), format_reasons(said)) == (plugin, reason)
 
 
 def test_what_several_turns_say_is_said_once() -> None:
-    assert why(turn(verdicts=(no("full."),)), turn(spared=(GANG,), verdicts=(no("full."),)), turn()) == (
+    assert format_reasons(turn(verdicts=(no("full."),)), turn(protected=(GANG,), verdicts=(no("full."),)), turn()) == (
         "full; gang would not let 2 tasks go"
     )
 
@@ -118,7 +118,10 @@ def test_a_session_is_shown_in_full() -> None:
         at=9.0,
         turns=(turn(Outcome.COMMITTED, victims=(Victim("default/v", "v", "default/k", "n"),)),),
         jobs=(JobState(job="default/j", queue="q", next_phase="Inqueue"), JobState(job="default/k", queue="q")),
-        gone=(GoneJob(job="default/j", phase="Running", tasks={"Succeeded": 2, "Failed": 1}), GoneJob(job="default/k")),
+        gone=(
+            DeletedJob(job="default/j", phase="Running", tasks={"Succeeded": 2, "Failed": 1}),
+            DeletedJob(job="default/k"),
+        ),
         bound=(("default/y", "n"),),
         evicted=(("default/v", "preempt"),),
         failure="plugin gang failed",

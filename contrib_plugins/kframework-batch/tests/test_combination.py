@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.combination import Combination, Descending
+from kframework_batch.combination import CombinedPlugins, Descending
 from kframework_batch.hookspecs import SPECIFICATIONS
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.objects import Queue
@@ -60,11 +60,11 @@ def _hook(hook: str) -> object:
     return hookimpl(method)
 
 
-def combination(*tiers: Sequence[BatchPlugin]) -> Combination:
-    return Combination(Tiers([[EnabledPlugin(plugin) for plugin in tier] for tier in tiers]), SESSION)
+def combination(*tiers: Sequence[BatchPlugin]) -> CombinedPlugins:
+    return CombinedPlugins(Tiers([[EnabledPlugin(plugin) for plugin in tier] for tier in tiers]), SESSION)
 
 
-def answering(hook: str, tiers: Sequence[Sequence[object]]) -> Combination:
+def answering(hook: str, tiers: Sequence[Sequence[object]]) -> CombinedPlugins:
     """Combine plugins that give these answers at a hook; `...` for one that does not have it."""
     return combination(
         *([scripted("probe", **({} if answer is ... else {hook: answer})) for answer in tier] for tier in tiers)
@@ -194,7 +194,7 @@ def test_descending_keys_are_equal_where_their_keys_are() -> None:
 def test_a_flag_takes_a_plugin_out_of_an_order() -> None:
     plugin = scripted(job_order=lambda job: job.name == "a")
     tiers = Tiers([[EnabledPlugin(plugin, {"enableJobOrder": False})]])
-    assert Combination(tiers, SESSION).job_key(job("a", "then")) == ("then", "ns/a")
+    assert CombinedPlugins(tiers, SESSION).job_key(job("a", "then")) == ("then", "ns/a")
 
 
 #: Whom a plugin names; None abstains.
@@ -312,7 +312,7 @@ def volcanos_count(tiers: Sequence[Sequence[object]]) -> bool:
 @given(in_tiers(VOTES))
 def test_votes_are_counted_as_volcano_counts_them(tiers: list[list[object]]) -> None:
     assert answering("job_pipelined", tiers).job_pipelined(JOB) == volcanos_count(tiers)
-    assert (not answering("job_enqueueable", tiers).keeps_out(JOB)) == volcanos_count(tiers)
+    assert (not answering("job_enqueueable", tiers).enqueue_rejector(JOB)) == volcanos_count(tiers)
 
 
 @given(in_tiers(CONSENTS))
@@ -325,7 +325,7 @@ def test_all_must_agree_that_a_job_is_ready(tiers: list[list[object]]) -> None:
 
 @given(in_tiers(CONSENTS))
 def test_one_is_enough_to_call_a_queue_overused(tiers: list[list[object]]) -> None:
-    assert bool(answering("overused", tiers).overused(QUEUE)) is any(
+    assert bool(answering("overused", tiers).overused_by(QUEUE)) is any(
         answer is True for tier in tiers for answer in tier
     )
 
@@ -441,7 +441,7 @@ def test_what_a_plugin_raises_is_its_fault() -> None:
         raise ZeroDivisionError("by zero")
 
     plugin = scripted("greedy", job_ready=fail)
-    plugins = Combination(Tiers([[EnabledPlugin(plugin, distribution="acme 1.0")]]), SESSION)
+    plugins = CombinedPlugins(Tiers([[EnabledPlugin(plugin, distribution="acme 1.0")]]), SESSION)
     message = "plugin 'greedy' (from acme 1.0), hook job_ready: ZeroDivisionError: by zero"
     with pytest.raises(PluginError, match="greedy") as caught:
         plugins.job_ready(JOB)
@@ -454,7 +454,7 @@ def test_the_fault_of_a_plugin_that_another_asked_stays_its_own() -> None:
         raise ZeroDivisionError
 
     asked = combination([scripted("asked", overused=fail)])
-    plugins = combination([scripted("asking", job_ready=lambda job: asked.overused(QUEUE))])
+    plugins = combination([scripted("asking", job_ready=lambda job: asked.overused_by(QUEUE))])
     with pytest.raises(PluginError) as caught:
         plugins.job_ready(JOB)
     assert (caught.value.plugin, caught.value.hook) == ("asked", "overused")

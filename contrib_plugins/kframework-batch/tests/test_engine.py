@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kframework_batch.account import GoneJob
+from kframework_batch.account import DeletedJob
 from kframework_batch.action import Action
 from kframework_batch.config import parse
 from kframework_batch.objects import PodGroup, Queue
@@ -211,7 +211,7 @@ def test_a_gang_that_lost_a_member_is_completed_or_goes() -> None:
     stage.unbindable["a-2"] = "no"
     stage.session()
     assert set(stage.bound) == {"a-0", "a-1"}
-    deadline = stage.engine._broken.deadline
+    deadline = stage.engine._broken_gangs.deadline
     assert deadline == stage.time + 30.0
     stage.session(5)
     assert stage.evicted == {}
@@ -230,7 +230,7 @@ def test_a_gang_that_is_completed_in_time_stays() -> None:
     assert set(stage.bound) == {"a-0", "a-1", "a-2"}
     stage.time += 60.0
     stage.session()
-    assert (stage.evicted, stage.engine._broken.deadline) == ({}, None)
+    assert (stage.evicted, stage.engine._broken_gangs.deadline) == ({}, None)
 
 
 def test_phases_and_conditions_are_written_when_they_are_new() -> None:
@@ -262,7 +262,7 @@ def test_a_group_that_cannot_run_is_warned_about_when_that_is_new() -> None:
     stage.session(2)
     assert (len(warnings()), stage.phase("big")) == (2, "Running")
     for n in range(10):
-        stage.gone(f"big-{n}")
+        stage.delete(f"big-{n}")
         stage.put(make_task(f"again-{n}", "big", cpu=3))
     stage.session()
     assert len(warnings()) == 3, "it is new again"
@@ -278,7 +278,7 @@ def test_who_waits_for_others_to_go_says_where() -> None:
     assert all(stage.message(name).endswith(text) for name in ("new-0", "new-1"))
     assert stage.bound == {}
     for name in ("old-0", "old-1"):
-        stage.gone(name)
+        stage.delete(name)
     stage.session()
     assert set(stage.bound) == {"new-0", "new-1"}
 
@@ -288,10 +288,10 @@ def test_a_job_whose_group_is_gone_is_told_of_once() -> None:
     group, pods = make_gang("a", 2, on=["n1", "n1"])
     stage = staged(gangs=[(replace(group, metadata=replace(group.metadata, owner_references=(owner,))), pods)])
     stage.session()
-    stage.gone("a", PodGroup)
-    stage.gone("a-0")
+    stage.delete("a", PodGroup)
+    stage.delete("a-0")
     stage.session(2)
-    told = GoneJob(job="default/a", owner="Job default/train", phase="Running", tasks={"Running": 1})
+    told = DeletedJob(job="default/a", owner="Job default/train", phase="Running", tasks={"Running": 1})
     assert [account.gone for account in stage.accounts] == [(), (told,), ()]
 
 
@@ -307,8 +307,8 @@ def test_one_that_goes_while_sessions_fail_is_told_of_by_the_next_that_does_not(
 
     one = CONFIGURATION.replace("backfill", "raises")
     stage = staged(configuration=one, gangs=[make_gang("a", 1)], classes=[Raises]).session()
-    stage.gone("a", PodGroup)
-    stage.gone("a-0")
+    stage.delete("a", PodGroup)
+    stage.delete("a-0")
     Raises.raising = True
     with pytest.raises(PluginError):
         stage.session()

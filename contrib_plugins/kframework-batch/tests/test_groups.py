@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.groups import Priorities, describe, phase_of, said, undescribe
-from kframework_batch.job import Closeness, JobInfo
+from kframework_batch.groups import Priorities, apply_group, group_fields, phase_of, remove_group
+from kframework_batch.job import JobInfo, TopologyRequirement
 from kframework_batch.membership import GroupObject
 from kframework_batch.objects import (
     KubeGang,
@@ -43,7 +43,7 @@ def meta(**annotations: str) -> ObjectMeta:
 
 def described(group: GroupObject) -> JobInfo:
     job = JobInfo("n", "g")
-    describe(job, group, PRIORITIES, "default")
+    apply_group(job, group, PRIORITIES, "default")
     return job
 
 
@@ -59,9 +59,9 @@ def test_a_pod_group_of_volcano() -> None:
         min_member=3, min_task_member={"ps": 1}, queue="q", priority_class_name="high", min_resources={"cpu": "1500m"}
     )
     job = described(PodGroup(metadata=metadata, spec=spec, status=PodGroupStatus(phase="Inqueue")))
-    assert (job.known, job.group_uid, job.created, job.labels) == (True, "u", "t", {"l": "1"})
+    assert (job.has_group, job.group_uid, job.created, job.labels) == (True, "u", "t", {"l": "1"})
     assert (job.min_available, job.role_minimums, job.queue, job.priority) == (3, {"ps": 1}, "q", 100)
-    assert (job.min_resources, job.refused, job.phase) == ({"cpu": 1500}, "", "Inqueue")
+    assert (job.min_resources, job.invalid_reason, job.phase) == ({"cpu": 1500}, "", "Inqueue")
 
 
 def test_a_pod_group_of_kubernetes_sigs() -> None:
@@ -121,14 +121,16 @@ def test_a_group_may_not_be_pushed_out_unless_it_says_so(metadata: ObjectMeta, y
     ("topology", "closeness"),
     [
         (None, None),
-        (NetworkTopology(mode="hard", highest_tier_allowed=2), Closeness(hard=True, highest_tier=2)),
-        (NetworkTopology(mode="hard", highest_tier_name="rack"), Closeness(hard=True, tier_name="rack")),
-        (NetworkTopology(), Closeness(hard=True)),
-        (NetworkTopology(mode="soft", highest_tier_allowed=2), Closeness(hard=False)),
+        (NetworkTopology(mode="hard", highest_tier_allowed=2), TopologyRequirement(hard=True, highest_tier=2)),
+        (NetworkTopology(mode="hard", highest_tier_name="rack"), TopologyRequirement(hard=True, tier_name="rack")),
+        (NetworkTopology(), TopologyRequirement(hard=True)),
+        (NetworkTopology(mode="soft", highest_tier_allowed=2), TopologyRequirement(hard=False)),
     ],
 )
-def test_how_close_together_tasks_are_to_be(topology: NetworkTopology | None, closeness: Closeness | None) -> None:
-    assert described(PodGroup(spec=PodGroupSpec(network_topology=topology))).closeness == closeness
+def test_how_close_together_tasks_are_to_be(
+    topology: NetworkTopology | None, closeness: TopologyRequirement | None
+) -> None:
+    assert described(PodGroup(spec=PodGroupSpec(network_topology=topology))).topology == closeness
 
 
 KUBE_TOPOLOGY = KubeSchedulingConstraints(topology=(KubeTopologyConstraint(key="rack"),))
@@ -157,13 +159,13 @@ KUBE_TOPOLOGY = KubeSchedulingConstraints(topology=(KubeTopologyConstraint(key="
     ],
 )
 def test_what_is_not_supported_is_refused_in_words(group: GroupObject, refused: str) -> None:
-    assert described(group).refused == refused
+    assert described(group).invalid_reason == refused
 
 
 def test_what_was_refused_once_may_be_mended() -> None:
     job = described(PodGroup(spec=PodGroupSpec(min_member=2, min_resources={"cpu": "lots"}, min_task_member={"a": 1})))
-    describe(job, PodGroup(spec=PodGroupSpec(min_member=2)), PRIORITIES, "default")
-    assert (job.refused, job.min_resources, job.role_minimums) == ("", None, {})
+    apply_group(job, PodGroup(spec=PodGroupSpec(min_member=2)), PRIORITIES, "default")
+    assert (job.invalid_reason, job.min_resources, job.role_minimums) == ("", None, {})
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_an_update_that_overtook_our_write_does_not_take_it_back() -> None:
     group = PodGroup(metadata=meta(), status=PodGroupStatus(phase="Pending"))
     job = described(group)
     job.phase, job.status = "Inqueue", PodGroupStatus(phase="Inqueue")
-    describe(job, replace(group, metadata=meta(a="b")), PRIORITIES, "default")
+    apply_group(job, replace(group, metadata=meta(a="b")), PRIORITIES, "default")
     assert (job.annotations, job.phase, job.status) == ({"a": "b"}, "Inqueue", PodGroupStatus(phase="Inqueue"))
 
 
@@ -208,16 +210,16 @@ def test_the_echo_of_our_write_changes_nothing() -> None:
     job = described(KubePodGroup(metadata=meta()))
     written = KubePodGroupStatus(conditions=(ObjectCondition(type="PodGroupScheduled", status="False"),))
     job.phase, job.status = "Inqueue", written
-    before = said(job)
-    describe(job, KubePodGroup(metadata=meta(), status=written), PRIORITIES, "default")
-    assert (said(job), job.phase, job.status) == (before, "Inqueue", written)
+    before = group_fields(job)
+    apply_group(job, KubePodGroup(metadata=meta(), status=written), PRIORITIES, "default")
+    assert (group_fields(job), job.phase, job.status) == (before, "Inqueue", written)
 
 
 def test_what_others_write_counts() -> None:
     group = PodGroup(metadata=meta(), status=PodGroupStatus(phase="Pending"))
     job = described(group)
     job.phase, job.status = "Inqueue", PodGroupStatus(phase="Inqueue")
-    describe(job, replace(group, status=PodGroupStatus(phase="Running")), PRIORITIES, "default")
+    apply_group(job, replace(group, status=PodGroupStatus(phase="Running")), PRIORITIES, "default")
     assert (job.phase, job.status) == ("Running", PodGroupStatus(phase="Running"))
 
 
@@ -225,11 +227,11 @@ def test_a_group_that_comes_back_is_read_anew() -> None:
     group = PodGroup(metadata=meta(), status=PodGroupStatus(phase="Running"))
     job = described(group)
     job.phase, job.message, job.fit_errors = "Unknown", "Not enough valid tasks", {"uid": "0/0 nodes are available"}
-    undescribe(job)
-    assert (job.known, job.object, job.status, job.phase, job.queue) == (False, None, None, "", "")
+    remove_group(job)
+    assert (job.has_group, job.object, job.status, job.phase, job.queue) == (False, None, None, "", "")
     assert (job.message, job.fit_errors, job.priority, job.min_available) == ("", {}, 0, 0)
-    describe(job, group, PRIORITIES, "default")
-    assert (job.known, job.phase) == (True, "Running")
+    apply_group(job, group, PRIORITIES, "default")
+    assert (job.has_group, job.phase) == (True, "Running")
 
 
 @pytest.mark.parametrize(
@@ -249,6 +251,6 @@ def test_a_group_that_comes_back_is_read_anew() -> None:
     ],
 )
 def test_what_a_session_sees_of_a_group(changed: PodGroup) -> None:
-    plain = said(described(PodGroup()))
-    assert said(described(changed)) != plain
-    assert said(described(PodGroup(status=PodGroupStatus(running=3)))) == plain
+    plain = group_fields(described(PodGroup()))
+    assert group_fields(described(changed)) != plain
+    assert group_fields(described(PodGroup(status=PodGroupStatus(running=3)))) == plain

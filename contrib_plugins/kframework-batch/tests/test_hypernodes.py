@@ -127,4 +127,4 @@ def test_members_are_looked_up_anew_when_nodes_or_hypernodes_change() -> None:
 
 def test_tiers_have_names() -> None:
     tiers = World(hypernode("h", tier=2, tier_name="hall"), hypernode("i", tier=3, tier_name="hall")).hypernodes
-    assert (tiers.tier_named("hall"), tiers.tier_named("floor")) == (2, None)
+    assert (tiers.tier_by_name("hall"), tiers.tier_by_name("floor")) == (2, None)

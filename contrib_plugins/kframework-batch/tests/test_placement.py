@@ -54,11 +54,13 @@ class Slowly:
 
     def __init__(self, session: Session, task: TaskInfo) -> None:
         self.session, self.task = session, task
-        questions = session.placement.questions
+        questions = session.placement.node_plugins
         open_to = [row for row in session.nodes.order.tolist() if questions.rejection(task, session.nodes[row]) is None]
         victims = (task for job in session.jobs.values() for task in job.with_status(TaskStatus.RELEASING).values())
         left = {task.node_name for task in victims}
-        idle = [row for row in open_to if self.fits(row, session.idle.now(row)) and session.nodes[row].name not in left]
+        idle = [
+            row for row in open_to if self.fits(row, session.idle.idle(row)) and session.nodes[row].name not in left
+        ]
         future = [row for row in open_to if self.fits(row, session.idle.future(row))]
         both = [row for row in idle if row in future]
         self.idle = bool(both)
@@ -182,7 +184,7 @@ def test_those_who_push_out_see_nodes_that_may_come_free_the_best_first() -> Non
 
     def script(session: Session) -> None:
         (task,) = waiting(session)
-        seen.append([session.nodes[row].name for row in session.placement.ranked(task)])
+        seen.append([session.nodes[row].name for row in session.placement.rank_nodes(task)])
 
     nodes = [
         make_node("full", cpu=1),

@@ -99,7 +99,7 @@ def voice(session: Session) -> object:
     return (
         sorted((plugins.job_key(job), job.uid) for job in session.jobs.values()),
         sorted((plugins.queue_key(queue), queue.name) for queue in session.queues.values()),
-        [(queue.name, plugins.overused(queue)) for queue in session.queues.values()],
+        [(queue.name, plugins.overused_by(queue)) for queue in session.queues.values()],
         [
             (task.uid, plugins.allocatable(queue, task), plugins.preemptive(queue, task))
             for task in waiting

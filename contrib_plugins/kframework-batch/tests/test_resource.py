@@ -24,14 +24,14 @@ def test_what_is_no_quantity_is_refused() -> None:
 
 
 def test_pairs_leave_out_what_is_nothing() -> None:
-    assert Resource.of([("cpu", 5), ("memory", 0)]) == {"cpu": 5}
+    assert Resource.from_pairs([("cpu", 5), ("memory", 0)]) == {"cpu": 5}
 
 
 @pytest.mark.parametrize(
     ("resource", "empty"), [(Resource(), True), (Resource(cpu=0), True), (Resource(cpu=0, memory=1), False)]
 )
 def test_nothing_is_empty(resource: Resource, empty: bool) -> None:
-    assert resource.empty is empty
+    assert resource.is_empty is empty
 
 
 @given(amounts, amounts)

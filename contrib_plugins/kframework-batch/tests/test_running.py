@@ -13,7 +13,7 @@ import anyio
 import pytest
 from kframework_batch.config import parse
 from kframework_batch.program import ConfigurationFile, compile_program
-from kframework_batch.running import BatchObservers, beside, following
+from kframework_batch.running import BatchObservers, controller_task, reload_task
 from kframework_batch.settings import Settings
 from kframework_batch.testing import make_gang, make_queue
 
@@ -90,8 +90,8 @@ def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
             server,
             clock,
             registry=of.registry,
-            observers=Observers(until, engine=of.engine()),
-            companions=map(beside, of.controllers()),
+            observers=Observers(until, engine=of.engine_factory()),
+            companions=map(controller_task, of.controller_factories()),
         )
         until.reached = process.stop
         await process.run()
@@ -116,7 +116,7 @@ def test_a_dry_run_writes_nothing_and_reports() -> None:
             InMemory(cluster),
             clock,
             registry=of.registry,
-            observers=Observers(engine=of.engine()),
+            observers=Observers(engine=of.engine_factory()),
             report=events.append,
         )
         async with anyio.create_task_group() as tasks:
@@ -147,8 +147,8 @@ def test_a_changed_configuration_is_in_force_from_the_next_session_on(
             InMemory(cluster),
             clock,
             registry=of.registry,
-            observers=Observers(until, engine=of.engine()),
-            companions=[following(followed, told.append)],
+            observers=Observers(until, engine=of.engine_factory()),
+            companions=[reload_task(followed, told.append)],
         )
         until.reached = process.stop
         async with anyio.create_task_group() as tasks:
@@ -184,7 +184,7 @@ def test_metrics_and_the_page_are_shown() -> None:
             InMemory(cluster),
             clock,
             registry=of.registry,
-            observers=BatchObservers(until, engine=of.engine()),
+            observers=BatchObservers(until, engine=of.engine_factory()),
             listener=Listener(port=0),
             tell=told.append,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from kframework_batch.action import Action
-from kframework_batch.scenario import Record, Scenario, make_job
+from kframework_batch.scenario import Scenario, ScenarioResult, make_job
 from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
@@ -40,7 +40,7 @@ def test_jobs_come_when_they_are_to_and_run_as_long_as_they_say() -> None:
     assert record.bound["late-worker-0"] == [62.0]
     assert [record.running("train", at) for at in (0.5, 2.0, 60.5, 62.0)] == [0, 4, 4, 0]
     assert (record.running("train"), record.running("late")) == (0, 1)
-    assert {stay.node for stay in record.stays} == {"n1"}
+    assert {stay.node for stay in record.pod_runs} == {"n1"}
     assert record.phase("late") == "Running"
     assert not record.evicted
 
@@ -70,9 +70,9 @@ async def _nothing(cluster: MemoryCluster) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_same_scenario_ends_the_same_way(seed: int) -> None:
-    def run() -> Record:
+    def run() -> ScenarioResult:
         nodes = [make_node(f"n{number}", cpu=2) for number in range(3)]
         scenario = Scenario(nodes=nodes, queues=[make_queue("q")], jobs=[make_job("job", 4, queue="q")], seed=seed)
         return scenario.at(1.0, _nothing).run(9.0)
 
-    assert run().stays == run().stays
+    assert run().pod_runs == run().pod_runs

@@ -7,7 +7,7 @@ from io import StringIO
 from xml.etree import ElementTree
 
 import pytest
-from kframework_batch.shares import Shares, share_chart
+from kframework_batch.shares import ShareRecorder, share_chart
 from kframework_batch.testing import Stage, make_gang, make_node, make_queue
 
 
@@ -23,19 +23,19 @@ def test_shares_are_noted_session_by_session() -> None:
         queues=[make_queue("a"), make_queue("b")],
         gangs=[make_gang("first", 2, queue="a", cpu=2)],
     )
-    shares = Shares()
+    shares = ShareRecorder()
     stage.session()
     group, pods = make_gang("second", 1, queue="b", cpu=2)
     for obj in (group, *pods):
         stage.put(obj)
     stage.session()
     for name in ("first-0", "first-1"):
-        stage.gone(name)
+        stage.delete(name)
     stage.session()
     for account in stage.accounts:
         shares.on_account(account)
-    assert shares.moments == [0.0, 1.0, 2.0]
-    assert shares.held == {"a": [0.5, 0.5, 0.0], "b": [0.0, 0.25, 0.25]}
+    assert shares.times == [0.0, 1.0, 2.0]
+    assert shares.shares == {"a": [0.5, 0.5, 0.0], "b": [0.0, 0.25, 0.25]}
 
 
 def test_a_share_holds_until_the_next_moment() -> None:
@@ -67,6 +67,6 @@ def test_names_cannot_break_the_picture() -> None:
 
 def test_nothing_noted_is_an_empty_picture() -> None:
     file = StringIO()
-    Shares().write(file)
+    ShareRecorder().write(file)
     ElementTree.fromstring(file.getvalue())
     assert paths(file.getvalue()) == []

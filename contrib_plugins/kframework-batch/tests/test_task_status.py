@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.task_status import TaskStatus, status_of
+from kframework_batch.task_status import TaskStatus, task_status
 from msgspec.structs import replace
 
 from kframework.testing import make_pod
@@ -29,4 +29,4 @@ from kframework.testing import make_pod
 )
 def test_the_status_follows_from_the_pod(phase: str, node: str, deleted: bool, status: TaskStatus) -> None:
     pod = make_pod(node_name=node, deletion_timestamp="2026-01-01T00:00:00Z" if deleted else None)
-    assert status_of(replace(pod, status=replace(pod.status, phase=phase))) is status
+    assert task_status(replace(pod, status=replace(pod.status, phase=phase))) is status

@@ -11,7 +11,7 @@ from kframework_batch.hookspecs import SPECIFICATIONS, Rows
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.session import Session
-from kframework_batch.tiers import FLAGS, HIERARCHY, NOT_BUILT, Call, EnabledPlugin, Tiers
+from kframework_batch.tiers import FLAGS, HIERARCHY, UNSUPPORTED_FLAGS, Call, EnabledPlugin, Tiers
 
 from kframework.errors import PluginError
 from kframework.state.nodes import NodeInfo
@@ -98,7 +98,7 @@ def test_a_flag_turns_its_hooks_off(flag: str, left: set[str]) -> None:
 
 
 def test_flags_are_volcanos() -> None:
-    assert {*FLAGS, *NOT_BUILT, HIERARCHY} == set(
+    assert {*FLAGS, *UNSUPPORTED_FLAGS, HIERARCHY} == set(
         """enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable
         enableReclaimable enablePreemptive enableQueueOrder enabledClusterOrder enablePredicate enableBestNode
         enableNodeOrder enableTargetJob enableReservedNodes enableJobEnqueued enabledVictim enableJobStarving

@@ -37,9 +37,9 @@ class Slowly:
 
 def compare(tournament: Tournament, slowly: Slowly, random: Random) -> None:
     winners = slowly.winners
-    assert (tournament.best, tournament.ties, tournament.entered) == (slowly.best, len(winners), slowly.entered)
+    assert (tournament.best, tournament.ties, tournament.count) == (slowly.best, len(winners), slowly.entered)
     asked = {0, len(winners) - 1, random.randrange(len(winners))} if winners else set()
-    assert {number: tournament.winner(number) for number in asked} == {number: winners[number] for number in asked}
+    assert {number: tournament.best_row(number) for number in asked} == {number: winners[number] for number in asked}
 
 
 def some(random: Random, rows: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -81,7 +81,7 @@ def test_winner_after_winner(rows: int, step: float, alike: bool) -> None:
         compare(tournament, slowly, random)
         if not tournament.ties:
             break
-        row = tournament.winner(random.randrange(tournament.ties))
+        row = tournament.best_row(random.randrange(tournament.ties))
         score = tournament.best + step
         slowly.scores[row] = score if 0 <= score <= 9 else ABSENT
         tournament.put(row, slowly.scores[row])
@@ -90,9 +90,9 @@ def test_winner_after_winner(rows: int, step: float, alike: bool) -> None:
 def test_no_more_winners_than_there_are() -> None:
     tournament = Tournament(3)
     tournament.put(1, 4.0)
-    assert tournament.winner(0) == 1
+    assert tournament.best_row(0) == 1
     with pytest.raises(IndexError):
-        tournament.winner(1)
+        tournament.best_row(1)
 
 
 def test_its_column_is_there_to_be_read() -> None:

@@ -47,7 +47,9 @@ async def reload() -> list[str]:
 
     lends, takes_back = (Settings(program) for program in _programs())
     client = GatedCluster(store, at_once=("record_event", "patch_pod_status", "patch_status"))
-    scheduler = Scheduler(lends.configuration, client, clock, registry=lends.registry, slice=0.0, engine=lends.engine())
+    scheduler = Scheduler(
+        lends.configuration, client, clock, registry=lends.registry, slice=0.0, engine=lends.engine_factory()
+    )
 
     def come() -> None:
         group, pods = make_gang("third", 2, queue="owner")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kframework_batch.account import Outcome, QueueState, SessionAccount, Spared, Turn, Verdict
+from kframework_batch.account import Outcome, ProtectedTasks, QueueState, SessionAccount, Turn, Verdict
 
 from tests.support.batch_accounts.jobs import READY, Job, Task, nonzero, total
 from tests.support.batch_accounts.protection import PROTECTS, SILENT, by_priority
@@ -122,7 +122,7 @@ class Replay:
         """Take a turn of which nothing came."""
         turn = self.next(job, outcome, plugin=plugin, message=message)
         assert turn.had == job.had
-        assert not (turn.verdicts or turn.victims or turn.spared)
+        assert not (turn.verdicts or turn.victims or turn.protected)
 
     def candidates(self) -> list[Job]:
         """List the jobs that may have room; those that are invalid have a turn that says so."""
@@ -219,7 +219,7 @@ class Replay:
         """The turn said all of those tried, and ended as expected; what is not kept is taken back."""
         assert turn.outcome is expected
         assert turn.had == job.had
-        assert not (turn.victims or turn.spared)
+        assert not (turn.victims or turn.protected)
         order = {"Allocated": 0, "Pipelined": 1, "Pending": 2}
         assert [verdict.uid for verdict in turn.verdicts] == [
             task.uid for task in sorted(tried, key=lambda task: order[task.status])
@@ -386,7 +386,7 @@ class Replay:
 
     def spared(self, turn: Turn, job: Job, may_go: Callable[[Task, Task], bool], *, strictly: bool) -> None:
         """Those who were not let go could have been meant, and the plugin says so."""
-        for spared in turn.spared:
+        for spared in turn.protected:
             assert len(spared.examples) == len(set(spared.examples)) == min(spared.tasks, 5)
             assert spared.plugin in self.stands.plugins
             assert spared.plugin not in SILENT[self.action]
@@ -394,7 +394,9 @@ class Replay:
             assert set(spared.examples) <= meant, f"{spared} protects no more than {meant}"
             assert spared.tasks <= len(meant)
 
-    def protected(self, spared: Spared, job: Job, may_go: Callable[[Task, Task], bool], *, strictly: bool) -> set[str]:
+    def protected(
+        self, spared: ProtectedTasks, job: Job, may_go: Callable[[Task, Task], bool], *, strictly: bool
+    ) -> set[str]:
         """Name whom a plugin may have kept from going for one of the tasks of a job."""
         stands, meant = self.stands, set()
         for task in stands.waiting(job):

@@ -61,7 +61,7 @@ class Victim(msgspec.Struct, frozen=True):
     node: str
 
 
-class Spared(msgspec.Struct, frozen=True):
+class ProtectedTasks(msgspec.Struct, frozen=True):
     """The number of tasks that a plugin protected from one task, and the first of them."""
 
     plugin: str
@@ -69,7 +69,7 @@ class Spared(msgspec.Struct, frozen=True):
     examples: tuple[str, ...]
 
 
-class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
+class RejectedHypernode(msgspec.Struct, frozen=True, omit_defaults=True):
     """A hypernode that was tried without success: `had` counts as in a turn, `message` is the reason.
 
     If nothing was tried, because the hypernode lacks too much altogether, `had` counts what the job had before.
@@ -94,16 +94,16 @@ class SubJobTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     minimum: int
     message: str = ""
     hypernode: str = ""
-    tried: tuple[Tried, ...] = ()
+    rejected_hypernodes: tuple[RejectedHypernode, ...] = ()
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One turn of a job in an action, and how it ended.
 
     `had` counts the tasks of the job that had room or were promised it when the turn ended, of the `minimum` that it
-    needs. `plugin` and `message` are the rejection of the job as a whole; `spared` the plugins that protected victims
-    from it. Of a job whose tasks are to be close together `hypernode` is the one in which they have their room;
-    `tried` are the first of those in which they had not. `subjobs` are the subgroups that were tried. `at` is when the
+    needs. `plugin` and `message` are the rejection of the job as a whole; `protected` has the plugins that protected
+    victims from it. For a job with a network topology `hypernode` is the one in which its tasks have room, and
+    `rejected_hypernodes` are the first of the others. `subjobs` are the subgroups that were tried. `at` is when the
     turn ended, in seconds since 1970.
     """
 
@@ -115,11 +115,11 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     minimum: int = 0
     verdicts: tuple[Verdict, ...] = ()
     victims: tuple[Victim, ...] = ()
-    spared: tuple[Spared, ...] = ()
+    protected: tuple[ProtectedTasks, ...] = ()
     plugin: str = ""
     message: str = ""
     hypernode: str = ""
-    tried: tuple[Tried, ...] = ()
+    rejected_hypernodes: tuple[RejectedHypernode, ...] = ()
     at: float = 0.0
     subjobs: tuple[SubJobTurn, ...] = ()
 
@@ -160,7 +160,7 @@ class JobState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     message: str = ""
 
 
-class GoneJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class DeletedJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A job whose pod group is gone since the session before, which left it in this `phase`.
 
     `tasks` counts those that are left of it by status, `owner` is as a JobState has it.
@@ -199,7 +199,7 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     queues: tuple[QueueState, ...] = ()
     turns: tuple[Turn, ...] = ()
     jobs: tuple[JobState, ...] = ()
-    gone: tuple[GoneJob, ...] = ()
+    gone: tuple[DeletedJob, ...] = ()
     bound: tuple[tuple[str, str], ...] = ()
     evicted: tuple[tuple[str, str], ...] = ()
     failure: str = ""
@@ -242,13 +242,13 @@ class SessionObserver(Observer, ABC):
 
 #: The number of idle sessions that are kept, and fewer of others: a turn, a verdict, a bound pod, or a line about a
 #: queue or a job weighs as much as an idle session.
-KEPT = 20_000
+MAX_IDLE_SESSIONS = 20_000
 
 
 class SessionHistory(SessionObserver):
     """Keeps the accounts of the last sessions: `kept` of the shortest, fewer of longer ones, one at least."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = MAX_IDLE_SESSIONS) -> None:
         self._accounts: RecordBuffer[SessionAccount] = RecordBuffer(kept, _weight)
         #: The last turns of each job, with the session in which it had them.
         self._turns: dict[str, tuple[SessionAccount, list[Turn]]] = {}
@@ -297,7 +297,7 @@ class SessionHistory(SessionObserver):
 
 
 def _weight(account: SessionAccount) -> int:
-    said = sum(len(turn.verdicts) + len(turn.victims) + len(turn.spared) for turn in account.turns)
+    said = sum(len(turn.verdicts) + len(turn.victims) + len(turn.protected) for turn in account.turns)
     jobs = len(account.jobs) + len(account.gone)
     lines = len(account.queues) + jobs + len(account.bound) + len(account.evicted)
     return 1 + len(account.turns) + said + lines

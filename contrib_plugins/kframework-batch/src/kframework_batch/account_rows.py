@@ -13,7 +13,7 @@ from kframework_batch.account import Outcome, QueueState, SessionAccount, Turn, 
 NameJob = Callable[[str], Ref]
 
 #: The number of reasons shown for the tasks of one job.
-_REASONS = 3
+_MAX_REASONS = 3
 
 _TONES = {
     Outcome.ADMITTED: Tone.GOOD,
@@ -41,30 +41,32 @@ def tone_of(turn: Turn) -> Tone:
     return _TONES[turn.outcome]
 
 
-def had(turn: Turn) -> str:
+def format_had(turn: Turn) -> str:
     """Return how many tasks of a job had room or were promised it, of how many it needs."""
     return f"{turn.had} of {turn.minimum}"
 
 
-def opponent(turn: Turn) -> str:
+def rejecting_plugin(turn: Turn) -> str:
     """Name the plugin that stood against a job in a turn; "" if none did alone, or only for the sake of others."""
     rejected = (verdict.plugin for verdict in turn.verdicts if not verdict.node and verdict.plugin)
     return turn.plugin or next(rejected, "")
 
 
-def why(*turns: Turn) -> str:
+def format_reasons(*turns: Turn) -> str:
     """Return the rejections of a job in its turns, and their plugins; each once."""
     return "; ".join(dict.fromkeys(chain.from_iterable(map(_reasons, turns))))
 
 
-def where(turn: Turn) -> str:
+def format_placement(turn: Turn) -> str:
     """Return the hypernode in which a job has its room, if it must be within one, and the rejections elsewhere."""
-    tried = (f"not in {each.hypernode}: {each.message.removesuffix('.')}" for each in turn.tried[:_REASONS])
+    tried = (
+        f"not in {each.hypernode}: {each.message.removesuffix('.')}" for each in turn.rejected_hypernodes[:_MAX_REASONS]
+    )
     own = turn.hypernode and f"in hypernode {turn.hypernode}"
     said = [(sub, f"in hypernode {sub.hypernode}" if sub.hypernode else sub.message) for sub in turn.subjobs]
     told = [f"{subjob_name(sub.subjob)}: {what.removesuffix('.')}" for sub, what in said if what]
-    more = f"and {len(told) - _REASONS} other subgroups" if len(told) > _REASONS else ""
-    return "; ".join(filter(None, (own, why(turn), *tried, *told[:_REASONS], more)))
+    more = f"and {len(told) - _MAX_REASONS} other subgroups" if len(told) > _MAX_REASONS else ""
+    return "; ".join(filter(None, (own, format_reasons(turn), *tried, *told[:_MAX_REASONS], more)))
 
 
 def subjob_name(name: str) -> str:
@@ -74,16 +76,18 @@ def subjob_name(name: str) -> str:
 
 def _reasons(turn: Turn) -> Iterator[str]:
     if turn.plugin or turn.message:
-        yield _said(turn.plugin, turn.message)
-    rejected = list(dict.fromkeys(_said(each.plugin, each.message) for each in turn.verdicts if not each.node))
-    yield from rejected[:_REASONS]
-    if len(rejected) > _REASONS:
-        yield f"and {len(rejected) - _REASONS} other reasons"
-    for each in turn.spared:
+        yield _format_rejection(turn.plugin, turn.message)
+    rejected = list(
+        dict.fromkeys(_format_rejection(each.plugin, each.message) for each in turn.verdicts if not each.node)
+    )
+    yield from rejected[:_MAX_REASONS]
+    if len(rejected) > _MAX_REASONS:
+        yield f"and {len(rejected) - _MAX_REASONS} other reasons"
+    for each in turn.protected:
         yield f"{each.plugin} would not let {each.tasks} {'task' if each.tasks == 1 else 'tasks'} go"
 
 
-def _said(plugin: str, message: str) -> str:
+def _format_rejection(plugin: str, message: str) -> str:
     return ": ".join(filter(None, (plugin, message.removesuffix("."))))
 
 
@@ -138,7 +142,9 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
 
     def row(turn: Turn) -> Row:
         job, outcome, victims = name_job(turn.job), turn.outcome.value, len(turn.victims) or None
-        return Row((job, turn.action, turn.queue, outcome, had(turn), where(turn), victims), tone_of(turn))
+        return Row(
+            (job, turn.action, turn.queue, outcome, format_had(turn), format_placement(turn), victims), tone_of(turn)
+        )
 
     note = f"It ended early: {account.failure}" if account.failure else ""
     titles = columns(
@@ -156,7 +162,7 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
         phases = (Row((name_job(job.job), job.phase or "none", job.next_phase)) for job in changed)
         yield Section.from_rows("phases", "Phases that changed", columns("Job", "From", "To"), phases, len(changed))
     if account.gone:
-        gone = (Row((name_job(job.job), job.phase or "none", counted(job.tasks))) for job in account.gone)
+        gone = (Row((name_job(job.job), job.phase or "none", format_counts(job.tasks))) for job in account.gone)
         titles = columns("Job", "Last phase", "Left of its tasks")
         yield Section.from_rows("gone", "Pod groups that are gone", titles, gone, len(account.gone))
     if account.parts:
@@ -165,7 +171,7 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
         yield Section.from_rows("parts", "Where the time went", titles, parts, len(account.parts))
 
 
-def counted(tasks: Mapping[str, int]) -> str:
+def format_counts(tasks: Mapping[str, int]) -> str:
     """Return the number of tasks by status."""
     return ", ".join(f"{count} {status}" for status, count in tasks.items()) or "none"
 
@@ -173,7 +179,17 @@ def counted(tasks: Mapping[str, int]) -> str:
 def job_turns(turns: Iterable[tuple[SessionAccount, Turn]]) -> Section:
     """Show the turns of a job."""
     rows = [
-        Row((session_ref(account), account.at, turn.action, turn.outcome.value, had(turn), where(turn)), tone_of(turn))
+        Row(
+            (
+                session_ref(account),
+                account.at,
+                turn.action,
+                turn.outcome.value,
+                format_had(turn),
+                format_placement(turn),
+            ),
+            tone_of(turn),
+        )
         for account, turn in turns
     ]
     titles = columns("Session", ("At", ColumnKind.MOMENT), "Action", "Outcome", "Had", ("Why", ColumnKind.SENTENCE))
@@ -188,7 +204,7 @@ def pod_verdicts(verdicts: Iterable[tuple[SessionAccount, Turn, Verdict]]) -> Se
         cells: tuple[Cell, ...] = (
             *(session_ref(account), account.at, turn.action),
             *(Ref("node", verdict.node, text) if verdict.node else None, verdict.feasible or None),
-            *(f"{turn.outcome.value}, {had(turn)}", _said(verdict.plugin, verdict.message)),
+            *(f"{turn.outcome.value}, {format_had(turn)}", _format_rejection(verdict.plugin, verdict.message)),
         )
         rows.append(Row(cells, tone_of(turn) if verdict.node else Tone.WAITING))
     titles = columns(

@@ -39,7 +39,7 @@ class Action:
         raise NotImplementedError
 
 
-def candidates(session: Session) -> Iterator[JobInfo]:
+def schedulable_jobs(session: Session) -> Iterator[JobInfo]:
     """Yield the jobs whose tasks may have room: those that were let in, and are valid."""
     for job in session.jobs.values():
         if job.is_pending:
@@ -49,19 +49,19 @@ def candidates(session: Session) -> Iterator[JobInfo]:
             yield job
         else:
             job.message = rejection.message
-            session.log.passed_over(job, Outcome.INVALID, rejection.plugin, rejection.message)
+            session.log.log_outcome(job, Outcome.INVALID, rejection.plugin, rejection.message)
 
 
-def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:
+def starving_jobs(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:
     """Return the candidates that may evict others, by the name of their queue.
 
     Jobs that must be within one hypernode, or have such subgroups, are left out: a victim might be evicted without
     effect. In Volcano no job with a topology preempts.
     """
     found: dict[str, list[JobInfo]] = {}
-    for job in candidates(session):
+    for job in schedulable_jobs(session):
         gangs: Iterable[GangInfo] = (job, *job.subjobs.values())
-        close = any(gang.closeness is not None and gang.closeness.hard for gang in gangs)
+        close = any(gang.topology is not None and gang.topology.hard for gang in gangs)
         if not close and session.plugins.job_starving(job):
             found.setdefault(job.queue, []).append(job)
         yield
@@ -70,7 +70,7 @@ def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]
 
 def pending_tasks(session: Session, job: JobInfo) -> list[TaskInfo]:
     """List the pending tasks of a job in order; those with scheduling gates are not among them."""
-    tasks = (task for task in job.with_status(TaskStatus.PENDING).values() if not task.gated)
+    tasks = (task for task in job.with_status(TaskStatus.PENDING).values() if not task.is_gated)
     return sorted(tasks, key=session.plugins.task_key)
 
 
@@ -83,7 +83,7 @@ class SearchArguments(BatchArguments):
 T = TypeVar("T")
 
 
-class Turns(Generic[T]):
+class KeyedQueue(Generic[T]):
     """Queues or jobs in the order of their keys, lowest first; of equal keys the one that was put in first.
 
     A key stays as it was when its thing was put in. So what has had its turn is put in again, under a new key.
@@ -101,7 +101,7 @@ class Turns(Generic[T]):
         self._count += 1
         heapq.heappush(self._heap, (self._key(thing), self._count, thing))
 
-    def take(self) -> T:
+    def pop(self) -> T:
         """Take out whose turn it is; IndexError if there is nothing."""
         return heapq.heappop(self._heap)[2]
 

@@ -23,7 +23,7 @@ from kframework.engine import (
     ScheduleResult,
     run_unreserve,
 )
-from kframework_batch.core_questions import CoreQuestions, Cycle
+from kframework_batch.core_plugins import CorePlugins, Cycle
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.placement import Choice
 from kframework_batch.session import Session
@@ -37,65 +37,65 @@ class Bindings:
         self._cluster = cluster
         self._clock = clock
         self._host = host
-        self._draw = seeds.generator("sampling").random
+        self._draw_sample = seeds.generator("sampling").random
         #: The binding cycles that are under way, by the pod's uid; and how many runs are being bound.
-        self._under_way: dict[str, Reservation] = {}
+        self._reservations: dict[str, Reservation] = {}
         self._runs = 0
         #: The number of attempts of all tasks; of each task that still waits, and when it was first tried, by uid.
         self.attempts: int = 0
-        self._tries: dict[str, int] = {}
-        self._first_tried: dict[str, float] = {}
+        self._pod_attempts: dict[str, int] = {}
+        self._first_attempts: dict[str, float] = {}
 
     @property
-    def in_progress(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether any task is being bound."""
-        return bool(self._under_way) or self._runs > 0
+        return bool(self._reservations) or self._runs > 0
 
-    def begin_run(self, run: Run) -> None:
+    def bind_run(self, run: Run) -> None:
         """Bind the tasks of a run, for which no plugin has anything left to do, at once."""
         self._runs += 1
         self._host.bind_run(run)
 
-    def begin(self, run: Run) -> None:
+    def bind_each(self, run: Run) -> None:
         """Start the binding cycle of each task of a run."""
         for place in range(len(run)):
             self._host.report_decision(run[place])
-        self._launch(run)
+        self._start_cycles(run)
 
-    def begin_individually(self, run: Run) -> None:
+    def rebind_each(self, run: Run) -> None:
         """Start the binding cycle of each task of a run that could not be bound at once."""
         self._runs -= 1
-        self._launch(run)
+        self._start_cycles(run)
 
-    def _launch(self, run: Run) -> None:
+    def _start_cycles(self, run: Run) -> None:
         for place in range(len(run)):
             reservation = run.reservation(place)
             self._cluster.waiting.add(reservation.reserved)
-            self._under_way[reservation.pod.uid] = reservation
+            self._reservations[reservation.pod.uid] = reservation
             self._host.bind(reservation)
 
-    def run_of(self, tasks: Sequence[TaskInfo], cycles: Sequence[Cycle], choices: dict[str, Choice]) -> Run:
+    def create_run(self, tasks: Sequence[TaskInfo], cycles: Sequence[Cycle], choices: dict[str, Choice]) -> Run:
         """Return the attempts of tasks that have their nodes; what was chosen for each is taken out of `choices`."""
         run, now, nodes = Run(len(tasks)), self._clock.now(), len(self._cluster.nodes)
         for task, (plan, state) in zip(tasks, cycles, strict=True):
-            pod = CoreQuestions.pending(task)
+            pod = CorePlugins.pending(task)
             queued = QueuedPod(pod, now)
-            queued.attempts, queued.initial_attempt = self._try(task, now)
-            trace = AttemptTrace(pod, self.attempts, self._draw())
+            queued.attempts, queued.initial_attempt = self._count_attempt(task, now)
+            trace = AttemptTrace(pod, self.attempts, self._draw_sample())
             attempt = Attempt(self._cluster, plan.profile, queued, self._clock, now, trace)
             run.add(attempt, state, _result(task.node_name, nodes, choices.pop(task.uid, None)))
         return run
 
-    def _try(self, task: TaskInfo, now: float) -> tuple[int, float]:
+    def _count_attempt(self, task: TaskInfo, now: float) -> tuple[int, float]:
         """Count an attempt, and return how many of the task there were and when the first of them was."""
         self.attempts += 1
-        tries = self._tries[task.uid] = self._tries.get(task.uid, 0) + 1
-        return tries, self._first_tried.setdefault(task.uid, now)
+        tries = self._pod_attempts[task.uid] = self._pod_attempts.get(task.uid, 0) + 1
+        return tries, self._first_attempts.setdefault(task.uid, now)
 
-    def unfit(self, task: TaskInfo, message: str) -> None:
+    def record_unschedulable(self, task: TaskInfo, message: str) -> None:
         """Account for a task that found no node."""
         now, nodes = self._clock.now(), len(self._cluster.nodes)
-        tries, first_tried = self._try(task, now)
+        tries, first_tried = self._count_attempt(task, now)
         decision = Decision(
             attempt=self.attempts,
             tries=tries,
@@ -110,32 +110,32 @@ class Bindings:
             nodes=nodes,
             evaluated=nodes,
             message=message,
-            draw=self._draw(),
+            draw=self._draw_sample(),
         )
         self._host.report_decision(decision)
 
-    def ended(self, message: BindingEnded) -> tuple[PendingPod, Status | None] | None:
+    def end_binding(self, message: BindingEnded) -> tuple[PendingPod, Status | None] | None:
         """Account for the end of a binding cycle; return the pod with what went wrong, None if it is not known.
 
         Where it failed, what was reserved is given back and the pod taken off its node, unless the API has bound it
         all the same.
         """
-        reservation = self._under_way.get(message.uid)
+        reservation = self._reservations.get(message.uid)
         if reservation is None or reservation.attempt != message.attempt:
             return None
-        del self._under_way[message.uid]
+        del self._reservations[message.uid]
         self._cluster.waiting.remove(message.uid)
         if message.status is not None:
             run_unreserve(reservation.profile, reservation.state, reservation.pod, reservation.node_name)
-        return self._ended(reservation.pod, reservation.node_name, reservation.profile, message.status)
+        return self._end(reservation.pod, reservation.node_name, reservation.profile, message.status)
 
-    def run_ended(self, bound: RunBinding) -> Iterator[tuple[PendingPod, Status | None]]:
+    def end_run(self, bound: RunBinding) -> Iterator[tuple[PendingPod, Status | None]]:
         """Account for the end of a run; yields each pod with what went wrong."""
         self._runs -= 1
         for place, (attempt, found) in enumerate(zip(bound.run.attempts, bound.run.results, strict=True)):
-            yield self._ended(attempt.pod, found.node, attempt.profile, bound.errors.get(place))
+            yield self._end(attempt.pod, found.node, attempt.profile, bound.errors.get(place))
 
-    def _ended(
+    def _end(
         self, pod: PendingPod, node_name: str, profile: Profile, status: Status | None
     ) -> tuple[PendingPod, Status | None]:
         if status is None:
@@ -148,8 +148,8 @@ class Bindings:
 
     def forget(self, uid: str) -> None:
         """Forget how often a task was tried, and since when: it waits no more."""
-        self._tries.pop(uid, None)
-        self._first_tried.pop(uid, None)
+        self._pod_attempts.pop(uid, None)
+        self._first_attempts.pop(uid, None)
 
 
 def _result(node: str, nodes: int, choice: Choice | None) -> ScheduleResult:
@@ -173,9 +173,9 @@ class BrokenGangs:
         #: Until when each is to be complete, in seconds since 1970.
         self._deadlines: dict[JobInfo, float] = {}
 
-    def broken(self, job: JobInfo, now: float) -> None:
+    def add(self, job: JobInfo, now: float) -> None:
         """Record that a task of the job was not bound."""
-        if not job.is_ready and _holds_room(job):
+        if not job.is_ready and _has_bound_tasks(job):
             self._deadlines.setdefault(job, now + self._timeout)
 
     @property
@@ -183,22 +183,22 @@ class BrokenGangs:
         """When the first of them is due, in seconds since 1970."""
         return min(self._deadlines.values(), default=None)
 
-    def mend(self, session: Session) -> None:
+    def repair(self, session: Session) -> None:
         """Forget those that are complete again, and send those away whose time is up.
 
         That includes gangs that cannot be scheduled any more, as those of a queue that is gone.
         """
         for job, deadline in list(self._deadlines.items()):
-            if not job.known or job.is_ready or not _holds_room(job):
+            if not job.has_group or job.is_ready or not _has_bound_tasks(job):
                 del self._deadlines[job]
             elif deadline <= session.now:
                 reason = f"a member of the gang was not bound, and it was not complete again within {self._timeout:g} s"
                 # Members that are just being bound follow.
                 for status in sorted(PREEMPTABLE, key=lambda status: status.value):
                     for task in list(job.with_status(status).values()):
-                        session.send_away(task, reason)
-                session.tell(job, "GangBroken", reason)
+                        session.evict(task, reason)
+                session.record_warning(job, "GangBroken", reason)
 
 
-def _holds_room(job: JobInfo) -> bool:
+def _has_bound_tasks(job: JobInfo) -> bool:
     return any(job.with_status(status) for status in ALLOCATED if status is not TaskStatus.ALLOCATED)

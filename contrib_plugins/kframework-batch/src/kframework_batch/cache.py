@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from kframework import PendingPod, PodInfo
 from kframework.engine import ClusterState
 from kframework.objects import ApiObject, Node, Pod, PriorityClass, QuantityError
-from kframework_batch.groups import Priorities, describe, said, undescribe
+from kframework_batch.groups import Priorities, apply_group, group_fields, remove_group
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.membership import GroupRef, group_of, ref_of
 from kframework_batch.objects import KubePodGroup, PodGroup, Queue, QueueSpec, SigsPodGroup
 from kframework_batch.queue import DEFAULT_QUEUE, QueueInfo
-from kframework_batch.task_status import COMPLETED, TaskStatus, status_of
+from kframework_batch.task_status import COMPLETED, TaskStatus, task_status
 
 _log = logging.getLogger(__name__)
 
@@ -26,8 +26,8 @@ _log = logging.getLogger(__name__)
 class JobCache:
     """The jobs, tasks and queues of the cluster, including what this scheduler assumes.
 
-    `jobs` holds those that have a pod group (`known`) or tasks, by uid; `queues` those whose object can be decoded, by
-    name; `tasks` all pods of ours that belong to a group, by uid, completed ones included until they are deleted;
+    `jobs` holds those that have a pod group (`has_group`) or tasks, by uid; `queues` those whose object can be decoded,
+    by name; `tasks` all pods of ours that belong to a group, by uid, completed ones included until they are deleted;
     `pending` the latest version of the unassigned pods that are ours, by uid. `evicting` holds the uids of evicted
     victims whose deletion has not been observed. `on_new` is called with each unassigned pod of ours that is seen for
     the first time.
@@ -39,7 +39,7 @@ class JobCache:
         self.tasks: dict[str, TaskInfo] = {}
         self.pending: dict[str, PendingPod] = {}
         self.evicting: set[str] = set()
-        self.on_new: Callable[[Pod], None] = lambda pod: None
+        self.on_new_pod: Callable[[Pod], None] = lambda pod: None
         self.cluster: ClusterState = cluster
         self._schedulers = schedulers
         self._default_queue = default_queue
@@ -51,11 +51,11 @@ class JobCache:
         #: The uids of assumed pods that the API has bound, and that are not confirmed yet.
         self._bound: set[str] = set()
 
-    def upserted(self, obj: ApiObject) -> bool:
+    def apply_upsert(self, obj: ApiObject) -> bool:
         """Apply a new or changed object; return whether a session may now have another result."""
         match obj:
             case Pod():
-                return self._pod(obj)
+                return self._put_pod(obj)
             case Node():
                 log = self.cluster.nodes.node_log
                 end = log.end
@@ -65,13 +65,13 @@ class JobCache:
         match obj:
             case PodGroup() | SigsPodGroup() | KubePodGroup():
                 job = self.job(ref_of(obj))
-                had = said(job)
-                describe(job, obj, self._priorities, self._default_queue)
-                return said(job) != had
+                had = group_fields(job)
+                apply_group(job, obj, self._priorities, self._default_queue)
+                return group_fields(job) != had
             case Queue():
-                return self._queue(obj)
+                return self._put_queue(obj)
             case PriorityClass():
-                return self._rank_jobs()
+                return self._update_priorities()
             case _:
                 if before is None:
                     return True
@@ -79,16 +79,16 @@ class JobCache:
                 metadata = replace(obj.metadata, resource_version=before.metadata.resource_version)
                 return before != replace(obj, metadata=metadata)
 
-    def deleted(self, obj: ApiObject) -> bool:
+    def apply_deletion(self, obj: ApiObject) -> bool:
         """Apply the deletion of an object; return whether a session may now have another result."""
         match obj:
             case Pod():
-                freed, task = self._is_over(obj.metadata.uid), self.tasks.pop(obj.metadata.uid, None)
+                freed, task = self._forget_pod(obj.metadata.uid), self.tasks.pop(obj.metadata.uid, None)
                 if task is None:
                     return freed
                 task.job.remove(task.uid)
                 self.drop_if_empty(task.job)
-                return freed or task.job.known
+                return freed or task.job.has_group
             case Node():
                 return self.cluster.remove_node(obj.metadata.name) is not None
         if self.cluster.objects(type(obj)).remove(obj.metadata) is None:
@@ -96,14 +96,14 @@ class JobCache:
         match obj:
             case PodGroup() | SigsPodGroup() | KubePodGroup():
                 job = self.jobs[ref_of(obj).uid]
-                undescribe(job)
+                remove_group(job)
                 self.drop_if_empty(job)
                 return True
             case Queue():
                 self._unreadable.pop(obj.metadata.name, None)
                 return self.queues.pop(obj.metadata.name, None) is not None
             case PriorityClass():
-                return self._rank_jobs()
+                return self._update_priorities()
             case _:
                 return True
 
@@ -117,10 +117,10 @@ class JobCache:
 
     def drop_if_empty(self, job: JobInfo) -> None:
         """Forget a job that has neither pod group nor tasks."""
-        if not job.known and not job.tasks:
+        if not job.has_group and not job.tasks:
             del self.jobs[job.uid]
 
-    def write_failed(self, uid: str) -> None:
+    def status_write_failed(self, uid: str) -> None:
         """Record that the new status of the pod group or queue of this uid was not written: it is what it was."""
         for queue in self.queues.values():
             if queue.uid == uid:
@@ -129,7 +129,7 @@ class JobCache:
             if job.object is not None and job.object.metadata.uid == uid:
                 job.status = job.object.status
 
-    def _queue(self, obj: Queue) -> bool:
+    def _put_queue(self, obj: Queue) -> bool:
         name = obj.metadata.name
         old = self.queues.get(name)
         try:
@@ -142,30 +142,30 @@ class JobCache:
         if old is not None and old.object.status == obj.status:
             new.status = old.status
         self.queues[name] = new
-        return old is None or _terms(old) != _terms(new)
+        return old is None or _queue_fields(old) != _queue_fields(new)
 
-    def _rank_jobs(self) -> bool:
+    def _update_priorities(self) -> bool:
         """Read all pod groups again; priority classes change too seldom for an index by class."""
         self._priorities = Priorities(self.cluster.objects(PriorityClass))
         differs = False
         for job in self.jobs.values():
             if job.object is not None:
                 before = job.priority
-                describe(job, job.object, self._priorities, self._default_queue)
+                apply_group(job, job.object, self._priorities, self._default_queue)
                 differs = differs or job.priority != before
         return differs
 
-    def leaving(self) -> Iterator[PodInfo]:
+    def terminating_pods(self) -> Iterator[PodInfo]:
         """List the pods that are going but still take room on their nodes, whosever they are."""
         pods = self.cluster.pods
         return (pods[uid] for uid in {**self._terminating, **dict.fromkeys(sorted(self.evicting))} if uid in pods)
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
-    def _pod(self, pod: Pod) -> bool:
-        if status_of(pod) in COMPLETED:
+    def _put_pod(self, pod: Pod) -> bool:
+        if task_status(pod) in COMPLETED:
             # It takes no room any more, but its job still counts it.
-            freed = self._is_over(pod.metadata.uid)
+            freed = self._forget_pod(pod.metadata.uid)
             return self._put_task(pod) or freed
         if pod.spec.node_name:
             uid = pod.metadata.uid
@@ -177,29 +177,29 @@ class JobCache:
                 self.evicting.discard(uid)
                 self._terminating[uid] = None
             task_differs = self._put_task(pod)
-            return task_differs or before is None or _footprint(before) != _footprint(now)
-        return self._is_ours(pod) and self._unassigned(pod)
+            return task_differs or before is None or _pod_fields(before) != _pod_fields(now)
+        return self._is_ours(pod) and self._put_pending(pod)
 
-    def _unassigned(self, pod: Pod) -> bool:
+    def _put_pending(self, pod: Pod) -> bool:
         uid = pod.metadata.uid
         old = self.pending.get(uid)
         if old is not None and old.object.metadata.resource_version == pod.metadata.resource_version != "":
             return False
         new = self.pending[uid] = PendingPod(pod, self.cluster.interner)
         if old is None:
-            self.on_new(pod)
+            self.on_new_pod(pod)
         freed = False
         if new.terminating and (old is None or not old.terminating):
-            freed = self._let_go(uid)
+            freed = self._free_node(uid)
         return self._put_task(pod) or freed
 
-    def _is_over(self, uid: str) -> bool:
+    def _forget_pod(self, uid: str) -> bool:
         self.pending.pop(uid, None)
         self.evicting.discard(uid)
         self._terminating.pop(uid, None)
-        return self._let_go(uid)
+        return self._free_node(uid)
 
-    def _let_go(self, uid: str) -> bool:
+    def _free_node(self, uid: str) -> bool:
         """Take a terminating pod off its node; return whether it was on one and is not any more.
 
         The binding of an assumed pod may still be stopped: it then ends as failed, and the pod leaves its node.
@@ -233,12 +233,12 @@ class JobCache:
             job.add(new)
         if old is not None:
             self.drop_if_empty(old.job)
-        seen = [_appearance(task) for task in (old, new) if task is not None and task.job.known]
+        seen = [_task_fields(task) for task in (old, new) if task is not None and task.job.has_group]
         return len(seen) == 1 or (len(seen) == 2 and seen[0] != seen[1])
 
     def _status(self, pod: Pod) -> TaskStatus:
         """Return the status of a pod, from the watched object and from writes that are not observed yet."""
-        uid, status = pod.metadata.uid, status_of(pod)
+        uid, status = pod.metadata.uid, task_status(pod)
         if status in COMPLETED:
             return status
         if uid in self.evicting:
@@ -247,15 +247,15 @@ class JobCache:
             return TaskStatus.BOUND if uid in self._bound else TaskStatus.BINDING
         return status
 
-    def _update(self, uid: str) -> None:
+    def _update_status(self, uid: str) -> None:
         """Update the status of a task."""
         task = self.tasks.get(uid)
         if task is not None:
-            task.job.move(task, self._status(task.object))
+            task.job.update_status(task, self._status(task.object))
 
     # -- what this scheduler does ------------------------------------------------------------------------------------
 
-    def bound(self, uid: str) -> bool:
+    def binding_succeeded(self, uid: str) -> bool:
         """Record that the API has bound an assumed pod; return whether the watch has not confirmed it yet.
 
         If so, that update will change nothing for a session that has accounted for this.
@@ -263,7 +263,7 @@ class JobCache:
         if uid not in self.cluster.assumed or uid in self._bound:
             return False
         self._bound.add(uid)
-        self._update(uid)
+        self._update_status(uid)
         return True
 
     def binding_failed(self, uid: str) -> None:
@@ -273,30 +273,30 @@ class JobCache:
         if task is not None:
             self._put_task(task.object)
 
-    def evicting_begins(self, uid: str) -> None:
+    def eviction_started(self, uid: str) -> None:
         """Record that a victim is being evicted: it counts as terminating."""
         self.evicting.add(uid)
-        self._update(uid)
+        self._update_status(uid)
 
     def eviction_failed(self, uid: str) -> None:
         """Record that the eviction of a victim failed: it stays."""
         self.evicting.discard(uid)
-        self._update(uid)
+        self._update_status(uid)
 
 
-def _footprint(pod: PodInfo) -> tuple[object, ...]:
+def _pod_fields(pod: PodInfo) -> tuple[object, ...]:
     """Return all that others on its node, or those who may push it out, see of a pod."""
     return (pod.node_name, pod.template, pod.label_class, pod.on_node, pod.priority, pod.claims, pod.claim_statuses)
 
 
-def _appearance(task: TaskInfo) -> tuple[object, ...]:
+def _task_fields(task: TaskInfo) -> tuple[object, ...]:
     """Return all that a session sees of a task."""
     metadata = task.object.metadata
     grouping = metadata.labels if task.job.subgroups else ()
-    return (task.job, task.status, task.node_name, metadata.annotations, grouping, *_footprint(task.pod))
+    return (task.job, task.status, task.node_name, metadata.annotations, grouping, *_pod_fields(task.pod))
 
 
-def _terms(queue: QueueInfo) -> tuple[object, ...]:
+def _queue_fields(queue: QueueInfo) -> tuple[object, ...]:
     """Return all that a session sees of a queue."""
     metadata = queue.object.metadata
-    return (queue.uid, queue.created, metadata.labels, metadata.annotations, queue.object.spec, queue.open)
+    return (queue.uid, queue.created, metadata.labels, metadata.annotations, queue.object.spec, queue.is_open)

@@ -124,9 +124,9 @@ def simulate(
     from kframework_batch.account import SessionHistory
     from kframework_batch.program import load_program
     from kframework_batch.session_spans import SessionSpans
-    from kframework_batch.shares import Shares
-    from kframework_batch.shown import BatchShown
-    from kframework_batch.simulation import create_simulation, podless
+    from kframework_batch.shares import ShareRecorder
+    from kframework_batch.simulation import create_simulation, podless_jobs
+    from kframework_batch.view import BatchView
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *filter(None, (config, devices))]
@@ -140,7 +140,7 @@ def simulate(
         if verbosity:
             observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
         if shares is not None:
-            held = Shares()
+            held = ShareRecorder()
             observers.append(held)
             # Opened first, so that the simulation does not run if its result cannot be drawn.
             closing.callback(held.write, closing.enter_context(open(shares, "w", encoding="utf-8")))
@@ -161,9 +161,9 @@ def simulate(
                 timed_share=tracing.share if tracing is not None else 0.0,
             )
         )
-        result, waiting = simulation.run(duration).result, [*podless(simulation.cluster)]
+        result, waiting = simulation.run(duration).result, [*podless_jobs(simulation.cluster)]
         if page is not None:
-            shown = BatchShown(simulation.scheduler.engine, history, sessions)
+            shown = BatchView(simulation.scheduler.engine, history, sessions)
             page.write(page_of(shown, title=f"Simulation of {', '.join(filenames)}", start=VIRTUAL_EPOCH))
     say_notices(result, scheduler_names)
     for line in waiting:
@@ -251,7 +251,7 @@ def run(
     from kframework.clock import SystemClock
     from kframework.engine import Process, with_overrides
     from kframework_batch.program import ConfigurationFile, load_program
-    from kframework_batch.running import BatchObservers, beside, following
+    from kframework_batch.running import BatchObservers, controller_task, reload_task
 
     embedded.refuse_alone(filenames)
     file = ConfigurationFile(config) if config is not None else None
@@ -265,16 +265,16 @@ def run(
     warn_ignored_flags(context.obj, "Volcano's scheduler")
     clock = SystemClock()
     rights_command = "kframework batch rbac --controllers" if controllers else "kframework batch rbac"
-    companions = [] if file is None else [following(file, _tell)]
+    companions = [] if file is None else [reload_task(file, _tell)]
     if controllers or (controllers is None and embedded.embedded and not process.dry_run):
-        companions += map(beside, settings.controllers())
+        companions += map(controller_task, settings.controller_factories())
     with (
         deduplicated_logs(verbosity),
         traced(configuration) as tracing,
         _recorder(record, record_limit, record_annotations) as recorder,
     ):
         recorders = [] if recorder is None else [recorder]
-        observers = BatchObservers.traced(tracing, *recorders, engine=_engine(settings, recorder))
+        observers = BatchObservers.with_tracing(tracing, *recorders, engine=_engine(settings, recorder))
         requests = observers.metrics.requests
         running = Process(
             configuration,
@@ -331,7 +331,7 @@ def rbac(
     """
     from kframework.engine import with_overrides
     from kframework_batch.program import load_program
-    from kframework_batch.settings import rights
+    from kframework_batch.settings import role_manifests
 
     settings = _settings(load_program(config), scheduler_names)
     said = {"leader_elect": leader_elect, "resource_name": resource_name, "resource_namespace": resource_namespace}
@@ -341,8 +341,8 @@ def rbac(
         client_connection={},
         options={},
     ).settings.leader_election
-    beside = settings.controllers() if controllers else ()
-    print_objects(output, rights(settings, beside, election, name=name, namespace=namespace))
+    beside = settings.controller_factories() if controllers else ()
+    print_objects(output, role_manifests(settings, beside, election, name=name, namespace=namespace))
 
 
 # -- what all have in common ---------------------------------------------------------------------------------------
@@ -357,9 +357,9 @@ def _recorder(
 
 
 def _engine(settings: Settings, recorder: Recorder | None) -> MakeEngine[BatchEngine]:
-    from kframework_batch.recording import recorded
+    from kframework_batch.recording import recording_factory
 
-    return settings.engine() if recorder is None else recorded(settings, recorder)
+    return settings.engine_factory() if recorder is None else recording_factory(settings, recorder)
 
 
 def _settings(
@@ -370,11 +370,11 @@ def _settings(
     seed: int | None = None,
 ) -> Settings:
     """Put the settings together, and pass on what is odd about the configuration."""
-    from kframework_batch.engine import PERIOD
+    from kframework_batch.engine import SCHEDULE_PERIOD
     from kframework_batch.settings import Settings
 
     for notice in program.notices:
         say("warning", notice)
     if seed is None:
         seed = program.configuration.options.seed
-    return Settings(program, tuple(dict.fromkeys(scheduler_names)), default_queue, period or PERIOD, seed)
+    return Settings(program, tuple(dict.fromkeys(scheduler_names)), default_queue, period or SCHEDULE_PERIOD, seed)

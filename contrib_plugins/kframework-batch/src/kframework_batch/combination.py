@@ -26,7 +26,7 @@ _Flat: TypeAlias = tuple[Call[R], ...]
 _Tiered: TypeAlias = tuple[tuple[Call[R], ...], ...]
 
 #: Takes note how many nanoseconds a plugin took.
-Took: TypeAlias = Callable[[str, int], None]
+DurationCallback: TypeAlias = Callable[[str, int], None]
 
 
 class Descending:
@@ -47,7 +47,7 @@ class Descending:
         return hash(self.key)
 
 
-class Combination:
+class CombinedPlugins:
     """All plugins of a session as one, except for predicates and node scores (`kframework_batch.placement`).
 
     `protected` is called with each plugin whose protection counts and the tasks that it protects.
@@ -70,7 +70,7 @@ class Combination:
         self._subjob_ready = tiers.flat("subjob_ready")
         self._allocated = tiers.flat("allocated")
 
-    def _tell(self, hook: str, *arguments: object) -> None:
+    def _notify(self, hook: str, *arguments: object) -> None:
         for call in self.tiers.flat(hook):
             call(self._session, *arguments)
 
@@ -79,14 +79,14 @@ class Combination:
 
     # -- the session as a whole --------------------------------------------------------------------------------------
 
-    def open(self, took: Took = lambda plugin, nanoseconds: None) -> Iterator[None]:
+    def open(self, took: DurationCallback = lambda plugin, nanoseconds: None) -> Iterator[None]:
         """Run the open hook of every plugin; yields after each, and where they do."""
         for call in self.tiers.flat("on_session_open"):
-            yield from timed(call.steps(self._session), partial(took, call.plugin.name))
+            yield from time_steps(call.steps(self._session), partial(took, call.plugin.name))
             yield
             yield
 
-    def close(self, took: Took = lambda plugin, nanoseconds: None) -> None:
+    def close(self, took: DurationCallback = lambda plugin, nanoseconds: None) -> None:
         """Run the close hook of every plugin."""
         for call in self.tiers.flat("on_session_close"):
             began = perf_counter_ns()
@@ -141,22 +141,22 @@ class Combination:
 
     def preemptable(self, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return which of these tasks a task may push out within its queue, in their order."""
-        return self._agreed("preemptable", preemptor, tasks)
+        return self._agreed_victims("preemptable", preemptor, tasks)
 
     def reclaimable(self, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return which of these tasks of other queues a task may take room back from, in their order."""
-        return self._agreed("reclaimable", reclaimer, tasks)
+        return self._agreed_victims("reclaimable", reclaimer, tasks)
 
     def unified_evictable(self, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return which of these tasks a task may evict, from any queue, in their order."""
-        return self._agreed("unified_evictable", evictor, tasks)
+        return self._agreed_victims("unified_evictable", evictor, tasks)
 
-    def _agreed(self, hook: str, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
+    def _agreed_victims(self, hook: str, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         spared: list[tuple[str, list[TaskInfo]]] = []
         victims: list[TaskInfo] = []
         for tier in cast("_Tiered[Sequence[TaskInfo] | None]", self.tiers.calls(hook)):
             answers = ((call.plugin.name, call(self._session, evictor, tasks)) for call in tier)
-            victims, against = _in_common(tasks, answers)
+            victims, against = _intersect(tasks, answers)
             if victims:
                 spared = against  # the answers of earlier tiers do not count
                 break
@@ -175,15 +175,15 @@ class Combination:
 
     # -- queues ------------------------------------------------------------------------------------------------------
 
-    def overused(self, queue: QueueInfo) -> str:
+    def overused_by(self, queue: QueueInfo) -> str:
         """Return the first plugin that reports a queue as overused, "" if none does."""
         return next((call.plugin.name for call in self.tiers.flat("overused") if call(self._session, queue)), "")
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether all plugins let a queue have room for this task too."""
-        return not self.refuses_room(queue, task)
+        return not self.allocation_rejector(queue, task)
 
-    def refuses_room(self, queue: QueueInfo, task: TaskInfo) -> str:
+    def allocation_rejector(self, queue: QueueInfo, task: TaskInfo) -> str:
         """Return the first plugin by which a queue may not have room for this task too, "" if none objects."""
         for call in self._allocatable:  # a loop, like the next: `next` and `all` take a generator for every task
             if not call(self._session, queue, task):
@@ -204,13 +204,13 @@ class Combination:
                 return call.plugin.name, account
         return "", None
 
-    def keeps_out(self, job: JobInfo) -> str:
+    def enqueue_rejector(self, job: JobInfo) -> str:
         """Return the plugin by which no pods of a job may be made yet, "" if they may."""
-        return self._refuser("job_enqueueable", job)
+        return self._rejecting_plugin("job_enqueueable", job)
 
     def job_enqueued(self, job: JobInfo) -> None:
         """Notify every plugin that pods of a job may be made."""
-        self._tell("job_enqueued", job)
+        self._notify("job_enqueued", job)
 
     def job_ready(self, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room, for all plugins."""
@@ -221,7 +221,7 @@ class Combination:
 
     def job_pipelined(self, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room or are promised it."""
-        return not self._refuser("job_pipelined", job)
+        return not self._rejecting_plugin("job_pipelined", job)
 
     def subjob_ready(self, subjob: SubJobInfo) -> bool:
         """Return whether enough tasks of a part of a job have room, for all plugins."""
@@ -229,7 +229,7 @@ class Combination:
 
     def subjob_pipelined(self, subjob: SubJobInfo) -> bool:
         """Return whether enough tasks of a part of a job have room or are promised it."""
-        return not self._refuser("subjob_pipelined", subjob)
+        return not self._rejecting_plugin("subjob_pipelined", subjob)
 
     def job_starving(self, job: JobInfo) -> bool:
         """Return whether a job is starving, for all plugins of the first tier with this hook."""
@@ -242,9 +242,9 @@ class Combination:
 
     def reserved_nodes(self) -> None:
         """Call every plugin that keeps nodes free for the target job."""
-        self._tell("reserved_nodes")
+        self._notify("reserved_nodes")
 
-    def _refuser(self, hook: str, gang: GangInfo) -> str:
+    def _rejecting_plugin(self, hook: str, gang: GangInfo) -> str:
         """Count votes: a rejection decides at once, a permission with its tier; "" where nothing is rejected."""
         for tier in cast("_Tiered[Vote]", self.tiers.calls(hook)):
             permitted = False
@@ -275,10 +275,10 @@ class Combination:
 
     def deallocated(self, task: TaskInfo) -> None:
         """Notify every plugin that a task lost its room or the promise of it."""
-        self._tell("deallocated", task)
+        self._notify("deallocated", task)
 
 
-def timed(steps: Iterator[None], took: Callable[[int], None]) -> Iterator[None]:
+def time_steps(steps: Iterator[None], took: Callable[[int], None]) -> Iterator[None]:
     """Run these steps, and report how many nanoseconds each took, without what ran between them."""
     while True:
         began = perf_counter_ns()
@@ -300,7 +300,7 @@ def _rejection(asked: Iterable[Call[object]], *arguments: object) -> Status | No
     return None
 
 
-def _in_common(
+def _intersect(
     tasks: Sequence[TaskInfo], answers: Iterable[tuple[str, Sequence[TaskInfo] | None]]
 ) -> tuple[list[TaskInfo], list[tuple[str, list[TaskInfo]]]]:
     """Return the tasks that are in all answers but None, and the rest by the first plugin that left them out.

@@ -30,7 +30,7 @@ from kframework.engine import (
     required,
     shown,
 )
-from kframework_batch.tiers import FLAGS, HIERARCHY, NOT_BUILT
+from kframework_batch.tiers import FLAGS, HIERARCHY, UNSUPPORTED_FLAGS
 
 #: The key under which a ConfigMap holds the configuration.
 CONFIG_MAP_KEY = "volcano-scheduler.conf"
@@ -51,7 +51,7 @@ tiers:
 """
 
 _FIELDS = ("actions", "tiers", "configurations", "metrics")
-_FLAGS = frozenset({*FLAGS, *NOT_BUILT, HIERARCHY})
+_FLAGS = frozenset({*FLAGS, *UNSUPPORTED_FLAGS, HIERARCHY})
 _BOOLEANS = {"y": True, "yes": True, "true": True, "on": True, "n": False, "no": False, "false": False, "off": False}
 
 #: The end of a line after which a block of literal text begins.
@@ -97,7 +97,7 @@ def parse(text: str, name: str = "<config>") -> BatchConfiguration:
     """Load a configuration from a text; `name` is what error messages call the file."""
     documents = _documents(text, name)
     if isinstance(documents[0].data, dict) and documents[0].data.get("kind") == "ConfigMap":
-        documents = _documents(*_held(documents[0], text, name))
+        documents = _documents(*_config_map_text(documents[0], text, name))
     return replace(_Reader().configuration(documents), text=text)
 
 
@@ -113,7 +113,7 @@ def _documents(text: str, name: str) -> Sequence[Document]:
     return documents
 
 
-def _held(config_map: Document, text: str, name: str) -> tuple[str, str]:
+def _config_map_text(config_map: Document, text: str, name: str) -> tuple[str, str]:
     """Return the text that a ConfigMap holds, with its lines where they are in the file, and what to call it."""
     data = config_map.at("data")
     entries = data.value if isinstance(data.value, dict) else {}
@@ -168,7 +168,7 @@ class _Reader:
         text = self._text(place)
         names = tuple(name.strip() for name in text.split(","))
         if text and "" in names:
-            self._complain(place, f"{shown(text)} lacks a name before or after a comma")
+            self._add_error(place, f"{shown(text)} lacks a name before or after a comma")
         return names
 
     def _tier(self, place: Place) -> tuple[PluginEntry, ...]:
@@ -196,7 +196,7 @@ class _Reader:
         """Return the fields of a mapping that are not null; warn of others than the known ones, if those are given."""
         value = place.value if place.value is not None else {}
         if not isinstance(value, dict):
-            self._complain(place, f"expected a mapping, got {shown(value)}")
+            self._add_error(place, f"expected a mapping, got {shown(value)}")
             return {}
         for name in value:
             if known and name not in known:
@@ -206,7 +206,7 @@ class _Reader:
     def _items(self, place: Place) -> list[Place]:
         value = place.value if place.value is not None else []
         if not isinstance(value, list):
-            self._complain(place, f"expected a list, got {shown(value)}")
+            self._add_error(place, f"expected a list, got {shown(value)}")
             return []
         return [place / index for index in range(len(value))]
 
@@ -217,7 +217,7 @@ class _Reader:
         if value is None or value == "":
             self._errors.append(place.error(required(())))
         else:
-            self._complain(place, f"expected a text, got {shown(value)}")
+            self._add_error(place, f"expected a text, got {shown(value)}")
         return ""
 
     def _flag(self, place: Place) -> bool:
@@ -225,7 +225,7 @@ class _Reader:
         read = _BOOLEANS.get(value.lower()) if isinstance(value, str) else value
         if isinstance(read, bool):
             return read
-        self._complain(place, f"expected true or false, got {shown(value)}")
+        self._add_error(place, f"expected true or false, got {shown(value)}")
         return True
 
     def _refuse_conflicts(self, tiers: Sequence[Sequence[PluginEntry]]) -> None:
@@ -233,13 +233,13 @@ class _Reader:
             trees = [entry for entry in tier if entry.name == "drf" and entry.flags.get(HIERARCHY)]
             if trees and any(entry.name == "proportion" for entry in tier):
                 why = "drf with a hierarchy and proportion both say what is due to queues: a tier may have one of them"
-                self._complain(trees[0].place / HIERARCHY, why)
+                self._add_error(trees[0].place / HIERARCHY, why)
         entries = {entry.name: entry for entry in chain(*tiers)}
         if {"proportion", "capacity"} <= entries.keys():
             why = "proportion works out what is due to queues and capacity reads it from them: remove one of the two"
-            self._complain(entries["capacity"].place / "name", why)
+            self._add_error(entries["capacity"].place / "name", why)
 
-    def _complain(self, place: Place, message: str) -> None:
+    def _add_error(self, place: Place, message: str) -> None:
         self._errors.append(place.error(Problem((), message)))
 
     def _warn(self, place: Place, message: str, meant: str | None = None) -> None:

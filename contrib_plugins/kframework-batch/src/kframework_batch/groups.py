@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 
 from kframework.objects import PriorityClass, QuantityError, ResourceList
-from kframework_batch.job import INQUEUE, MAY_BE_PREEMPTED, Closeness, JobInfo, Phase, flag
-from kframework_batch.membership import GroupObject, SubGroupError, SubGroups, compiled
+from kframework_batch.job import INQUEUE, POD_PREEMPTABLE, JobInfo, Phase, TopologyRequirement, read_flag
+from kframework_batch.membership import GroupObject, SubGroupError, SubGroups, compile_subgroups
 from kframework_batch.objects import KubePodGroup, PodGroup, SigsPodGroup
 from kframework_batch.resource import Resource
 
@@ -29,7 +29,7 @@ class Priorities:
         return self._values.get(name, self._default)
 
 
-def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_queue: str) -> None:
+def apply_group(job: JobInfo, group: GroupObject, priorities: Priorities, default_queue: str) -> None:
     """Copy the data of a pod group into its job.
 
     The group's status counts only where the cluster has changed it, compared with the last write: an update that
@@ -37,13 +37,13 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
     """
     metadata, before = group.metadata, job.object
     subgroups: tuple[SubGroups, ...] = ()
-    job.known = True
+    job.has_group = True
     job.object = group
     job.group_uid = metadata.uid
     job.created = metadata.creation_timestamp or ""
     job.annotations, job.labels = metadata.annotations, metadata.labels
-    job.preemptable = flag(metadata.annotations, metadata.labels, MAY_BE_PREEMPTED, default=False)
-    job.role_minimums, job.min_resources, job.closeness, job.refused = {}, None, None, ""
+    job.preemptable = read_flag(metadata.annotations, metadata.labels, POD_PREEMPTABLE, default=False)
+    job.role_minimums, job.min_resources, job.topology, job.invalid_reason = {}, None, None, ""
     job.queue = metadata.annotations.get(QUEUE_NAME) or metadata.labels.get(QUEUE_NAME) or default_queue
     job.priority = priorities.value("")
     match group:
@@ -52,11 +52,11 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
             job.priority = priorities.value(volcano.priority_class_name)
             job.min_available = volcano.min_member
             job.role_minimums = volcano.min_task_member
-            job.closeness = Closeness.of(volcano.network_topology)
+            job.topology = TopologyRequirement.from_spec(volcano.network_topology)
             try:
-                subgroups = compiled(volcano.sub_group_policy)
+                subgroups = compile_subgroups(volcano.sub_group_policy)
             except SubGroupError as error:
-                job.refused = f"spec.subGroupPolicy: {error}"
+                job.invalid_reason = f"spec.subGroupPolicy: {error}"
             _read_min_resources(job, volcano.min_resources)
         case SigsPodGroup(spec=sigs):
             job.min_available = sigs.min_member
@@ -67,28 +67,28 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
             gang = kube.scheduling_policy.gang
             job.min_available = 1 if gang is None else gang.min_count
             if kube.scheduling_constraints.topology:
-                job.refused = "spec.schedulingConstraints.topology is not supported"
-    job.divide(subgroups)
+                job.invalid_reason = "spec.schedulingConstraints.topology is not supported"
+    job.set_subgroups(subgroups)
     if before is None or group.status not in (before.status, job.status):
         job.status, job.phase = group.status, phase_of(group)
 
 
-def undescribe(job: JobInfo) -> None:
+def remove_group(job: JobInfo) -> None:
     """Record that a job has no pod group any more, and hence is in no queue."""
-    job.known = False
+    job.has_group = False
     job.object = job.status = None
-    job.phase = job.queue = job.refused = job.message = ""
+    job.phase = job.queue = job.invalid_reason = job.message = ""
     job.priority = job.min_available = 0
     job.role_minimums, job.min_resources = {}, None
-    job.divide(())
+    job.set_subgroups(())
     job.fit_errors.clear()
-    job.places.clear()
+    job.tentative_nodes.clear()
 
 
 #: The fields of a pod group that a session reads.
-said: Callable[[JobInfo], tuple[object, ...]] = attrgetter(
-    *("known", "group_uid", "created", "annotations", "labels", "queue", "priority", "phase", "refused"),
-    *("min_available", "role_minimums", "min_resources", "closeness", "subgroups"),
+group_fields: Callable[[JobInfo], tuple[object, ...]] = attrgetter(
+    *("has_group", "group_uid", "created", "annotations", "labels", "queue", "priority", "phase", "invalid_reason"),
+    *("min_available", "role_minimums", "min_resources", "topology", "subgroups"),
 )
 
 
@@ -116,7 +116,7 @@ def _read_min_resources(job: JobInfo, quantities: ResourceList | None) -> None:
     try:
         said = Resource.parse(quantities)
     except QuantityError as error:
-        job.refused = f"spec.minResources: {error}"
+        job.invalid_reason = f"spec.minResources: {error}"
     else:
         counted = (name for name in said if name != "pods" and not name.startswith(_QUOTAS))
         job.min_resources = Resource((name, said[name]) for name in counted)

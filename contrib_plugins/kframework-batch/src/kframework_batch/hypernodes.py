@@ -31,7 +31,7 @@ class Domain(msgspec.Struct, frozen=True, eq=False, dict=True):
     tier: int
     rows: NDArray[np.int64]
 
-    def holds(self, rows: Iterable[int]) -> bool:
+    def contains_rows(self, rows: Iterable[int]) -> bool:
         """Return whether all of these rows are among its own."""
         return self._members.issuperset(rows)
 
@@ -44,7 +44,7 @@ class Domain(msgspec.Struct, frozen=True, eq=False, dict=True):
         return other._members <= self._members
 
 
-def placed_rows(nodes: NodeTable, gang: GangInfo) -> set[int]:
+def occupied_rows(nodes: NodeTable, gang: GangInfo) -> set[int]:
     """Return the rows of the nodes on which tasks of a gang have room, or are promised it."""
     statuses = (*ALLOCATED, TaskStatus.PIPELINED)
     names = {task.node_name for status in statuses for task in gang.with_status(status).values()}
@@ -67,7 +67,7 @@ class HyperNodes:
         self._labels: dict[int, dict[str, str]] = {}
         self._domains: tuple[Domain, ...] = ()
         #: Undecodable parts of hypernodes, each of which is reported once.
-        self._told: set[str] = set()
+        self._warnings: set[str] = set()
 
     def domains(self) -> tuple[Domain, ...]:
         """Return the hypernodes as of now."""
@@ -79,7 +79,7 @@ class HyperNodes:
             self._domains = tuple(sorted((one for one in found if len(one.rows)), key=lambda one: (one.tier, one.name)))
         return self._domains
 
-    def tier_named(self, name: str) -> int | None:
+    def tier_by_name(self, name: str) -> int | None:
         """Return the tier with this name, the lowest if hypernodes do not agree; None if there is none."""
         return min((obj.spec.tier for obj in self._store if obj.spec.tier_name == name), default=None)
 
@@ -105,13 +105,13 @@ class HyperNodes:
             obj = self._objects.get(left.pop())
             for member in () if obj is None else obj.spec.members:
                 if member.type == "Node":
-                    found.update(self._matching(member))
+                    found.update(self._matching_rows(member))
                 elif (exact := member.selector.exact_match) is not None and exact.name not in seen:
                     seen.add(exact.name)
                     left.append(exact.name)
         return np.array(sorted(found), dtype=np.int64)
 
-    def _matching(self, member: Member) -> Iterator[int]:
+    def _matching_rows(self, member: Member) -> Iterator[int]:
         """Yield the rows of the nodes that a member means; none where it cannot be read."""
         nodes, selector = self._nodes, member.selector
         if selector.exact_match is not None:
@@ -122,7 +122,7 @@ class HyperNodes:
             try:
                 search = re.compile(selector.regex_match.pattern).search
             except re.error as error:
-                self._tell(f"regexMatch {selector.regex_match.pattern!r}: {error}")
+                self._warn_once(f"regexMatch {selector.regex_match.pattern!r}: {error}")
             else:
                 yield from (row for row in nodes.order.tolist() if search(nodes[row].name))
         labels = selector.label_match
@@ -130,11 +130,11 @@ class HyperNodes:
             try:
                 matches = label_selector(labels).matches
             except SelectorError as error:
-                self._tell(f"labelMatch: {error}")
+                self._warn_once(f"labelMatch: {error}")
             else:
                 yield from (row for row in nodes.order.tolist() if matches(self._labels[row]))
 
-    def _tell(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _warn_once(self, what: str) -> None:
+        if what not in self._warnings:
+            self._warnings.add(what)
             _log.warning("a member of a hypernode is left out: %s", what)

@@ -18,7 +18,7 @@ ROLE = "volcano.sh/task-spec"
 #: The number of a task among those of its role.
 INDEX = "volcano.sh/task-index"
 #: Whether others may preempt the task; an annotation or a label. The default for pods is yes.
-MAY_BE_PREEMPTED = "volcano.sh/preemptable"
+POD_PREEMPTABLE = "volcano.sh/preemptable"
 #: The priority of a task within its job, in place of its pod's.
 PRIORITY = "volcano.sh/task-priority"
 
@@ -37,14 +37,14 @@ class TaskInfo:
     """One pod of a job.
 
     `pod` is the core's own PendingPod or PodInfo, the identical object of the live tables; `object` the latest version
-    from the API. `status` is changed by `JobInfo.move` alone, which keeps the job's sums. `request` is what the pod
-    takes on a node; without any the task is best effort. `gated` tasks have scheduling gates and are left alone.
+    from the API. Only `JobInfo.update_status` changes `status`, since it updates the job's sums. `request` is what the
+    pod takes on a node; without any the task is best effort. `is_gated` tasks have scheduling gates and are left alone.
     """
 
     __slots__ = (
         "created",
-        "gated",
         "index",
+        "is_gated",
         "job",
         "name",
         "namespace",
@@ -77,9 +77,9 @@ class TaskInfo:
         self.priority: int = (obj.spec.priority or 0) if priority is None else priority
         self.role: str = annotations.get(ROLE) or labels.get(ROLE) or ""
         self.index: int | None = _number(labels.get(INDEX) or annotations.get(INDEX))
-        self.preemptable: bool = flag(annotations, labels, MAY_BE_PREEMPTED, default=True)
-        self.gated: bool = bool(obj.spec.scheduling_gates)
-        self.request: Resource = Resource.of(pod.on_node)
+        self.preemptable: bool = read_flag(annotations, labels, POD_PREEMPTABLE, default=True)
+        self.is_gated: bool = bool(obj.spec.scheduling_gates)
+        self.request: Resource = Resource.from_pairs(pod.on_node)
         self.status: TaskStatus = status
         #: Where it is, or is to go; "" for nowhere.
         self.node_name: str = pod.node_name
@@ -90,9 +90,9 @@ class TaskInfo:
         return f"{self.namespace}/{self.name}"
 
     @property
-    def best_effort(self) -> bool:
+    def is_best_effort(self) -> bool:
         """Whether it asks for nothing."""
-        return self.request.empty
+        return self.request.is_empty
 
     @property
     def gangs(self) -> tuple[GangInfo, ...]:
@@ -104,7 +104,7 @@ class TaskInfo:
         return f"<TaskInfo {self.key} {self.status.value}{where}>"
 
 
-def flag(annotations: Mapping[str, str], labels: Mapping[str, str], key: str, *, default: bool) -> bool:
+def read_flag(annotations: Mapping[str, str], labels: Mapping[str, str], key: str, *, default: bool) -> bool:
     """Read yes or no from an annotation, or else from a label; what is neither is no, as Volcano has it."""
     text = annotations.get(key, labels.get(key))
     return default if text is None else text in _YES
@@ -127,7 +127,7 @@ def _number(text: str | None) -> int | None:
 _NONE: dict[str, TaskInfo] = {}
 
 
-class Closeness(NamedTuple):
+class TopologyRequirement(NamedTuple):
     """The required network closeness of a job's tasks, or the preferred one where it is not `hard`.
 
     They are to be in one hypernode of a tier up to `highest_tier`, which may be given by its `tier_name`; of any tier
@@ -139,7 +139,7 @@ class Closeness(NamedTuple):
     tier_name: str = ""
 
     @classmethod
-    def of(cls, topology: NetworkTopology | None) -> Self | None:
+    def from_spec(cls, topology: NetworkTopology | None) -> Self | None:
         """Read the network topology of a group; without a mode it is hard, which is the field's default."""
         if topology is None:
             return None
@@ -148,7 +148,7 @@ class Closeness(NamedTuple):
         return cls(hard=True, highest_tier=topology.highest_tier_allowed, tier_name=topology.highest_tier_name)
 
 
-class Place(NamedTuple):
+class TentativeNode(NamedTuple):
     """The node that a task would have got, had its job been given enough, and whether Allocated or Pipelined."""
 
     status: TaskStatus
@@ -158,13 +158,13 @@ class Place(NamedTuple):
 class GangInfo:
     """Tasks that are to have room together: those of a job, or of a part of one.
 
-    Counts follow the status of the tasks, which `JobInfo.move` alone changes.
+    Counts follow the status of the tasks, which `JobInfo.update_status` alone changes.
     """
 
     def __init__(self) -> None:
         self.min_available: int = 0
         #: The required closeness of its tasks; None if there is none.
-        self.closeness: Closeness | None = None
+        self.topology: TopologyRequirement | None = None
         self.tasks: dict[str, TaskInfo] = {}
         #: The number of tasks that have room, or have succeeded.
         self.ready_num: int = 0
@@ -185,7 +185,7 @@ class GangInfo:
     def order(self, order: dict[TaskStatus, dict[str, TaskInfo]]) -> None:
         self._by_status = order
 
-    def recount(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
+    def _recount(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
         """Count a task in another status than before; None is that of one that is not in it."""
         if before is not None:
             del self._by_status[before][task.uid]
@@ -196,7 +196,7 @@ class GangInfo:
             with_status[task.uid] = task
         self.ready_num += (after in _READY) - (before in _READY)
         pending = (after is TaskStatus.PENDING) - (before is TaskStatus.PENDING)
-        if pending and task.best_effort:
+        if pending and task.is_best_effort:
             self.best_effort_pending += pending
 
     # -- the arithmetic of gangs (Volcano's job_info.go and sub_job_info.go) -------------------------------------------
@@ -211,7 +211,7 @@ class GangInfo:
         return self.count(TaskStatus.PIPELINED)
 
     @property
-    def placed_num(self) -> int:
+    def allocated_num(self) -> int:
         """The number of tasks that have room, are promised it, or need none: a turn is over when they are enough."""
         return self.ready_num + self.waiting_num + self.best_effort_pending
 
@@ -228,7 +228,7 @@ class GangInfo:
     @property
     def is_pipelined(self) -> bool:
         """Whether enough tasks have room or are promised it."""
-        return self.placed_num >= self.min_available
+        return self.allocated_num >= self.min_available
 
 
 class SubJobInfo(GangInfo):
@@ -244,7 +244,7 @@ class SubJobInfo(GangInfo):
         self.name: str = "" if groups is None else "-".join((groups.name, *values))
         self.index: int = (_number(values[0]) if values else None) or 0
         self.min_available = 1 if groups is None else groups.size
-        self.closeness = None if groups is None else Closeness.of(groups.policy.network_topology)
+        self.topology = None if groups is None else TopologyRequirement.from_spec(groups.policy.network_topology)
 
     @property
     def priority(self) -> int:
@@ -255,8 +255,8 @@ class SubJobInfo(GangInfo):
 class JobInfo(GangInfo):
     """The tasks of one pod group of any kind.
 
-    Sums follow the status of the tasks, which `move` alone changes: `allocated` is what the tasks with room take,
-    `requested` what all tasks take that have not ended. Conditions contain the uid of the session that wrote them.
+    Sums follow the status of the tasks, which only `update_status` changes: `allocated` is what tasks with room
+    take, `requested` what all tasks take that have not ended. Conditions have the uid of the session that wrote them.
     """
 
     def __init__(self, namespace: str, name: str) -> None:
@@ -283,9 +283,9 @@ class JobInfo(GangInfo):
         self.labels: Mapping[str, str] = {}
         self.phase: Phase = ""
         #: Whether its pod group exists; tasks may be seen before it.
-        self.known: bool = False
+        self.has_group: bool = False
         #: Why it cannot be scheduled at all, in any action; "" if it can.
-        self.refused: str = ""
+        self.invalid_reason: str = ""
         #: What divides it, and its parts by their names; none where nothing does.
         self.subgroups: tuple[SubGroups, ...] = ()
         self.subjobs: dict[str, SubJobInfo] = {}
@@ -297,12 +297,12 @@ class JobInfo(GangInfo):
         self.fit_errors: dict[str, str] = {}
         self.message: str = ""
         #: Where tasks had their place in this session before it was taken back, by uid.
-        self.places: dict[str, Place] = {}
+        self.tentative_nodes: dict[str, TentativeNode] = {}
 
-    def unfit(self, task: TaskInfo, message: str) -> None:
+    def set_fit_error(self, task: TaskInfo, message: str) -> None:
         """Note why a task found no node; where it had its place earlier in the session counts no more."""
         self.fit_errors[task.uid] = message
-        self.places.pop(task.uid, None)
+        self.tentative_nodes.pop(task.uid, None)
 
     @property
     def is_pending(self) -> bool:
@@ -314,29 +314,29 @@ class JobInfo(GangInfo):
     def add(self, task: TaskInfo) -> None:
         """Add a task."""
         self.tasks[task.uid] = task
-        self.gated_num += task.gated
-        self.recount(task, None, task.status)
+        self.gated_num += task.is_gated
+        self._recount(task, None, task.status)
         if self.subgroups:
-            self._group(task)
+            self._join_subgroup(task)
 
     def remove(self, uid: str) -> TaskInfo | None:
         """Remove a task; None if there is none of this uid."""
         task = self.tasks.pop(uid, None)
         if task is not None:
-            self.gated_num -= task.gated
-            self.recount(task, task.status, None)
-            self._ungroup(task)
+            self.gated_num -= task.is_gated
+            self._recount(task, task.status, None)
+            self._leave_subgroup(task)
         return task
 
-    def move(self, task: TaskInfo, status: TaskStatus) -> None:
+    def update_status(self, task: TaskInfo, status: TaskStatus) -> None:
         """Change the status of a task."""
         before, task.status = task.status, status
-        self.recount(task, before, status)
+        self._recount(task, before, status)
         if task.subjob is not None:
-            task.subjob.recount(task, before, status)
+            task.subjob._recount(task, before, status)
 
-    def recount(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
-        super().recount(task, before, after)
+    def _recount(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
+        super()._recount(task, before, after)
         # Most moves change none of the sums.
         held, holds = before in ALLOCATED, after in ALLOCATED
         if held is not holds:
@@ -346,7 +346,7 @@ class JobInfo(GangInfo):
             (self.requested.add if asks else self.requested.sub)(task.request)
 
     @property
-    def held(self) -> Resource:
+    def bound_resources(self) -> Resource:
         """What the tasks take that are bound or being bound; what is set aside until the session ends is not in it."""
         held = Resource(self.allocated)
         for task in self.with_status(TaskStatus.ALLOCATED).values():
@@ -360,33 +360,33 @@ class JobInfo(GangInfo):
 
     # -- its parts -----------------------------------------------------------------------------------------------------
 
-    def divide(self, subgroups: tuple[SubGroups, ...]) -> None:
+    def set_subgroups(self, subgroups: tuple[SubGroups, ...]) -> None:
         """Divide it into these subgroups, and what is in none of them; into nothing if there are none."""
         if subgroups == self.subgroups:
             return
         for task in self.tasks.values():
-            self._ungroup(task)
+            self._leave_subgroup(task)
         self.subgroups = subgroups
         for task in self.tasks.values() if subgroups else ():
-            self._group(task)
+            self._join_subgroup(task)
 
-    def _group(self, task: TaskInfo) -> None:
+    def _join_subgroup(self, task: TaskInfo) -> None:
         labels = task.object.metadata.labels
         found = ((groups, values) for groups in self.subgroups if (values := groups.values(labels)))
         new = SubJobInfo(*next(found, (None, ())))
         task.subjob = self.subjobs.setdefault(new.name, new)
         task.subjob.tasks[task.uid] = task
-        task.subjob.recount(task, None, task.status)
+        task.subjob._recount(task, None, task.status)
 
-    def _ungroup(self, task: TaskInfo) -> None:
+    def _leave_subgroup(self, task: TaskInfo) -> None:
         subjob, task.subjob = task.subjob, None
         if subjob is not None:
             del subjob.tasks[task.uid]
-            subjob.recount(task, task.status, None)
+            subjob._recount(task, task.status, None)
             if not subjob.tasks:
                 del self.subjobs[subjob.name]
 
-    def lacking(self, has_enough: Callable[[SubJobInfo], bool]) -> str:
+    def missing_subgroups(self, has_enough: Callable[[SubJobInfo], bool]) -> str:
         """Return how many subgroups are ready, for the first policy with too few; "" if there is none."""
         for groups in self.subgroups:
             having = sum(subjob.policy == groups.name and has_enough(subjob) for subjob in self.subjobs.values())
@@ -398,17 +398,19 @@ class JobInfo(GangInfo):
 
     @property
     def is_ready(self) -> bool:
-        return super().is_ready and self._roles_have(*READY) and not self.lacking(_is_ready)
+        return super().is_ready and self._has_role_minimum_of(*READY) and not self.missing_subgroups(_is_ready)
 
     @property
     def is_broken(self) -> bool:
         """Whether it holds room without being ready, as a gang that has lost members."""
-        return not self.allocated.empty and not self.is_ready
+        return not self.allocated.is_empty and not self.is_ready
 
     @property
     def is_pipelined(self) -> bool:
         return (
-            super().is_pipelined and self._roles_have(*READY, TaskStatus.PIPELINED) and not self.lacking(_is_pipelined)
+            super().is_pipelined
+            and self._has_role_minimum_of(*READY, TaskStatus.PIPELINED)
+            and not self.missing_subgroups(_is_pipelined)
         )
 
     @property
@@ -416,7 +418,7 @@ class JobInfo(GangInfo):
         """Whether it has less than the minimum, promises included."""
         return self.waiting_num + self.ready_num < self.min_available
 
-    def roles(self, *statuses: TaskStatus) -> dict[str, int]:
+    def count_roles(self, *statuses: TaskStatus) -> dict[str, int]:
         """Count the tasks of these statuses by role."""
         counts: dict[str, int] = {}
         for status in statuses:
@@ -425,17 +427,17 @@ class JobInfo(GangInfo):
         return counts
 
     @property
-    def minds_roles(self) -> bool:
+    def has_role_minimums(self) -> bool:
         """Whether minimums per role count: only where the gang is to have them all."""
         return bool(self.role_minimums) and self.min_available >= sum(self.role_minimums.values())
 
-    def _roles_have(self, *statuses: TaskStatus) -> bool:
+    def _has_role_minimum_of(self, *statuses: TaskStatus) -> bool:
         """Return whether every role has its minimum of tasks of these statuses; best effort ones may be pending."""
-        if not self.minds_roles:
+        if not self.has_role_minimums:
             return True
-        counts = self.roles(*statuses)
+        counts = self.count_roles(*statuses)
         for task in self.with_status(TaskStatus.PENDING).values():
-            if task.best_effort:
+            if task.is_best_effort:
                 counts[task.role] = counts.get(task.role, 0) + 1
         return all(counts.get(role, 0) >= minimum for role, minimum in self.role_minimums.items())
 

@@ -116,7 +116,7 @@ class SubGroups(msgspec.Struct, frozen=True):
         return values if all(values) and self.selector.matches(labels) else ()
 
 
-def compiled(policies: Iterable[SubGroupPolicy]) -> tuple[SubGroups, ...]:
+def compile_subgroups(policies: Iterable[SubGroupPolicy]) -> tuple[SubGroups, ...]:
     """Read policies; SubGroupError names the first that cannot be read."""
     found: dict[str, SubGroups] = {}
     for policy in policies:

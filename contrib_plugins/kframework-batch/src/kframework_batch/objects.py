@@ -14,8 +14,8 @@ from kframework.objects import (
     kind,
 )
 from kframework.objects import ConfigMap as ConfigMap
-from kframework_batch.belongings import NetworkPolicy as NetworkPolicy
-from kframework_batch.belongings import Secret as Secret
+from kframework_batch.owned_kinds import NetworkPolicy as NetworkPolicy
+from kframework_batch.owned_kinds import Secret as Secret
 from kframework_batch.pod_templates import PodTemplateSpec
 
 

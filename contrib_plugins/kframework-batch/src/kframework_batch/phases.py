@@ -25,7 +25,7 @@ from kframework_batch.objects import (
     SigsPodGroupStatus,
 )
 from kframework_batch.queue import ROOT_QUEUE, QueueInfo
-from kframework_batch.resource import Resource, quantity_of
+from kframework_batch.resource import Resource, format_quantity
 from kframework_batch.task_status import ALLOCATED, COMPLETED, SCHEDULED, TaskStatus
 
 Condition = TypeVar("Condition", PodGroupCondition, ObjectCondition)
@@ -34,7 +34,7 @@ Condition = TypeVar("Condition", PodGroupCondition, ObjectCondition)
 _VALID = (*ALLOCATED, TaskStatus.SUCCEEDED, TaskStatus.PIPELINED, TaskStatus.PENDING)
 
 
-def close_job(job: JobInfo, session_uid: str, now: str) -> GroupStatus | None:
+def update_job_status(job: JobInfo, session_uid: str, now: str) -> GroupStatus | None:
     """Set the phase and status in which the session leaves a job; return the status if it is to be written.
 
     `now` is RFC 3339.
@@ -53,7 +53,7 @@ def close_job(job: JobInfo, session_uid: str, now: str) -> GroupStatus | None:
     return new
 
 
-def patch_of(status: ApiStruct) -> dict[str, object]:
+def status_patch(status: ApiStruct) -> dict[str, object]:
     """Return the merge patch that makes a status this one: zeros too, but no text that is empty."""
     patch = {name: msgspec.to_builtins(getattr(status, field)) for field, name in _fields(type(status))}
     return {name: value for name, value in patch.items() if value != ""}
@@ -68,7 +68,7 @@ def _fields(kind: type[ApiStruct]) -> tuple[tuple[str, str], ...]:
 # -- what a session came to ------------------------------------------------------------------------------------------
 
 
-class Verdict(NamedTuple):
+class Schedulability(NamedTuple):
     """The schedulability of a job, in one word and in a sentence."""
 
     ready: bool
@@ -76,16 +76,16 @@ class Verdict(NamedTuple):
     message: str
 
 
-def verdict(job: JobInfo) -> Verdict | None:
+def schedulability(job: JobInfo) -> Schedulability | None:
     """Return whether enough tasks of a job have room; None if there is nothing to report."""
-    if job.refused:
-        return Verdict(False, "InvalidPodGroup", job.refused)
+    if job.invalid_reason:
+        return Schedulability(False, "InvalidPodGroup", job.invalid_reason)
     if _is_unschedulable(job):
-        return Verdict(False, _shortage(job), _gang_message(job))
+        return Schedulability(False, _shortage(job), _gang_message(job))
     if job.message and not job.tasks:
-        return Verdict(False, "NotEnoughResources", job.message)
+        return Schedulability(False, "NotEnoughResources", job.message)
     if job.tasks and job.is_ready:
-        return Verdict(True, "tasks in gang are ready to be scheduled", "")
+        return Schedulability(True, "tasks in gang are ready to be scheduled", "")
     return None
 
 
@@ -96,23 +96,23 @@ def next_phase(job: JobInfo) -> Phase:
     """
     if job.with_status(TaskStatus.RUNNING) and _is_unschedulable(job):
         return "Unknown"
-    scheduled = job.count(*SCHEDULED) + _leaving(job)
+    scheduled = job.count(*SCHEDULED) + _count_terminating(job)
     if scheduled and scheduled >= job.min_available:
         return "Completed" if scheduled == job.count(*COMPLETED) else "Running"
     return INQUEUE if job.phase == INQUEUE else "Pending"
 
 
-def why_pending(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
+def pending_reason(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
     """Return the reason (one word) and message of the condition PodScheduled of a pending task.
 
     Schedulable are those that had a place, but waited for others of their gang.
     """
-    place = job.places.get(task.uid)
+    place = job.tentative_nodes.get(task.uid)
     if place is None:
         # Where one of the gang finds no node, there is no use in trying the others.
         error = _first_fit_error(job)
         not_tried = f"it was not tried after {error}" if error else ""
-        return "Unschedulable", job.fit_errors.get(task.uid) or job.message or job.refused or not_tried
+        return "Unschedulable", job.fit_errors.get(task.uid) or job.message or job.invalid_reason or not_tried
     where = f"Pod {task.key} can possibly be assigned to {place.node_name}, once"
     if place.status is TaskStatus.PIPELINED:
         return "Unschedulable", f"{where} resource is released and minAvailable is satisfied"
@@ -120,14 +120,14 @@ def why_pending(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
 
 
 def _is_unschedulable(job: JobInfo) -> bool:
-    if job.refused or not job.tasks or job.is_ready:
-        return bool(job.refused)
+    if job.invalid_reason or not job.tasks or job.is_ready:
+        return bool(job.invalid_reason)
     # It may have less than its minimum only because pods of it are going, without replacements.
-    waiting, leaving = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED), _leaving(job)
+    waiting, leaving = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED), _count_terminating(job)
     return waiting > 0 or not leaving or job.count(*SCHEDULED) + leaving < job.min_available
 
 
-def _leaving(job: JobInfo) -> int:
+def _count_terminating(job: JobInfo) -> int:
     """Count the tasks that are going, and are on a node still."""
     return sum(bool(task.node_name) for task in job.with_status(TaskStatus.RELEASING).values())
 
@@ -135,16 +135,16 @@ def _leaving(job: JobInfo) -> int:
 def _shortage(job: JobInfo) -> str:
     if job.valid_num < job.min_available:
         return "NotEnoughTasks"
-    valid = job.roles(*_VALID)
-    few = job.minds_roles and any(valid.get(role, 0) < minimum for role, minimum in job.role_minimums.items())
-    if few or job.lacking(lambda subjob: True):
+    valid = job.count_roles(*_VALID)
+    few = job.has_role_minimums and any(valid.get(role, 0) < minimum for role, minimum in job.role_minimums.items())
+    if few or job.missing_subgroups(lambda subjob: True):
         return "NotEnoughPodsOfTask"
     return "NotEnoughResources"
 
 
 def _gang_message(job: JobInfo) -> str:
     pending = job.with_status(TaskStatus.PENDING)
-    placed = sum(place.status in ALLOCATED for uid, place in job.places.items() if uid in pending)
+    placed = sum(place.status in ALLOCATED for uid, place in job.tentative_nodes.items() if uid in pending)
     missing = max(job.min_available - job.ready_num - placed, 0)
     counts = Counter({status.value: job.count(status) for status in TaskStatus})
     counts["minAvailable"] = job.min_available
@@ -173,7 +173,7 @@ def _first_fit_error(job: JobInfo) -> str:
 
 def group_status(job: JobInfo, session_uid: str, now: str, old: PodGroupStatus) -> PodGroupStatus | None:
     """Return the status of a pod group of Volcano's kind, None if it is unchanged; `now` is RFC 3339."""
-    conditions, said = old.conditions, verdict(job)
+    conditions, said = old.conditions, schedulability(job)
     if said is not None:
         condition = PodGroupCondition(
             type="Scheduled" if said.ready else "Unschedulable",
@@ -183,7 +183,7 @@ def group_status(job: JobInfo, session_uid: str, now: str, old: PodGroupStatus) 
             reason=said.reason,
             message=said.message,
         )
-        conditions = _with(conditions, condition)
+        conditions = _set_condition(conditions, condition)
     new = PodGroupStatus(
         phase=next_phase(job),
         conditions=conditions,
@@ -191,7 +191,7 @@ def group_status(job: JobInfo, session_uid: str, now: str, old: PodGroupStatus) 
         succeeded=job.count(TaskStatus.SUCCEEDED),
         failed=job.count(TaskStatus.FAILED),
     )
-    return None if _timeless(old) == _timeless(new) else new
+    return None if _without_times(old) == _without_times(new) else new
 
 
 def sigs_group_status(job: JobInfo, old: SigsPodGroupStatus) -> SigsPodGroupStatus | None:
@@ -215,7 +215,7 @@ def sigs_group_status(job: JobInfo, old: SigsPodGroupStatus) -> SigsPodGroupStat
         phase = "Scheduling"
     else:
         phase = "Pending"
-    scheduled = job.count(*SCHEDULED) + _leaving(job)
+    scheduled = job.count(*SCHEDULED) + _count_terminating(job)
     new = SigsPodGroupStatus(phase=phase, scheduled=scheduled, running=running, succeeded=succeeded, failed=failed)
     return None if old == new else new
 
@@ -226,7 +226,7 @@ def kube_group_status(job: JobInfo, now: str, old: KubePodGroupStatus) -> KubePo
     Its condition PodGroupScheduled, once True, stays so. Tasks that only could be placed do not make it so.
     """
     done = any(seen.type == "PodGroupScheduled" and seen.status == "True" for seen in old.conditions)
-    said = verdict(job)
+    said = schedulability(job)
     scheduled = job.ready_num > 0 and job.ready_num >= job.min_available
     if done or said is None or (said.ready and not scheduled):
         return None
@@ -238,23 +238,23 @@ def kube_group_status(job: JobInfo, now: str, old: KubePodGroupStatus) -> KubePo
         reason="Scheduled" if said.ready else "Unschedulable",
         message=said.message,
     )
-    new = KubePodGroupStatus(conditions=_with(old.conditions, condition))
-    return None if _timeless(old) == _timeless(new) else new
+    new = KubePodGroupStatus(conditions=_set_condition(old.conditions, condition))
+    return None if _without_times(old) == _without_times(new) else new
 
 
-def _with(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
+def _set_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
     """Put a condition in the place of the one of its type, or at the end."""
     by_type = {condition.type: condition for condition in conditions}
     return tuple({**by_type, new.type: new}.values())
 
 
-def _timeless(status: PodGroupStatus | KubePodGroupStatus) -> PodGroupStatus | KubePodGroupStatus:
+def _without_times(status: PodGroupStatus | KubePodGroupStatus) -> PodGroupStatus | KubePodGroupStatus:
     """Return a status without when its conditions came about, and in which session."""
-    conditions = tuple(_untimed(seen) for seen in status.conditions)
+    conditions = tuple(_without_time(seen) for seen in status.conditions)
     return msgspec.structs.replace(status, conditions=conditions)
 
 
-def _untimed(condition: PodGroupCondition | ObjectCondition) -> PodGroupCondition | ObjectCondition:
+def _without_time(condition: PodGroupCondition | ObjectCondition) -> PodGroupCondition | ObjectCondition:
     if isinstance(condition, PodGroupCondition):
         return msgspec.structs.replace(condition, last_transition_time=None, transition_id="")
     return msgspec.structs.replace(condition, last_transition_time=None)
@@ -277,7 +277,7 @@ def queue_statuses(queues: Mapping[str, QueueInfo], jobs: Iterable[JobInfo]) -> 
             name, above = job.queue, list[str]()
             while name in queues and name not in above:  # each once, even if they form a circle
                 above.append(name)
-                allocated[name].add(job.held)
+                allocated[name].add(job.bound_resources)
                 name = queues[name].parent or ROOT_QUEUE
     found = {name: queue_status(queue, inside[name], allocated[name]) for name, queue in queues.items()}
     return {name: status for name, status in found.items() if status is not None}
@@ -293,7 +293,7 @@ def queue_status(queue: QueueInfo, jobs: Sequence[JobInfo], allocated: Resource)
     counts = (phases["Pending"], phases["Running"], phases["Unknown"], phases["Inqueue"], phases["Completed"])
     old = queue.status
     same = counts == (old.pending, old.running, old.unknown, old.inqueue, old.completed)
-    if same and _says(old.allocated, allocated):
+    if same and _equals(old.allocated, allocated):
         return None
     pending, running, unknown, inqueue, completed = counts
     # A merge patch leaves what it does not name: what is held no more must be named.
@@ -304,11 +304,11 @@ def queue_status(queue: QueueInfo, jobs: Sequence[JobInfo], allocated: Resource)
         unknown=unknown,
         inqueue=inqueue,
         completed=completed,
-        allocated={name: quantity_of(name, amount) for name, amount in held.items()},
+        allocated={name: format_quantity(name, amount) for name, amount in held.items()},
     )
 
 
-def _says(quantities: ResourceList, allocated: Resource) -> bool:
+def _equals(quantities: ResourceList, allocated: Resource) -> bool:
     """Return whether these quantities are these amounts; what is not named is nothing."""
     try:
         said = Resource.parse(quantities)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kframework import Code, NodeInfo, NodeTable, Status
 from kframework.engine import fit_error
-from kframework_batch.combination import Combination
+from kframework_batch.combination import CombinedPlugins
 from kframework_batch.hookspecs import Rows
 from kframework_batch.hypernodes import Domain
 from kframework_batch.job import TaskInfo
@@ -31,7 +31,7 @@ from kframework_batch.tournament import ABSENT, Tournament
 R = TypeVar("R")
 
 
-class NodeQuestions:
+class NodePlugins:
     """The session plugins' answers about nodes; `plugins` are those with such hooks, in order."""
 
     def __init__(self, session: SessionView, tiers: Tiers) -> None:
@@ -66,7 +66,7 @@ class NodeQuestions:
 
         return ask
 
-    def passing(self, task: TaskInfo, rows: Rows) -> NDArray[np.bool_]:
+    def feasible(self, task: TaskInfo, rows: Rows) -> NDArray[np.bool_]:
         """Return which of many nodes all let the task in to (bool, aligned with rows)."""
         passing = np.ones(len(rows), dtype=np.bool_)
         for plugin in self._filtering:
@@ -97,7 +97,7 @@ class NodeQuestions:
                 codes[place] = said.setdefault(status, len(said) + 1)
         return codes, lambda code: list(said)[code - 1]
 
-    def total(self, task: TaskInfo, node: NodeInfo) -> float:
+    def score(self, task: TaskInfo, node: NodeInfo) -> float:
         """Return what a node is worth to a task, all plugins together."""
         total = 0.0
         for ask in self._scores:
@@ -108,7 +108,7 @@ class NodeQuestions:
         scores = self._node_order_nodes[plugin]
         return lambda session, task, node: float(scores(session, task, np.array([node.row]))[0])
 
-    def totals(self, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
+    def scores(self, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
         """Return the same for all candidates (float64, aligned with rows)."""
         totals = np.zeros(len(rows), dtype=np.float64)
         for plugin in self._ordering if len(rows) else ():
@@ -130,10 +130,10 @@ def _by_plugin(tiers: Tiers, hook: str) -> Mapping[BatchPlugin, Call[R]]:
 
 
 #: Up to this number rows are evaluated one by one, more as columns.
-_FEW = 16
+_MAX_SINGLE_ROWS = 16
 
 #: The number of signatures whose scores are cached.
-_MOST = 512
+_MAX_SIGNATURES = 512
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -182,7 +182,7 @@ class ScoreCache:
         scores = self._scores.get(signature)
         if scores is None:
             scores = self._scores[signature] = NodeScores(nodes)
-            if len(self._scores) > _MOST:
+            if len(self._scores) > _MAX_SIGNATURES:
                 self._scores.popitem(last=False)
         else:
             self._scores.move_to_end(signature)
@@ -195,17 +195,17 @@ class ScoreCache:
 class Placement:
     """Finds nodes for the tasks of one session."""
 
-    def __init__(self, session: SessionView, plugins: Combination, scores: ScoreCache, random: Random) -> None:
+    def __init__(self, session: SessionView, plugins: CombinedPlugins, scores: ScoreCache, random: Random) -> None:
         self._session = session
         self._nodes = session.nodes
         self._idle = session.idle
         self._plugins = plugins
         self._score_cache = scores
         self._random = random
-        self.questions: NodeQuestions = NodeQuestions(session, plugins.tiers)
+        self.node_plugins: NodePlugins = NodePlugins(session, plugins.tiers)
         self._best_nodes = cast("tuple[Call[int | None], ...]", plugins.tiers.flat("best_node"))
         #: What was chosen last for each task, by uid.
-        self.chosen: dict[str, Choice] = {}
+        self.choices: dict[str, Choice] = {}
         #: The nodes that tasks, by uid, are given where they are among the best, in place of one that is drawn.
         self.preferred: Mapping[str, str] = {}
 
@@ -221,28 +221,28 @@ class Placement:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
         rows = self._nodes.order if within is None else within.rows
         # The dependencies of the answers besides the nodes; a plugin that signs None must be called every time.
-        signs = tuple([plugin.sign(self._session, task) for plugin in self.questions.plugins])
+        signs = tuple([plugin.sign(self._session, task) for plugin in self.node_plugins.plugins])
         known = None not in signs
-        scores = self._caught_up(task, (task.pod.template, signs)) if known else self._looked_at(task, rows)
+        scores = self._cached_scores(task, (task.pod.template, signs)) if known else self._uncached_scores(task, rows)
         idle, future = scores.idle, scores.future
         if within is not None:
-            idle, future = idle.among(rows), future.among(rows)
+            idle, future = idle.restricted_to(rows), future.restricted_to(rows)
         choice = self._best(task, idle, idle=True) or self._best(task, future, idle=False)
         if choice is None:
-            return self._why_not(task, rows)
-        self.chosen[task.uid] = choice
+            return self._fit_error(task, rows)
+        self.choices[task.uid] = choice
         return choice
 
     def forget(self, task: TaskInfo) -> None:
         """Forget what was chosen for a task that comes by its node some other way."""
-        self.chosen.pop(task.uid, None)
+        self.choices.pop(task.uid, None)
 
     def _best(self, task: TaskInfo, totals: Tournament, *, idle: bool) -> Choice | None:
         """Return one of the best, drawn; None where no node passes."""
         best, ties = totals.best, totals.ties
         if not ties:
             return None
-        row = totals.winner(self._random.randrange(ties) if ties > 1 else 0)
+        row = totals.best_row(self._random.randrange(ties) if ties > 1 else 0)
         if self.preferred:
             preferred = self._nodes.row(self.preferred.get(task.uid, ""))
             row = row if preferred is None or totals.scores[preferred] != best else preferred
@@ -251,34 +251,34 @@ class Placement:
             candidates = np.flatnonzero(totals.scores > ABSENT)
             answers = (call(self._session, task, candidates, totals.scores[candidates]) for call in self._best_nodes)
             row = next((answer for answer in answers if answer is not None), row)
-        return Choice(row, self._nodes[row].name, idle, best, ties, totals.entered)
+        return Choice(row, self._nodes[row].name, idle, best, ties, totals.count)
 
     # -- what is remembered --------------------------------------------------------------------------------------------
 
-    def _caught_up(self, task: TaskInfo, signature: Hashable) -> NodeScores:
+    def _cached_scores(self, task: TaskInfo, signature: Hashable) -> NodeScores:
         """Return the scores of tasks like this one, with the rows asked again that have changed."""
         nodes = self._nodes
         scores = self._score_cache.get(signature, nodes)
         rows = scores.log.read_new()
         if rows is None:
-            self._fill(scores, task, nodes.order)
-        elif len(distinct := dict.fromkeys(rows)) <= _FEW:
+            self._evaluate(scores, task, nodes.order)
+        elif len(distinct := dict.fromkeys(rows)) <= _MAX_SINGLE_ROWS:
             for row in distinct:
                 idle = future = ABSENT
-                if self._idle.fits_future(task, row) and self.questions.rejection(task, nodes[row]) is None:
-                    future = self.questions.total(task, nodes[row])
-                    if self._idle.is_settled or self._idle.fits_idle(task, row):
+                if self._idle.fits_future(task, row) and self.node_plugins.rejection(task, nodes[row]) is None:
+                    future = self.node_plugins.score(task, nodes[row])
+                    if self._idle.is_unchanged or self._idle.fits_idle(task, row):
                         idle = future
                 scores.idle.put(row, idle)
                 scores.future.put(row, future)
         else:
-            self._fill(scores, task, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
+            self._evaluate(scores, task, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
         return scores
 
-    def _fill(self, scores: NodeScores, task: TaskInfo, rows: Rows) -> None:
+    def _evaluate(self, scores: NodeScores, task: TaskInfo, rows: Rows) -> None:
         future, idle = np.full(len(rows), ABSENT), np.full(len(rows), ABSENT)
-        passing = self._passing(task, rows)
-        future[passing] = self.questions.totals(task, rows[passing])
+        passing = self._feasible_positions(task, rows)
+        future[passing] = self.node_plugins.scores(task, rows[passing])
         ready = passing[self._idle.fitting_idle(task, rows[passing])]
         idle[ready] = future[ready]
         scores.idle.put_many(rows, idle)
@@ -286,25 +286,25 @@ class Placement:
 
     # -- what is not cached --------------------------------------------------------------------------------------------
 
-    def _looked_at(self, task: TaskInfo, rows: Rows) -> NodeScores:
+    def _uncached_scores(self, task: TaskInfo, rows: Rows) -> NodeScores:
         """Return scores for this task alone: those with room now are scored, or if there are none, the others."""
         scores = NodeScores(self._nodes)
-        candidates = rows[self._passing(task, rows)]
+        candidates = rows[self._feasible_positions(task, rows)]
         idle = candidates[self._idle.fitting_idle(task, candidates)]
         if len(idle):
-            scores.idle.put_many(idle, self.questions.totals(task, idle))
+            scores.idle.put_many(idle, self.node_plugins.scores(task, idle))
         else:
-            scores.future.put_many(candidates, self.questions.totals(task, candidates))
+            scores.future.put_many(candidates, self.node_plugins.scores(task, candidates))
         return scores
 
-    def _passing(self, task: TaskInfo, rows: Rows) -> Rows:
+    def _feasible_positions(self, task: TaskInfo, rows: Rows) -> Rows:
         """Return the places among rows of the nodes that let a task in and will have room for it."""
         places = self._idle.fitting_future(task, rows).nonzero()[0]
-        return places[self.questions.passing(task, rows[places])] if len(places) else places
+        return places[self.node_plugins.feasible(task, rows[places])] if len(places) else places
 
     # -- for those who push others out ---------------------------------------------------------------------------------
 
-    def ranked(self, task: TaskInfo) -> list[int]:
+    def rank_nodes(self, task: TaskInfo) -> list[int]:
         """Return the rows on which a task might be placed if others went, the best first.
 
         These are the nodes that let it in, or whose rejection may go with the pods on them (Unschedulable).
@@ -313,17 +313,17 @@ class Placement:
             return []
         rows = self._nodes.order
         hopeless = np.zeros(len(rows), dtype=np.bool_)
-        for status, where in self.questions.rejections(task, rows):
+        for status, where in self.node_plugins.rejections(task, rows):
             hopeless |= where & (status.code != Code.UNSCHEDULABLE)
         rows = rows[~hopeless]
-        scores = self.questions.totals(task, rows)
+        scores = self.node_plugins.scores(task, rows)
         return [int(row) for row in rows[np.argsort(-scores, kind="stable")]]
 
     def rejection(self, task: TaskInfo, row: int) -> Status | None:
         """Return the predicates' rejection of a node in its current state; resources are not checked."""
-        return self.questions.rejection(task, self._nodes[row])
+        return self.node_plugins.rejection(task, self._nodes[row])
 
-    def _why_not(self, task: TaskInfo, rows: Rows) -> str:
+    def _fit_error(self, task: TaskInfo, rows: Rows) -> str:
         """Return why all of these nodes are rejected: the number of nodes for each of the first reasons."""
         reasons: dict[str, int] = {}
         short = np.zeros(len(rows), dtype=np.bool_)
@@ -332,7 +332,7 @@ class Placement:
             if not enough.all():
                 reasons[reason] = int(np.count_nonzero(~enough))
             short |= ~enough
-        for status, where in self.questions.rejections(task, rows):
+        for status, where in self.node_plugins.rejections(task, rows):
             count = int(np.count_nonzero(where & ~short))
             for reason in status.reasons if count else ():
                 reasons[reason] = reasons.get(reason, 0) + count

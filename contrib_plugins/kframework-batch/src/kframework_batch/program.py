@@ -34,7 +34,7 @@ from kframework.engine import (
 from kframework_batch.action import Action
 from kframework_batch.config import BatchConfiguration, PluginEntry, default_configuration, load, parse
 from kframework_batch.plugin import BatchArguments, BatchPlugin
-from kframework_batch.tiers import HIERARCHY, NOT_BUILT, EnabledPlugin, Tiers
+from kframework_batch.tiers import HIERARCHY, UNSUPPORTED_FLAGS, EnabledPlugin, Tiers
 
 #: The entry-point groups in which distributions offer actions and plugins.
 ACTIONS = "kframework.batch.actions"
@@ -54,10 +54,10 @@ class BatchRegistry:
     @classmethod
     def from_installed(cls) -> BatchRegistry:
         """Offer the actions and plugins of every installed distribution, this one's among them."""
-        return cls.of()
+        return cls.with_classes()
 
     @classmethod
-    def of(cls, *classes: type[Action] | type[BatchPlugin]) -> BatchRegistry:
+    def with_classes(cls, *classes: type[Action] | type[BatchPlugin]) -> BatchRegistry:
         """Offer these classes, each under its name, in addition to the installed ones, which they replace."""
         actions = [offered for offered in classes if issubclass(offered, Action)]
         plugins = [offered for offered in classes if issubclass(offered, BatchPlugin)]
@@ -77,8 +77,8 @@ def _problem(base: type[Action] | type[BatchPlugin], offer: Offer, loaded: objec
 N = TypeVar("N", Action, BatchPlugin)
 
 #: What Volcano has and this distribution has not.
-_ACTIONS_OF_VOLCANO = ("gangpreempt", "gangreclaim")
-_PLUGINS_OF_VOLCANO = (
+_VOLCANO_ACTIONS = ("gangpreempt", "gangreclaim")
+_VOLCANO_PLUGINS = (
     "cdp",
     "deviceshare",
     "extender",
@@ -124,7 +124,7 @@ def load_program(file: str | None) -> Program:
 
 
 @dataclass(frozen=True)
-class _Sort(Generic[N]):
+class _OfferKind(Generic[N]):
     """Actions or plugins: the word for one, what is on offer and where, what only Volcano has."""
 
     word: str
@@ -146,8 +146,8 @@ class _Compiler:
 
     def __init__(self, configuration: BatchConfiguration, registry: BatchRegistry) -> None:
         self._configuration = configuration
-        self._actions = _Sort("action", registry.actions, ACTIONS, _ACTIONS_OF_VOLCANO)
-        self._plugins = _Sort("plugin", registry.plugins, PLUGINS, _PLUGINS_OF_VOLCANO)
+        self._actions = _OfferKind("action", registry.actions, ACTIONS, _VOLCANO_ACTIONS)
+        self._plugins = _OfferKind("plugin", registry.plugins, PLUGINS, _VOLCANO_PLUGINS)
         self._errors: list[ConfigError] = []
         self._notices: list[ConfigError] = []
 
@@ -155,7 +155,7 @@ class _Compiler:
         configuration = self._configuration
         given, place = configuration.action_arguments, configuration.place
         actions = [
-            self._made(self._actions, name, place / "actions", given.get(name, RawArgs({}, place)))
+            self._create(self._actions, name, place / "actions", given.get(name, RawArgs({}, place)))
             for name in configuration.actions
         ]
         tiers = [[self._plugin(entry) for entry in tier] for tier in configuration.tiers]
@@ -171,17 +171,17 @@ class _Compiler:
         )
 
     def _plugin(self, entry: PluginEntry) -> EnabledPlugin | None:
-        plugin = self._made(self._plugins, entry.name, entry.place / "name", entry.arguments)
+        plugin = self._create(self._plugins, entry.name, entry.place / "name", entry.arguments)
         if plugin is None:
             return None
         plugin.hierarchical = entry.flags.get(HIERARCHY, False)
-        for flag, subject in NOT_BUILT.items():
+        for flag, subject in UNSUPPORTED_FLAGS.items():
             if entry.flags.get(flag):
                 no_effect = Problem((), f"has no effect: {subject} are not supported")
                 self._notices.append((entry.place / flag).error(no_effect))
         return EnabledPlugin(plugin, entry.flags, self._plugins.offers.distribution(entry.name) or "")
 
-    def _made(self, sort: _Sort[N], name: str, place: Place, arguments: RawArgs) -> N | None:
+    def _create(self, sort: _OfferKind[N], name: str, place: Place, arguments: RawArgs) -> N | None:
         """Make one of a sort; None where that went wrong."""
         if name not in sort.offers:
             self._errors.append(place.error(sort.unknown(name)))
@@ -206,8 +206,8 @@ class _Compiler:
 # -- its file ----------------------------------------------------------------------------------------------------------
 
 #: How long to wait between two looks at the file, and at most for its text, in seconds.
-PERIOD = 1.0
-PATIENCE = 10.0
+POLL_INTERVAL = 1.0
+READ_TIMEOUT = 10.0
 
 
 class ConfigurationFile:
@@ -225,21 +225,21 @@ class ConfigurationFile:
     def load(self) -> Program:
         """Read and compile the file; ConfigError, PluginError."""
         _, self._text = read_source(self._path)
-        return self._compiled(self._text)
+        return self._compile(self._text)
 
-    async def follow(self, use: Callable[[Program], None], tell: Callable[[str], None]) -> None:
+    async def watch(self, use: Callable[[Program], None], tell: Callable[[str], None]) -> None:
         """Hand over a new program whenever the file has changed, until cancelled.
 
         A file that cannot be read or used is reported in one line, once, and the last good program stays in use.
         """
         unreadable = ""
         while True:
-            await asyncio.sleep(PERIOD)
+            await asyncio.sleep(POLL_INTERVAL)
             try:
                 text = await self._read()
             except ConfigError as error:
                 if str(error) != unreadable:
-                    tell(_refusal(error))
+                    tell(_format_error(error))
                 unreadable = str(error)
                 continue
             unreadable = ""
@@ -247,35 +247,35 @@ class ConfigurationFile:
                 continue
             self._text = text
             try:
-                use(self._compiled(text))
+                use(self._compile(text))
             except KFrameworkError as error:
-                tell(_refusal(error))
+                tell(_format_error(error))
 
     async def _read(self) -> str:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(READ_TIMEOUT):
                 _, text = await asyncio.to_thread(read_source, self._path)
         except TimeoutError as error:
-            raise ConfigError(f"cannot be read: no answer within {PATIENCE:g} s", file=str(self._path)) from error
+            raise ConfigError(f"cannot be read: no answer within {READ_TIMEOUT:g} s", file=str(self._path)) from error
         return text
 
-    def _compiled(self, text: str) -> Program:
+    def _compile(self, text: str) -> Program:
         return compile_program(parse(text, str(self._path)), self._registry)
 
 
-def _refusal(error: KFrameworkError) -> str:
+def _format_error(error: KFrameworkError) -> str:
     return f"{'; '.join(str(error).splitlines())}; the last good configuration stays in force"
 
 
 # -- the core it asks --------------------------------------------------------------------------------------------------
 
-_EVENLY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
+_CPU_AND_MEMORY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
 #: The arguments of the core's plugins where Volcano's differ from kube-scheduler's defaults.
 _ARGS: Mapping[str, Mapping[str, object]] = {
-    "NodeResourcesFit": {"scoringStrategy": {"type": "LeastAllocated", "resources": _EVENLY}},
-    "MostAllocated": {"scoringStrategy": {"type": "MostAllocated", "resources": _EVENLY}},
-    "NodeResourcesBalancedAllocation": {"resources": [*_EVENLY, {"name": "nvidia.com/gpu", "weight": 1}]},
+    "NodeResourcesFit": {"scoringStrategy": {"type": "LeastAllocated", "resources": _CPU_AND_MEMORY}},
+    "MostAllocated": {"scoringStrategy": {"type": "MostAllocated", "resources": _CPU_AND_MEMORY}},
+    "NodeResourcesBalancedAllocation": {"resources": [*_CPU_AND_MEMORY, {"name": "nvidia.com/gpu", "weight": 1}]},
     "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": []},
 }
 
@@ -305,11 +305,11 @@ def core_configuration(program: Program, schedulers: Sequence[str], seed: int = 
         "multiPoint": {"disabled": [{"name": "*"}]},
         "queueSort": _enabled(["PrioritySort"]),
         "bind": _enabled(["DefaultBinder"]),
-        "preScore": _enabled(_at("pre_score", scores)),
+        "preScore": _enabled(_plugins_at("pre_score", scores)),
         "score": {"enabled": [{"name": name, "weight": weight} for name, weight in scores.items()]},
     }
     for point, key in _POINTS.items():
-        plugins[key] = _enabled(_at(point, filters))
+        plugins[key] = _enabled(_plugins_at(point, filters))
     args = [{"name": name, "args": _ARGS[name]} for name in dict.fromkeys((*filters, *scores)) if name in _ARGS]
     profiles = [{"schedulerName": name, "plugins": plugins, "pluginConfig": args} for name in schedulers]
     scheduler = {
@@ -329,7 +329,7 @@ def _enabled(names: Iterable[str]) -> dict[str, object]:
     return {"enabled": [{"name": name} for name in names]}
 
 
-def _at(point: str, plugins: Iterable[str]) -> list[str]:
+def _plugins_at(point: str, plugins: Iterable[str]) -> list[str]:
     """Return those of the plugins that extend a point of the core."""
     registry = core_registry()
     return [name for name in plugins if point in registry.points(name)]

@@ -40,7 +40,7 @@ class QueueInfo:
         self.parent: str = spec.parent
         #: Whether others may take back what it holds beyond its due.
         self.reclaimable: bool = spec.reclaimable is not False
-        self.open: bool = obj.status.state in ("", "Open")
+        self.is_open: bool = obj.status.state in ("", "Open")
 
 
 class QueueTree:
@@ -52,26 +52,26 @@ class QueueTree:
     def __init__(self, queues: Mapping[str, QueueInfo]) -> None:
         self._parents = {name: queue.parent or ROOT_QUEUE for name, queue in queues.items() if name != ROOT_QUEUE}
         self._inner = {ROOT_QUEUE, *self._parents.values()} if self._parents else set()
-        self.broken: str = ""
+        self.problem: str = ""
         paths: dict[str, tuple[str, ...]] = {ROOT_QUEUE: (ROOT_QUEUE,)}
         for name in self._parents:
-            if not self.broken:
-                self._follow(name, paths)
-        self.paths: dict[str, tuple[str, ...]] = {} if self.broken else paths
+            if not self.problem:
+                self._resolve_path(name, paths)
+        self.paths: dict[str, tuple[str, ...]] = {} if self.problem else paths
 
-    def _follow(self, name: str, paths: dict[str, tuple[str, ...]]) -> None:
+    def _resolve_path(self, name: str, paths: dict[str, tuple[str, ...]]) -> None:
         """Find the paths of a queue and of those above it."""
         steps: dict[str, None] = {}
         while name not in paths:
             if name in steps:
                 circle = [*list(steps)[list(steps).index(name) :], name]
-                self.broken = f"queue {name} is its own ancestor ({' -> '.join(circle)}): change a spec.parent"
+                self.problem = f"queue {name} is its own ancestor ({' -> '.join(circle)}): change a spec.parent"
                 return
             steps[name] = None
             parent = self._parents[name]
             if parent != ROOT_QUEUE and parent not in self._parents:
                 remedy = "create it, or change spec.parent"
-                self.broken = f"queue {name} has the parent {parent}, which does not exist: {remedy}"
+                self.problem = f"queue {name} has the parent {parent}, which does not exist: {remedy}"
                 return
             name = parent
         for step in reversed(steps):
@@ -96,7 +96,7 @@ class QueueAccount:
         self.name: str = queue.name
         self.guarantee: Resource = queue.guarantee.at_most(queue.capability)
         self.capability: Resource = queue.capability
-        self.otherwise: float = inf
+        self.default_capability: float = inf
         self.deserved: Resource = Resource()
         #: What tasks hold or are promised.
         self.allocated: Resource = Resource()
@@ -117,7 +117,7 @@ class QueueAccount:
             (name, int(min(most.get(name, inf), rest.get(name, otherwise) + kept.get(name, 0))))
             for name in {**most, **rest}
         )
-        self.otherwise = otherwise
+        self.default_capability = otherwise
 
     def add(self, job: JobInfo) -> None:
         """Count a job in, in its current state."""
@@ -125,8 +125,8 @@ class QueueAccount:
         self.requested.add(job.requested)
         for task in job.with_status(TaskStatus.RELEASING).values():
             self.requested.sub(task.request)  # leaving tasks request nothing
-        self.inqueue.add(still_claimed(job))
-        self.elastic.add(elastic(job))
+        self.inqueue.add(remaining_inqueue_resources(job))
+        self.elastic.add(elastic_resources(job))
 
     def include(self, other: QueueAccount) -> None:
         """Count in all that a queue below this one has."""
@@ -139,22 +139,22 @@ class QueueAccount:
     def share(self) -> float:
         """The largest share of its due that it holds, 1 being all; a queue to which nothing is due always has 1."""
         deserved, held = self.deserved, self.allocated.get
-        if deserved.empty:
+        if deserved.is_empty:
             return 1.0
         return max([share(held(name, 0), due) for name, due in deserved.items()])
 
     @property
-    def overused(self) -> bool:
+    def is_overused(self) -> bool:
         """Whether it has all that it is due."""
         held = self.allocated.get
         return all(held(name, 0) >= due for name, due in self.deserved.items())
 
     def has_room(self, request: Mapping[str, int]) -> bool:
         """Return whether it may hold this too."""
-        held, most, otherwise = self.allocated.get, self.capability.get, self.otherwise
+        held, most, otherwise = self.allocated.get, self.capability.get, self.default_capability
         return all(held(name, 0) + more <= most(name, otherwise) for name, more in request.items() if more > 0)
 
-    def is_due(self, request: Mapping[str, int]) -> bool:
+    def deserves(self, request: Mapping[str, int]) -> bool:
         """Return whether this is due to it too: all that it asks for of resources that are due, and some of them."""
         held, due = self.allocated.get, self.deserved
         within = [held(name, 0) + more <= due[name] for name, more in request.items() if more > 0 and name in due]
@@ -182,21 +182,21 @@ class QueueAccount:
                 kept = kept or (of_use and rest >= due[name])
         return useful if borrowed else kept
 
-    def admits(self, job: JobInfo) -> str:
+    def missing_to_admit(self, job: JobInfo) -> str:
         """Return which resources are short for a job to enter the queue; "" if none is."""
         lacking = []
-        for name, amount in minimum(job).items():
+        for name, amount in min_resources_of(job).items():
             rigid = self.allocated.get(name, 0) + self.inqueue.get(name, 0) - self.elastic.get(name, 0)
-            if amount > 0 and rigid + amount > self.capability.get(name, self.otherwise):
+            if amount > 0 and rigid + amount > self.capability.get(name, self.default_capability):
                 lacking.append(name)
         return ", ".join(lacking)
 
-    def enter(self, job: JobInfo) -> None:
+    def admit(self, job: JobInfo) -> None:
         """Keep what a job needs whose pods may be made now."""
-        self.inqueue.add(entering(job))
+        self.inqueue.add(inqueue_resources(job))
 
 
-def unguaranteed(whole: Resource, accounts: Iterable[QueueAccount]) -> Resource:
+def without_guarantees(whole: Resource, accounts: Iterable[QueueAccount]) -> Resource:
     """Return what is left of the whole when each of these queues has its guarantee."""
     rest = Resource(whole)
     for account in accounts:
@@ -204,20 +204,20 @@ def unguaranteed(whole: Resource, accounts: Iterable[QueueAccount]) -> Resource:
     return rest.positive()
 
 
-def minimum(job: JobInfo) -> Resource:
+def min_resources_of(job: JobInfo) -> Resource:
     """Return what a job needs before its pods are made; not to be changed."""
-    return job.min_resources or _NOTHING
+    return job.min_resources or _NO_RESOURCES
 
 
-_NOTHING = Resource()
+_NO_RESOURCES = Resource()
 
 
-def entering(job: JobInfo) -> Resource:
+def inqueue_resources(job: JobInfo) -> Resource:
     """Return what a job claims from the moment that its pods may be made: its minimum, but for pods behind gates."""
-    return _ungated(job, minimum(job))
+    return _deduct_gated(job, min_resources_of(job))
 
 
-def still_claimed(job: JobInfo) -> Resource:
+def remaining_inqueue_resources(job: JobInfo) -> Resource:
     """Return the part of a job's minimum that is kept for it and that its tasks do not hold yet.
 
     What a running job lacks counts only while it has its minimum of tasks: if the driver has ended, executors that are
@@ -227,23 +227,23 @@ def still_claimed(job: JobInfo) -> Resource:
     if job.phase != INQUEUE and not (job.phase == "Running" and job.count(*ALLOCATED) >= job.min_available):
         return lacking
     held = job.allocated.get
-    for name, amount in minimum(job).items():
+    for name, amount in min_resources_of(job).items():
         if amount > held(name, 0):
             lacking[name] = amount - held(name, 0)
-    return _ungated(job, lacking)
+    return _deduct_gated(job, lacking)
 
 
-def elastic(job: JobInfo) -> Resource:
+def elastic_resources(job: JobInfo) -> Resource:
     """Return what a job holds beyond its minimum."""
-    held, least = job.allocated, minimum(job)
+    held, least = job.allocated, min_resources_of(job)
     return Resource({name: max(held.get(name, 0) - least.get(name, 0), 0) for name in (*held, *least)})
 
 
-def _ungated(job: JobInfo, claim: Resource) -> Resource:
-    if claim.empty or not job.gated_num:
+def _deduct_gated(job: JobInfo, claim: Resource) -> Resource:
+    if claim.is_empty or not job.gated_num:
         return claim
     gated = Resource()
     for task in job.with_status(TaskStatus.PENDING).values():
-        if task.gated:
+        if task.is_gated:
             gated.add(task.request)
     return Resource((name, max(amount - gated.get(name, 0), 0)) for name, amount in claim.items())

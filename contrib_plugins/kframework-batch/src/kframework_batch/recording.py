@@ -36,11 +36,11 @@ from kframework.engine import (
 from kframework.simulation.inputs import read_cluster
 from kframework.simulation.recording import Recording
 from kframework_batch.account import MEASURED, Outcome, SessionAccount, SessionHistory, Turn
-from kframework_batch.account_rows import why
+from kframework_batch.account_rows import format_reasons
 from kframework_batch.background_writes import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.config import parse
-from kframework_batch.core_questions import CoreQuestions
-from kframework_batch.engine import BatchEngine, Deciding
+from kframework_batch.core_plugins import CorePlugins
+from kframework_batch.engine import BatchEngine, LoadedProgram
 from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program, compile_program, core_configuration, core_registry, load_program
@@ -76,7 +76,7 @@ class BatchEngines(EngineKind[BatchEngine]):
         self._engine = engine
 
     def again(self, configuration: str, file: str, clock: Clock, host: Host) -> BatchEngine:
-        said = msgspec.json.decode(configuration, type=_Said)
+        said = msgspec.json.decode(configuration, type=_SettingsHeader)
         program = compile_program(parse(said.program, f"{file}: configuration"))
         settings = Settings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
         return self._engine(
@@ -105,23 +105,23 @@ class BatchEngines(EngineKind[BatchEngine]):
             return run_to_end(explain_by_name(simulation.run().scheduler.engine, list(sessions), namespace, name))
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
-        return reconsider(Recording(file), BatchEngines(AskedEngine), load_program(config))
+        return reconsider(Recording(file), BatchEngines(ReconsideredEngine), load_program(config))
 
 
 #: What is offered under `kframework.engines`.
 ENGINES = BatchEngines()
 
 
-def recorded(settings: Settings, recorder: Recorder) -> MakeEngine[BatchEngine]:
+def recording_factory(settings: Settings, recorder: Recorder) -> MakeEngine[BatchEngine]:
     """Return what makes the engine of these settings, and has a recorder write what reaches it."""
-    make = RecordedBatchEngine.maker(settings.program, settings.period, settings.default_queue)
-    said = _Said(
+    make = RecordedBatchEngine.factory(settings.program, settings.period, settings.default_queue)
+    said = _SettingsHeader(
         settings.program.text, settings.scheduler_names, settings.default_queue, settings.period, settings.seed
     )
     return ENGINES.recording(recorder, make, lambda configuration: msgspec.json.encode(said).decode())
 
 
-class _Said(msgspec.Struct, frozen=True, rename="camel"):
+class _SettingsHeader(msgspec.Struct, frozen=True, rename="camel"):
     """Settings, as the header of a recording has them."""
 
     program: str
@@ -135,14 +135,14 @@ class _Said(msgspec.Struct, frozen=True, rename="camel"):
 _EXAMPLES = 3
 
 
-class AskedEngine(BatchEngine):
+class ReconsideredEngine(BatchEngine):
     """An engine that calls a function with its current state right before each session, by the session's uid."""
 
     before_session: Callable[[str], None] = staticmethod(lambda uid: None)
 
-    def _begin(self) -> Generator[None, None, None]:
+    def _open_session(self) -> Generator[None, None, None]:
         self.before_session(f"{self.sessions + 1}")
-        return super()._begin()
+        return super()._open_session()
 
 
 def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Program) -> ReplayResult:
@@ -154,11 +154,11 @@ def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Pro
     replay = recording.replay_to(kind)
     recorded = {each.uid: each for each in recording.accounts(kind) if isinstance(each, SessionAccount)}
     engine = replay.engine
-    assert isinstance(engine, AskedEngine)
+    assert isinstance(engine, ReconsideredEngine)
     configuration = core_configuration(program, list(engine.profiles))
     profiles = profiles_factory(configuration, core_registry(), engine.host)(engine)
-    core = CoreQuestions(engine.cluster, profiles, configuration.options.layer_memory_bytes)
-    deciding = Deciding(program, core, ScoreCache())
+    core = CorePlugins(engine.cluster, profiles, configuration.options.layer_memory_bytes)
+    deciding = LoadedProgram(program, core, ScoreCache())
     sessions, differences = list[str](), list[DecisionDiff]()
 
     def ask(uid: str) -> None:
@@ -180,7 +180,7 @@ def _differences(recorded: SessionAccount, trial: TrialSession) -> Iterator[Deci
     trial.placement.preferred = {each.uid: each.node for turn in turns for each in turn.verdicts if each.node}
     failure = ""
     try:
-        trial.try_out()
+        trial.run_trial()
     except PluginError as error:
         failure = str(error)
     if failure or recorded.failure:
@@ -200,14 +200,14 @@ def _differences(recorded: SessionAccount, trial: TrialSession) -> Iterator[Deci
                 message=failure or recorded.failure,
             )
         return
-    yield from _of_jobs(recorded, trial.account(recorded.draw).turns)
+    yield from _job_differences(recorded, trial.build_account(recorded.draw).turns)
 
 
-def _of_jobs(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[DecisionDiff]:
+def _job_differences(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[DecisionDiff]:
     owners = {state.job: state.owner for state in recorded.jobs}
     for job in dict.fromkeys(turn.job for turn in (*recorded.turns, *turns)):
-        before, now = _Fate(recorded.turns_of(job)), _Fate([turn for turn in turns if turn.job == job])
-        kind, message = _compared(before, now)
+        before, now = _JobResult(recorded.turns_of(job)), _JobResult([turn for turn in turns if turn.job == job])
+        kind, message = _compare(before, now)
         if kind:
             yield DecisionDiff(
                 record="session",
@@ -228,7 +228,7 @@ def _of_jobs(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[Decisi
 # -- one job -----------------------------------------------------------------------------------------------------------
 
 
-class _Fate:
+class _JobResult:
     """The result of a job's turns in a session: the nodes of its bound tasks, and its victims."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:
@@ -248,21 +248,27 @@ class _Fate:
         return ", ".join(filter(None, (bound, victims))) or (self.turns[-1].outcome.value if self.turns else "no turn")
 
 
-def _compared(before: _Fate, now: _Fate) -> tuple[str, str]:
+def _compare(before: _JobResult, now: _JobResult) -> tuple[str, str]:
     """Return how two fates of a job differ, and why; "" if they do not."""
     if before.held_back != now.held_back:
-        return ("held back now", why(*now.turns)) if now.held_back else ("let in now", why(*before.turns))
+        return (
+            ("held back now", format_reasons(*now.turns))
+            if now.held_back
+            else ("let in now", format_reasons(*before.turns))
+        )
     had, has = len(before.nodes), len(now.nodes)
     if had != has:
         if not had or not has:
-            return ("served now", why(*before.turns)) if has else ("served no more", why(*now.turns))
-        return "more tasks" if has > had else "fewer tasks", why(*(before if has > had else now).turns)
+            return (
+                ("served now", format_reasons(*before.turns)) if has else ("served no more", format_reasons(*now.turns))
+            )
+        return "more tasks" if has > had else "fewer tasks", format_reasons(*(before if has > had else now).turns)
     if before.victims != now.victims:
-        return "other victims", BRIEF.names(sorted(now.victims), _EXAMPLES) or why(*now.turns)
+        return "other victims", BRIEF.names(sorted(now.victims), _EXAMPLES) or format_reasons(*now.turns)
     if before.nodes != now.nodes:
         moved = {pod: (node, before.nodes.get(pod, NONE)) for pod, node in now.nodes.items()}
         said = [f"{pod}: {new}, not {old}" for pod, (new, old) in moved.items() if new != old]
         return "other nodes", BRIEF.names(said, _EXAMPLES)
-    was, reasons = why(*before.turns), why(*now.turns)
+    was, reasons = format_reasons(*before.turns), format_reasons(*now.turns)
     # Where one of them is empty the job had no pods yet, or no plugin that objects to that.
     return ("other reasons", reasons) if not has and was and reasons and reasons != was else ("", "")

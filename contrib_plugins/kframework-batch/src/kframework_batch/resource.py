@@ -20,7 +20,7 @@ class Resource(dict[str, int]):
     __slots__ = ()
 
     @classmethod
-    def of(cls, amounts: Iterable[tuple[str, int]]) -> Self:
+    def from_pairs(cls, amounts: Iterable[tuple[str, int]]) -> Self:
         """Make it of pairs of name and amount; what is zero is left out."""
         return cls((name, amount) for name, amount in amounts if amount)
 
@@ -30,7 +30,7 @@ class Resource(dict[str, int]):
         return cls((name, milli(amount) if name == "cpu" else value(amount)) for name, amount in quantities.items())
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there is nothing in it: a task that asks for nothing is best effort."""
         return not any(self.values())
 
@@ -92,7 +92,7 @@ def dominant_share(allocated: Mapping[str, float], total: Mapping[str, int]) -> 
     return max([share(allocated.get(name, 0), whole) for name, whole in total.items()], default=0.0)
 
 
-def quantity_of(resource: str, amount: int) -> str:
+def format_quantity(resource: str, amount: int) -> str:
     """Write an amount of a resource: milli-CPU for `cpu`, whole units for all else."""
     if resource == "cpu":
         return str(Quantity(amount * 10**6))

@@ -13,7 +13,7 @@ from kframework_batch.explain.explainer import explain_routes
 from kframework_batch.program import ConfigurationFile, Program
 from kframework_batch.session_metrics import JobMetrics, LatencyMetrics, SessionMetrics
 from kframework_batch.settings import ControllerFactory
-from kframework_batch.shown import BatchShown
+from kframework_batch.view import BatchView
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
@@ -28,13 +28,15 @@ class BatchObservers(Observers[BatchEngine]):
 
     def __init__(self, *others: Observer, engine: MakeEngine[BatchEngine], timed_share: float = 0.0) -> None:
         self.sessions: SessionHistory = SessionHistory()
-        self.counted: SessionMetrics = SessionMetrics()
-        self.latencies: LatencyMetrics = LatencyMetrics()
-        own = (self.sessions, self.counted, self.latencies)
-        super().__init__(*others, *own, engine=engine, shown=self._show, timed_share=timed_share)
+        self.session_metrics: SessionMetrics = SessionMetrics()
+        self.latency_metrics: LatencyMetrics = LatencyMetrics()
+        own = (self.sessions, self.session_metrics, self.latency_metrics)
+        super().__init__(*others, *own, engine=engine, shown=self._create_view, timed_share=timed_share)
 
     @classmethod
-    def traced(cls, tracing: Tracing | None, *others: Observer, engine: MakeEngine[BatchEngine]) -> BatchObservers:
+    def with_tracing(
+        cls, tracing: Tracing | None, *others: Observer, engine: MakeEngine[BatchEngine]
+    ) -> BatchObservers:
         """Observe as the log does too, and trace sessions and the attempts at their tasks if there is a Tracing."""
         if tracing is None:
             return cls(Journal(), *others, engine=engine)
@@ -47,15 +49,15 @@ class BatchObservers(Observers[BatchEngine]):
         return [*super().routes(scheduler), *explain_routes(scheduler, lambda: list(self.sessions))]
 
     def series(self, engine: BatchEngine) -> tuple[Series, ...]:
-        jobs = JobMetrics(engine, lambda: self.counted.capacity)
-        self.latencies.attach(engine)
-        return (*super().series(engine), *self.counted.series, *self.latencies.series, *jobs.series)
+        jobs = JobMetrics(engine, lambda: self.session_metrics.capacity)
+        self.latency_metrics.attach(engine)
+        return (*super().series(engine), *self.session_metrics.series, *self.latency_metrics.series, *jobs.series)
 
-    def _show(self, engine: BatchEngine, history: History) -> BatchShown:
-        return BatchShown(engine, history, self.sessions)
+    def _create_view(self, engine: BatchEngine, history: History) -> BatchView:
+        return BatchView(engine, history, self.sessions)
 
 
-def beside(make: ControllerFactory) -> SideTask[BatchEngine]:
+def controller_task(make: ControllerFactory) -> SideTask[BatchEngine]:
     """Return a companion that runs a controller with the scheduler, through its client."""
 
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:
@@ -64,7 +66,7 @@ def beside(make: ControllerFactory) -> SideTask[BatchEngine]:
     return companion
 
 
-def following(file: ConfigurationFile, tell: Callable[[str], None]) -> SideTask[BatchEngine]:
+def reload_task(file: ConfigurationFile, tell: Callable[[str], None]) -> SideTask[BatchEngine]:
     """Return a companion that reloads the configuration file when it changes; `tell` gets a line each time."""
 
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:
@@ -74,6 +76,6 @@ def following(file: ConfigurationFile, tell: Callable[[str], None]) -> SideTask[
                 _log.warning(notice)
             tell("the changed configuration is in force")
 
-        await file.follow(use, _log.error)
+        await file.watch(use, _log.error)
 
     return companion

@@ -24,7 +24,7 @@ from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, RawQuant
 from kframework.simulation.running import Action, Script, TimedAction
 from kframework.testing import RUN_SECONDS, Change, make_pod
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
-from kframework_batch.engine import SCHEDULER
+from kframework_batch.engine import SCHEDULER_NAME
 from kframework_batch.objects import Job, JobSpec, PodGroup, Queue, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from kframework_batch.program import BatchRegistry, compile_program
@@ -51,7 +51,7 @@ def make_job(
 
     Pods run for `seconds`, or without end, and take the `grace` to end; `more` is for `make_pod`.
     """
-    pod = make_pod(cpu=cpu, memory=memory, requests=dict(requests or {}), scheduler_name=SCHEDULER, **more)  # type: ignore[arg-type]  # whatever make_pod takes
+    pod = make_pod(cpu=cpu, memory=memory, requests=dict(requests or {}), scheduler_name=SCHEDULER_NAME, **more)  # type: ignore[arg-type]  # whatever make_pod takes
     annotations = pod.metadata.annotations | ({} if seconds is None else {RUN_SECONDS: f"{seconds:g}"})
     template = PodTemplateSpec(
         metadata=ObjectMeta(annotations=annotations, labels=pod.metadata.labels),
@@ -62,36 +62,40 @@ def make_job(
     least = replicas if minimum is None else minimum
     task = TaskSpec(name="worker", replicas=replicas, min_available=least, template=template)
     spec = JobSpec(
-        scheduler_name=SCHEDULER, min_available=least, queue=queue, priority_class_name=priority_class, tasks=(task,)
+        scheduler_name=SCHEDULER_NAME,
+        min_available=least,
+        queue=queue,
+        priority_class_name=priority_class,
+        tasks=(task,),
     )
     return Job(metadata=ObjectMeta(name=name, namespace="default", uid=f"job-{name}"), spec=spec)
 
 
-class Stay(msgspec.Struct):
+class PodRun(msgspec.Struct):
     """A pod on a node, from when it was bound until it had ended or was gone, in seconds since the start."""
 
     pod: str
     node: str
-    began: float
-    ended: float = inf
+    started_at: float
+    ended_at: float = inf
 
 
-class Record(msgspec.Struct):
+class ScenarioResult(msgspec.Struct):
     """The result of a scenario; times are in seconds since the start, and pods go by their names.
 
     `cluster` is as it was at the end, `stays` are in the order in which they began, `began` is in seconds since 1970.
     """
 
     cluster: MemoryCluster
-    began: float
-    stays: list[Stay]
+    started_at: float
+    pod_runs: list[PodRun]
 
     @property
     def bound(self) -> dict[str, list[float]]:
         """The times at which pods were bound, by name: several for recreated pods."""
         times: dict[str, list[float]] = {}
-        for stay in self.stays:
-            times.setdefault(stay.pod, []).append(stay.began)
+        for stay in self.pod_runs:
+            times.setdefault(stay.pod, []).append(stay.started_at)
         return times
 
     @property
@@ -100,17 +104,17 @@ class Record(msgspec.Struct):
         found = []
         for event in self.cluster.objects(Event):
             if event.reason == "Evict":
-                when = round(seconds_of(event.event_time or "") - self.began, 3)
+                when = round(seconds_of(event.event_time or "") - self.started_at, 3)
                 found.append((when, event.regarding.name, event.note.removeprefix("Evicted because of ")))
         return found
 
     def victims(self, job: str, since: float = 0.0) -> list[float]:
         """List when pods of a job were sent away by a session."""
-        return [when for when, pod, _ in self.evicted if _of(pod, job) and when >= since]
+        return [when for when, pod, _ in self.evicted if _is_pod_of(pod, job) and when >= since]
 
     def running(self, job: str, at: float = inf) -> int:
         """Count the pods of a job that were on nodes at a time, or in the end."""
-        return sum(_of(stay.pod, job) and stay.began <= at <= stay.ended for stay in self.stays)
+        return sum(_is_pod_of(stay.pod, job) and stay.started_at <= at <= stay.ended_at for stay in self.pod_runs)
 
     def phase(self, job: str) -> str:
         """Return the phase of the pod group of a job, as it was in the end."""
@@ -142,7 +146,7 @@ class Scenario:
         seed: int = 0,
     ) -> None:
         read = default_configuration() if configuration is None else configuration
-        program = compile_program(parse(read) if isinstance(read, str) else read, BatchRegistry.of(*classes))
+        program = compile_program(parse(read) if isinstance(read, str) else read, BatchRegistry.with_classes(*classes))
         self._settings = Settings(program, seed=seed)
         self._objects: list[ApiObject] = [*objects, *nodes, *queues, *jobs]
         self._actions: list[TimedAction] = []
@@ -152,28 +156,28 @@ class Scenario:
         self._actions += [(seconds, action) for action in actions]
         return self
 
-    def run(self, until: float) -> Record:
+    def run(self, until: float) -> ScenarioResult:
         """Run for this number of virtual seconds."""
         script = partial(Script, actions=self._actions)
         with create_simulation(self._objects, self._settings, controllers=[script]) as simulation:
-            record = Record(simulation.cluster, simulation.clock.now(), [])
-            there: dict[str, Stay] = {}
+            record = ScenarioResult(simulation.cluster, simulation.clock.now(), [])
+            there: dict[str, PodRun] = {}
 
             def note(change: Change) -> None:
                 pod = change.subject
                 assert isinstance(pod, Pod)
-                uid, seconds = pod.metadata.uid, simulation.clock.now() - record.began
+                uid, seconds = pod.metadata.uid, simulation.clock.now() - record.started_at
                 if change.new is None or has_ended(pod):
                     if uid in there:
-                        there.pop(uid).ended = seconds
+                        there.pop(uid).ended_at = seconds
                 elif pod.spec.node_name and uid not in there:
-                    there[uid] = Stay(pod.metadata.name, pod.spec.node_name, seconds)
-                    record.stays.append(there[uid])
+                    there[uid] = PodRun(pod.metadata.name, pod.spec.node_name, seconds)
+                    record.pod_runs.append(there[uid])
 
             simulation.cluster.subscribe([Pod], note)
             simulation.run(until)
         return record
 
 
-def _of(pod: str, job: str) -> bool:
+def _is_pod_of(pod: str, job: str) -> bool:
     return pod.startswith(f"{job}-worker-")

@@ -17,10 +17,10 @@ from typing import ClassVar, Protocol
 from kframework import Clock, PluginError, PodInfo, Statement, Status
 from kframework.engine import ClusterState
 from kframework_batch.account import SessionAccount
-from kframework_batch.combination import Combination
-from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.combination import CombinedPlugins
+from kframework_batch.core_plugins import CorePlugins
 from kframework_batch.hypernodes import HyperNodes
-from kframework_batch.job import JobInfo, Place, TaskInfo
+from kframework_batch.job import JobInfo, TaskInfo, TentativeNode
 from kframework_batch.placement import Placement, ScoreCache
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
@@ -30,25 +30,25 @@ from kframework_batch.task_status import TaskStatus
 from kframework_batch.tiers import Tiers
 
 #: Statuses of tasks that are not yet where they are to be.
-_UNSETTLED = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.RELEASING)
+_UNFINISHED = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.RELEASING)
 
 
-class Consequences:
+class SessionEffects:
     """The effects of a session on the outside, by its engine; they return at once, and do nothing here."""
 
     def bind(self, tasks: Sequence[TaskInfo]) -> None:
         """Start the binding of tasks that are assumed on their nodes."""
 
-    def send_away(self, task: TaskInfo, reason: str) -> None:
+    def start_eviction(self, task: TaskInfo, reason: str) -> None:
         """Start the eviction of a victim."""
 
-    def tell(self, job: JobInfo, reason: str, message: str) -> None:
+    def record_warning(self, job: JobInfo, reason: str, message: str) -> None:
         """Record a warning about a pod group."""
 
-    def mend(self, session: Session) -> None:
+    def repair_gangs(self, session: Session) -> None:
         """Repair what earlier sessions left broken, before plugins look at the jobs."""
 
-    def account(self, session: Session) -> Iterator[None]:
+    def report(self, session: Session) -> Iterator[None]:
         """Report the session before its tasks are reset; yields now and then."""
         yield from ()
 
@@ -76,51 +76,51 @@ class Session(SessionView):
         leaving: Iterable[PodInfo],
         tiers: Tiers,
         actions: Sequence[Runnable],
-        core: CoreQuestions,
+        core: CorePlugins,
         hypernodes: HyperNodes,
         scores: ScoreCache,
         random: Random,
-        consequences: Consequences,
+        consequences: SessionEffects,
     ) -> None:
         self.log: SessionLog = SessionLog(uid, clock)
         super().__init__(uid, self.log.at, cluster, jobs, queues, leaving, core, hypernodes)
         self.cluster: ClusterState = cluster
         self.actions: Sequence[Runnable] = actions
         self.random: Random = random
-        self.plugins: Combination = Combination(tiers, self, self.log.protected)
+        self.plugins: CombinedPlugins = CombinedPlugins(tiers, self, self.log.log_protected)
         self.placement: Placement = Placement(self, self.plugins, scores, random)
         #: The tasks that are promised room, and those that hold room without being bound, until the session ends.
-        self.promised: list[TaskInfo] = []
+        self.pipelined: list[TaskInfo] = []
         self.reserved: list[TaskInfo] = []
         #: What a plugin raised when it was notified that something is undone.
         self.fault: PluginError | None = None
-        self._known = [job for job in jobs if job.known]
+        self._known_jobs = [job for job in jobs if job.has_group]
         #: The phases of the jobs before any action, by uid.
-        self.phases: dict[str, str] = {job.uid: job.phase for job in self._known}
-        self._consequences = consequences
+        self.phases: dict[str, str] = {job.uid: job.phase for job in self._known_jobs}
+        self._effects = consequences
         self._statement = cluster.statement()
 
     def run(self) -> Generator[None, None, None]:
         """Run all actions; yields wherever others may look on, but nothing may change. Closing it early is no harm."""
         queues, key = self.queues.items(), self.plugins.queue_key
         try:
-            for job in self._known:
+            for job in self._known_jobs:
                 job.fit_errors.clear()
-                job.places.clear()
+                job.tentative_nodes.clear()
                 job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
-            self.core.begin()
-            self._consequences.mend(self)
+            self.core.reset()
+            self._effects.repair_gangs(self)
             yield
-            yield from self.plugins.open(partial(self.log.spent, "open"))
+            yield from self.plugins.open(partial(self.log.add_duration, "open"))
             # In the order in which they are to be served, those without jobs behind them.
             asked = {job.queue for job in self.jobs.values()}
             served = sorted((queue for name, queue in queues if name in asked), key=key)
             others = sorted((queue for name, queue in queues if name not in asked), key=lambda one: one.name)
             for queue in (*served, *others):
-                self.log.opened(queue, *self.plugins.queue_account(queue))
+                self.log.log_queue(queue, *self.plugins.queue_account(queue))
             for action in self.actions:
-                with closing(self._run(action)) as steps:
-                    yield from self.log.acting(action.name, steps)
+                with closing(self._run_action(action)) as steps:
+                    yield from self.log.run_action(action.name, steps)
                 yield
             yield from self._conclude()
         finally:
@@ -128,12 +128,12 @@ class Session(SessionView):
 
     def _conclude(self) -> Iterator[None]:
         """Run the plugins' close hooks, and let the engine account for the session."""
-        self.plugins.close(partial(self.log.spent, "close"))
-        for task in (*self.promised, *self.reserved):
-            task.job.places[task.uid] = Place(task.status, task.node_name)
-        yield from self._consequences.account(self)
+        self.plugins.close(partial(self.log.add_duration, "close"))
+        for task in (*self.pipelined, *self.reserved):
+            task.job.tentative_nodes[task.uid] = TentativeNode(task.status, task.node_name)
+        yield from self._effects.report(self)
 
-    def _run(self, action: Runnable) -> Generator[None, None, None]:
+    def _run_action(self, action: Runnable) -> Generator[None, None, None]:
         try:
             yield from action.run(self)
         except PluginError:
@@ -151,25 +151,25 @@ class Session(SessionView):
     def bind(self, tasks: Sequence[TaskInfo]) -> None:
         """Have tasks bound to the nodes that they are allocated on."""
         for task in tasks:
-            task.job.move(task, TaskStatus.BINDING)
-        self.log.bound(tasks)
-        self._consequences.bind(tasks)
+            task.job.update_status(task, TaskStatus.BINDING)
+        self.log.log_bound(tasks)
+        self._effects.bind(tasks)
 
-    def send_away(self, task: TaskInfo, reason: str) -> None:
+    def evict(self, task: TaskInfo, reason: str) -> None:
         """Have a victim sent away."""
-        self.log.evicted(task, reason)
-        self._consequences.send_away(task, reason)
+        self.log.log_eviction(task, reason)
+        self._effects.start_eviction(task, reason)
 
-    def tell(self, job: JobInfo, reason: str, message: str) -> None:
+    def record_warning(self, job: JobInfo, reason: str, message: str) -> None:
         """Record a warning about a pod group."""
-        self._consequences.tell(job, reason, message)
+        self._effects.record_warning(job, reason, message)
 
     def undo_allocation(self, task: TaskInfo) -> None:
         """Notify the plugins that a task loses its room, and take it off its node."""
-        self.tell_undone(self.plugins.deallocated, task)
-        self.take_back(task)
+        self.notify_undone(self.plugins.deallocated, task)
+        self.release(task)
 
-    def tell_undone(self, tell: Callable[[TaskInfo], object], task: TaskInfo) -> None:
+    def notify_undone(self, tell: Callable[[TaskInfo], object], task: TaskInfo) -> None:
         """Notify the plugins that an operation is undone; keep what one raises, so that undoing completes.
 
         After that no plugin is notified any more: the session ends, and the books with it.
@@ -180,37 +180,37 @@ class Session(SessionView):
             except PluginError as error:
                 self.fault = error
 
-    def note(self, job: JobInfo) -> None:
+    def log_job(self, job: JobInfo) -> None:
         """Note how a job is left, if something of it waits or has changed."""
         phase = self.phases.get(job.uid, job.phase)
-        if phase != job.phase or job.message or any(job.with_status(status) for status in _UNSETTLED):
-            self.log.left(job, phase, job.refused or job.message)
+        if phase != job.phase or job.message or any(job.with_status(status) for status in _UNFINISHED):
+            self.log.log_job(job, phase, job.invalid_reason or job.message)
 
-    def account(self, draw: float, failure: str = "") -> SessionAccount:
+    def build_account(self, draw: float, failure: str = "") -> SessionAccount:
         """Return the account of what was done; `draw` is its lot, `failure` what ended it early."""
         held: dict[str, Resource] = {}
         for job in self.jobs.values():
-            if not job.allocated.empty:
-                held.setdefault(job.queue, Resource()).add(job.held)
-        return self.log.account(nodes=len(self.nodes), capacity=self.total, held=held, draw=draw, failure=failure)
+            if not job.allocated.is_empty:
+                held.setdefault(job.queue, Resource()).add(job.bound_resources)
+        return self.log.build_account(nodes=len(self.nodes), capacity=self.total, held=held, draw=draw, failure=failure)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
         """Roll back what was only assumed, and what an exception left open."""
         self._roll_back_inner()
-        for task in self.promised:
+        for task in self.pipelined:
             self._statement.remove(task.pod)
-            _returns(task)
+            _unassign(task)
         self._statement.commit()
         for task in self.reserved:
-            self.take_back(task)
+            self.release(task)
         self.idle.close()
 
-    def take_back(self, task: TaskInfo) -> None:
+    def release(self, task: TaskInfo) -> None:
         """Take a task that is not bound off the node that it is allocated on."""
         node_name = task.node_name
-        _returns(task)
+        _unassign(task)
         self.core.release(task, node_name)
 
     def _roll_back_inner(self) -> None:
@@ -219,13 +219,13 @@ class Session(SessionView):
             statements[-1].rollback()
 
 
-def _comes(task: TaskInfo, status: TaskStatus, node_name: str) -> None:
-    task.job.move(task, status)
+def _assign(task: TaskInfo, status: TaskStatus, node_name: str) -> None:
+    task.job.update_status(task, status)
     task.node_name = node_name
 
 
-def _returns(task: TaskInfo) -> None:
-    task.job.move(task, TaskStatus.PENDING)
+def _unassign(task: TaskInfo) -> None:
+    task.job.update_status(task, TaskStatus.PENDING)
     task.node_name = ""
 
 
@@ -236,21 +236,23 @@ class TrialSession(Session):
     replay, which runs no trials, has the same result.
     """
 
-    def try_out(self) -> None:
+    def run_trial(self) -> None:
         """Run all actions in one piece. PluginError is raised as by any session; nothing stays then either."""
-        before = [(job, dict(job.fit_errors), dict(job.places), job.message, job.phase) for job in self._known]
-        orders = [(gang, gang.order) for job in self._known for gang in job.gangs]
+        before = [
+            (job, dict(job.fit_errors), dict(job.tentative_nodes), job.message, job.phase) for job in self._known_jobs
+        ]
+        orders = [(gang, gang.order) for job in self._known_jobs for gang in job.gangs]
         try:
             for _ in self.run():
                 pass
         finally:
             for job, fit_errors, places, message, phase in before:
-                job.fit_errors, job.places, job.message, job.phase = fit_errors, places, message, phase
+                job.fit_errors, job.tentative_nodes, job.message, job.phase = fit_errors, places, message, phase
             for gang, order in orders:
                 gang.order = order
 
     def bind(self, tasks: Sequence[TaskInfo]) -> None:
-        self.log.bound(tasks)  # they stay allocated, which counts as much
+        self.log.log_bound(tasks)  # they stay allocated, which counts as much
 
     def _conclude(self) -> Iterator[None]:
         yield from ()
@@ -281,12 +283,12 @@ class JobStatement:
         self.pipelined: list[TaskInfo] = []
         self.evicted: list[tuple[TaskInfo, str]] = []
         #: The tasks that hold room without being bound, since an inner one was kept.
-        self.kept: list[TaskInfo] = []
+        self.reserved: list[TaskInfo] = []
 
     @property
-    def placed(self) -> bool:
+    def has_allocations(self) -> bool:
         """Whether it gave any task room, or promised it."""
-        return bool(self.allocated or self.pipelined or self.kept)
+        return bool(self.allocated or self.pipelined or self.reserved)
 
     # -- operations ------------------------------------------------------------------------------------------------
 
@@ -296,14 +298,14 @@ class JobStatement:
         status = session.core.reserve(task, node_name, self._statement)
         if status is not None:
             return status
-        _comes(task, TaskStatus.ALLOCATED, node_name)
+        _assign(task, TaskStatus.ALLOCATED, node_name)
         try:
             status = session.plugins.allocated(task)
         except BaseException:
-            session.take_back(task)
+            session.release(task)
             raise
         if status is not None:
-            session.take_back(task)
+            session.release(task)
             return status
         self._statement.record(partial(session.undo_allocation, task))
         self.allocated.append(task)
@@ -314,12 +316,12 @@ class JobStatement:
         session, plugins = self._session, self._session.plugins
         with self._statement.statement() as step:
             step.add(task.pod, node_name)
-            session.idle.count("pipelined", step, task.pod, task.pod.row)
-            _comes(task, TaskStatus.PIPELINED, node_name)
-            step.record(partial(_returns, task))  # before plugins are notified, since they may reject or raise
+            session.idle.add_pod("pipelined", step, task.pod, task.pod.row)
+            _assign(task, TaskStatus.PIPELINED, node_name)
+            step.record(partial(_unassign, task))  # before plugins are notified, since they may reject or raise
             status = plugins.allocated(task)
             if status is None:
-                step.record(partial(session.tell_undone, plugins.deallocated, task))
+                step.record(partial(session.notify_undone, plugins.deallocated, task))
                 step.commit()
                 self.pipelined.append(task)
         return status
@@ -333,13 +335,15 @@ class JobStatement:
         with self._statement.statement() as step:
             if row >= 0:
                 step.evict(task.pod)
-                session.idle.count("evicted", step, task.pod, row)
+                session.idle.add_pod("evicted", step, task.pod, row)
             before = task.status
-            task.job.move(task, TaskStatus.RELEASING)
-            step.record(lambda: task.job.move(task, before))  # before plugins are notified, since they may raise
+            task.job.update_status(task, TaskStatus.RELEASING)
+            step.record(
+                lambda: task.job.update_status(task, before)
+            )  # before plugins are notified, since they may raise
             plugins = session.plugins
             plugins.deallocated(task)
-            step.record(lambda: session.tell_undone(plugins.allocated, task))
+            step.record(lambda: session.notify_undone(plugins.allocated, task))
             step.commit()
         self.evicted.append((task, reason))
 
@@ -355,16 +359,16 @@ class JobStatement:
         if self._outer is not None:
             self._outer.allocated += self.allocated
             self._outer.pipelined += self.pipelined
-            self._outer.kept += self.kept
+            self._outer.reserved += self.reserved
             self._outer.evicted += self.evicted
             return
         session = self._session
         if self.allocated:
             session.bind(self.allocated)
         for task, reason in self.evicted:
-            session.send_away(task, reason)
-        session.promised += self.pipelined
-        session.reserved += self.kept
+            session.evict(task, reason)
+        session.pipelined += self.pipelined
+        session.reserved += self.reserved
 
     def keep(self) -> None:
         """Keep all of it as promises until the session ends: room that victims must leave, without binding any task.
@@ -374,23 +378,25 @@ class JobStatement:
         assert not self.evicted
         self._statement.commit()
         session, outer = self._session, self._outer
-        promised, reserved = (session.promised, session.reserved) if outer is None else (outer.pipelined, outer.kept)
+        promised, reserved = (
+            (session.pipelined, session.reserved) if outer is None else (outer.pipelined, outer.reserved)
+        )
         promised.extend(self.pipelined)
-        reserved.extend((*self.allocated, *self.kept))
+        reserved.extend((*self.allocated, *self.reserved))
 
     def discard(self) -> None:
         """Undo what was done, last things first; the jobs remember where their tasks would have gone.
 
         What a plugin raises when it is notified is raised when all is undone.
         """
-        for task in (*self.allocated, *self.pipelined, *self.kept):
-            task.job.places[task.uid] = Place(task.status, task.node_name)
+        for task in (*self.allocated, *self.pipelined, *self.reserved):
+            task.job.tentative_nodes[task.uid] = TentativeNode(task.status, task.node_name)
         self._statement.rollback()
         if self._session.fault is not None:
             raise self._session.fault
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether it was committed, kept or discarded."""
         return self._statement.closed
 
@@ -400,5 +406,5 @@ class JobStatement:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self.closed:
+        if not self.is_closed:
             self.discard()

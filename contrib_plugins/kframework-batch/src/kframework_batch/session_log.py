@@ -14,15 +14,15 @@ import msgspec
 
 from kframework import Clock
 from kframework_batch.account import (
-    GoneJob,
+    DeletedJob,
     JobState,
     Outcome,
     Part,
+    ProtectedTasks,
     QueueState,
+    RejectedHypernode,
     SessionAccount,
-    Spared,
     SubJobTurn,
-    Tried,
     Turn,
     Verdict,
     Victim,
@@ -35,13 +35,13 @@ from kframework_batch.resource import Resource, dominant_share
 from kframework_batch.task_status import TaskStatus
 
 #: The number of protected tasks that are named.
-_EXAMPLES = 5
+_MAX_PROTECTED = 5
 
 #: The number of hypernodes tried without success that are named.
-_HYPERNODES = 8
+_MAX_HYPERNODES = 8
 
 
-class Said(NamedTuple):
+class TurnRejections(NamedTuple):
     """The rejections of a try."""
 
     rejected: tuple[Verdict, ...]
@@ -54,7 +54,7 @@ class Said(NamedTuple):
         return next(filter(None, messages), "")
 
 
-NOTHING_SAID = Said((), ())
+NO_REJECTIONS = TurnRejections((), ())
 
 
 class SessionLog:
@@ -68,12 +68,12 @@ class SessionLog:
         self.started: int = perf_counter_ns()
         self._turns: list[Turn] = []
         #: How long each turn took; when what runs now began, and what went before of the turn that is under way.
-        self._took: list[int] = []
+        self._durations: list[int] = []
         self._resumed: int = 0
-        self._before: int = 0
+        self._elapsed: int = 0
         self._queues: list[QueueState] = []
         self._jobs: dict[str, JobState] = {}
-        self._gone: list[GoneJob] = []
+        self._gone: list[DeletedJob] = []
         self._bound: list[tuple[str, str]] = []
         self._evicted: list[tuple[str, str]] = []
         self._parts: dict[tuple[str, str], int] = {}
@@ -82,9 +82,9 @@ class SessionLog:
         self._subjobs: list[SubJobTurn] = []
         self._protected: dict[str, dict[str, TaskInfo]] = {}
 
-    def acting(self, action: str, steps: Iterator[None]) -> Iterator[None]:
+    def run_action(self, action: str, steps: Iterator[None]) -> Iterator[None]:
         """Go through the steps of an action; what runs between them is not of its time, nor of that of its turns."""
-        self.action, self._before, took = action, 0, 0
+        self.action, self._elapsed, took = action, 0, 0
         try:
             while True:
                 began = self._resumed = perf_counter_ns()
@@ -95,44 +95,46 @@ class SessionLog:
                 finally:
                     ended = perf_counter_ns()
                     took += ended - began
-                    self._before += ended - self._resumed
+                    self._elapsed += ended - self._resumed
                 yield
         finally:
-            self.spent("action", action, took)
+            self.add_duration("action", action, took)
 
     # -- while a turn is under way -----------------------------------------------------------------------------------
 
-    def rejected(self, task: TaskInfo, message: str, plugin: str = "") -> None:
+    def log_rejection(self, task: TaskInfo, message: str, plugin: str = "") -> None:
         """Note why a task found no room."""
         self._rejected.append(Verdict(task.key, task.uid, message=message, plugin=plugin))
 
-    def protected(self, plugin: str, tasks: Iterable[TaskInfo]) -> None:
+    def log_protected(self, plugin: str, tasks: Iterable[TaskInfo]) -> None:
         """Note whom a plugin would not let go."""
         self._protected.setdefault(plugin, {}).update((task.uid, task) for task in tasks)
 
-    def subjob(self, turn: SubJobTurn) -> None:
+    def log_subjob_turn(self, turn: SubJobTurn) -> None:
         """Note what became of a subgroup."""
-        self._subjobs.append(msgspec.structs.replace(turn, tried=turn.tried[:_HYPERNODES]))
+        self._subjobs.append(
+            msgspec.structs.replace(turn, rejected_hypernodes=turn.rejected_hypernodes[:_MAX_HYPERNODES])
+        )
 
     def mark(self) -> tuple[int, int]:
         """Return how many rejections there are, of tasks and of subgroups, before a try that may be rolled back."""
         return len(self._rejected), len(self._subjobs)
 
-    def set_aside(self, mark: tuple[int, int]) -> Said:
+    def take_since(self, mark: tuple[int, int]) -> TurnRejections:
         """Remove the rejections since the mark, and return them."""
         rejected, subjobs = mark
-        said = Said(tuple(self._rejected[rejected:]), tuple(self._subjobs[subjobs:]))
+        said = TurnRejections(tuple(self._rejected[rejected:]), tuple(self._subjobs[subjobs:]))
         del self._rejected[rejected:], self._subjobs[subjobs:]
         return said
 
-    def again(self, said: Said) -> None:
+    def restore(self, said: TurnRejections) -> None:
         """Restore the rejections of a try."""
         self._rejected.extend(said.rejected)
         self._subjobs.extend(said.subjobs)
 
     # -- how turns end -----------------------------------------------------------------------------------------------
 
-    def turn(
+    def log_turn(
         self,
         job: JobInfo,
         outcome: Outcome,
@@ -143,7 +145,7 @@ class SessionLog:
         victims: Sequence[TaskInfo] = (),
         message: str = "",
         hypernode: str = "",
-        tried: Sequence[Tried] = (),
+        tried: Sequence[RejectedHypernode] = (),
     ) -> None:
         """Record how the turn of a job ended, before its tasks change again.
 
@@ -151,43 +153,43 @@ class SessionLog:
         choices of nodes.
         """
         turn = msgspec.structs.replace(
-            self._ended(job, outcome, message=message),
+            self._new_turn(job, outcome, message=message),
             verdicts=(
-                *(_placed(task, choices.get(task.uid), promised=False) for task in placed),
-                *(_placed(task, choices.get(task.uid), promised=True) for task in promised),
+                *(_placement_verdict(task, choices.get(task.uid), promised=False) for task in placed),
+                *(_placement_verdict(task, choices.get(task.uid), promised=True) for task in promised),
                 *self._rejected,
             ),
             victims=tuple(Victim(task.key, task.uid, task.job.uid, task.pod.node_name) for task in victims),
-            spared=tuple(
-                Spared(plugin, len(tasks), tuple(task.key for task in islice(tasks.values(), _EXAMPLES)))
+            protected=tuple(
+                ProtectedTasks(plugin, len(tasks), tuple(task.key for task in islice(tasks.values(), _MAX_PROTECTED)))
                 for plugin, tasks in self._protected.items()
             ),
             hypernode=hypernode,
-            tried=tuple(tried[:_HYPERNODES]),
+            rejected_hypernodes=tuple(tried[:_MAX_HYPERNODES]),
             subjobs=tuple({each.subjob: each for each in self._subjobs}.values()),
         )
-        self._ends(turn)
+        self._append_turn(turn)
         self._rejected.clear()
         self._subjobs.clear()
         self._protected.clear()
 
-    def passed_over(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> None:
+    def log_outcome(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> None:
         """Note that a job had no turn, or that nothing but a yes or no came of it."""
-        self._ends(self._ended(job, outcome, plugin, message))
+        self._append_turn(self._new_turn(job, outcome, plugin, message))
 
-    def _ends(self, turn: Turn) -> None:
+    def _append_turn(self, turn: Turn) -> None:
         now = perf_counter_ns()
         self._turns.append(turn)
-        self._took.append(self._before + now - self._resumed)
-        self._resumed, self._before = now, 0
+        self._durations.append(self._elapsed + now - self._resumed)
+        self._resumed, self._elapsed = now, 0
 
-    def _ended(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> Turn:
+    def _new_turn(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> Turn:
         return Turn(
             action=self.action,
             job=job.uid,
             queue=job.queue,
             outcome=outcome,
-            had=job.placed_num,
+            had=job.allocated_num,
             minimum=job.min_available,
             plugin=plugin,
             message=message,
@@ -196,7 +198,7 @@ class SessionLog:
 
     # -- the session as a whole --------------------------------------------------------------------------------------
 
-    def opened(self, queue: QueueInfo, plugin: str, account: QueueAccount | None) -> None:
+    def log_queue(self, queue: QueueInfo, plugin: str, account: QueueAccount | None) -> None:
         """Record a queue after the plugins have opened the session; call it in the order of queues."""
         state = QueueState(queue=queue.name, weight=queue.weight, plugin=plugin)
         if account is not None:
@@ -209,15 +211,15 @@ class SessionLog:
             )
         self._queues.append(state)
 
-    def bound(self, tasks: Iterable[TaskInfo]) -> None:
+    def log_bound(self, tasks: Iterable[TaskInfo]) -> None:
         """Note that tasks are bound to the nodes that they are on."""
         self._bound += [(task.key, task.node_name) for task in tasks]
 
-    def evicted(self, task: TaskInfo, reason: str) -> None:
+    def log_eviction(self, task: TaskInfo, reason: str) -> None:
         """Note that a task is sent away."""
         self._evicted.append((task.key, reason))
 
-    def left(self, job: JobInfo, phase: str, message: str) -> None:
+    def log_job(self, job: JobInfo, phase: str, message: str) -> None:
         """Note how a job is left whose phase was this in the beginning."""
         self._jobs[job.uid] = JobState(
             job=job.uid,
@@ -231,22 +233,22 @@ class SessionLog:
             message=message,
         )
 
-    def gone(self, group: GroupObject, phase: str, job: JobInfo | None) -> None:
+    def log_deleted_job(self, group: GroupObject, phase: str, job: JobInfo | None) -> None:
         """Note that a pod group is gone which had this phase; `job` has the tasks that are left."""
         tasks = {} if job is None else _counts(job)
-        self._gone.append(GoneJob(job=ref_of(group).uid, owner=owner_of(group), phase=phase, tasks=tasks))
+        self._gone.append(DeletedJob(job=ref_of(group).uid, owner=owner_of(group), phase=phase, tasks=tasks))
 
-    def spent(self, kind: str, name: str, nanoseconds: int) -> None:
+    def add_duration(self, kind: str, name: str, nanoseconds: int) -> None:
         """Add to the time that a part of the session took."""
         self._parts[kind, name] = self._parts.get((kind, name), 0) + nanoseconds
 
-    def account(
+    def build_account(
         self, *, nodes: int, capacity: Resource, held: Mapping[str, Resource], draw: float, failure: str = ""
     ) -> SessionAccount:
         """Make the account; `held` is what each queue holds in the end."""
         queues = list(self._queues)
         for place, state in enumerate(queues):
-            if not (amounts := held.get(state.queue, Resource())).empty:
+            if not (amounts := held.get(state.queue, Resource())).is_empty:
                 dominant = dominant_share(amounts, capacity)
                 queues[place] = msgspec.structs.replace(state, held=_amounts(amounts), dominant=dominant)
         return SessionAccount(
@@ -264,7 +266,7 @@ class SessionLog:
             draw=draw,
             started=self.started,
             parts=tuple(Part(kind, name, took) for (kind, name), took in self._parts.items()),
-            took=tuple(self._took),
+            took=tuple(self._durations),
         )
 
 
@@ -272,7 +274,7 @@ def _counts(job: JobInfo) -> dict[str, int]:
     return {status.value: job.count(status) for status in TaskStatus if job.with_status(status)}
 
 
-def _placed(task: TaskInfo, choice: Choice | None, *, promised: bool) -> Verdict:
+def _placement_verdict(task: TaskInfo, choice: Choice | None, *, promised: bool) -> Verdict:
     if choice is None or choice.node != task.node_name:
         return Verdict(task.key, task.uid, task.node_name, promised)
     return Verdict(task.key, task.uid, task.node_name, promised, choice.score, choice.ties, choice.feasible)

@@ -42,7 +42,7 @@ _MILLISECONDS = 10**6
 _READY = ("Bound", "Binding", "Running", "Allocated", "Succeeded")
 
 #: What Volcano calls the two moments at which plugins are timed.
-_MOMENTS = {"open": "OnSessionOpen", "close": "OnSessionClose"}
+_ON_SESSION = {"open": "OnSessionOpen", "close": "OnSessionClose"}
 
 _Amounts = Callable[[QueueState], Mapping[str, int]]
 
@@ -133,7 +133,7 @@ class SessionMetrics(SessionObserver):
             ScrapedSeries(_LACKING, self._lacking),
             ScrapedSeries(_UNREADY, lambda: {(): len(self._lacking())}),
             ScrapedSeries(_RETRIES, lambda: self._retries),
-            *self._of_queues(),
+            *self._queue_series(),
         )
 
     @property
@@ -149,7 +149,7 @@ class SessionMetrics(SessionObserver):
             if part.kind == "action":
                 self._actions[part.name,].observe(part.took)
             else:
-                self._plugins[part.name, _MOMENTS[part.kind]].observe(part.took)
+                self._plugins[part.name, _ON_SESSION[part.kind]].observe(part.took)
         bound = {pod for pod, _ in account.bound}
         rejected = {one.pod for turn in account.turns for one in turn.verdicts if not one.node} - bound
         counts = {"scheduled": len(bound), "unschedulable": len(rejected), "error": int(bool(account.failure))}
@@ -174,7 +174,7 @@ class SessionMetrics(SessionObserver):
                 found[state.job,] = lacking
         return found
 
-    def _of_queues(self) -> list[Series]:
+    def _queue_series(self) -> list[Series]:
         kinds: dict[str, _Amounts] = {
             "allocated": lambda state: state.allocated,
             "request": lambda state: state.requested,
@@ -258,10 +258,10 @@ class JobMetrics:
         self.series: tuple[Series, ...] = (
             ScrapedSeries(_SHARE, lambda: self._read().shares),
             ScrapedSeries(_CREATED, lambda: self._read().created),
-            *map(self._of_phase, _PHASES),
+            *map(self._phase_series, _PHASES),
         )
 
-    def _of_phase(self, phase: str) -> Series:
+    def _phase_series(self, phase: str) -> Series:
         name, text = f"volcano_queue_pod_group_{phase.lower()}_count", f"How many pod groups of a queue are {phase}"
         family = Family("gauge", name, f"[ALPHA] {text}.", ("queue_name",))
 
@@ -272,11 +272,11 @@ class JobMetrics:
         return ScrapedSeries(family, counts)
 
     def _read(self) -> _Jobs:
-        if self._engine.stands:
-            jobs = [job for job in self._engine.cache.jobs.values() if job.known]
+        if self._engine.is_between_sessions:
+            jobs = [job for job in self._engine.cache.jobs.values() if job.has_group]
             capacity = self._capacity()
             self._jobs = _Jobs(
-                shares={(job.namespace, job.name): dominant_share(job.held, capacity) for job in jobs},
+                shares={(job.namespace, job.name): dominant_share(job.bound_resources, capacity) for job in jobs},
                 created={_labels(job): seconds_of(job.created) for job in jobs if job.created},
                 phases=Counter((job.queue, job.phase or "Pending") for job in jobs),
                 queues=tuple(self._engine.cache.queues),
@@ -318,7 +318,7 @@ _LAST = Family(
 )
 
 
-class _Placed(NamedTuple):
+class _LastPlacement(NamedTuple):
     """The time of a job's last placement, and the time since the creation of this pod group; in seconds."""
 
     group_uid: str
@@ -335,15 +335,15 @@ class LatencyMetrics(SessionObserver):
         self._of_tasks = HistogramSeries[str](_TASKS, lambda stage: (stage,), scale=_MILLISECONDS)
         self._of_jobs = HistogramSeries[tuple[str, ...]](_JOBS, as_labels, scale=_MILLISECONDS, always=[()])
         #: By the uid of the job.
-        self._placed: dict[str, _Placed] = {}
+        self._last_placements: dict[str, _LastPlacement] = {}
         #: All that is observed here.
         self.series: tuple[Series, ...] = (
             self._of_tasks,
             self._of_jobs,
             ScrapedSeries(
-                _DURATION, lambda: {_labels(job): placed.waited * 1e3 for job, placed in self._last_placed()}
+                _DURATION, lambda: {_labels(job): placed.waited * 1e3 for job, placed in self._current_placements()}
             ),
-            ScrapedSeries(_LAST, lambda: {_labels(job): placed.at for job, placed in self._last_placed()}),
+            ScrapedSeries(_LAST, lambda: {_labels(job): placed.at for job, placed in self._current_placements()}),
         )
 
     def attach(self, engine: BatchEngine) -> None:
@@ -353,31 +353,31 @@ class LatencyMetrics(SessionObserver):
         def watched(pod: Pod) -> None:
             self._observe("Watched", pod.metadata.creation_timestamp, engine.clock.now())
 
-        engine.cache.on_new = watched
+        engine.cache.on_new_pod = watched
 
     def on_decision(self, decision: Decision) -> None:
         if decision.result is Result.SCHEDULED:
-            self._reached("Assumed", decision.uid, decision.popped_at)
+            self._observe_task("Assumed", decision.uid, decision.popped_at)
 
     def on_binding(self, binding: Binding) -> None:
         if binding.code is Code.SUCCESS:
             took = {point: nanoseconds / _NANOSECONDS for point, nanoseconds, _ in binding.steps}
             bound = binding.ended_at - took.get("post_bind", 0.0)
-            self._reached("PreBound", binding.uid, bound - took.get("bind", 0.0))
-            self._reached("Bound", binding.uid, bound)
+            self._observe_task("PreBound", binding.uid, bound - took.get("bind", 0.0))
+            self._observe_task("Bound", binding.uid, bound)
 
     def session_ended(self, account: SessionAccount) -> None:
         for turn in account.turns:
             places = sum(bool(verdict.node) for verdict in turn.verdicts) if turn.action in _PLACING else 0
             job = self._jobs.get(turn.job)
             if places and job is not None and job.created:
-                placed = _Placed(job.group_uid, turn.at, _since(job.created, turn.at))
-                self._placed[job.uid] = placed
+                placed = _LastPlacement(job.group_uid, turn.at, _since(job.created, turn.at))
+                self._last_placements[job.uid] = placed
                 for _ in range(places):
                     self._of_jobs[()].observe(round(placed.waited * _NANOSECONDS))
-        self._placed = {uid: placed for uid, placed in self._placed.items() if uid in self._jobs}
+        self._last_placements = {uid: placed for uid, placed in self._last_placements.items() if uid in self._jobs}
 
-    def _reached(self, stage: str, uid: str, at: float) -> None:
+    def _observe_task(self, stage: str, uid: str, at: float) -> None:
         task = self._tasks.get(uid)
         if task is not None:
             self._observe(stage, task.created, at)
@@ -386,10 +386,10 @@ class LatencyMetrics(SessionObserver):
         if created:
             self._of_tasks[stage].observe(round(_since(created, at) * _NANOSECONDS))
 
-    def _last_placed(self) -> list[tuple[JobInfo, _Placed]]:
+    def _current_placements(self) -> list[tuple[JobInfo, _LastPlacement]]:
         """List the current jobs with placed tasks; a recreated pod group has none."""
-        found = ((self._jobs[uid], placed) for uid, placed in self._placed.items() if uid in self._jobs)
-        return [(job, placed) for job, placed in found if job.known and job.group_uid == placed.group_uid]
+        found = ((self._jobs[uid], placed) for uid, placed in self._last_placements.items() if uid in self._jobs)
+        return [(job, placed) for job, placed in found if job.has_group and job.group_uid == placed.group_uid]
 
 
 def _since(created: str, at: float) -> float:

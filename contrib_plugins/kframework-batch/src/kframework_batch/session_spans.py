@@ -11,10 +11,10 @@ from itertools import chain, repeat
 
 from kframework.engine import Attributes, Span, Tracing
 from kframework_batch.account import Part, SessionAccount, SessionObserver, Turn, Verdict
-from kframework_batch.account_rows import why
+from kframework_batch.account_rows import format_reasons
 
 #: The spans of measured parts besides actions, by kind.
-_MOMENTS = {"open": "open_session", "close": "close_session"}
+_SPAN_NAMES = {"open": "open_session", "close": "close_session"}
 
 
 class SessionSpans(SessionObserver):
@@ -43,7 +43,7 @@ def span_of(account: SessionAccount) -> Span:
                 began += part.took
         elif of_kind:  # a session that ended early was not closed
             plugins = {f"kframework.plugin.{part.name}": part.took / 1e9 for part in of_kind}
-            parts.append(Span(_MOMENTS[kind], began, sum(part.took for part in of_kind), plugins))
+            parts.append(Span(_SPAN_NAMES[kind], began, sum(part.took for part in of_kind), plugins))
             began += parts[-1].took
     attributes: Attributes = {
         "kframework.session": account.uid,
@@ -68,7 +68,7 @@ def _attributes(turn: Turn) -> Attributes:
     verdicts = Counter(map(_verdict, turn.verdicts))
     rejectors = dict.fromkeys((turn.plugin, *(verdict.plugin for verdict in turn.verdicts)))
     said: Attributes = {
-        "kframework.message": why(turn),
+        "kframework.message": format_reasons(turn),
         "kframework.rejectors": tuple(filter(None, rejectors)),
         "kframework.victims": tuple(victim.pod for victim in turn.victims),
         "kframework.hypernode": turn.hypernode,

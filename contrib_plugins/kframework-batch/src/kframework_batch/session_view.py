@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kframework import NodeTable, PodInfo, Statement
 from kframework.engine import ClusterState, Column
-from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.core_plugins import CorePlugins
 from kframework_batch.hypernodes import HyperNodes
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.queue import QueueInfo
@@ -41,7 +41,7 @@ class NodeIdle:
         self._columns = {"terminating": self._terminating, "evicted": self._evicted, "pipelined": self._pipelined}
         for pod in terminating:
             if pod.row >= 0:
-                for resource, amount in _amounts(pod):
+                for resource, amount in _pod_resources(pod):
                     self._column("terminating", resource).cells[pod.row] += amount
                 nodes.mark_changed(pod.row)
 
@@ -54,9 +54,9 @@ class NodeIdle:
                     self._nodes.mark_changed(row)
             columns.clear()
 
-    def count(self, kind: str, statement: Statement, pod: PodInfo, row: int) -> None:
+    def add_pod(self, kind: str, statement: Statement, pod: PodInfo, row: int) -> None:
         """Count a task that was promised room on a node (`pipelined`), or a victim taken off it (`evicted`)."""
-        for resource, amount in _amounts(pod):
+        for resource, amount in _pod_resources(pod):
             column = self._column(kind, resource)
             statement.write(column, row, column.cells[row] + amount)
 
@@ -66,7 +66,7 @@ class NodeIdle:
             column = self._columns[kind][resource] = self._nodes.column(f"batch/{kind}/{resource}")
         return column
 
-    def now(self, row: int) -> Resource:
+    def idle(self, row: int) -> Resource:
         """Return what is free on a node now; below zero where others have taken too much."""
         return Resource((resource, self._free_now(resource, row)) for resource in self._nodes.allocatables)
 
@@ -75,7 +75,7 @@ class NodeIdle:
         return Resource((resource, self._free_later(resource, row)) for resource in self._nodes.allocatables)
 
     @property
-    def is_settled(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether there are no victims, terminating tasks or promises: what will be free is free now."""
         return not (self._terminating or self._evicted or self._pipelined)
 
@@ -83,12 +83,12 @@ class NodeIdle:
         """Return whether a task fits a node now."""
         if self._evicted and _cell(self._evicted, _PODS, row):
             return False
-        return all(amount <= self._free_now(resource, row) for resource, amount in needs(task))
+        return all(amount <= self._free_now(resource, row) for resource, amount in task_resources(task))
 
     def fits_future(self, task: TaskInfo, row: int) -> bool:
         """Return whether a task fits a node once those who are to go have gone."""
         if self._terminating:
-            return all(amount <= self._free_later(resource, row) for resource, amount in needs(task))
+            return all(amount <= self._free_later(resource, row) for resource, amount in task_resources(task))
         # Mostly no task is leaving. A loop, as this runs for every task: `all` takes three times as long.
         allocatables, requesteds = self._nodes.allocatables, self._nodes.requesteds
         for resource, amount in task.request.items():
@@ -111,7 +111,7 @@ class NodeIdle:
     def fitting_idle(self, task: TaskInfo, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of many nodes a task fits now (bool, aligned with rows)."""
         fits = np.ones(len(rows), dtype=np.bool_)
-        for resource, amount in needs(task):
+        for resource, amount in task_resources(task):
             free = self._free_of(resource, rows)
             promised = self._pipelined.get(resource)
             fits &= (free if promised is None else free + promised.values[rows]) >= amount
@@ -127,12 +127,12 @@ class NodeIdle:
 
     def shortages(self, task: TaskInfo, rows: NDArray[np.int64]) -> Iterator[tuple[str, int, NDArray[np.bool_]]]:
         """Yield each resource that a task asks for with the amount and where there will be enough of it."""
-        for resource, amount in needs(task):
+        for resource, amount in task_resources(task):
             free = self._free_of(resource, rows)
             column = self._terminating.get(resource)
             yield resource, amount, (free if column is None else free + column.values[rows]) >= amount
 
-    def left(self, resource: str, rows: NDArray[np.int64]) -> int:
+    def total_future(self, resource: str, rows: NDArray[np.int64]) -> int:
         """Return what will be free of a resource on these nodes together, once those who are to go have gone."""
         free = self._free_of(resource, rows)
         column = self._terminating.get(resource)
@@ -147,12 +147,12 @@ def _cell(columns: Mapping[str, Column], resource: str, row: int) -> int:
     return 0 if column is None else column.cells[row]
 
 
-def needs(task: TaskInfo) -> list[tuple[str, int]]:
+def task_resources(task: TaskInfo) -> list[tuple[str, int]]:
     """List what must be free for a task: what it asks for, and a place among the pods."""
     return [*task.request.items(), (_PODS, 1)]
 
 
-def _amounts(pod: PodInfo) -> list[tuple[str, int]]:
+def _pod_resources(pod: PodInfo) -> list[tuple[str, int]]:
     """List what a pod takes on its node."""
     return [*pod.on_node, (_PODS, 1)]
 
@@ -177,7 +177,7 @@ class SessionView:
         jobs: Iterable[JobInfo],
         queues: Mapping[str, QueueInfo],
         leaving: Iterable[PodInfo],
-        core: CoreQuestions,
+        core: CorePlugins,
         hypernodes: HyperNodes,
     ) -> None:
         self.uid: str = uid
@@ -185,14 +185,14 @@ class SessionView:
         self.now: float = now
         self.nodes: NodeTable = cluster.nodes
         self.queues: Mapping[str, QueueInfo] = queues
-        able = (job for job in jobs if job.known and not job.refused and job.queue in queues)
+        able = (job for job in jobs if job.has_group and not job.invalid_reason and job.queue in queues)
         self.jobs: Mapping[str, JobInfo] = {
             job.uid: job for job in sorted(able, key=lambda job: (job.created, job.uid))
         }
         self.total: Resource = _sum(self.nodes, self.nodes.allocatables)
         self.used: Resource = _sum(self.nodes, self.nodes.requesteds)
         self.idle: NodeIdle = NodeIdle(cluster.nodes, leaving)
-        self.core: CoreQuestions = core
+        self.core: CorePlugins = core
         self.hypernodes: HyperNodes = hypernodes
 
 

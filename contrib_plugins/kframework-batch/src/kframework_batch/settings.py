@@ -23,7 +23,7 @@ from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
-from kframework_batch.engine import PERIOD, SCHEDULER, BatchEngine
+from kframework_batch.engine import SCHEDULE_PERIOD, SCHEDULER_NAME, BatchEngine
 from kframework_batch.program import Program, core_configuration, core_registry
 from kframework_batch.queue import DEFAULT_QUEUE
 
@@ -40,9 +40,9 @@ class Settings:
     """
 
     program: Program
-    scheduler_names: tuple[str, ...] = (SCHEDULER,)
+    scheduler_names: tuple[str, ...] = (SCHEDULER_NAME,)
     default_queue: str = DEFAULT_QUEUE
-    period: float = PERIOD
+    period: float = SCHEDULE_PERIOD
     seed: int = 0
 
     @property
@@ -55,11 +55,11 @@ class Settings:
         """How the core is configured."""
         return core_configuration(self.program, self.scheduler_names, seed=self.seed)
 
-    def engine(self) -> MakeEngine[BatchEngine]:
+    def engine_factory(self) -> MakeEngine[BatchEngine]:
         """Return what makes the engine."""
-        return BatchEngine.maker(self.program, self.period, self.default_queue)
+        return BatchEngine.factory(self.program, self.period, self.default_queue)
 
-    def controllers(self, *, simulated: bool = False) -> tuple[ControllerFactory, ...]:
+    def controller_factories(self, *, simulated: bool = False) -> tuple[ControllerFactory, ...]:
         """Return the controllers that make pods of jobs, groups of plain pods, and the default queue.
 
         The keys of jobs are unpredictable, except in a simulation, where all chance begins with the seed.
@@ -73,7 +73,7 @@ class Settings:
         )
 
 
-def rights(
+def role_manifests(
     settings: Settings, controllers: Iterable[ControllerFactory], election: LeaderElection, *, name: str, namespace: str
 ) -> list[dict[str, object]]:
     """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its.
@@ -82,7 +82,9 @@ def rights(
     """
     clock = SystemClock()
     cluster = MemoryCluster(clock)
-    scheduler = Scheduler(settings.configuration, cluster, clock, registry=settings.registry, engine=settings.engine())
+    scheduler = Scheduler(
+        settings.configuration, cluster, clock, registry=settings.registry, engine=settings.engine_factory()
+    )
     made = [make(cluster, clock) for make in controllers]
     watches = [*scheduler.engine.watches, *(watch for controller in made for watch in controller.watches)]
     reads = [read for controller in made for read in controller.reads]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TextIO
 
 from kframework_batch.account import SessionAccount, SessionObserver
-from kframework_batch.compare.measures import Course
+from kframework_batch.compare.measures import ShareHistory
 
 _TITLE = "What queues hold of the cluster"
 _STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'
@@ -20,31 +20,31 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 _STEPS, _MARKS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 6 * 3600, 24 * 3600), 8
 
 
-class Shares(SessionObserver):
+class ShareRecorder(SessionObserver):
     """Notes at the end of each session what every queue holds: its dominant share, from 0 to 1.
 
     `moments` are in seconds since the first session; `held` has a row of shares for every queue that ever held any.
     """
 
     def __init__(self) -> None:
-        self.moments: list[float] = []
-        self.held: dict[str, list[float]] = {}
-        self._began: float | None = None
+        self.times: list[float] = []
+        self.shares: dict[str, list[float]] = {}
+        self._started_at: float | None = None
 
     def session_ended(self, account: SessionAccount) -> None:
-        if self._began is None:
-            self._began = account.at
+        if self._started_at is None:
+            self._started_at = account.at
         shares = {state.queue: state.dominant for state in account.queues}
         for name, share in shares.items():
-            if share and name not in self.held:
-                self.held[name] = [0.0] * len(self.moments)
-        self.moments.append(account.at - self._began)
-        for name, row in self.held.items():
+            if share and name not in self.shares:
+                self.shares[name] = [0.0] * len(self.times)
+        self.times.append(account.at - self._started_at)
+        for name, row in self.shares.items():
             row.append(shares.get(name, 0.0))
 
     def write(self, file: TextIO) -> None:
         """Draw what was noted, as SVG."""
-        file.write(share_chart(self.moments, self.held))
+        file.write(share_chart(self.times, self.shares))
 
 
 def share_chart(moments: Sequence[float], held: Mapping[str, Sequence[float]], title: str = _TITLE) -> str:
@@ -122,19 +122,19 @@ def _steps(moments: Sequence[float], row: Sequence[float], scale: _Scale) -> str
 
 
 #: How half gangs are called in the legend; no queue can be.
-HALF_GANGS = "(half gangs)"
+INCOMPLETE_GANGS = "(half gangs)"
 
 
-def comparison_chart(courses: Mapping[str, Course], until: float) -> str:
+def comparison_chart(courses: Mapping[str, ShareHistory], until: float) -> str:
     """Draw courses one above the other on one scale of time, up to `until` in seconds, as SVG."""
     queues = sorted({queue for course in courses.values() for queue in course.working})
     charts = []
     for title, course in courses.items():
         # All queues are in every chart, so that each has its colour in all of them.
-        nothing = [0.0] * len(course.moments)
-        rows = {HALF_GANGS: course.half} | {queue: course.working.get(queue, nothing) for queue in queues}
+        nothing = [0.0] * len(course.times)
+        rows = {INCOMPLETE_GANGS: course.half} | {queue: course.working.get(queue, nothing) for queue in queues}
         lasting = {name: [*row, *row[-1:]] for name, row in rows.items()}
-        charts.append(share_chart([*course.moments, until], lasting, title))
+        charts.append(share_chart([*course.times, until], lasting, title))
     sizes = [_size(chart) for chart in charts]
     width, height = max(width for width, _ in sizes), sum(height for _, height in sizes)
     lines = [

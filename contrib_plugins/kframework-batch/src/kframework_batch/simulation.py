@@ -34,13 +34,13 @@ def create_simulation(
         registry=settings.registry,
         observers=observers,
         on_progress=on_progress,
-        engine=engine or settings.engine(),
+        engine=engine or settings.engine_factory(),
         timed_share=timed_share,
-        controllers=(*STANDARD_CONTROLLERS, *settings.controllers(simulated=True), *controllers),
+        controllers=(*STANDARD_CONTROLLERS, *settings.controller_factories(simulated=True), *controllers),
     )
 
 
-def podless(cluster: MemoryCluster) -> Iterator[str]:
+def podless_jobs(cluster: MemoryCluster) -> Iterator[str]:
     """Say of each job in a simulation that was refused, or whose group was not let in, why; a line each."""
     with_pods = {uid for pod in cluster.objects(Pod) for uid in _owners(pod)}
     said: dict[str, str] = {}

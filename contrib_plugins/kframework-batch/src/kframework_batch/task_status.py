@@ -44,7 +44,7 @@ READY: tuple[TaskStatus, ...] = (
 )
 
 
-def status_of(pod: Pod) -> TaskStatus:
+def task_status(pod: Pod) -> TaskStatus:
     """Return the status of a pod by its object alone."""
     match pod.status.phase:
         case "Succeeded":
@@ -63,4 +63,4 @@ def status_of(pod: Pod) -> TaskStatus:
 
 def has_ended(pod: Pod) -> bool:
     """Return whether a pod has run to its end."""
-    return status_of(pod) in COMPLETED
+    return task_status(pod) in COMPLETED

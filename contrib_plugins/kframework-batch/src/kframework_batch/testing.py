@@ -6,7 +6,7 @@
     assert stage.phase("train") == "Pending"
 
 A Stage is a BatchEngine on a stopped clock, with a cluster that executes writes at once: bound pods run, a victim is
-gone after `let_go`. For runs over time there is `kframework_batch.scenario`.
+gone after `finish_evictions`. For runs over time there is `kframework_batch.scenario`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondi
 from kframework.testing import make_node, make_pod
 from kframework_batch.account import SessionAccount
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
-from kframework_batch.engine import SCHEDULER, BatchEngine
+from kframework_batch.engine import SCHEDULER_NAME, BatchEngine
 from kframework_batch.job import ROLE, JobInfo, TaskInfo
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import (
@@ -139,7 +139,7 @@ def make_task(
         annotations=said,
         priority=priority,
         node_name=node,
-        scheduler_name=SCHEDULER,
+        scheduler_name=SCHEDULER_NAME,
         **more,  # type: ignore[arg-type]  # whatever make_pod takes
     )
     return replace(pod, status=replace(pod.status, phase="Running")) if node else pod
@@ -176,7 +176,7 @@ class Stage(Host):
     """An engine, and a cluster that executes writes at once.
 
     `bound` maps pods that were bound to their nodes, `evicted` victims to why, both by name, since the stage was set.
-    A bind of a pod in `unbindable` fails with its error; with `refusing` no victim can be deleted. `classes`
+    A bind of a pod in `unbindable` fails with its error; with `refuses_evictions` no victim can be deleted. `classes`
     are actions and plugins that are added to the installed ones.
     """
 
@@ -193,7 +193,7 @@ class Stage(Host):
         gang_timeout: float = 60.0,
     ) -> None:
         read = default_configuration() if configuration is None else configuration
-        program = compile_program(parse(read) if isinstance(read, str) else read, BatchRegistry.of(*classes))
+        program = compile_program(parse(read) if isinstance(read, str) else read, BatchRegistry.with_classes(*classes))
         self.time: float = VIRTUAL_EPOCH
         self.bound: dict[str, str] = {}
         self.evicted: dict[str, str] = {}
@@ -202,9 +202,9 @@ class Stage(Host):
         self.events: list[tuple[str, str]] = []
         self.conditions: dict[str, PodCondition] = {}
         self.unbindable: dict[str, str] = {}
-        self.refusing: bool = False
+        self.refuses_evictions: bool = False
         self.objects: dict[tuple[type[ApiObject], str], ApiObject] = {}
-        core = core_configuration(program, [SCHEDULER], seed)
+        core = core_configuration(program, [SCHEDULER_NAME], seed)
         profiles = profiles_factory(core, core_registry(), self)
         self.engine: BatchEngine = BatchEngine(core, self, self, profiles, program, gang_timeout=gang_timeout)
         default = [] if any(queue.metadata.name == "default" for queue in queues) else [make_queue("default")]
@@ -223,20 +223,20 @@ class Stage(Host):
         self.objects[type(obj), metadata.name] = obj
         self.engine.offer(Upserted(obj))
 
-    def gone(self, name: str, kind: type[ApiObject] = Pod) -> None:
+    def delete(self, name: str, kind: type[ApiObject] = Pod) -> None:
         """Delete an object."""
         self.engine.offer(Deleted(self.objects.pop((kind, name))))
 
-    def let_go(self, *names: str) -> None:
+    def finish_evictions(self, *names: str) -> None:
         """Delete victims, all of them if none is named."""
         for name in names or [name for name in self.evicted if (Pod, name) in self.objects]:
-            self.gone(name)
+            self.delete(name)
 
     def session(self, count: int = 1) -> Stage:
         """Run sessions, a period apart, whether there is anything to do or not."""
         for _ in range(count):
             self.time += 1.0
-            self.engine.offer(Upserted(self._knock()))
+            self.engine.offer(Upserted(self._touched_queue()))
             while self.engine.step():
                 pass
             if self.engine.failure is not None:
@@ -244,7 +244,7 @@ class Stage(Host):
         self.engine.apply_messages()
         return self
 
-    def _knock(self) -> Queue:
+    def _touched_queue(self) -> Queue:
         """Return the default queue with another word in it, so that there is something new."""
         queue = self.objects[Queue, "default"]
         assert isinstance(queue, Queue)
@@ -381,7 +381,7 @@ class _Api:
         return new
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        if self._stage.refusing:
+        if self._stage.refuses_evictions:
             raise ClusterError("not today", status=403)
         pod = self._stage.objects[kind, name]
         metadata = replace(pod.metadata, deletion_timestamp=rfc3339(self._stage.time))

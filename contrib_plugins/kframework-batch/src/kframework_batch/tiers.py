@@ -47,7 +47,7 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
 HIERARCHY = "enableHierarchy"
 
 #: Flags for what is not built here, and what that is.
-NOT_BUILT: Mapping[str, str] = {
+UNSUPPORTED_FLAGS: Mapping[str, str] = {
     "enabledClusterOrder": "several clusters",
     "enabledHyperNodeGradient": "other orders of tiers",
 }
@@ -55,7 +55,7 @@ NOT_BUILT: Mapping[str, str] = {
 _FLAG_OF: Mapping[str, str] = {hook: flag for flag, hooks in FLAGS.items() for hook in hooks}
 
 #: The specification of every hook, by name.
-_SPECIFIED: Mapping[str, Callable[..., object]] = {
+_SPECIFICATIONS: Mapping[str, Callable[..., object]] = {
     name: member
     for protocol in SPECIFICATIONS
     for name, member in vars(protocol).items()
@@ -122,13 +122,13 @@ class Tiers:
                 _check(enabled)
         self.plugins: tuple[BatchPlugin, ...] = tuple(enabled.plugin for tier in tiers for enabled in tier)
         self._calls: dict[str, tuple[tuple[Call[object], ...], ...]] = {}
-        for hook in _SPECIFIED:
+        for hook in _SPECIFICATIONS:
             flag = _FLAG_OF.get(hook, "")
             asked = (
                 tuple(
                     Call(each.plugin, cast("Callable[..., object]", getattr(each.plugin, hook)), each.distribution)
                     for each in tier
-                    if _options(each.plugin, hook) is not None and each.flags.get(flag, True)
+                    if _hookimpl_options(each.plugin, hook) is not None and each.flags.get(flag, True)
                 )
                 for tier in tiers
             )
@@ -144,7 +144,7 @@ class Tiers:
         return self._flat[hook]
 
 
-def _options(plugin: BatchPlugin, name: str) -> Mapping[str, object] | None:
+def _hookimpl_options(plugin: BatchPlugin, name: str) -> Mapping[str, object] | None:
     """Return the options given to `@hookimpl` where it marks a method; None where it does not."""
     method = getattr(type(plugin), name, None)
     return cast("Mapping[str, object] | None", getattr(method, "kframework_batch_impl", None))
@@ -171,7 +171,7 @@ def _check(enabled: EnabledPlugin) -> None:
     except pluggy.PluginValidationError as error:
         raise PluginError(" ".join(str(error).split()), plugin=plugin.name, distribution=source) from error
     for name in dir(plugin):
-        options = _options(plugin, name)
+        options = _hookimpl_options(plugin, name)
         for rejection in _rejections(plugin, name, options) if options is not None else ():
             raise PluginError(rejection, plugin=plugin.name, hook=name, distribution=source)
     _OK.add(type(plugin))
@@ -182,15 +182,15 @@ def _rejections(plugin: BatchPlugin, hook: str, options: Mapping[str, object]) -
         yield "tryfirst and trylast are not supported: the configuration defines the order"
     if options.get("wrapper") or options.get("hookwrapper"):
         yield "hooks of sessions cannot be wrapped"
-    if options.get("specname") or hook not in _SPECIFIED:
+    if options.get("specname") or hook not in _SPECIFICATIONS:
         yield "a method has the name of its hook: specname and optionalhook are refused"
     function = getattr(type(plugin), hook)
-    wanted, got = _argument_names(_SPECIFIED[hook]), _argument_names(function)
+    wanted, got = _argument_names(_SPECIFICATIONS[hook]), _argument_names(function)
     if wanted != got:
         yield f"takes ({', '.join(got)}) where the contract says ({', '.join(wanted)})"
     if inspect.iscoroutinefunction(function):
         yield "must be a plain function: the scheduling cycle does not await it"
-    if hook == "predicate_nodes" and _options(plugin, "predicate_status") is None:
+    if hook == "predicate_nodes" and _hookimpl_options(plugin, "predicate_status") is None:
         yield "needs predicate_status beside it, to put its codes into words"
 
 

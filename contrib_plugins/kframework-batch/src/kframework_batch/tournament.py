@@ -28,7 +28,7 @@ class Tournament:
         #: By row, whole blocks of them; `put` and `put_many` alone change them.
         self.scores: NDArray[np.float64] = np.full(max(-(-rows // _BLOCK), 1) * _BLOCK, ABSENT)
         self._cells: memoryview[float] = memoryview(self.scores)  # type: ignore[arg-type]  # it exports floats
-        self._entered = 0
+        self._count = 0
         #: The result of each block of a round: the best, and how many rows have it. No rounds: not played yet.
         self._bests: list[list[float]] = []
         self._counts: list[list[int]] = []
@@ -40,8 +40,8 @@ class Tournament:
             return
         self._cells[row] = score
         if self._bests:
-            self._entered += (score > ABSENT) - (before > ABSENT)
-            self._play(row, before, score)
+            self._count += (score > ABSENT) - (before > ABSENT)
+            self._propagate(row, before, score)
 
     def put_many(self, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> None:
         """Set the scores of many rows, which are aligned with them; no row twice."""
@@ -57,7 +57,7 @@ class Tournament:
     def best(self) -> float:
         """The highest score; ABSENT if no row takes part."""
         if not self._bests:
-            self._play_all()
+            self._rebuild()
         return self._bests[-1][0]
 
     @property
@@ -66,13 +66,13 @@ class Tournament:
         return self._counts[-1][0] if self.best > ABSENT else 0
 
     @property
-    def entered(self) -> int:
+    def count(self) -> int:
         """The number of rows that take part."""
         if not self._bests:
-            self._play_all()
-        return self._entered
+            self._rebuild()
+        return self._count
 
-    def winner(self, number: int) -> int:
+    def best_row(self, number: int) -> int:
         """Return one of the rows with the highest score: they are counted from 0, in the order of the rows."""
         best, place = self.best, 0
         for bests, counts in zip(self._bests[-2::-1], self._counts[-2::-1], strict=True):
@@ -84,13 +84,13 @@ class Tournament:
         block = self._cells[start : start + _BLOCK].tolist()
         return start + [place for place, score in enumerate(block) if score == best][number]
 
-    def among(self, rows: NDArray[np.int64]) -> Tournament:
+    def restricted_to(self, rows: NDArray[np.int64]) -> Tournament:
         """Return a tournament of these rows alone, with the scores that they have now."""
         some = Tournament(len(self.scores))
         some.scores[rows] = self.scores[rows]
         return some
 
-    def _play(self, place: int, before: float, after: float) -> None:
+    def _propagate(self, place: int, before: float, after: float) -> None:
         """Propagate a row's new score round by round, for as long as it makes a difference."""
         lost = gained = 1
         below: list[float] = []
@@ -115,9 +115,9 @@ class Tournament:
             place, before, after, lost, gained = block, best, bests[block], count, counts[block]
             below, below_counts = bests, counts
 
-    def _play_all(self) -> None:
+    def _rebuild(self) -> None:
         scores = self.scores
-        self._entered = int(np.count_nonzero(scores > ABSENT))
+        self._count = int(np.count_nonzero(scores > ABSENT))
         counts: NDArray[np.int64] | None = None  # in the first round each score is that of one row
         while counts is None or len(scores) > 1:
             bests = np.maximum.reduceat(scores, np.arange(0, len(scores), _BLOCK))

@@ -80,5 +80,5 @@ def test_a_place_that_others_are_to_leave_is_promised_and_taken_once_they_have()
     going = make_task("gone", "b", node="n1", deletion_timestamp="2026-01-01T00:00:00Z")
     stage = staged("backfill", 1, idle("a", 1), (make_group("b", phase="Running"), [going]))
     assert stage.bound == {}
-    stage.gone("gone")
+    stage.delete("gone")
     assert stage.session().bound == {"a-0": "n1"}

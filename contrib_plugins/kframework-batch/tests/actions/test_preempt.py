@@ -84,7 +84,7 @@ def test_a_more_important_job_takes_what_it_needs_and_follows_its_victims() -> N
     assert counts(stage) == {"low": 2}
     assert set(stage.evicted.values()) == {"preempt"}
     assert stage.bound == {}
-    stage.let_go()
+    stage.finish_evictions()
     assert sorted(stage.session().bound) == ["high-0", "high-1"]
     assert counts(stage) == {"low": 2}
 
@@ -168,7 +168,7 @@ def test_a_victim_is_spared_that_went_for_one_task_once_a_larger_one_went_for_an
     large = make_gang("large", 1, minimum=0, cpu=3, on=["n1"], priority_class="p5")
     stage = staged([make_node("n1", cpu=5)], small, large, high(4))
     assert list(stage.evicted) == ["large-0"]
-    stage.let_go()
+    stage.finish_evictions()
     assert len(stage.session().bound) == 4
 
 
@@ -309,7 +309,7 @@ def test_nobody_goes_in_vain_where_nodes_are_compared() -> None:
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=4)]
     stage = staged(nodes, low(4), low(4, on="n2", name="also"), high(4, minimum=4), configuration=COMPARED)
     assert len(stage.evicted) == 4
-    stage.let_go()
+    stage.finish_evictions()
     assert len(stage.session().bound) == 4
     assert len(stage.evicted) == 4
 
@@ -377,7 +377,7 @@ def test_nobody_goes_unless_a_gang_follows_that_needs_each_of_them(
         free[node] -= cpu
     assert len(Promises.places) == size and min(free.values()) >= 0
     assert all(free[victims[int(name[3:-2])][0]] < task.request["cpu"] // 1000 for name, task in gone.items())
-    stage.let_go()
+    stage.finish_evictions()
     assert len(stage.session().bound) == size
 
 

@@ -84,7 +84,7 @@ def test_a_queue_takes_back_its_due_and_follows_its_victims() -> None:
     stage = staged([make_node("n1", cpu=4)], yours(4), mine(2))
     assert counts(stage) == {"yours": 2}
     assert set(stage.evicted.values()) == {"reclaim"}
-    stage.let_go()
+    stage.finish_evictions()
     assert sorted(stage.session().bound) == ["mine-0", "mine-1"]
     assert counts(stage) == {"yours": 2}
 
@@ -130,7 +130,7 @@ def test_a_node_that_is_free_enough_is_counted_on() -> None:
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=1)]
     stage = staged(nodes, yours(4), mine(2))
     assert counts(stage) == {"yours": 1}
-    stage.let_go()
+    stage.finish_evictions()
     assert Counter(stage.session().bound.values()) == {"n1": 1, "n2": 1}
 
 
@@ -145,7 +145,7 @@ def test_where_nobody_has_to_go_allocate_does_it(actions: str) -> None:
 def test_after_victims_have_gone_their_room_is_used_in_whatever_order_actions_come(actions: str) -> None:
     configuration = CONFIGURATION.replace("allocate, reclaim", actions)
     stage = staged([make_node("n1", cpu=4)], yours(4), mine(2), configuration=configuration).session()
-    stage.let_go()
+    stage.finish_evictions()
     assert sorted(stage.session().bound) == ["mine-0", "mine-1"]
     assert counts(stage) == {"yours": 2}
 
@@ -187,7 +187,7 @@ def test_jobs_of_a_queue_have_their_turns_until_it_has_its_due() -> None:
     gangs = [mine(1, name=f"mine{n}", age=9 - n) for n in range(4)]
     stage = staged([make_node("n1", cpu=4)], yours(4), *gangs)
     assert counts(stage) == {"yours": 2}
-    stage.let_go()
+    stage.finish_evictions()
     assert sorted(stage.session().bound) == ["mine0-0", "mine1-0"]
 
 
@@ -203,7 +203,7 @@ def test_what_is_left_of_it_is_room_for_others() -> None:
     gangs = [make_gang(name, 2, on=["n1", "n2"], queue="yours") for name in ("one", "two")]
     stage = staged(nodes, *gangs, mine(2), configuration=TWO_TIERS)
     assert sorted(counts(stage).values()) == [2]
-    stage.let_go()
+    stage.finish_evictions()
     assert sorted(stage.session().bound) == ["mine-0", "mine-1"]
 
 
@@ -235,7 +235,7 @@ def test_queues_do_not_take_the_same_room_from_each_other_in_turn(
     stage = staged([make_node("n1", cpu=4)], *gangs, configuration=configuration)
     for _ in range(8):
         again = [remade(pod) for name in stage.evicted if isinstance(pod := stage.objects.get((Pod, name)), Pod)]
-        stage.let_go()
+        stage.finish_evictions()
         for pod in again:
             stage.put(pod)
         stage.session()
@@ -283,5 +283,5 @@ def test_nobody_goes_unless_a_gang_follows_that_needs_each_of_them(
         free[node] -= cpu
     assert len(Promises.places) == size and min(free.values()) >= 0
     assert all(free[victims[int(name[5:-2])][0]] < task.request["cpu"] // 1000 for name, task in gone.items())
-    stage.let_go()
+    stage.finish_evictions()
     assert len(stage.session().bound) == size

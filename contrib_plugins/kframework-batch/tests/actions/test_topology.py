@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import pytest
-from kframework_batch.account import Outcome, Tried
+from kframework_batch.account import Outcome, RejectedHypernode
 from kframework_batch.explain.explainer import explain_steps
-from kframework_batch.explain.explanation import text_of
+from kframework_batch.explain.explanation import format_explanation
 from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
@@ -132,7 +132,7 @@ def test_the_account_says_where_and_why_not_elsewhere() -> None:
     found = stage([close(make_gang("j", 4), tier=1)], {**EVEN, "a": 1}).session()
     (turn,) = found.accounts[-1].turns_of("default/j")
     assert (turn.outcome, turn.hypernode, turn.had) == (Outcome.COMMITTED, "r1", 4)
-    assert {tried.hypernode for tried in turn.tried} <= {"r0", "r2"}
+    assert {tried.hypernode for tried in turn.rejected_hypernodes} <= {"r0", "r2"}
     found = stage([close(make_gang("j", 5), tier=1)], {**EVEN, "c": 3, "d": 1, "a": 3, "b": 3}).session()
     (turn,) = found.accounts[-1].turns_of("default/j")
     assert turn.outcome is Outcome.COMMITTED
@@ -143,9 +143,9 @@ def test_a_job_that_fits_nowhere_is_told_why() -> None:
     found = stage([gang], {"a": 3, "b": 1, "c": 1, "d": 1}).session()
     (turn,) = found.accounts[-1].turns_of("default/j")
     assert turn.outcome is Outcome.DISCARDED
-    assert set(turn.tried) == {
-        Tried("r0", 1, 1, "0/2 nodes are available: 2 Insufficient cpu."),
-        Tried("r1", 1, 0, "Insufficient cpu: 2 is left of 4"),
+    assert set(turn.rejected_hypernodes) == {
+        RejectedHypernode("r0", 1, 1, "0/2 nodes are available: 2 Insufficient cpu."),
+        RejectedHypernode("r1", 1, 0, "Insufficient cpu: 2 is left of 4"),
     }
     assert turn.message.startswith("0/2 hypernodes hold it: ")
     status = found.job("j").status
@@ -171,12 +171,13 @@ def test_hypernodes_may_come_and_change() -> None:
 def test_explanations_say_where_and_why_not_elsewhere() -> None:
     found = stage([close(make_gang("j", 3), tier=1)], {"a": 1, "b": 2, "e": 2}).session()
     found.engine.apply_messages()
-    text = text_of(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
+    text = format_explanation(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
     assert "in hypernode r0" in text
-    assert text_of(run_to_end(explain_steps(found.engine, found.accounts[:0], found.job("j")))).count("hypernode") == 0
+    without_sessions = run_to_end(explain_steps(found.engine, found.accounts[:0], found.job("j")))
+    assert "hypernode" not in format_explanation(without_sessions)
     found = stage([close(make_gang("j", 3), tier=1)], {"a": 1, "b": 1, "e": 2}).session()
     found.engine.apply_messages()
-    text = text_of(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
+    text = format_explanation(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
     assert "allocate: discarded; 0 of the 3 tasks that it needs had a place; 0/2 hypernodes hold it: " in text
     line = "not in hypernode r0 of tier 1, where 0 had a place: Insufficient cpu: 2 is left of 3"
     assert line in text

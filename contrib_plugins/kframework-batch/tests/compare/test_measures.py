@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.compare.measures import Measures, Spread, jain, measure
-from kframework_batch.compare.timeline import Gang, Member, Moment, Timeline, What
+from kframework_batch.compare.measures import Measures, TimePercentiles, jain, measure
+from kframework_batch.compare.timeline import EventKind, GangPod, GangSummary, Timeline, TimelineEvent
 from kframework_batch.resource import Resource
 
 
-def timeline(*moments: tuple[float, What, str, str]) -> Timeline:
+def timeline(*moments: tuple[float, EventKind, str, str]) -> Timeline:
     """Make a timeline of gangs `a` (queue one) and `b` (queue two), each of two pods of five units, both needed."""
     made = Timeline()
     for name, queue in (("a", "one"), ("b", "two")):
-        made.gangs[name] = Gang(name, queue, 2, 2, Resource(gpu=10))
+        made.gangs[name] = GangSummary(name, queue, 2, 2, Resource(gpu=10))
         for index in range(2):
-            made.members[f"{name}{index}"] = Member(f"default/{name}{index}", name, Resource(gpu=5))
-    made.moments = [Moment(*moment) for moment in moments]
+            made.members[f"{name}{index}"] = GangPod(f"default/{name}{index}", name, Resource(gpu=5))
+    made.events = [TimelineEvent(*moment) for moment in moments]
     return made
 
 
@@ -25,20 +25,20 @@ def measured(made: Timeline, duration: float | None = None) -> Measures:
 
 #: Gang a runs from 10 s to 30 s, with its first pod bound 4 s before the second; b comes at 10 s and runs from 30 s.
 ONE_AFTER_THE_OTHER = (
-    (0.0, What.ARRIVED, "a", ""),
-    (2.0, What.MADE, "a", "a0"),
-    (2.0, What.MADE, "a", "a1"),
-    (6.0, What.BOUND, "a", "a0"),
-    (10.0, What.BOUND, "a", "a1"),
-    (10.0, What.ARRIVED, "b", ""),
-    (30.0, What.SUCCEEDED, "a", "a0"),
-    (30.0, What.SUCCEEDED, "a", "a1"),
-    (30.0, What.FINISHED, "a", ""),
-    (30.0, What.MADE, "b", "b0"),
-    (30.0, What.MADE, "b", "b1"),
-    (30.0, What.BOUND, "b", "b0"),
-    (30.0, What.BOUND, "b", "b1"),
-    (40.0, What.GONE, "b", "b0"),
+    (0.0, EventKind.ARRIVED, "a", ""),
+    (2.0, EventKind.MADE, "a", "a0"),
+    (2.0, EventKind.MADE, "a", "a1"),
+    (6.0, EventKind.BOUND, "a", "a0"),
+    (10.0, EventKind.BOUND, "a", "a1"),
+    (10.0, EventKind.ARRIVED, "b", ""),
+    (30.0, EventKind.SUCCEEDED, "a", "a0"),
+    (30.0, EventKind.SUCCEEDED, "a", "a1"),
+    (30.0, EventKind.FINISHED, "a", ""),
+    (30.0, EventKind.MADE, "b", "b0"),
+    (30.0, EventKind.MADE, "b", "b1"),
+    (30.0, EventKind.BOUND, "b", "b0"),
+    (30.0, EventKind.BOUND, "b", "b1"),
+    (40.0, EventKind.GONE, "b", "b0"),
 )
 
 
@@ -47,9 +47,9 @@ def test_one_gang_after_the_other() -> None:
     made.gangs["a"].finished, made.gangs["a"].phase = 30.0, "Completed"
     found = measured(made)
     assert (found.jobs, found.completed, found.never_ran, found.seconds) == (2, 1, 0, 40.0)
-    assert (found.completion, found.last) == (Spread(30.0, 30.0), 30.0)
-    assert found.gang_waiting == Spread(10.0, 20.0)
-    assert found.pod_waiting == Spread(10.0, 20.0), "waits of 6, 10, 20 and 20 s, from the arrival of the job"
+    assert (found.completion, found.last) == (TimePercentiles(30.0, 30.0), 30.0)
+    assert found.gang_waiting == TimePercentiles(10.0, 20.0)
+    assert found.pod_waiting == TimePercentiles(10.0, 20.0), "waits of 6, 10, 20 and 20 s, from the arrival of the job"
     assert found.half_gang_seconds == 5 * 4
     assert found.utilisation == pytest.approx((10 * 20 + 10 * 10) / 400)
     one, two = found.queues
@@ -59,17 +59,17 @@ def test_one_gang_after_the_other() -> None:
 
 
 def test_who_waits_still_counts_until_the_end() -> None:
-    found = measured(timeline((0.0, What.ARRIVED, "a", ""), (5.0, What.MADE, "a", "a0")), duration=60.0)
-    assert (found.never_ran, found.gang_waiting.p50, found.pod_waiting) == (1, 60.0, Spread(60.0, 60.0))
-    assert (found.completion, found.last) == (Spread(None, None), None)
+    found = measured(timeline((0.0, EventKind.ARRIVED, "a", ""), (5.0, EventKind.MADE, "a", "a0")), duration=60.0)
+    assert (found.never_ran, found.gang_waiting.p50, found.pod_waiting) == (1, 60.0, TimePercentiles(60.0, 60.0))
+    assert (found.completion, found.last) == (TimePercentiles(None, None), None)
 
 
 def test_room_that_is_reserved_in_permit_is_held_by_half_a_gang() -> None:
     moments = [
-        (0.0, What.ARRIVED, "a", ""),
-        (0.0, What.MADE, "a", "a0"),
-        (1.0, What.PLACED, "a", "a0"),
-        (31.0, What.RELEASED, "a", "a0"),
+        (0.0, EventKind.ARRIVED, "a", ""),
+        (0.0, EventKind.MADE, "a", "a0"),
+        (1.0, EventKind.PLACED, "a", "a0"),
+        (31.0, EventKind.RELEASED, "a", "a0"),
     ]
     found = measured(timeline(*moments), duration=100.0)
     assert (found.half_gang_seconds, found.half_gangs, found.utilisation) == pytest.approx((150.0, 0.15, 0.0))
@@ -81,18 +81,20 @@ def test_what_comes_after_the_duration_is_not_measured() -> None:
 
 def test_a_pod_made_anew_waits_from_then_on_and_evictions_are_counted() -> None:
     moments = [
-        (0.0, What.ARRIVED, "a", ""),
-        (0.0, What.MADE, "a", "a0"),
-        (1.0, What.BOUND, "a", "a0"),
-        (9.0, What.EVICTED, "a", "a0"),
-        (10.0, What.GONE, "a", "a0"),
-        (10.0, What.MADE, "a", "again"),
-        (13.0, What.BOUND, "a", "again"),
+        (0.0, EventKind.ARRIVED, "a", ""),
+        (0.0, EventKind.MADE, "a", "a0"),
+        (1.0, EventKind.BOUND, "a", "a0"),
+        (9.0, EventKind.EVICTED, "a", "a0"),
+        (10.0, EventKind.GONE, "a", "a0"),
+        (10.0, EventKind.MADE, "a", "again"),
+        (13.0, EventKind.BOUND, "a", "again"),
     ]
     made = timeline(*moments)
     made.members["again"] = made.members["a0"]
     found = measured(made, duration=20.0)
-    assert (found.evictions, found.pod_waiting) == (1, Spread(3.0, 20.0)), "waits of 1 and 3 s; one was never made"
+    assert (found.evictions, found.pod_waiting) == (1, TimePercentiles(3.0, 20.0)), (
+        "waits of 1 and 3 s; one was never made"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,4 +105,4 @@ def test_jains_index(values: list[float], index: float) -> None:
 
 
 def test_percentiles_are_nearest_ranks() -> None:
-    assert Spread.of(map(float, range(100, 0, -1))) == Spread(50.0, 99.0)
+    assert TimePercentiles.from_values(map(float, range(100, 0, -1))) == TimePercentiles(50.0, 99.0)

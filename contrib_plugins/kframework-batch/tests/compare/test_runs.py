@@ -33,7 +33,7 @@ def arriving(seconds: float, job: Job) -> Job:
 
 
 def both(*objects: ApiObject, duration: float | None = None) -> tuple[Measures, Measures]:
-    trace = Trace.of([make_node("n", cpu=4), *objects])
+    trace = Trace.from_objects([make_node("n", cpu=4), *objects])
     return run_pods(trace, PODS, [], SETTINGS, duration)[0], run_sessions(trace, SETTINGS, duration)[0]
 
 
@@ -67,7 +67,7 @@ def test_a_time_of_arrival_is_a_number_of_seconds(text: str) -> None:
     job = make_job("a", 1)
     wrong = msgspec.structs.replace(job.metadata, annotations={ARRIVES_SECONDS: text})
     with pytest.raises(InputError, match="not a number of seconds"):
-        Trace.of([msgspec.structs.replace(job, metadata=wrong)])
+        Trace.from_objects([msgspec.structs.replace(job, metadata=wrong)])
 
 
 def test_job_that_arrives_after_a_long_pause_is_run() -> None:
@@ -78,4 +78,7 @@ def test_job_that_arrives_after_a_long_pause_is_run() -> None:
 
 def test_the_scarcest_resource_is_the_one_that_most_is_wanted_of() -> None:
     job = make_job("a", 4, requests={"example.com/gpu": 1})
-    assert Trace.of([make_node("n", cpu=8, allocatable={"example.com/gpu": 2}), job]).scarcest == "example.com/gpu"
+    assert (
+        Trace.from_objects([make_node("n", cpu=8, allocatable={"example.com/gpu": 2}), job]).scarcest
+        == "example.com/gpu"
+    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.job_admission import admitted, events_of, rejection
-from kframework_batch.controllers.job_members import pod_name
+from kframework_batch.controllers.job_admission import events_of, find_problems, with_defaults
+from kframework_batch.controllers.job_pods import pod_name
 from kframework_batch.objects import DependsOn, Job, JobPolicy, JobSpec, NetworkTopology, PartitionPolicy, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
@@ -28,25 +28,25 @@ def divided(subject: TaskSpec, total: int, size: int, least: int = 0) -> Job:
 
 @pytest.mark.parametrize(("least", "filled"), [(0, 6), (2, 4)])
 def test_the_minimum_of_a_task_is_that_of_its_partitions(least: int, filled: int) -> None:
-    subject = admitted(divided(task("a", 6), 3, 2, least), "volcano")
+    subject = with_defaults(divided(task("a", 6), 3, 2, least), "volcano")
     assert (subject.spec.tasks[0].min_available, subject.spec.min_available) == (filled, filled)
-    assert rejection(subject) == ""
+    assert find_problems(subject) == ""
 
 
 def test_what_is_left_out_is_filled_in() -> None:
-    spec = admitted(job(task(replicas=3), task("b", 2, 1), max_retry=0), "volcano").spec
+    spec = with_defaults(job(task(replicas=3), task("b", 2, 1), max_retry=0), "volcano").spec
     assert [(each.name, each.min_available) for each in spec.tasks] == [("default0", 3), ("b", 1)]
     assert (spec.min_available, spec.max_retry, spec.queue, spec.scheduler_name) == (4, 3, "default", "volcano")
 
 
 def test_another_queue_may_be_the_default() -> None:
-    assert admitted(job(task()), "volcano", "q").spec.queue == "q"
-    assert admitted(job(task(), queue="r"), "volcano", "q").spec.queue == "r"
+    assert with_defaults(job(task()), "volcano", "q").spec.queue == "q"
+    assert with_defaults(job(task(), queue="r"), "volcano", "q").spec.queue == "r"
 
 
 def test_what_is_said_stays() -> None:
     said = job(task("a", 3, 2), queue="q", min_available=1, max_retry=9, scheduler_name="s")
-    assert admitted(said, "volcano") == said
+    assert with_defaults(said, "volcano") == said
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_what_is_said_stays() -> None:
     ],
 )
 def test_what_is_wrong_is_said(subject: Job, complaint: str) -> None:
-    assert complaint in rejection(admitted(subject, "volcano"))
+    assert complaint in find_problems(with_defaults(subject, "volcano"))
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_what_is_wrong_is_said(subject: Job, complaint: str) -> None:
     ],
 )
 def test_what_is_right_is_passed(subject: Job) -> None:
-    assert rejection(admitted(subject, "volcano")) == ""
+    assert find_problems(with_defaults(subject, "volcano")) == ""
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    wrong = rejection(admitted(job(task("a", 1, 2), min_available=5), "volcano"))
+    wrong = find_problems(with_defaults(job(task("a", 1, 2), min_available=5), "volcano"))
     assert wrong == (
         "'minAvailable' is greater than 'replicas' in task: a; "
         "job 'minAvailable' should not be greater than total replicas in tasks"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.job_admission import admitted
-from kframework_batch.controllers.job_members import RESTARTED_BY, VERSION, Members
-from kframework_batch.controllers.job_policies import Timeouts, due, not_built
+from kframework_batch.controllers.job_admission import with_defaults
+from kframework_batch.controllers.job_pods import RESTARTED_BY, VERSION, JobPods
+from kframework_batch.controllers.job_policies import Timeouts, next_action, unsupported_policies
 from kframework_batch.objects import (
     DependsOn,
     Job,
@@ -35,7 +35,9 @@ def policy(action: str, *events: str) -> JobPolicy:
 
 def job(*policies: JobPolicy, a: TaskSpec = A, **status: int) -> Job:
     spec = JobSpec(tasks=(a, B), policies=policies)
-    return admitted(Job(metadata=ObjectMeta(name="j"), spec=spec, status=replace(JobStatus(), **status)), "volcano")
+    return with_defaults(
+        Job(metadata=ObjectMeta(name="j"), spec=spec, status=replace(JobStatus(), **status)), "volcano"
+    )
 
 
 def pod(name: str, phase: str = "Running", *, version: int = 0, mark: int | None = None, going: bool = False) -> Pod:
@@ -48,7 +50,7 @@ ALL = (pod("j-a-0"), pod("j-a-1"), pod("j-b-0"))
 
 
 def action(subject: Job, *pods: Pod, group: str = "Running") -> str:
-    found = due(subject, Members(subject, pods), PodGroup(status=PodGroupStatus(phase=group)), Timeouts(), NOW)
+    found = next_action(subject, JobPods(subject, pods), PodGroup(status=PodGroupStatus(phase=group)), Timeouts(), NOW)
     if found is None:
         return ""
     return " ".join([found.name, found.event, *(each.metadata.name for each in found.restarted)])
@@ -135,7 +137,7 @@ def test_of_a_task_that_waits_for_others_nobody_is_evicted() -> None:
 )
 def test_a_gang_that_is_broken_is_an_event_of_the_job(subject: Job, expected: str) -> None:
     assert action(subject, *ALL, group="Unknown") == expected
-    assert due(subject, Members(subject, ALL), None, Timeouts(), NOW) is None
+    assert next_action(subject, JobPods(subject, ALL), None, Timeouts(), NOW) is None
 
 
 def test_what_is_not_built_is_named() -> None:
@@ -146,7 +148,7 @@ def test_what_is_not_built_is_named() -> None:
         policy("AbortJob", "PodPending", "PodEvicted"),
         a=replace(A, policies=(policy("RestartJob", "JobUpdated"), policy("RestartPod", "*"))),
     )
-    assert not_built(subject) == [
+    assert unsupported_policies(subject) == [
         "spec.policies: action ResumeJob",
         "spec.policies: action RestartTask for the event Unknown, which is about no task",
         "spec.policies: event PodPending without a timeout",
@@ -196,7 +198,7 @@ def test_a_policy_may_be_about_a_code(
 def test_the_code_is_in_the_message() -> None:
     subject = job(policy("AbortJob", "PodFailed"))
     for failed, message in ((ended("j-a-0", 3), " with exit code 3"), (ended("j-a-0"), "")):
-        found = due(subject, Members(subject, [failed]), None, Timeouts(), NOW)
+        found = next_action(subject, JobPods(subject, [failed]), None, Timeouts(), NOW)
         assert found is not None and found.message == f"pod j-a-0 has failed{message}"
 
 
@@ -235,10 +237,10 @@ def actions(subject: Job, *looks: tuple[float, tuple[Pod, ...]], running: int = 
     timeouts, found = Timeouts(), []
     subject = replace(subject, status=replace(subject.status, running=running))
     for second, pods in looks:
-        members = Members(subject, pods)
-        action = due(subject, members, None, timeouts, NOW + second)
-        found.append(f"in {timeouts.left:g}" if timeouts.left is not None else action.event if action else "")
-        tally = members.tally
+        members = JobPods(subject, pods)
+        action = next_action(subject, members, None, timeouts, NOW + second)
+        found.append(f"in {timeouts.next_in:g}" if timeouts.next_in is not None else action.event if action else "")
+        tally = members.counts
         counted = {"pending": tally.pending, "running": tally.running, "failed": tally.failed}
         subject = replace(subject, status=replace(subject.status, **counted))
     return found
@@ -337,4 +339,4 @@ def test_a_partition_is_restarted_as_a_whole(event: str, pods: tuple[Pod, ...], 
     a = TaskSpec(name="a", replicas=4, partition_policy=partitions)
     subject = job(policy("RestartPartition", event), a=a, running=5)
     assert action(subject, *pods) == expected
-    assert not_built(subject) == []
+    assert unsupported_policies(subject) == []

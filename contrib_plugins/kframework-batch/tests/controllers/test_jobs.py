@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from kframework_batch.belongings import NetworkPolicy, Secret
 from kframework_batch.objects import (
     DependsOn,
     Job,
@@ -15,6 +14,7 @@ from kframework_batch.objects import (
     PodGroup,
     PodGroupStatus,
 )
+from kframework_batch.owned_kinds import NetworkPolicy, Secret
 from kframework_batch.pod_templates import template_spec
 from msgspec.structs import replace
 

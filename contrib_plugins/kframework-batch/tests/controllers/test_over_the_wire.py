@@ -6,12 +6,12 @@ import asyncio
 from random import Random
 
 import pytest
-from kframework_batch.belongings import NetworkPolicy, Secret
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
 from kframework_batch.objects import Job, JobPolicy, JobSpec, PodGroup, Queue, TaskSpec
+from kframework_batch.owned_kinds import NetworkPolicy, Secret
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 

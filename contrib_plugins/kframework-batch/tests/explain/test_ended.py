@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.explain.course import EndedJob, find_ended_job
 from kframework_batch.explain.explainer import explain_by_name, explain_ended_steps
-from kframework_batch.explain.explanation import Explanation, text_of
+from kframework_batch.explain.explanation import Explanation, format_explanation
+from kframework_batch.explain.history import EndedJob, find_ended_job
 from kframework_batch.objects import PodGroup
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
 from msgspec.structs import replace
@@ -31,17 +31,17 @@ def ended(*, pods_too: bool = False) -> Stage:
     """Let a gang wait for another one, run, succeed, and be gone, with its pods or without them."""
     gangs = [make_gang("first", 1, on=["n"]), owned(make_gang("train-123", 2), "train")]
     stage = Stage(PLAIN, nodes=[make_node("n", cpu=2)], gangs=gangs).session(2)
-    stage.gone("first-0")
+    stage.delete("first-0")
     stage.session(2)
     for name in ("train-123-0", "train-123-1"):
         pod = stage.objects[Pod, name]
         assert isinstance(pod, Pod)
         stage.put(replace(pod, status=replace(pod.status, phase="Succeeded")))
     stage.session()
-    stage.gone("train-123", PodGroup)
+    stage.delete("train-123", PodGroup)
     if pods_too:
-        stage.gone("train-123-0")
-        stage.gone("train-123-1")
+        stage.delete("train-123-0")
+        stage.delete("train-123-1")
     return stage.session(2)
 
 
@@ -66,7 +66,7 @@ def test_it_is_told_when_it_began_what_it_waited_for_and_how_it_ended(pods_too: 
         f"Pod group: default/train-123, gone since {gone}",
         "Phase:     Completed",
         "Gang:      2 were needed",
-        f"COURSE since {rfc3339(first)}, each line until the next:",
+        f"HISTORY since {rfc3339(first)}, each line until the next:",
         f"  - 0s, sessions 1 to 2: allocate: discarded; 1 of the 2 tasks that it needs had a place; {FULL}",
         "  - 2s, session 3: allocate: served; 2 of the 2 tasks that it needs had a place",
         "  - 3s, session 4: Running",
@@ -99,7 +99,7 @@ def test_a_task_that_is_gone_is_told_of_the_session_that_placed_it() -> None:
     stage = ended(pods_too=True)
     told = explained(stage, "train-123-1")
     assert (told.session, [turn.action for turn in told.turns]) == ("3", ["allocate"])
-    assert "      default/train-123-1 had room on n" in text_of(told)
+    assert "      default/train-123-1 had room on n" in format_explanation(told)
     assert explained(ended(), "train-123-1").tasks[0].status == "Succeeded"
 
 
@@ -108,15 +108,18 @@ def test_one_that_runs_is_told_of_its_course_and_one_that_waits_if_all_is_asked_
     runs = run_to_end(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train"))
     waits = run_to_end(explain_by_name(stage.engine, stage.accounts[::-1], "default", "large"))
     assert "  - 1s, session 2: Running\n" in runs.text
-    assert "COURSE" not in waits.text and "  - 0s, sessions 1 to 3: allocate: discarded" in waits.wide
+    assert "HISTORY" not in waits.text and "  - 0s, sessions 1 to 3: allocate: discarded" in waits.wide
 
 
 def test_a_long_course_is_told_from_both_ends() -> None:
     stage = ended()
     told = explained(stage, "train")
-    long = replace(told, course=told.course * 4)
-    assert "\n  - and 8 more\n" in text_of(long)
-    assert text_of(long).count(", session") == 12 and text_of(long, wide=True).count(", session") == 20
+    long = replace(told, history=told.history * 4)
+    assert "\n  - and 8 more\n" in format_explanation(long)
+    assert (
+        format_explanation(long).count(", session") == 12
+        and format_explanation(long, wide=True).count(", session") == 20
+    )
 
 
 def test_a_group_that_is_there_again_has_not_ended() -> None:

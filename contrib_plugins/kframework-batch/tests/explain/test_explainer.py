@@ -55,7 +55,7 @@ async def test_a_session_that_is_open_is_waited_for() -> None:
     asked = asyncio.ensure_future(explained(stage))
     while stage.engine.step():
         await asyncio.sleep(0)
-        assert not asked.done() or stage.engine.stands
+        assert not asked.done() or stage.engine.is_between_sessions
     assert "3 of the 4 tasks" in json.loads(await asked)["text"]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from kframework_batch.explain.course import find_job
 from kframework_batch.explain.explainer import explain_steps
-from kframework_batch.explain.explanation import Explanation, text_of
+from kframework_batch.explain.explanation import Explanation, format_explanation
+from kframework_batch.explain.history import find_job
 from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task
 from msgspec.structs import replace
 
@@ -36,7 +36,7 @@ def explained(stage: Stage, name: str) -> Explanation:
 
 
 def text(stage: Stage, name: str, *, wide: bool = False) -> str:
-    return text_of(explained(stage, name), wide=wide)
+    return format_explanation(explained(stage, name), wide=wide)
 
 
 def half_a_gang() -> Stage:
@@ -182,7 +182,7 @@ def larger(stage: Stage) -> None:
 )
 def test_what_is_said_to_help_helps(done: Completed) -> None:
     stage = half_a_gang()
-    assert any(remedy.change.startswith(done.change) for remedy in explained(stage, "train").help)
+    assert any(remedy.change.startswith(done.change) for remedy in explained(stage, "train").remedies)
     done.act(stage)
     stage.session()
     assert {"train-0", "train-1"} <= set(stage.bound)

@@ -38,7 +38,7 @@ def queue_of(
 ) -> QueueInfo:
     queue = QueueInfo(make_queue(name, parent=parent, priority=priority))
     queue.deserved, queue.guarantee = Resource(deserved or {}), Resource(guarantee or {})
-    queue.capability, queue.open = Resource(capability or {}), is_open
+    queue.capability, queue.is_open = Resource(capability or {}), is_open
     return queue
 
 

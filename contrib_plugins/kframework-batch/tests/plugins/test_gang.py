@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.job import ROLE, JobInfo, TaskInfo
-from kframework_batch.membership import compiled
+from kframework_batch.membership import compile_subgroups
 from kframework_batch.objects import SubGroupPolicy
 from kframework_batch.plugin import BatchArguments, Vote
 from kframework_batch.plugins.gang import Gang
@@ -133,7 +133,7 @@ def test_a_ready_job_stays_ready_whoever_goes(roles: list[str], minimum: int, mi
     made = job(minimum, *((role, READY) for role in roles), roles=minimums)
     was_ready = made.is_ready
     for task in spared(list(made.tasks.values())):
-        made.move(task, GONE)
+        made.update_status(task, GONE)
     assert made.is_ready or not was_ready
 
 
@@ -159,7 +159,7 @@ def divided(minimum: int, needed: int, size: int, *parts: tuple[str, TaskStatus]
     made = JobInfo("default", "a")
     made.min_available = minimum
     policy = SubGroupPolicy(name="w", match_label_keys=("part",), sub_group_size=size, min_sub_groups=needed)
-    made.divide(compiled((policy,)))
+    made.set_subgroups(compile_subgroups((policy,)))
     for n, (part, status) in enumerate(parts):
         pod = make_pod(f"a-{n}", labels={"part": part} if part else {})
         made.add(TaskInfo(made, PodInfo(pod, TemplateInterner()), pod, status))
@@ -216,5 +216,5 @@ def test_a_ready_job_of_subgroups_stays_ready_whoever_goes(parts: str, minimum: 
     made = divided(minimum, needed, size, *in_parts(READY, parts))
     was_ready = made.is_ready
     for task in spared(list(made.tasks.values())):
-        made.move(task, GONE)
+        made.update_status(task, GONE)
     assert made.is_ready or not was_ready

@@ -57,7 +57,7 @@ def test_a_hypernode_scores_by_how_full_it_would_be(arguments: str, score: float
     trial = stage.engine.trial()
     (domain,) = trial.hypernodes.domains()
     assert trial.plugins.hypernode_score(stage.job("j"), domain) == pytest.approx(score)
-    trial.try_out()
+    trial.run_trial()
 
 
 def test_a_hypernode_that_would_be_too_full_scores_nothing() -> None:
@@ -70,7 +70,7 @@ def test_a_hypernode_that_would_be_too_full_scores_nothing() -> None:
     stage.engine.apply_messages()
     trial = stage.engine.trial()
     assert trial.plugins.hypernode_score(stage.job("j"), trial.hypernodes.domains()[0]) == 0.0
-    trial.try_out()
+    trial.run_trial()
 
 
 @pytest.mark.parametrize("seed", range(4))

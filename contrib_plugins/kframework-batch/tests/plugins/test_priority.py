@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.membership import compiled
+from kframework_batch.membership import compile_subgroups
 from kframework_batch.objects import SubGroupPolicy
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.plugins.priority import Priority
@@ -43,7 +43,7 @@ def test_the_more_important_goes_first() -> None:
 
 def test_the_subgroup_with_the_most_important_task_goes_first() -> None:
     made = job("j", 0)
-    made.divide(compiled((SubGroupPolicy(name="w", match_label_keys=("part",)),)))
+    made.set_subgroups(compile_subgroups((SubGroupPolicy(name="w", match_label_keys=("part",)),)))
     for n, (part, priority) in enumerate((("x", 1), ("y", 0), ("y", 7))):
         pod = make_pod(f"j-{n}", labels={"part": part}, priority=priority)
         made.add(TaskInfo(made, PodInfo(pod, TemplateInterner()), pod, TaskStatus.PENDING))
@@ -88,5 +88,5 @@ def test_across_queues_it_has_no_say() -> None:
 def test_a_job_starves_as_long_as_a_task_has_no_room(statuses: list[TaskStatus], starving: bool) -> None:
     made = job("a", 0, *[0] * len(statuses))
     for task, status in zip(tasks(made), statuses, strict=True):
-        made.move(task, status)
+        made.update_status(task, status)
     assert PLUGIN.job_starving(SESSION, made) is starving

@@ -35,7 +35,7 @@ def queue_of(
 ) -> QueueInfo:
     queue = QueueInfo(make_queue(name, weight=weight, priority=priority))
     queue.guarantee, queue.capability = Resource(guarantee or {}), Resource(capability or {})
-    queue.open = is_open
+    queue.is_open = is_open
     return queue
 
 

@@ -319,7 +319,7 @@ class World(Stage):
                 self.on_binding_ended()
         for pod in self.of(Pod):
             if pod.metadata.deletion_timestamp is not None and _chance(self.random, 0.6):
-                self.gone(pod.metadata.name)
+                self.delete(pod.metadata.name)
             elif pod.spec.node_name and pod.status.phase == "Pending" and _chance(self.random, 0.7):
                 self.put(replace(pod, status=replace(pod.status, phase="Running")))
         for happening, probability in self._happenings.items():
@@ -369,7 +369,7 @@ class World(Stage):
     def _pod_vanishes(self) -> None:
         pod = self._any_pod(placed=False)
         if pod is not None:
-            self.gone(pod.metadata.name)
+            self.delete(pod.metadata.name)
 
     def _members_come_back(self) -> None:
         """Make new pods where gangs have fewer than their minimum."""
@@ -383,10 +383,10 @@ class World(Stage):
         groups = self.of(PodGroup)
         if groups:
             name = self.random.choice(groups).metadata.name
-            self.gone(name, PodGroup)
+            self.delete(name, PodGroup)
             for pod in self.of(Pod):
                 if pod.metadata.annotations.get(GROUP_NAME) == name and _chance(self.random, 0.8):
-                    self.gone(pod.metadata.name)
+                    self.delete(pod.metadata.name)
 
     def _group_changes(self) -> None:
         groups = self.of(PodGroup)
@@ -401,10 +401,10 @@ class World(Stage):
         if nodes:
             node = self.random.choice(nodes)
             self.asleep.append(node)
-            self.gone(node.metadata.name, Node)
+            self.delete(node.metadata.name, Node)
             for pod in self.of(Pod):
                 if pod.spec.node_name == node.metadata.name and _chance(self.random, 0.5):
-                    self.gone(pod.metadata.name)
+                    self.delete(pod.metadata.name)
 
     def _node_comes(self) -> None:
         self.put(self.asleep.pop() if self.asleep else self._node(f"node-{self._number()}"))
@@ -436,17 +436,17 @@ class World(Stage):
         queue = self.random.choice(self.of(Queue))
         if queue.metadata.name != "default":
             self.away.append(queue)
-            self.gone(queue.metadata.name, Queue)
+            self.delete(queue.metadata.name, Queue)
 
     def _queue_comes(self) -> None:
         if self.away:
             self.put(self.away.pop())
 
     def _deletions_fail(self) -> None:
-        self.refusing = True
+        self.refuses_evictions = True
 
     def _deletions_work(self) -> None:
-        self.refusing = False
+        self.refuses_evictions = False
 
     def _pod_becomes_bindable(self) -> None:
         if self.unbindable:

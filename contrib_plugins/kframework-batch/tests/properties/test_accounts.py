@@ -35,7 +35,7 @@ def test_the_worlds_are_full_of_what_is_said(make_world: MakeWorld) -> None:
         for _ in range(SESSIONS):
             for turn in Scene(world).account.turns:
                 said[f"{turn.action} {turn.outcome}"] += 1
-                said.update(["victims"] * len(turn.victims) + ["spared"] * len(turn.spared))
+                said.update(["victims"] * len(turn.victims) + ["spared"] * len(turn.protected))
                 said.update("placed" if verdict.node else "rejected" for verdict in turn.verdicts)
             world.happen()
     assert said["placed"] > 200 and said["rejected"] > 100 and said["victims"] and said["spared"], said

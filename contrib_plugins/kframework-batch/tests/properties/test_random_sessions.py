@@ -349,11 +349,11 @@ def judge_state(world: World) -> None:
         assert {k: v for k, v in requested.items() if v} == {k: v for k, v in taken.items() if v}
     for job in engine.cache.jobs.values():
         group = books.groups.get(job.name)
-        if job.known and group is not None:
+        if job.has_group and group is not None:
             mine = Resource()
             for name in set(books.members(group)) & books.keeping.keys():
                 mine.add(on_node_requests(books.pods[name]))
-            assert job.allocated.minus(mine).empty, f"{job!r} holds {mine}, and not {job.allocated}"
+            assert job.allocated.minus(mine).is_empty, f"{job!r} holds {mine}, and not {job.allocated}"
 
 
 def status(world: World, books: Books, name: str) -> TaskStatus:
@@ -375,7 +375,7 @@ def judge_queues(world: World, books: Books) -> None:
     for queue in world.of(Queue):
         said = Resource.parse(queue.status.allocated)
         held = books.held_by(queue.metadata.name)
-        assert said.minus(held).empty, f"{queue.metadata.name} says {said}, but holds {held}"
+        assert said.minus(held).is_empty, f"{queue.metadata.name} says {said}, but holds {held}"
     for plugin in world.engine._session.plugins.tiers.plugins:
         if isinstance(plugin, Proportion):
             due = Resource()
@@ -405,7 +405,7 @@ class BrokenGangs:
                 self.until.pop(name, None)
             elif name in failed:
                 self.until.setdefault(name, world.time + world.timeout)
-            elif world.refusing and name in self.until:
+            elif world.refuses_evictions and name in self.until:
                 self.until[name] = max(self.until[name], world.time)
 
     def judge(self) -> None:

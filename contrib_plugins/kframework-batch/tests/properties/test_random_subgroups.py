@@ -118,7 +118,7 @@ class World:
                 yield f"{part.subjob} has room in {where}, not {part.hypernode}"
             if part.outcome is Outcome.DISCARDED and (where or part.hypernode):
                 yield f"{part.subjob} has room, and is discarded"
-            for tried in part.tried:
+            for tried in part.rejected_hypernodes:
                 if tried.hypernode not in self.racks or tried.tier != 1 or tried.had >= job.size:
                     yield f"{part.subjob} was tried in {tried}"
         for name in counts.keys() - {part.subjob for part in turn.subjobs if part.outcome is not Outcome.DISCARDED}:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from kframework_batch.account import Outcome, Tried, Turn
+from kframework_batch.account import Outcome, RejectedHypernode, Turn
 from kframework_batch.objects import HyperNode, NetworkTopology
 from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
@@ -91,7 +91,7 @@ class World:
         served = turn.outcome is Outcome.COMMITTED
         if served != bool(holding or anywhere):
             yield f"{job} is {turn.outcome}, but {holding} hold it"
-        for tried in turn.tried:
+        for tried in turn.rejected_hypernodes:
             if self.trees[tried.hypernode][0] != tried.tier or tried.hypernode not in self.allowed(job):
                 yield f"{job} was not to be tried in {tried.hypernode}"
             if self.room(tried.hypernode) >= missing:
@@ -109,7 +109,7 @@ class World:
             before = set(self.allowed(job)) - {turn.hypernode}
             if turn.hypernode and self.room(turn.hypernode) < max(map(self.room, before), default=0):
                 yield f"{job} has more room elsewhere than in {turn.hypernode}, where it keeps some"
-        if not before <= {tried.hypernode for tried in turn.tried}:
+        if not before <= {tried.hypernode for tried in turn.rejected_hypernodes}:
             yield f"{job} was not tried in all of {sorted(before)}"
         if turn.outcome is not Outcome.DISCARDED:
             for node in used:
@@ -145,10 +145,12 @@ def lies(world: World, turn: Turn) -> Iterator[Turn]:
     if turn.hypernode and served:
         tier = world.trees[turn.hypernode][0]
         yield from (replace(turn, hypernode=name) for name, (other, _) in world.trees.items() if other != tier)
-        yield replace(turn, tried=(*turn.tried, Tried(turn.hypernode, tier, 0, "no room")))
-    if turn.tried:
-        first, *others = turn.tried
-        yield replace(turn, tried=(replace(first, tier=9), *others))
-        yield replace(turn, tried=(replace(first, had=99), *others))
+        yield replace(
+            turn, rejected_hypernodes=(*turn.rejected_hypernodes, RejectedHypernode(turn.hypernode, tier, 0, "no room"))
+        )
+    if turn.rejected_hypernodes:
+        first, *others = turn.rejected_hypernodes
+        yield replace(turn, rejected_hypernodes=(replace(first, tier=9), *others))
+        yield replace(turn, rejected_hypernodes=(replace(first, had=99), *others))
         if turn.outcome is Outcome.DISCARDED:
-            yield replace(turn, tried=tuple(others))
+            yield replace(turn, rejected_hypernodes=tuple(others))

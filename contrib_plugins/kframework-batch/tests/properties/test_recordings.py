@@ -17,7 +17,7 @@ import pytest
 from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
 from kframework_batch.program import compile_program
-from kframework_batch.recording import ENGINES, AskedEngine, BatchEngines, reconsider, recorded
+from kframework_batch.recording import ENGINES, BatchEngines, ReconsideredEngine, reconsider, recording_factory
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
 
@@ -84,7 +84,7 @@ def record(seed: int, file: Path, kind: type[Harsh] = Harsh) -> Counter[str]:
     random, engines, worlds = Random(seed), list[BatchEngine](), list[Harsh]()
     settings = Settings(compile_program(parse(configuration(random))), seed=seed)
     recorder = Recorder(file, annotations=ENGINES.annotations)
-    make = recorded(settings, recorder)
+    make = recording_factory(settings, recorder)
 
     def kept(*made_of: object) -> BatchEngine:
         engines.append(make(*made_of))  # type: ignore[arg-type]  # as it is given
@@ -133,7 +133,7 @@ def test_another_configuration_is_asked_without_a_trace_and_the_same_one_agrees(
     for seed in SEEDS:
         file = tmp_path / f"{seed}.rec"
         record(seed, file, Steady)
-        recording, kind = Recording(file), BatchEngines(AskedEngine)
+        recording, kind = Recording(file), BatchEngines(ReconsideredEngine)
         same = json.loads(RecordingReader(file).header.configuration)["program"]
         sessions = len(recording.accounts(kind))
         result = reconsider(recording, kind, compile_program(parse(same)))

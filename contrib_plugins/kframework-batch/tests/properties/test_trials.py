@@ -37,12 +37,19 @@ def picture(world: World) -> object:
                 [list(job.with_status(status)) for status in TaskStatus],
                 {name: amount for name, amount in job.allocated.items() if amount},
                 {name: amount for name, amount in job.requested.items() if amount},
-                (job.phase, job.message, dict(job.fit_errors), dict(job.places), job.min_available, job.role_minimums),
+                (
+                    job.phase,
+                    job.message,
+                    dict(job.fit_errors),
+                    dict(job.tentative_nodes),
+                    job.min_available,
+                    job.role_minimums,
+                ),
             )
             for job in engine.cache.jobs.values()
         },
         {pod.uid: pod.node_name for pod in engine.cluster.pods.values()},
-        {queue.name: (queue.weight, dict(queue.capability), queue.open) for queue in engine.cache.queues.values()},
+        {queue.name: (queue.weight, dict(queue.capability), queue.is_open) for queue in engine.cache.queues.values()},
         set(engine.cluster.assumed),
     )
 

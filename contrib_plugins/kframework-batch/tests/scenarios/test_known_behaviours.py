@@ -10,7 +10,7 @@ from kframework_batch import combination
 from kframework_batch.actions.victim_selection import VictimSelection
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
-from kframework_batch.scenario import Record, Scenario, make_job
+from kframework_batch.scenario import Scenario, ScenarioResult, make_job
 from kframework_batch.session import Session
 from kframework_batch.testing import make_queue
 
@@ -26,7 +26,7 @@ RECLAIM = f"actions: allocate, backfill, reclaim{TIERS}"
 QUEUES = [make_queue("borrower"), make_queue("owner")]
 
 
-def one_for_three() -> Record:
+def one_for_three() -> ScenarioResult:
     """One victim leaves room for all three tasks of a gang."""
     there = [make_job(f"large{number}", 1, cpu=3, queue="borrower") for number in (1, 2)]
     scenario = Scenario(RECLAIM, nodes=[make_node("n1", cpu=6)], queues=QUEUES, jobs=there)
@@ -41,13 +41,13 @@ def test_reclaim_counts_on_room_that_is_there_already() -> None:
 
 
 def test_without_that_a_gang_is_never_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(VictimSelection, "find_free", lambda self, statement, task: False)
+    monkeypatch.setattr(VictimSelection, "pipeline_without_victims", lambda self, statement, task: False)
     record = one_for_three()
     assert record.evicted == []
     assert record.running("gang") == 0
 
 
-def port_in_use() -> Record:
+def port_in_use() -> ScenarioResult:
     """Any of four leaves room enough, but only one of them, the last to go, leaves the port."""
     there = [
         make_job("web", 1, minimum=0, queue="borrower", host_ports=[80]),
@@ -70,7 +70,7 @@ def test_by_amounts_alone_the_wrong_one_goes(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         VictimSelection,
         "_fits",
-        lambda self, task, row: self._session.idle.fits_future(task, row) and self._is_due(task),
+        lambda self, task, row: self._session.idle.fits_future(task, row) and self._is_allocatable(task),
     )
     record = port_in_use()
     assert record.evicted
@@ -108,7 +108,7 @@ class Twos(All):
     begin = "two-"
 
 
-def disagreement() -> Record:
+def disagreement() -> ScenarioResult:
     tiers = """
 tiers:
 - plugins: [{name: priority, enablePreemptable: false}, {name: gang, enablePreemptable: false}]
@@ -144,7 +144,7 @@ def begun_afresh(
 
 
 def test_else_somebody_goes_whom_not_all_have_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(combination, "_in_common", begun_afresh)
+    monkeypatch.setattr(combination, "_intersect", begun_afresh)
     record = disagreement()
     assert len(record.evicted) == 1
     assert record.running("urgent") == 1

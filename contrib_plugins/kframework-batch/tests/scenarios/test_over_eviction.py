@@ -12,7 +12,7 @@ import pytest
 from kframework_batch.actions import victim_selection
 from kframework_batch.job import TaskInfo
 from kframework_batch.objects import Job, Queue
-from kframework_batch.scenario import Record, Scenario, make_job
+from kframework_batch.scenario import Scenario, ScenarioResult, make_job
 from kframework_batch.session import JobStatement
 from kframework_batch.testing import make_queue
 
@@ -46,7 +46,7 @@ class Case:
     tiers: str = TIERS
     queues: Sequence[Queue] = ()
 
-    def run(self) -> Record:
+    def run(self) -> ScenarioResult:
         scenario = Scenario(
             f"actions: allocate, backfill, {self.action}{self.tiers}",
             nodes=self.nodes,
@@ -114,7 +114,7 @@ WHOLE = {
 }
 
 
-def evicted(record: Record, case: Case) -> dict[str, int]:
+def evicted(record: ScenarioResult, case: Case) -> dict[str, int]:
     counts = {job.metadata.name: len(record.victims(job.metadata.name)) for job in (*case.there, case.comes)}
     return {name: count for name, count in counts.items() if count}
 
@@ -135,8 +135,8 @@ def all_of_them(
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_without_counting_more_go_than_it_takes(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(victim_selection, "fewest", all_of_them)
-    monkeypatch.setattr(victim_selection.VictimSelection, "_superfluous", lambda self, statement: [])
+    monkeypatch.setattr(victim_selection, "minimal_victims", all_of_them)
+    monkeypatch.setattr(victim_selection.VictimSelection, "_unneeded_victims", lambda self, statement: [])
     record = case.run()
     assert sum(evicted(record, case).values()) > sum(case.evicted.values())
 

@@ -16,7 +16,7 @@ from kframework_batch.plugin import hookimpl
 from kframework_batch.plugins.capacity import Capacity
 from kframework_batch.plugins.proportion import Proportion
 from kframework_batch.queue import QueueAccount, QueueInfo
-from kframework_batch.scenario import Record, Scenario, make_job
+from kframework_batch.scenario import Scenario, ScenarioResult, make_job
 from kframework_batch.session_view import SessionView
 from kframework_batch.testing import make_queue
 
@@ -38,11 +38,11 @@ class OldProportion(Proportion):
 
     @hookimpl
     def allocatable(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
-        return queue.open
+        return queue.is_open
 
     @hookimpl
     def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
-        return queue.open and not self._accounts[queue.name].overused
+        return queue.is_open and not self._accounts[queue.name].is_overused
 
     @hookimpl
     def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
@@ -56,7 +56,7 @@ class OldCapacity(Capacity):
 
     @hookimpl
     def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
-        return queue.open and not self._chains[queue.name][-1].overused
+        return queue.is_open and not self._chains[queue.name][-1].is_overused
 
     @hookimpl
     def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
@@ -87,7 +87,7 @@ class Case:
     minimum: int = 1
     naive_ends: bool = False
 
-    def run(self, fair: str, classes: Sequence[type], until: float) -> Record:
+    def run(self, fair: str, classes: Sequence[type], until: float) -> ScenarioResult:
         queues = [make_queue(name, deserved=self.due) for name in self.jobs]
         scenario = Scenario(CONFIG.format(fair=fair), nodes=self.nodes, queues=queues, classes=classes)
         for number, (queue, (count, asks)) in enumerate(self.jobs.items()):
@@ -96,7 +96,7 @@ class Case:
                 scenario.at(number * 20.0, create(job))
         return scenario.run(until)
 
-    def held(self, record: Record) -> dict[str, int]:
+    def held(self, record: ScenarioResult) -> dict[str, int]:
         """Count the pods of each queue in the end."""
         return {
             queue: sum(record.running(name) for name in self.names(queue, count))

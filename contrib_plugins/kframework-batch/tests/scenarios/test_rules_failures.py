@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
-from kframework_batch import core_questions
+from kframework_batch import core_plugins
 from kframework_batch.action import Action
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
@@ -82,8 +82,8 @@ def reserved(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         held.remove(pod.name)
 
     monkeypatch.setattr(Plan, "binds_directly", False)
-    monkeypatch.setattr(core_questions, "run_reserve", reserve)
-    monkeypatch.setattr(core_questions, "run_unreserve", unreserve)
+    monkeypatch.setattr(core_plugins, "run_reserve", reserve)
+    monkeypatch.setattr(core_plugins, "run_unreserve", unreserve)
     return held
 
 
@@ -186,15 +186,15 @@ def test_a_victim_that_cannot_be_deleted_stays_and_whoever_waits_for_it_waits(ac
         gangs=[there, waits],
         objects=CLASSES,
     )
-    stage.refusing = True
+    stage.refuses_evictions = True
     stage.session()
     assert (len(stage.evicted), stage.bound) == (1, {}), "one is to go"
     stage.check()
     assert {stage.task(name).status for name in ("v-0", "v-1")} == {TaskStatus.RUNNING}, "but it stays"
-    stage.refusing = False
+    stage.refuses_evictions = False
     stage.session()
     (victim,) = [name for name in stage.evicted if stage.task(name).status is TaskStatus.RELEASING]
-    stage.let_go(victim)
+    stage.finish_evictions(victim)
     stage.session()
     assert stage.bound == {"w-0": "n1"}
     stage.check()

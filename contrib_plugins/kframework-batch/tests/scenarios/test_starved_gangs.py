@@ -13,7 +13,7 @@ from kframework_batch.job import JobInfo
 from kframework_batch.plugin import hookimpl
 from kframework_batch.plugins.drf import Drf
 from kframework_batch.resource import dominant_share
-from kframework_batch.scenario import Record, Scenario, make_job
+from kframework_batch.scenario import Scenario, ScenarioResult, make_job
 from kframework_batch.session import Session
 
 from kframework.errors import ClusterError
@@ -66,7 +66,7 @@ def lose(count: int, *, on: str = "") -> Action:
     return act
 
 
-def incomplete(record: Record, members: int) -> int:
+def incomplete(record: ScenarioResult, members: int) -> int:
     """Return for how many seconds the gang was not complete, after it had been so once."""
     return sum(record.running("gang", second) < members for second in range(2, END))
 

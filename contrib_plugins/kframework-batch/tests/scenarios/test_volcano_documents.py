@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from kframework_batch.belongings import Secret
 from kframework_batch.objects import Command, Job
-from kframework_batch.scenario import Record, Scenario
+from kframework_batch.owned_kinds import Secret
+from kframework_batch.scenario import Scenario, ScenarioResult
 from kframework_batch.testing import make_hypernode
 from msgspec.structs import replace
 
@@ -244,7 +244,7 @@ def test_partitions_have_a_rack_each_and_are_restarted_each_by_itself() -> None:
     assert racks_of["j-worker-0"] == racks_of["j-worker-1"] != racks_of["j-worker-2"] == racks_of["j-worker-3"]
 
 
-def example(until: float, *blows: tuple[float, Blow]) -> Record:
+def example(until: float, *blows: tuple[float, Blow]) -> ScenarioResult:
     objects: list[ApiObject] = read([str(EXAMPLE)]).objects
     scenario = Scenario(objects=objects)
     for second, blow in blows:
@@ -252,7 +252,7 @@ def example(until: float, *blows: tuple[float, Blow]) -> Record:
     return scenario.run(until)
 
 
-def phases(record: Record) -> dict[str, str]:
+def phases(record: ScenarioResult) -> dict[str, str]:
     return {each.metadata.name: each.status.state.phase for each in record.cluster.objects(Job)}
 
 

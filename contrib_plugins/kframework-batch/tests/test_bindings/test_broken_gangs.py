@@ -29,28 +29,28 @@ def after_a_while(stage: Stage) -> set[str]:
 
 def test_it_goes_although_its_queue_is_gone() -> None:
     stage = broken()
-    stage.gone("q", Queue)
+    stage.delete("q", Queue)
     assert after_a_while(stage) == {"a-0"}
-    assert stage.session().engine._broken.deadline is None
+    assert stage.session().engine._broken_gangs.deadline is None
 
 
 def test_it_goes_although_the_node_is_gone() -> None:
     stage = broken()
-    stage.gone(stage.bound["a-0"], Node)
+    stage.delete(stage.bound["a-0"], Node)
     assert after_a_while(stage) == {"a-0"}
 
 
 def test_it_is_no_gang_any_more_when_its_group_is_gone() -> None:
     stage = broken()
-    stage.gone("a", PodGroup)
+    stage.delete("a", PodGroup)
     assert after_a_while(stage) == set()
-    assert stage.engine._broken.deadline is None
+    assert stage.engine._broken_gangs.deadline is None
 
 
 def test_it_goes_later_if_it_cannot_be_deleted_at_once() -> None:
     stage = broken()
-    stage.refusing = True
+    stage.refuses_evictions = True
     assert after_a_while(stage) == {"a-0"}
     assert stage.task("a-0").status.value == "Running"
-    stage.refusing = False
+    stage.refuses_evictions = False
     assert stage.session().task("a-0").status.value == "Releasing"

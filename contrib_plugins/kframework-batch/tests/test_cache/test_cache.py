@@ -52,7 +52,7 @@ class Stage:
         self.answers = [self.tell(message) for message in history]
 
     def tell(self, message: ApiObject | Deleted) -> bool:
-        return self.cache.deleted(message[1]) if isinstance(message, tuple) else self.cache.upserted(message)
+        return self.cache.apply_deletion(message[1]) if isinstance(message, tuple) else self.cache.apply_upsert(message)
 
     @property
     def task(self) -> TaskInfo:
@@ -63,7 +63,7 @@ class Stage:
         task, pod = self.task, self.cache.pending[UID]
         self.cluster.assume(pod, "a")
         task.node_name = "a"
-        task.job.move(task, TaskStatus.BINDING)
+        task.job.update_status(task, TaskStatus.BINDING)
         reserved = ReservedPod(pod, "a", {"P": 1.0} if waits else {}, 0.0)
         self.cluster.waiting.add(reserved)
         return reserved
@@ -169,10 +169,10 @@ def test_a_pod_may_change_its_group() -> None:
 def test_tasks_stay_when_their_group_is_deleted() -> None:
     stage = Stage(GROUP, PENDING, ("gone", GROUP))
     job = stage.cache.jobs["default/g"]
-    assert not job.known
+    assert not job.has_group
     assert job.tasks.keys() == {UID}
     stage.tell(GROUP)
-    assert stage.cache.jobs["default/g"] is job and job.known
+    assert stage.cache.jobs["default/g"] is job and job.has_group
     stage.tell(("gone", GROUP))
     stage.tell(("gone", PENDING))
     assert stage.cache.jobs == {}
@@ -206,9 +206,9 @@ def test_updates_do_not_disturb_a_binding() -> None:
 def test_a_binding_is_known_before_the_pod_says_so() -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
-    assert stage.cache.bound(UID)
+    assert stage.cache.binding_succeeded(UID)
     assert stage.task.status is TaskStatus.BOUND
-    assert not stage.cache.bound(UID)
+    assert not stage.cache.binding_succeeded(UID)
     stage.tell(replace(PENDING, metadata=replace(PENDING.metadata, resource_version="2")))
     assert stage.task.status is TaskStatus.BOUND, "an update that was made before"
     assert not stage.tell(BOUND), "the pod only says what is known"
@@ -220,7 +220,7 @@ def test_the_pod_may_say_so_first() -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
     assert stage.tell(RUNNING)
-    assert not stage.cache.bound(UID)
+    assert not stage.cache.binding_succeeded(UID)
     assert stage.task.status is TaskStatus.RUNNING
 
 
@@ -263,14 +263,14 @@ def test_a_pod_that_waits_no_more_leaves_its_node_at_once(message: ApiObject | D
     assert stage.tell(message)
     assert (stage.cluster.pods, stage.cluster.assumed) == ({}, set())
     stage.fail_binding()
-    stage.cache.bound(UID)
+    stage.cache.binding_succeeded(UID)
     left = {task.status for task in stage.cache.tasks.values()}
     assert left <= {TaskStatus.RELEASING, TaskStatus.FAILED}
 
 
 def test_what_is_said_of_pods_that_are_gone_is_passed_over() -> None:
     stage = Stage()
-    stage.cache.bound("x")
+    stage.cache.binding_succeeded("x")
     stage.cache.binding_failed("x")
     stage.cache.eviction_failed("x")
     assert stage.cache.tasks == {}
@@ -278,38 +278,38 @@ def test_what_is_said_of_pods_that_are_gone_is_passed_over() -> None:
 
 def test_a_victim_counts_as_going_until_it_is_gone() -> None:
     stage = Stage(NODE, GROUP, RUNNING)
-    stage.cache.evicting_begins(UID)
+    stage.cache.eviction_started(UID)
     assert (stage.task.status, stage.cache.evicting) == (TaskStatus.RELEASING, {UID})
-    assert list(stage.cache.leaving()) == [stage.task.pod]
+    assert list(stage.cache.terminating_pods()) == [stage.task.pod]
     assert not stage.tell(replace(RUNNING, metadata=replace(RUNNING.metadata, resource_version="2")))
     assert stage.task.status is TaskStatus.RELEASING
     assert stage.tell(deleted(RUNNING)), "it shows on the node"
     assert (stage.task.status, stage.cache.evicting) == (TaskStatus.RELEASING, set())
-    assert list(stage.cache.leaving()) == [stage.task.pod]
+    assert list(stage.cache.terminating_pods()) == [stage.task.pod]
     stage.tell(("gone", RUNNING))
-    assert list(stage.cache.leaving()) == []
+    assert list(stage.cache.terminating_pods()) == []
 
 
 def test_a_victim_that_could_not_be_sent_away_stays() -> None:
     stage = Stage(NODE, GROUP, RUNNING)
-    stage.cache.evicting_begins(UID)
+    stage.cache.eviction_started(UID)
     stage.cache.eviction_failed(UID)
     assert (stage.task.status, stage.cache.evicting) == (TaskStatus.RUNNING, set())
-    assert list(stage.cache.leaving()) == []
+    assert list(stage.cache.terminating_pods()) == []
 
 
 @pytest.mark.parametrize("message", [with_phase(RUNNING, "Failed"), ("gone", RUNNING)])
 def test_nothing_is_left_of_an_eviction_when_the_victim_is_gone(message: ApiObject | Deleted) -> None:
     stage = Stage(NODE, GROUP, RUNNING)
-    stage.cache.evicting_begins(UID)
+    stage.cache.eviction_started(UID)
     assert stage.tell(message)
     assert stage.cache.evicting == set()
-    assert list(stage.cache.leaving()) == []
+    assert list(stage.cache.terminating_pods()) == []
 
 
 def test_pods_of_others_leave_too() -> None:
     stage = Stage(NODE, deleted(FOREIGN_RUNNING))
-    assert [pod.key for pod in stage.cache.leaving()] == ["default/f"]
+    assert [pod.key for pod in stage.cache.terminating_pods()] == ["default/f"]
 
 
 def test_a_heartbeat_is_none_if_a_condition_turns() -> None:

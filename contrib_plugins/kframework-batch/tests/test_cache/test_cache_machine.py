@@ -89,11 +89,11 @@ class Cluster(RuleBasedStateMachine):
     def tell(self, obj: ApiObject) -> None:
         """Tell the cache of a change, and check whether it sees what a session would see of it."""
         before = self.visible()
-        answer = self.cache.upserted(obj)
+        answer = self.cache.apply_upsert(obj)
         self.model(obj)
         assert answer == (before != self.visible()), obj
         if not isinstance(obj, Node | Pod) or obj.metadata.uid not in self.assumed:
-            assert not self.cache.upserted(obj), "once more is nothing new"
+            assert not self.cache.apply_upsert(obj), "once more is nothing new"
 
     def model(self, obj: ApiObject) -> None:
         name = obj.metadata.name
@@ -136,7 +136,7 @@ class Cluster(RuleBasedStateMachine):
     def tell_gone(self, kept: dict[str, T], key: str) -> None:
         before, obj = self.visible(), kept.pop(key)
         assert isinstance(obj, ApiObject)
-        answer = self.cache.deleted(obj)
+        answer = self.cache.apply_deletion(obj)
         if isinstance(obj, Pod):
             self.let_go(key)
             self.evicting.discard(key)
@@ -239,7 +239,7 @@ class Cluster(RuleBasedStateMachine):
         assert task.pod is waiting
         self.cluster.assume(waiting, node)
         task.node_name = node
-        task.job.move(task, TaskStatus.BINDING)
+        task.job.update_status(task, TaskStatus.BINDING)
         self.assumed[task.uid], self.assumed_as[task.uid] = node, pod
         if waits:
             self.cluster.waiting.add(ReservedPod(waiting, node, {"P": 1.0}, 0.0))
@@ -261,7 +261,7 @@ class Cluster(RuleBasedStateMachine):
         if found := sorted(self.assumed):
             uid = found[at % len(found)]
             self.cluster.waiting.remove(uid)
-            self.cache.bound(uid)
+            self.cache.binding_succeeded(uid)
             self.waits.discard(uid)
             self.bound.add(uid)
 
@@ -272,7 +272,7 @@ class Cluster(RuleBasedStateMachine):
         ]
         if pod := self.of(victims, at):
             self.evicting.add(pod.metadata.uid)
-            self.cache.evicting_begins(pod.metadata.uid)
+            self.cache.eviction_started(pod.metadata.uid)
 
     @precondition(lambda self: self.evicting)
     @rule(at=pick)
@@ -421,7 +421,7 @@ class Cluster(RuleBasedStateMachine):
         assert self.cache.jobs.keys() == members.keys()
         for uid, tasks in members.items():
             job = self.cache.jobs[uid]
-            assert job.known == (uid in self.groups)
+            assert job.has_group == (uid in self.groups)
             assert {task.uid: task.status for task in job.tasks.values()} == {task: self.status(task) for task in tasks}
             for status in TaskStatus:
                 assert job.with_status(status).keys() == {task for task in tasks if self.status(task) is status}
@@ -441,7 +441,7 @@ class Cluster(RuleBasedStateMachine):
                     told = (spec.min_member, spec.queue or "default", self.priority(spec.priority_class_name))
                 case SigsPodGroup(spec=spec):
                     told = (spec.min_member, "default", self.priority(""))
-                    assert bool(job.refused) == (spec.min_resources == {"cpu": "one"})
+                    assert bool(job.invalid_reason) == (spec.min_resources == {"cpu": "one"})
                 case KubePodGroup(spec=spec):
                     assert spec.scheduling_policy.gang is not None
                     told = (spec.scheduling_policy.gang.min_count, "default", self.priority(""))
@@ -465,7 +465,7 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def leaving_pods_are_those_that_are_deleted_or_evicted(self) -> None:
         deleted = {uid for uid in self.live(assigned=True) if self.pods[uid].metadata.deletion_timestamp}
-        assert {pod.uid for pod in self.cache.leaving()} == deleted | (self.evicting & self.on_nodes().keys())
+        assert {pod.uid for pod in self.cache.terminating_pods()} == deleted | (self.evicting & self.on_nodes().keys())
         assert self.cache.evicting == self.evicting
 
     @invariant()

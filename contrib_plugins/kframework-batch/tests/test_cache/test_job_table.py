@@ -32,11 +32,11 @@ def newer(obj: ApiObject) -> ApiObject:
 def test_what_comes_changes_or_goes_counts_and_nothing_else(table: JobCache, obj: ApiObject) -> None:
     labelled = replace(obj, metadata=replace(obj.metadata, labels={"a": "b"}))
     answers = [
-        table.upserted(obj),
-        table.upserted(newer(obj)),
-        table.upserted(labelled),
-        table.deleted(obj),
-        table.deleted(obj),
+        table.apply_upsert(obj),
+        table.apply_upsert(newer(obj)),
+        table.apply_upsert(labelled),
+        table.apply_deletion(obj),
+        table.apply_deletion(obj),
     ]
     assert answers == [True, False, True, True, False]
 
@@ -45,10 +45,10 @@ def test_all_kinds_are_kept_for_those_who_ask_for_them() -> None:
     cluster = ClusterState()
     table = JobCache(cluster, frozenset(), "default")
     for obj in (GROUP, QUEUE, CLASS, SPACE):
-        table.upserted(obj)
+        table.apply_upsert(obj)
     assert cluster.objects(PodGroup).get("g", "n") is GROUP
     assert cluster.objects(Queue).get("q") is QUEUE
-    table.deleted(GROUP)
+    table.apply_deletion(GROUP)
     assert len(cluster.objects(PodGroup)) == 0
 
 
@@ -64,8 +64,8 @@ def test_all_kinds_are_kept_for_those_who_ask_for_them() -> None:
     ],
 )
 def test_what_counts_of_a_queue(table: JobCache, queue: Queue, counts: bool) -> None:
-    table.upserted(QUEUE)
-    assert table.upserted(queue) is counts
+    table.apply_upsert(QUEUE)
+    assert table.apply_upsert(queue) is counts
     assert table.queues["q"].object is queue
 
 
@@ -74,35 +74,35 @@ def test_a_queue_that_cannot_be_read_is_left_out_and_that_is_told_once(
 ) -> None:
     odd = replace(QUEUE, spec=QueueSpec(capability={"cpu": "lots"}))
     caplog.set_level(logging.WARNING)
-    table.upserted(QUEUE)
-    assert table.upserted(odd), "it was there before"
-    assert not table.upserted(replace(odd, status=QueueStatus(state="Open")))
+    table.apply_upsert(QUEUE)
+    assert table.apply_upsert(odd), "it was there before"
+    assert not table.apply_upsert(replace(odd, status=QueueStatus(state="Open")))
     assert table.queues == {}
     assert [record.getMessage() for record in caplog.records] == [
         "queue 'q' is left out: 'lots' is not a quantity: write a number and a suffix, like 500m, 2 or 1.5Gi"
     ]
-    assert table.upserted(QUEUE)
+    assert table.apply_upsert(QUEUE)
     assert table.queues.keys() == {"q"}
 
 
 def test_a_queue_that_was_never_read_goes_unnoticed(table: JobCache) -> None:
     odd = replace(QUEUE, spec=QueueSpec(deserved={"cpu": "lots"}))
-    assert not table.upserted(odd)
-    assert not table.deleted(odd)
+    assert not table.apply_upsert(odd)
+    assert not table.apply_deletion(odd)
 
 
 def test_priority_classes_give_jobs_their_priority(table: JobCache) -> None:
-    table.upserted(replace(GROUP, spec=PodGroupSpec(priority_class_name="high")))
+    table.apply_upsert(replace(GROUP, spec=PodGroupSpec(priority_class_name="high")))
     usual = PriorityClass(metadata=ObjectMeta(name="usual"), value=3, global_default=True)
     answers = []
     seen = []
     for change, obj in [
-        (table.upserted, CLASS),
-        (table.upserted, newer(CLASS)),
-        (table.upserted, usual),
-        (table.upserted, replace(CLASS, value=7)),
-        (table.deleted, CLASS),
-        (table.deleted, usual),
+        (table.apply_upsert, CLASS),
+        (table.apply_upsert, newer(CLASS)),
+        (table.apply_upsert, usual),
+        (table.apply_upsert, replace(CLASS, value=7)),
+        (table.apply_deletion, CLASS),
+        (table.apply_deletion, usual),
     ]:
         answers.append(change(obj))
         seen.append(table.jobs["n/g"].priority)
@@ -111,32 +111,32 @@ def test_priority_classes_give_jobs_their_priority(table: JobCache) -> None:
 
 
 def test_a_class_that_no_job_names_changes_nothing(table: JobCache) -> None:
-    table.upserted(GROUP)
-    assert not table.upserted(CLASS)
+    table.apply_upsert(GROUP)
+    assert not table.apply_upsert(CLASS)
 
 
 def test_a_job_is_one_however_often_it_is_asked_for(table: JobCache) -> None:
     ref = GroupRef(PodGroup, "n", "g")
     job = table.job(ref)
-    assert not job.known
-    table.upserted(GROUP)
-    assert table.job(ref) is job is table.jobs["n/g"] and job.known
+    assert not job.has_group
+    table.apply_upsert(GROUP)
+    assert table.job(ref) is job is table.jobs["n/g"] and job.has_group
 
 
 def test_a_status_that_could_not_be_written_is_what_it_was(table: JobCache) -> None:
-    table.upserted(GROUP)
-    table.upserted(QUEUE)
+    table.apply_upsert(GROUP)
+    table.apply_upsert(QUEUE)
     job, queue = table.jobs["n/g"], table.queues["q"]
     job.status, queue.status = PodGroupStatus(phase="Running"), QueueStatus(running=1)
-    table.upserted(newer(QUEUE))
+    table.apply_upsert(newer(QUEUE))
     queue = table.queues["q"]
     assert queue.status == QueueStatus(running=1), "what was written is on its way still"
-    table.write_failed(GROUP.metadata.uid)
-    table.write_failed(QUEUE.metadata.uid)
+    table.status_write_failed(GROUP.metadata.uid)
+    table.status_write_failed(QUEUE.metadata.uid)
     assert (job.status, queue.status) == (PodGroupStatus(), QueueStatus())
 
 
 def test_nothing_is_left_of_what_is_gone_when_its_write_fails(table: JobCache) -> None:
-    table.write_failed(GROUP.metadata.uid)
-    table.write_failed(QUEUE.metadata.uid)
+    table.status_write_failed(GROUP.metadata.uid)
+    table.status_write_failed(QUEUE.metadata.uid)
     assert (table.jobs, table.queues) == ({}, {})

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.job import Closeness, JobInfo, TaskInfo
-from kframework_batch.membership import SubGroups, compiled
+from kframework_batch.job import JobInfo, TaskInfo, TopologyRequirement
+from kframework_batch.membership import SubGroups, compile_subgroups
 from kframework_batch.objects import NetworkTopology, SubGroupPolicy
 from kframework_batch.resource import Resource
 from kframework_batch.task_status import READY, TaskStatus
@@ -42,8 +42,8 @@ def test_it_is_known_by_namespace_and_name() -> None:
 def test_the_order_of_its_tasks_can_be_set_again() -> None:
     job = job_of(plain(P, P, P))
     order, first = job.order, next(iter(job.with_status(P).values()))
-    job.move(first, R)
-    job.move(first, P)
+    job.update_status(first, R)
+    job.update_status(first, P)
     assert list(job.with_status(P)) != [task.uid for task in order[P].values()]
     job.order = order
     assert list(job.with_status(P)) == [task.uid for task in job.tasks.values()]
@@ -67,7 +67,7 @@ def test_sums_and_counts_are_those_of_its_tasks(
             if status is None:
                 assert job.remove(task.uid) is task
             else:
-                job.move(task, status)
+                job.update_status(task, status)
     left = list(job.tasks.values())
     for status in TaskStatus:
         assert set(job.with_status(status)) == {task.uid for task in left if task.status is status}
@@ -75,9 +75,9 @@ def test_sums_and_counts_are_those_of_its_tasks(
     wanted = sum(task.request.get("cpu", 0) for task in left if task.status not in (S, F))
     assert (job.allocated.get("cpu", 0), job.requested.get("cpu", 0)) == (held, wanted)
     kept = sum(task.request.get("cpu", 0) for task in left if task.status in (N, B, R))
-    assert job.held.get("cpu", 0) == kept
+    assert job.bound_resources.get("cpu", 0) == kept
     ready = [task for task in left if task.status in (A, N, B, R, S)]
-    idle = [task for task in left if task.status is P and task.best_effort]
+    idle = [task for task in left if task.status is P and task.is_best_effort]
     promised = [task for task in left if task.status is L]
     valid = [*ready, *promised, *(task for task in left if task.status is P)]
     assert (job.ready_num, job.best_effort_pending, job.waiting_num) == (len(ready), len(idle), len(promised))
@@ -101,9 +101,9 @@ def test_a_task_that_is_not_there_cannot_be_removed() -> None:
 def test_tasks_of_a_status_come_in_the_order_in_which_they_came_to_it() -> None:
     job = job_of(plain(P, P, P))
     first, second, third = job.tasks.values()
-    job.move(second, B)
-    job.move(first, B)
-    job.move(first, P)
+    job.update_status(second, B)
+    job.update_status(first, B)
+    job.update_status(first, P)
     assert list(job.with_status(P).values()) == [third, first]
 
 
@@ -112,13 +112,13 @@ def test_tasks_of_a_status_come_in_the_order_in_which_they_came_to_it() -> None:
     [(3, {}, False), (3, {"a": 1, "b": 2}, True), (2, {"a": 1, "b": 2}, False), (4, {"a": 1, "b": 2}, True)],
 )
 def test_roles_count_where_the_gang_is_to_have_them_all(minimum: int, roles: dict[str, int], minds: bool) -> None:
-    assert job_of([], minimum, roles).minds_roles is minds
+    assert job_of([], minimum, roles).has_role_minimums is minds
 
 
 def test_tasks_are_counted_by_role() -> None:
     job = job_of([(R, "a", 1), (P, "b", 1), (B, "a", 1)])
-    assert job.roles(R, B) == {"a": 2}
-    assert job.roles(P) == {"b": 1}
+    assert job.count_roles(R, B) == {"a": 2}
+    assert job.count_roles(P) == {"b": 1}
 
 
 def test_it_shows_where_its_tasks_stand() -> None:
@@ -130,7 +130,9 @@ def test_it_shows_where_its_tasks_stand() -> None:
 
 
 def by_part(*keys: str, size: int = 1, needed: int = 0) -> tuple[SubGroups, ...]:
-    return compiled((SubGroupPolicy(name="w", match_label_keys=keys, sub_group_size=size, min_sub_groups=needed),))
+    return compile_subgroups(
+        (SubGroupPolicy(name="w", match_label_keys=keys, sub_group_size=size, min_sub_groups=needed),)
+    )
 
 
 labels = st.lists(st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["1", "2"])), max_size=8)
@@ -142,7 +144,7 @@ def test_parts_count_what_their_tasks_are(
 ) -> None:
     job = JobInfo("default", "j")
     keys = [data.draw(st.sampled_from([("a",), ("a", "b"), ()])) for _ in range(2)]
-    job.divide(by_part(*keys[0]) if keys[0] else ())
+    job.set_subgroups(by_part(*keys[0]) if keys[0] else ())
     for at, each in enumerate(given):
         pod = make_pod(f"p{at}", labels=each)
         job.add(TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, P))
@@ -154,8 +156,8 @@ def test_parts_count_what_their_tasks_are(
                 job.remove(task.uid)
                 assert task.subjob is None
             else:
-                job.move(task, status)
-    job.divide(by_part(*keys[1]) if keys[1] else ())
+                job.update_status(task, status)
+    job.set_subgroups(by_part(*keys[1]) if keys[1] else ())
     expected: dict[str, set[str]] = {}
     for task in job.tasks.values() if keys[1] else ():
         values = [task.object.metadata.labels.get(key, "") for key in keys[1]]
@@ -172,18 +174,22 @@ def test_a_part_is_of_its_policy_and_the_rest_needs_one_task() -> None:
     job = JobInfo("default", "j")
     within = NetworkTopology(mode="hard", highest_tier_allowed=1)
     policy = SubGroupPolicy(name="w", match_label_keys=("n",), sub_group_size=3, network_topology=within)
-    job.divide(compiled((policy,)))
+    job.set_subgroups(compile_subgroups((policy,)))
     for at, text in enumerate(("7", "x", "")):
         pod = make_pod(f"p{at}", labels={"n": text} if text else {}, priority=at)
         job.add(TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, P))
     said = {name: (part.policy, part.index, part.min_available, part.priority) for name, part in job.subjobs.items()}
     assert said == {"w-7": ("w", 7, 3, 0), "w-x": ("w", 0, 3, 1), "": (None, 0, 1, 2)}
-    assert [part.closeness for part in job.subjobs.values()] == [Closeness(True, 1), Closeness(True, 1), None]
+    assert [part.topology for part in job.subjobs.values()] == [
+        TopologyRequirement(True, 1),
+        TopologyRequirement(True, 1),
+        None,
+    ]
 
 
 def test_what_a_job_lacks_is_said_of_the_first_policy_of_which_too_few_have_enough() -> None:
     job = job_of(plain(A, A, P))
-    assert job.lacking(lambda part: False) == ""
-    job.divide(by_part("n", needed=2))
-    assert job.lacking(lambda part: True) == "0 of the 2 subgroups of w that it needs have enough"
+    assert job.missing_subgroups(lambda part: False) == ""
+    job.set_subgroups(by_part("n", needed=2))
+    assert job.missing_subgroups(lambda part: True) == "0 of the 2 subgroups of w that it needs have enough"
     assert not job.is_ready

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from kframework_batch.job import JobInfo, TaskInfo, flag
+from kframework_batch.job import JobInfo, TaskInfo, read_flag
 from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
@@ -66,20 +66,20 @@ def test_a_pod_may_be_preempted_unless_it_says_otherwise(annotation: str | None,
     annotations = {} if annotation is None else {key: annotation}
     labels = {} if label is None else {key: label}
     assert task(make_pod(annotations=annotations, labels=labels)).preemptable is yes
-    assert flag(annotations, labels, key, default=True) is yes
+    assert read_flag(annotations, labels, key, default=True) is yes
 
 
 def test_without_a_word_the_default_counts() -> None:
-    assert not flag({}, {}, "x", default=False)
+    assert not read_flag({}, {}, "x", default=False)
 
 
 def test_the_request_is_what_the_pod_takes_on_a_node() -> None:
     asks = task(make_pod(cpu="1500m", memory="1Ki", requests={"example.com/gpu": 2}))
     assert asks.request == {"cpu": 1500, "memory": 1024, "example.com/gpu": 2}
-    assert not asks.best_effort
+    assert not asks.is_best_effort
     nothing = task(make_pod(cpu=None, memory=None))
-    assert nothing.request == {} and nothing.best_effort
-    assert task(make_pod(cpu=0, memory="0")).best_effort
+    assert nothing.request == {} and nothing.is_best_effort
+    assert task(make_pod(cpu=0, memory="0")).is_best_effort
 
 
 def test_a_pod_resized_in_place_takes_what_it_has_now() -> None:
@@ -90,8 +90,8 @@ def test_a_pod_resized_in_place_takes_what_it_has_now() -> None:
 
 
 def test_gates_hold_a_task_back() -> None:
-    assert task(make_pod(gates=["wait"])).gated
-    assert not task(make_pod()).gated
+    assert task(make_pod(gates=["wait"])).is_gated
+    assert not task(make_pod()).is_gated
 
 
 def test_it_goes_by_the_name_of_its_pod() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from kframework_batch.membership import SubGroupError, SubGroups, compiled
+from kframework_batch.membership import SubGroupError, SubGroups, compile_subgroups
 from kframework_batch.objects import SubGroupPolicy
 
 from kframework.objects import LabelSelector, LabelSelectorRequirement
@@ -18,7 +18,7 @@ WORKERS = SubGroupPolicy(
 
 
 def only(policy: SubGroupPolicy) -> SubGroups:
-    (groups,) = compiled((policy,))
+    (groups,) = compile_subgroups((policy,))
     return groups
 
 
@@ -48,8 +48,8 @@ def test_one_task_is_enough_and_no_subgroup_is_needed_unless_the_policy_says() -
 
 
 def test_policies_that_say_the_same_are_equal() -> None:
-    assert compiled((BY_RACK, WORKERS)) == compiled((BY_RACK, WORKERS))
-    assert compiled((BY_RACK,)) != compiled((BY_BOTH,))
+    assert compile_subgroups((BY_RACK, WORKERS)) == compile_subgroups((BY_RACK, WORKERS))
+    assert compile_subgroups((BY_RACK,)) != compile_subgroups((BY_BOTH,))
 
 
 @pytest.mark.parametrize(
@@ -71,5 +71,5 @@ def test_policies_that_say_the_same_are_equal() -> None:
 )
 def test_what_cannot_be_read_is_named(policies: tuple[SubGroupPolicy, ...], message: str) -> None:
     with pytest.raises(SubGroupError) as error:
-        compiled(policies)
+        compile_subgroups(policies)
     assert str(error.value) == message

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.job import JobInfo, Place, TaskInfo
+from kframework_batch.job import JobInfo, TaskInfo, TentativeNode
 from kframework_batch.objects import (
     KubePodGroup,
     KubePodGroupStatus,
@@ -19,15 +19,15 @@ from kframework_batch.objects import (
     SigsPodGroupStatus,
 )
 from kframework_batch.phases import (
-    Verdict,
-    close_job,
+    Schedulability,
     group_status,
     kube_group_status,
     next_phase,
-    patch_of,
+    pending_reason,
+    schedulability,
     sigs_group_status,
-    verdict,
-    why_pending,
+    status_patch,
+    update_job_status,
 )
 from kframework_batch.task_status import ALLOCATED, COMPLETED, SCHEDULED, TaskStatus
 from msgspec.structs import replace
@@ -47,7 +47,7 @@ def job_of(
 ) -> JobInfo:
     """Make a job of tasks p0, p1, ... with these statuses."""
     job = JobInfo("default", "j")
-    job.known, job.min_available, job.phase = True, minimum, phase
+    job.has_group, job.min_available, job.phase = True, minimum, phase
     for at, status in enumerate(statuses):
         pod = make_pod(f"p{at}", cpu=cpu, memory=None, node_name="a" if status == LEAVING else "")
         job.add(TaskInfo(job, PodInfo(pod, TemplateInterner()), pod, X if status == LEAVING else TaskStatus(status)))
@@ -93,7 +93,7 @@ def test_the_phase_is_that_of_the_rule_written_slowly(
     assert next_phase(job) == expected
 
 
-READY = Verdict(True, "tasks in gang are ready to be scheduled", "")
+READY = Schedulability(True, "tasks in gang are ready to be scheduled", "")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ READY = Verdict(True, "tasks in gang are ready to be scheduled", "")
         (
             2,
             [P, P],
-            Verdict(
+            Schedulability(
                 False,
                 "NotEnoughResources",
                 "2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable;"
@@ -116,7 +116,7 @@ READY = Verdict(True, "tasks in gang are ready to be scheduled", "")
         (
             3,
             [R, P, X],
-            Verdict(
+            Schedulability(
                 False,
                 "NotEnoughTasks",
                 "2/3 tasks in gang unschedulable: pod group is not ready, 1 Pending, 1 Releasing, 1 Running,"
@@ -126,7 +126,7 @@ READY = Verdict(True, "tasks in gang are ready to be scheduled", "")
         (
             2,
             [R, F],
-            Verdict(
+            Schedulability(
                 False,
                 "NotEnoughTasks",
                 "1/2 tasks in gang unschedulable: pod group is not ready, 1 Failed, 1 Running, 2 minAvailable",
@@ -134,60 +134,62 @@ READY = Verdict(True, "tasks in gang are ready to be scheduled", "")
         ),
     ],
 )
-def test_what_is_said_of_a_gang(minimum: int, statuses: list[TaskStatus | str], said: Verdict | None) -> None:
-    assert verdict(job_of(minimum, statuses)) == said
+def test_what_is_said_of_a_gang(minimum: int, statuses: list[TaskStatus | str], said: Schedulability | None) -> None:
+    assert schedulability(job_of(minimum, statuses)) == said
 
 
 def test_pods_that_ask_for_nothing_need_no_room_to_be_ready() -> None:
-    assert verdict(job_of(2, [P, P], cpu=None)) == READY
+    assert schedulability(job_of(2, [P, P], cpu=None)) == READY
 
 
 def test_a_role_that_is_short_of_pods_is_named_as_the_reason() -> None:
     job = job_of(2, [P, P])
     job.role_minimums = {"ps": 1, "worker": 1}
-    said = verdict(job)
+    said = schedulability(job)
     assert said is not None and said.reason == "NotEnoughPodsOfTask"
     job.role_minimums = {"": 2}
-    said = verdict(job)
+    said = schedulability(job)
     assert said is not None and said.reason == "NotEnoughResources"
 
 
 def test_a_job_that_may_have_no_pods_yet_says_why() -> None:
     job = job_of(1, [])
-    assert verdict(job) is None
+    assert schedulability(job) is None
     job.message = "queue q has no room for it: not enough cpu"
-    assert verdict(job) == Verdict(False, "NotEnoughResources", "queue q has no room for it: not enough cpu")
+    assert schedulability(job) == Schedulability(
+        False, "NotEnoughResources", "queue q has no room for it: not enough cpu"
+    )
 
 
 def test_a_job_that_is_refused_says_why_whatever_its_tasks() -> None:
     job = job_of(1, [])
-    job.refused = "spec.subGroupPolicy is not supported"
-    assert verdict(job) == Verdict(False, "InvalidPodGroup", "spec.subGroupPolicy is not supported")
+    job.invalid_reason = "spec.subGroupPolicy is not supported"
+    assert schedulability(job) == Schedulability(False, "InvalidPodGroup", "spec.subGroupPolicy is not supported")
     running = job_of(1, [R])
-    running.refused = job.refused
+    running.invalid_reason = job.invalid_reason
     assert next_phase(running) == "Unknown"
 
 
 def test_the_message_tells_whence_the_trouble_comes() -> None:
     job = job_of(3, [P, P, P])
     counts = "tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending:"
-    job.places = {task(job, 0).uid: Place(A, "a"), task(job, 1).uid: Place(L, "b")}
+    job.tentative_nodes = {task(job, 0).uid: TentativeNode(A, "a"), task(job, 1).uid: TentativeNode(L, "b")}
     job.fit_errors = {"gone": "no", task(job, 2).uid: "0/1 nodes are available: no cpu."}
-    said = verdict(job)
+    said = schedulability(job)
     assert said is not None
     assert said.message == (
         f"2/3 {counts} 1 Schedulable, 2 Unschedulable. Origin reason is p2: 0/1 nodes are available: no cpu."
     )
     job.message = "queue q has no room"
-    said = verdict(job)
+    said = schedulability(job)
     assert said is not None
     assert said.message == f"2/3 {counts} 1 Schedulable, 2 Unschedulable. Origin reason is: queue q has no room"
 
 
 def test_a_place_counts_only_while_its_task_is_pending() -> None:
     job = job_of(2, [P, P])
-    job.places = {task(job, 0).uid: Place(A, "a"), "gone": Place(A, "a")}
-    said = verdict(job)
+    job.tentative_nodes = {task(job, 0).uid: TentativeNode(A, "a"), "gone": TentativeNode(A, "a")}
+    said = schedulability(job)
     assert (
         said is not None
         and said.message.startswith("1/2 tasks")
@@ -199,14 +201,14 @@ def test_a_place_counts_only_while_its_task_is_pending() -> None:
     ("place", "fit_error", "message", "refused", "why"),
     [
         (
-            Place(A, "a"),
+            TentativeNode(A, "a"),
             "x",
             "y",
             "",
             ("Schedulable", "Pod default/p0 can possibly be assigned to a, once minAvailable is satisfied"),
         ),
         (
-            Place(L, "a"),
+            TentativeNode(L, "a"),
             "x",
             "y",
             "",
@@ -222,22 +224,22 @@ def test_a_place_counts_only_while_its_task_is_pending() -> None:
     ],
 )
 def test_why_a_task_waits(
-    place: Place | None, fit_error: str | None, message: str, refused: str, why: tuple[str, str]
+    place: TentativeNode | None, fit_error: str | None, message: str, refused: str, why: tuple[str, str]
 ) -> None:
     job = job_of(2, [P, P])
     first = task(job, 0)
     if place is not None:
-        job.places[first.uid] = place
+        job.tentative_nodes[first.uid] = place
     if fit_error is not None:
         job.fit_errors[first.uid] = fit_error
-    job.message, job.refused = message, refused
-    assert why_pending(job, first) == why
+    job.message, job.invalid_reason = message, refused
+    assert pending_reason(job, first) == why
 
 
 def test_a_task_that_was_not_tried_says_which_was_tried_in_vain() -> None:
     job = job_of(2, [P, P])
     job.fit_errors = {"gone": "no", task(job, 0).uid: "0/1 nodes are available: no cpu."}
-    assert why_pending(job, task(job, 1)) == (
+    assert pending_reason(job, task(job, 1)) == (
         "Unschedulable",
         "it was not tried after p0: 0/1 nodes are available: no cpu.",
     )
@@ -274,7 +276,7 @@ def test_time_and_session_alone_are_no_news() -> None:
     first = group_status(job, "s1", NOW, PodGroupStatus())
     assert first is not None
     assert group_status(job, "s2", "2026-01-01T00:00:09Z", first) is None
-    job.move(task(job, 0), R)
+    job.update_status(task(job, 0), R)
     second = group_status(job, "s3", "2026-01-01T00:00:10Z", first)
     assert second is not None
     assert [condition.transition_id for condition in second.conditions] == ["s3"]
@@ -383,16 +385,16 @@ def test_a_job_is_left_with_its_new_phase_and_status(
 ) -> None:
     job = job_of(2, [R, R])
     job.status = status
-    written = close_job(job, "s", NOW)
+    written = update_job_status(job, "s", NOW)
     assert type(written) is type(status)
     assert (job.phase, job.status) == ("Running", written)
-    assert close_job(job, "t", "later") is None
+    assert update_job_status(job, "t", "later") is None
     assert (job.phase, job.status) == ("Running", written)
 
 
 def test_a_job_without_a_group_has_no_status() -> None:
     job = job_of(2, [R, R])
-    assert close_job(job, "s", NOW) is None
+    assert update_job_status(job, "s", NOW) is None
     assert job.phase == "Inqueue"
 
 
@@ -424,7 +426,7 @@ def test_a_job_without_a_group_has_no_status() -> None:
     ],
 )
 def test_a_patch_names_zeros_too(status: PodGroupStatus, patch: dict[str, object]) -> None:
-    assert msgspec.json.decode(msgspec.json.encode(patch_of(status))) == patch
+    assert msgspec.json.decode(msgspec.json.encode(status_patch(status))) == patch
 
 
 def test_the_sets_of_statuses_are_those_of_the_rules() -> None:

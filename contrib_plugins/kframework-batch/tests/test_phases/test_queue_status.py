@@ -113,7 +113,7 @@ def test_what_is_set_aside_until_the_session_ends_is_not_held() -> None:
     queue = stage.objects[Queue, "q"]
     assert isinstance(queue, Queue)
     assert (stage.bound, queue.status.allocated["cpu"]) == ({}, "0")
-    stage.gone("leaving")
+    stage.delete("leaving")
     stage.session()
     queue = stage.objects[Queue, "q"]
     assert isinstance(queue, Queue)

@@ -224,7 +224,7 @@ def test_names_that_nobody_offers_are_refused(tiers: str, actions: str, error: s
 )
 def test_plugins_that_only_volcano_has_are_known(name: str) -> None:
     with pytest.raises(ConfigError, match=f"plugin {name} is one of Volcano's"):
-        compiled(f"[{{plugins: [{{name: {name}}}]}}]", registry=BatchRegistry.of(Wait))
+        compiled(f"[{{plugins: [{{name: {name}}}]}}]", registry=BatchRegistry.with_classes(Wait))
 
 
 def test_a_plugin_of_volcano_that_somebody_offers_is_used() -> None:

@@ -69,7 +69,7 @@ def test_entry_points_are_found_by_group_and_imported_when_asked_for(monkeypatch
 
 
 def test_classes_stand_beside_the_installed_ones_and_replace_them() -> None:
-    registry = BatchRegistry.of(Rest, Gang)
+    registry = BatchRegistry.with_classes(Rest, Gang)
     assert registry.actions.load("rest") is Rest
     assert registry.plugins.load("gang") is Gang
     assert registry.plugins.distribution("gang") is None

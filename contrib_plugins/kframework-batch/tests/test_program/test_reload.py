@@ -27,7 +27,7 @@ class Two(One):
     name: ClassVar[str] = "two"
 
 
-REGISTRY = BatchRegistry.of(One, Two)
+REGISTRY = BatchRegistry.with_classes(One, Two)
 
 
 class Followed:
@@ -59,7 +59,7 @@ def followed(path: Path, story: Callable[[Followed], Awaitable[None]]) -> None:
     subject.use(subject.file.load())
 
     async def main() -> None:
-        following = asyncio.create_task(subject.file.follow(subject.use, subject.log.append))
+        following = asyncio.create_task(subject.file.watch(subject.use, subject.log.append))
         await story(subject)
         following.cancel()
 
@@ -143,7 +143,7 @@ def test_what_was_never_loaded_is_used_at_the_first_look(tmp_path: Path) -> None
 
     async def main() -> list[str]:
         subject = Followed(tmp_path / "f.conf")
-        task = asyncio.create_task(subject.file.follow(subject.use, subject.log.append))
+        task = asyncio.create_task(subject.file.watch(subject.use, subject.log.append))
         await asyncio.sleep(3)
         task.cancel()
         return subject.log

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.queue import elastic, entering, minimum, still_claimed
+from kframework_batch.queue import elastic_resources, inqueue_resources, min_resources_of, remaining_inqueue_resources
 from kframework_batch.resource import Resource
 from kframework_batch.task_status import TaskStatus
 
@@ -34,8 +34,8 @@ def job_of(
 
 
 def test_the_minimum_is_what_the_group_says() -> None:
-    assert minimum(job_of(least={"cpu": 1, "nvidia.com/gpu": 2})) == {"cpu": 1, "nvidia.com/gpu": 2}
-    assert minimum(job_of()) == {}
+    assert min_resources_of(job_of(least={"cpu": 1, "nvidia.com/gpu": 2})) == {"cpu": 1, "nvidia.com/gpu": 2}
+    assert min_resources_of(job_of()) == {}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_minimum_is_what_the_group_says() -> None:
     ],
 )
 def test_a_job_enters_with_its_minimum_but_for_gated_pods(job: JobInfo, claim: dict[str, int]) -> None:
-    assert entering(job) == claim
+    assert inqueue_resources(job) == claim
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,12 @@ def test_a_job_enters_with_its_minimum_but_for_gated_pods(job: JobInfo, claim: d
     ],
 )
 def test_what_is_kept_for_an_admitted_job_is_what_it_lacks(job: JobInfo, claim: dict[str, int]) -> None:
-    assert still_claimed(job) == claim
+    assert remaining_inqueue_resources(job) == claim
 
 
 def test_elastic_is_what_it_holds_beyond_its_minimum() -> None:
-    assert elastic(job_of(RUNNING, RUNNING, PENDING, least={"cpu": 500, "memory": 9})) == {"cpu": 1500, "memory": 0}
-    assert elastic(job_of(RUNNING)) == {"cpu": 1000}
+    assert elastic_resources(job_of(RUNNING, RUNNING, PENDING, least={"cpu": 500, "memory": 9})) == {
+        "cpu": 1500,
+        "memory": 0,
+    }
+    assert elastic_resources(job_of(RUNNING)) == {"cpu": 1000}

@@ -51,4 +51,4 @@ def test_a_queue_gives_back_unless_it_says_otherwise(said: bool | None, yes: boo
     ("state", "is_open"), [("", True), ("Open", True), ("Closing", False), ("Closed", False), ("Unknown", False)]
 )
 def test_a_queue_is_open_until_it_is_closed(state: str, is_open: bool) -> None:
-    assert info(state=state).open is is_open
+    assert info(state=state).is_open is is_open

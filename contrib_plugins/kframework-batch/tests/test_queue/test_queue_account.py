@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.queue import QueueAccount, QueueInfo, unguaranteed
+from kframework_batch.queue import QueueAccount, QueueInfo, without_guarantees
 from kframework_batch.resource import Resource
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
@@ -67,7 +67,7 @@ def test_jobs_are_counted_by_what_they_hold_ask_for_and_claim() -> None:
 )
 def test_share_and_overuse(allocated: dict[str, int], deserved: dict[str, int], share: float, overused: bool) -> None:
     made = account(allocated, deserved)
-    assert (made.share, made.overused) == (share, overused)
+    assert (made.share, made.is_overused) == (share, overused)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_share_and_overuse(allocated: dict[str, int], deserved: dict[str, int], 
     ],
 )
 def test_due_is_what_keeps_all_that_it_asks_for_within_its_due(request_: dict[str, int], due: bool) -> None:
-    assert account({"cpu": 3}, {"cpu": 4, "gpu": 2}).is_due(request_) is due
+    assert account({"cpu": 3}, {"cpu": 4, "gpu": 2}).deserves(request_) is due
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_a_queue_may_hold_depends_on_the_guarantees_of_the_others() -> None
         make_queue("c", guarantee={"cpu": 9}, capability={"cpu": 1}),  # a guarantee is no more than may be held
     ]
     accounts = [QueueAccount(QueueInfo(queue)) for queue in queues]
-    rest = unguaranteed(Resource({"cpu": 10_000, "memory": 5}), accounts)
+    rest = without_guarantees(Resource({"cpu": 10_000, "memory": 5}), accounts)
     assert rest == {"cpu": 6000, "memory": 5}
     for each in accounts:
         each.limit(rest, 0)
@@ -145,7 +145,7 @@ def test_what_a_queue_may_hold_depends_on_the_guarantees_of_the_others() -> None
 
 def test_more_guarantees_than_there_is_leave_each_its_own() -> None:
     accounts = [QueueAccount(QueueInfo(make_queue(name, guarantee={"cpu": 3}))) for name in "ab"]
-    rest = unguaranteed(Resource({"cpu": 4000}), accounts)
+    rest = without_guarantees(Resource({"cpu": 4000}), accounts)
     accounts[0].limit(rest, 0)
     assert accounts[0].capability == {"cpu": 3000}
 
@@ -162,10 +162,10 @@ def test_without_a_limit_above_only_its_own_counts() -> None:
 def test_a_job_enters_if_its_minimum_fits_beside_what_cannot_be_taken_back() -> None:
     made = account({"cpu": 5000})
     made.limit(Resource({"cpu": 8000, "gpu": 1}), 0)
-    assert made.admits(job_of(least={"cpu": 3000, "gpu": 1})) == ""
-    assert made.admits(job_of(least={"cpu": 3001, "gpu": 2, "disk": 1, "memory": 0})) == "cpu, gpu, disk"
-    assert made.admits(job_of()) == ""
-    made.enter(job_of(least={"cpu": 3000}))
-    assert made.admits(job_of(least={"cpu": 1})) == "cpu"
+    assert made.missing_to_admit(job_of(least={"cpu": 3000, "gpu": 1})) == ""
+    assert made.missing_to_admit(job_of(least={"cpu": 3001, "gpu": 2, "disk": 1, "memory": 0})) == "cpu, gpu, disk"
+    assert made.missing_to_admit(job_of()) == ""
+    made.admit(job_of(least={"cpu": 3000}))
+    assert made.missing_to_admit(job_of(least={"cpu": 1})) == "cpu"
     made.elastic.add({"cpu": 1})
-    assert made.admits(job_of(least={"cpu": 1})) == ""
+    assert made.missing_to_admit(job_of(least={"cpu": 1})) == ""

@@ -43,7 +43,7 @@ def test_a_root_alone_is_a_leaf() -> None:
 )
 def test_what_is_no_tree_says_why(parents: dict[str, str], why: str) -> None:
     made = tree({"fine": "", **parents})
-    assert made.broken == why
+    assert made.problem == why
     assert made.paths == {}
 
 
@@ -60,8 +60,8 @@ def test_every_queue_has_a_path_or_there_is_no_tree(parents: dict[str, str]) -> 
             name = parents[name]
         return False
 
-    assert (made.broken == "") is all(leads_up(name) for name in parents)
-    if not made.broken:
+    assert (made.problem == "") is all(leads_up(name) for name in parents)
+    if not made.problem:
         assert made.paths.keys() == {"root", *parents}
         for name, parent in parents.items():
             assert made.paths[name] == (*made.paths[parent or "root"], name)

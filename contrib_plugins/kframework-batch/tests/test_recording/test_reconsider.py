@@ -11,7 +11,7 @@ import pytest
 from kframework_batch.config import parse
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.program import BatchRegistry, compile_program
-from kframework_batch.recording import ENGINES, AskedEngine, BatchEngines, reconsider, recorded
+from kframework_batch.recording import ENGINES, BatchEngines, ReconsideredEngine, reconsider, recording_factory
 from kframework_batch.scenario import make_job
 from kframework_batch.session_view import SessionView
 from kframework_batch.settings import Settings
@@ -72,7 +72,7 @@ def ran(
     recorder = Recorder(file, annotations=ENGINES.annotations)
     objects = [make_queue("q"), *(make_node(name, cpu=4) for name in ("a", "b")), *jobs]
     with create_simulation(
-        objects, settings, observers=[recorder], engine=recorded(settings, recorder), controllers=controllers
+        objects, settings, observers=[recorder], engine=recording_factory(settings, recorder), controllers=controllers
     ) as simulation:
         simulation.run(30.0)
     recorder.close()
@@ -80,8 +80,8 @@ def ran(
 
 
 def asked(file: Path, program: str) -> ReplayResult:
-    registry = BatchRegistry.of(NotHere, Fails)
-    return reconsider(Recording(file), BatchEngines(AskedEngine), compile_program(parse(program), registry))
+    registry = BatchRegistry.with_classes(NotHere, Fails)
+    return reconsider(Recording(file), BatchEngines(ReconsideredEngine), compile_program(parse(program), registry))
 
 
 def kinds(result: ReplayResult) -> list[tuple[str, str, str, str]]:

@@ -10,7 +10,7 @@ import pytest
 from kframework_batch.account import SessionAccount, SessionHistory
 from kframework_batch.config import parse
 from kframework_batch.program import compile_program
-from kframework_batch.recording import ENGINES, recorded
+from kframework_batch.recording import ENGINES, recording_factory
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
@@ -48,7 +48,9 @@ def record(file: Path, *annotations: str, program: str = CONFIGURATION) -> Path:
     for job in jobs:
         job.metadata.annotations.update(ANNOTATIONS)
     objects = [make_queue("q"), *(make_node(name, cpu=4) for name in ("a", "b")), *jobs]
-    with create_simulation(objects, settings, observers=[recorder], engine=recorded(settings, recorder)) as simulation:
+    with create_simulation(
+        objects, settings, observers=[recorder], engine=recording_factory(settings, recorder)
+    ) as simulation:
         simulation.run(60.0)
     recorder.close()
     return file

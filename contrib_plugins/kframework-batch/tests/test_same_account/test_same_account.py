@@ -11,7 +11,7 @@ from kframework_batch.account_rows import queue_section
 from kframework_batch.explain.explainer import explain_steps
 from kframework_batch.session_metrics import SessionMetrics
 from kframework_batch.session_spans import span_of
-from kframework_batch.shown import BatchShown
+from kframework_batch.view import BatchView
 from msgspec.structs import replace
 
 from kframework.engine import History, Ref, run_to_end
@@ -50,7 +50,7 @@ def page(run: Run) -> list[Fact]:
     sessions = SessionHistory()
     for account in run.accounts:
         sessions.on_account(account)
-    shown, facts = BatchShown(run.engine, History(), sessions), list[Fact]()
+    shown, facts = BatchView(run.engine, History(), sessions), list[Fact]()
     for account in run.accounts:
         for row in shown.details("session", account.uid).sections[0].rows:
             job, action, _, outcome, had = row.cells[:5]
@@ -149,11 +149,11 @@ def told_victims(account: SessionAccount) -> list[Said]:
     return [(account.uid, turn.job, tuple(each.pod for each in turn.victims)) for turn in account.turns if turn.victims]
 
 
-def shown(run: Run, accounts: Sequence[SessionAccount]) -> BatchShown:
+def shown(run: Run, accounts: Sequence[SessionAccount]) -> BatchView:
     sessions = SessionHistory()
     for account in accounts:
         sessions.on_account(account)
-    return BatchShown(run.engine, History(), sessions)
+    return BatchView(run.engine, History(), sessions)
 
 
 def shown_tasks(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:

@@ -85,7 +85,7 @@ def picture(session: Session, books: dict[str, int]) -> object:
             for job in session.jobs.values()
         },
         {name: column.values.tolist() for name, column in nodes.requesteds.items()},
-        {row: (session.idle.now(row), session.idle.future(row)) for row in nodes.order.tolist()},
+        {row: (session.idle.idle(row), session.idle.future(row)) for row in nodes.order.tolist()},
         positive(books),
         sorted(session.cluster.assumed),
     )
@@ -150,7 +150,7 @@ def test_jobs_remember_where_their_tasks_would_have_gone() -> None:
     def script(session: Session) -> None:
         with session.statement() as statement:
             statement.allocate(tasks(session)["a-0"], "n1")
-        assert statement.closed
+        assert statement.is_closed
 
     stage, _ = staged(script, make_gang("a", 2, minimum=2))
     assert stage.message("a-0") == "Pod default/a-0 can possibly be assigned to n1, once minAvailable is satisfied"
@@ -167,7 +167,7 @@ def test_a_victim_that_cannot_be_deleted_stays() -> None:
 
     seen: list[TaskStatus] = []
     stage, _ = staged(script, make_gang("old", 1, on=["n1"]), sessions=0)
-    stage.refusing = True
+    stage.refuses_evictions = True
     stage.session(2)
     assert seen == [TaskStatus.RELEASING, TaskStatus.RUNNING]
     assert stage.task("old-0").status is TaskStatus.RUNNING

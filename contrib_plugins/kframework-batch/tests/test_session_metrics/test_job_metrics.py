@@ -56,8 +56,8 @@ def test_what_is_gone_has_no_series() -> None:
     made = stage().session()
     counted = metrics(made)
     assert '"large"' in shown(counted)
-    made.gone("large", PodGroup)
+    made.delete("large", PodGroup)
     for n in range(9):
-        made.gone(f"large-{n}")
+        made.delete(f"large-{n}")
     made.session()
     assert '"large"' not in shown(counted)

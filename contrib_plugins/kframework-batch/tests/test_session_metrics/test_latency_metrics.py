@@ -148,7 +148,7 @@ def test_gauges_go_with_the_pod_group(again: bool) -> None:
     made.session()
     assert DURATION + labels("train") in readings(made)
     group = made.objects[PodGroup, "train"]
-    made.gone("train", PodGroup)
+    made.delete("train", PodGroup)
     if again:
         made.put(replace(group, metadata=replace(group.metadata, uid="another")))
     made.session()

@@ -71,8 +71,8 @@ def test_what_is_gone_has_no_series() -> None:
     stage = Stage(FAIR, nodes=[make_node("n1", cpu=4)], queues=[make_queue("a")], gangs=[make_gang("train", 9)])
     text = observed(stage, metrics)
     assert 'queue_name="a"' in text and "default/train" in text
-    stage.gone("a", Queue)
+    stage.delete("a", Queue)
     for n in range(9):
-        stage.gone(f"train-{n}")
+        stage.delete(f"train-{n}")
     text = observed(stage, metrics)
     assert 'queue_name="a"' not in text and "default/train" not in text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.session_view import NodeIdle, needs
+from kframework_batch.session_view import NodeIdle, task_resources
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_node, make_task
 
@@ -39,7 +39,7 @@ class Nodes:
 
 
 def cpu(idle: NodeIdle, row: int) -> tuple[int, int]:
-    return idle.now(row)["cpu"], idle.future(row)["cpu"]
+    return idle.idle(row)["cpu"], idle.future(row)["cpu"]
 
 
 def test_what_goes_is_free_in_the_future_and_what_is_promised_is_not() -> None:
@@ -50,15 +50,15 @@ def test_what_goes_is_free_in_the_future_and_what_is_promised_is_not() -> None:
     with nodes.cluster.statement() as statement:
         victim = nodes.pod("b")
         statement.evict(victim)
-        idle.count("evicted", statement, victim, row)
+        idle.add_pod("evicted", statement, victim, row)
         assert cpu(idle, row) == (4000, 8000), "a victim holds its room until it is gone"
         small = nodes.task(make_task("s", "job"))
         assert (idle.fits_idle(small, row), idle.fits_future(small, row)) == (False, True), "and its ports"
         promised = nodes.task(make_task("p", "job", cpu=5))
         statement.add(promised.pod, "n1")
-        idle.count("pipelined", statement, promised.pod, promised.pod.row)
+        idle.add_pod("pipelined", statement, promised.pod, promised.pod.row)
         assert cpu(idle, row) == (4000, 3000), "a promise takes nothing yet"
-        assert (idle.now(row)["pods"], idle.future(row)["pods"]) == (2, 3)
+        assert (idle.idle(row)["pods"], idle.future(row)["pods"]) == (2, 3)
     assert cpu(idle, row) == (4000, 6000), "and all of it is undone"
     idle.close()
     assert cpu(NodeIdle(nodes.cluster.nodes), row) == (4000, 4000)
@@ -87,7 +87,7 @@ def test_a_node_takes_so_many_pods_and_no_more() -> None:
     idle, row = NodeIdle(nodes.cluster.nodes), nodes.row("n1")
     task = nodes.task(make_task("p", "job", cpu=None))
     assert not idle.fits_idle(task, row)
-    assert needs(task) == [("pods", 1)]
+    assert task_resources(task) == [("pods", 1)]
     assert NodeIdle(nodes.cluster.nodes, [nodes.pod("x")]).fits_future(task, row)
 
 
@@ -117,10 +117,10 @@ def test_columns_say_what_single_nodes_say(operations: list[tuple[str, int, int]
             if how == "promise":
                 pod = nodes.task(make_task(f"p{number}", "job", cpu=size)).pod
                 statement.add(pod, table[row].name)
-                idle.count("pipelined", statement, pod, pod.row)
+                idle.add_pod("pipelined", statement, pod, pod.row)
             elif victims and (victim := victims[size % len(victims)]).uid in nodes.cluster.pods:
                 statement.evict(victim)
-                idle.count("evicted", statement, victim, row)
+                idle.add_pod("evicted", statement, victim, row)
         task = nodes.task(make_task("asks", "job", cpu=asked))
         rows = table.order
         assert idle.fitting_idle(task, rows).tolist() == [idle.fits_idle(task, row) for row in rows.tolist()]

@@ -24,7 +24,7 @@ from kframework_batch.objects import (
 )
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
-from kframework_batch.settings import ControllerFactory, Settings, rights
+from kframework_batch.settings import ControllerFactory, Settings, role_manifests
 from kframework_batch.testing import make_gang, make_queue, make_task
 from msgspec.structs import replace
 
@@ -66,7 +66,7 @@ def settings(arguments: str = "") -> Settings:
 
 
 def granted(settings: Settings, controllers: Iterable[ControllerFactory] = (), election: LeaderElection = ALONE) -> Any:
-    return rights(settings, controllers, election, name=ACCOUNT[1], namespace=ACCOUNT[0])
+    return role_manifests(settings, controllers, election, name=ACCOUNT[1], namespace=ACCOUNT[0])
 
 
 @asynccontextmanager
@@ -79,7 +79,7 @@ async def at_work(
     authorizer.server = InProcessTransport(ApiServer(memory, clock))
     client: Cluster = KubeCluster(authorizer, clock, random=Random(0))
     scheduler = Scheduler(
-        settings.configuration, client, clock, registry=settings.registry, engine=settings.engine(), slice=0.0
+        settings.configuration, client, clock, registry=settings.registry, engine=settings.engine_factory(), slice=0.0
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(Kubelet(memory, clock).run)
@@ -161,7 +161,7 @@ async def with_controllers(authorizer: Authorizer, settings: Settings) -> Memory
         make_pod("plain", scheduler_name="volcano"),
         make_node("big", cpu=64),
     ]
-    async with at_work(authorizer, settings, settings.controllers(), objects) as memory:
+    async with at_work(authorizer, settings, settings.controller_factories(), objects) as memory:
         await asyncio.sleep(30.0)
         memory.merge(Queue, "above", {"status": {"state": "Closed"}})
         memory.merge(Job, "grows", {"spec": {"queue": "above"}}, "default")
@@ -190,7 +190,7 @@ def test_sessions_may_do_what_they_do_and_nothing_else() -> None:
 
 def test_with_controllers_all_of_them_may_do_what_they_do_and_nothing_else() -> None:
     ours = settings()
-    authorizer = Authorizer(granted(ours, ours.controllers()), ACCOUNT)
+    authorizer = Authorizer(granted(ours, ours.controller_factories()), ACCOUNT)
     run_virtual(partial(sessions, authorizer, ours))
     memory = run_virtual(partial(with_controllers, authorizer, ours))
     assert authorizer.refused == []

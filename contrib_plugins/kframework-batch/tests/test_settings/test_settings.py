@@ -35,7 +35,9 @@ def test_an_engine_is_made_of_them() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         of = settings(scheduler_names=("mine",), default_queue="main", period=5.0)
-        scheduler = Scheduler(of.configuration, MemoryCluster(clock), clock, engine=of.engine(), registry=of.registry)
+        scheduler = Scheduler(
+            of.configuration, MemoryCluster(clock), clock, engine=of.engine_factory(), registry=of.registry
+        )
         assert isinstance(scheduler.engine, BatchEngine)
         assert list(scheduler.engine.profiles) == ["mine"]
 
@@ -46,7 +48,7 @@ def test_controllers_make_what_volcanos_do() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         cluster = MemoryCluster(clock)
-        controllers = [make(cluster, clock) for make in settings(default_queue="main").controllers()]
+        controllers = [make(cluster, clock) for make in settings(default_queue="main").controller_factories()]
         assert [type(controller) for controller in controllers] == [
             JobController,
             PodGroupController,

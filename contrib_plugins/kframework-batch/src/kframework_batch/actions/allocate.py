@@ -7,17 +7,17 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kframework_batch.account import Outcome, SubJobTurn, Tried
-from kframework_batch.action import Action, SearchArguments, Turns, candidates, pending_tasks
-from kframework_batch.actions.domains import domains, in_words, shortage, why_none
+from kframework_batch.account import Outcome, RejectedHypernode, SubJobTurn
+from kframework_batch.action import Action, KeyedQueue, SearchArguments, pending_tasks, schedulable_jobs
+from kframework_batch.actions.domains import candidate_domains, format_shortages, no_domain_reason, shortage
 from kframework_batch.hookspecs import Key
 from kframework_batch.hypernodes import Domain
-from kframework_batch.job import INQUEUE, GangInfo, JobInfo, Place, SubJobInfo, TaskInfo
+from kframework_batch.job import INQUEUE, GangInfo, JobInfo, SubJobInfo, TaskInfo, TentativeNode
 from kframework_batch.placement import Choice
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.queue import QueueInfo
 from kframework_batch.session import JobStatement, Session
-from kframework_batch.session_log import NOTHING_SAID, Said
+from kframework_batch.session_log import NO_REJECTIONS, TurnRejections
 from kframework_batch.task_status import READY, TaskStatus
 
 
@@ -41,57 +41,57 @@ class Allocate(Action):
                 if job.is_pending:
                     job.phase = INQUEUE
         plugins = session.plugins
-        worksheets: dict[str, Worksheet] = {}
-        jobs: dict[str, Turns[JobInfo]] = {}
-        for job in candidates(session):
-            if any(may_have_room(task) for task in job.with_status(TaskStatus.PENDING).values()):
-                worksheets[job.uid] = Worksheet(session, job)
-                jobs.setdefault(job.queue, Turns(plugins.job_key)).put(job)
+        worksheets: dict[str, JobAllocation] = {}
+        jobs: dict[str, KeyedQueue[JobInfo]] = {}
+        for job in schedulable_jobs(session):
+            if any(needs_allocation(task) for task in job.with_status(TaskStatus.PENDING).values()):
+                worksheets[job.uid] = JobAllocation(session, job)
+                jobs.setdefault(job.queue, KeyedQueue(plugins.job_key)).put(job)
             yield
-        queues = Turns(plugins.queue_key, (session.queues[name] for name in jobs))
+        queues = KeyedQueue(plugins.queue_key, (session.queues[name] for name in jobs))
         while queues:
-            queue = queues.take()
-            if refuser := plugins.overused(queue):
+            queue = queues.pop()
+            if refuser := plugins.overused_by(queue):
                 while jobs[queue.name]:
-                    job = jobs[queue.name].take()
+                    job = jobs[queue.name].pop()
                     message = f"queue {queue.name} has its due already"
                     if not job.is_ready:
                         job.message = message
-                    session.log.passed_over(job, Outcome.OVERUSED, refuser, message)
+                    session.log.log_outcome(job, Outcome.OVERUSED, refuser, message)
                 continue
-            job = jobs[queue.name].take()
-            if (yield from worksheets[job.uid].take_turn(queue)):
+            job = jobs[queue.name].pop()
+            if (yield from worksheets[job.uid].run_turn(queue)):
                 jobs[queue.name].put(job)
             if jobs[queue.name]:
                 queues.put(queue)
 
 
-def may_have_room(task: TaskInfo) -> bool:
+def needs_allocation(task: TaskInfo) -> bool:
     """Return whether `allocate` is to see to a pending task."""
-    return not task.gated and not task.best_effort
+    return not task.is_gated and not task.is_best_effort
 
 
 @dataclass
-class _Try:
+class _DomainAttempt:
     """The result of trying a gang in one hypernode, or in all that it may use (None), before it was rolled back."""
 
     domain: Domain | None
     had: int
-    keeps: bool = False
+    is_kept: bool = False
     message: str = ""
     errors: Mapping[str, str] = field(default_factory=dict)
-    places: Mapping[str, Place] = field(default_factory=dict)
-    said: Said = NOTHING_SAID
+    tentative_nodes: Mapping[str, TentativeNode] = field(default_factory=dict)
+    rejections: TurnRejections = NO_REJECTIONS
 
 
 @dataclass
-class _Result:
+class _SearchResult:
     """The hypernode with a gang's room, if the search has left it any, and the hypernodes without."""
 
     outcome: Outcome
     domain: Domain | None = None
     message: str = ""
-    tries: Sequence[_Try] = ()
+    attempts: Sequence[_DomainAttempt] = ()
 
     @property
     def hypernode(self) -> str:
@@ -99,17 +99,21 @@ class _Result:
         return "" if self.domain is None else self.domain.name
 
     @property
-    def tried(self) -> list[Tried]:
+    def rejected_hypernodes(self) -> list[RejectedHypernode]:
         """The hypernodes in which it has no room."""
-        return [Tried(each.domain.name, each.domain.tier, each.had, each.message) for each in self.tries if each.domain]
+        return [
+            RejectedHypernode(each.domain.name, each.domain.tier, each.had, each.message)
+            for each in self.attempts
+            if each.domain
+        ]
 
 
-def _most(tries: Iterable[_Try], minimum: int) -> _Try | None:
+def _best_attempt(tries: Iterable[_DomainAttempt], minimum: int) -> _DomainAttempt | None:
     """Return the first of those in which a gang had most of what it needs."""
     return max(tries, key=lambda each: min(each.had, minimum), default=None)
 
 
-class Worksheet:
+class JobAllocation:
     """A job that may get more, with its tasks that were not tried yet.
 
     A job without subgroups is one gang; else its subgroups are gangs too, each served as a whole within what serves the
@@ -125,37 +129,37 @@ class Worksheet:
         #: The roles with a task that found no node.
         self._failed: dict[GangInfo, set[str]] = {}
 
-    def take_turn(self, queue: QueueInfo) -> Generator[None, None, bool]:
+    def run_turn(self, queue: QueueInfo) -> Generator[None, None, bool]:
         """Try tasks until the job is ready; return whether it is to have another turn."""
         job, session = self._job, self._session
         if not self._tasks:
-            for task in filter(may_have_room, pending_tasks(session, job)):
+            for task in filter(needs_allocation, pending_tasks(session, job)):
                 self._tasks.setdefault(task.subjob or job, []).append(task)
             self._tried = dict.fromkeys(self._tasks, 0)
         with session.statement() as statement:
             result = yield from self._search(statement, job, queue, None)
             if result.outcome is not Outcome.COMMITTED:
-                result.message = result.message or job.lacking(session.plugins.subjob_ready)
+                result.message = result.message or job.missing_subgroups(session.plugins.subjob_ready)
             if result.outcome is Outcome.DISCARDED:
                 job.message = result.message
-            session.log.turn(
+            session.log.log_turn(
                 job,
                 result.outcome,
-                session.placement.chosen,
+                session.placement.choices,
                 placed=statement.allocated,
-                promised=(*statement.pipelined, *statement.kept),
+                promised=(*statement.pipelined, *statement.reserved),
                 message=result.message,
                 hypernode=result.hypernode,
-                tried=result.tried,
+                tried=result.rejected_hypernodes,
             )
             if result.outcome is Outcome.COMMITTED:
                 statement.commit()
             elif result.outcome is Outcome.KEPT:
                 statement.keep()
-            more = result.outcome is Outcome.COMMITTED and statement.placed
-        return more and any(map(self._has_left, self._tasks))
+            more = result.outcome is Outcome.COMMITTED and statement.has_allocations
+        return more and any(map(self._has_untried, self._tasks))
 
-    def _has_left(self, gang: GangInfo) -> bool:
+    def _has_untried(self, gang: GangInfo) -> bool:
         """Return whether a gang has tasks that were not tried yet."""
         return gang in self._tasks and self._tried[gang] < len(self._tasks[gang])
 
@@ -163,70 +167,76 @@ class Worksheet:
 
     def _search(
         self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, within: Domain | None
-    ) -> Generator[None, None, _Result]:
+    ) -> Generator[None, None, _SearchResult]:
         """Allocate a gang in the first hypernode where it has enough; None means all that it may use.
 
         Idle room in any hypernode is preferred to future room, which is used only if no hypernode has idle room.
         Without a choice of hypernodes, the allocations stay in the statement, whatever the result.
         """
         session, job, tried = self._session, self._job, dict(self._tried)
-        found, broken = domains(session, gang, within), self._is_broken(gang)
+        found, broken = candidate_domains(session, gang, within), self._is_broken(gang)
         if len(found) == 1 and found[0] is within:
-            yield from self._fill(statement, gang, queue, within)
+            yield from self._allocate_gang(statement, gang, queue, within)
             outcome = self._outcome(gang, broken)
-            named = gang.closeness is not None and outcome is not Outcome.DISCARDED
-            return _Result(outcome, within if named else None)
-        errors, places = dict(job.fit_errors), dict(job.places)
-        tries: list[_Try] = []
+            named = gang.topology is not None and outcome is not Outcome.DISCARDED
+            return _SearchResult(outcome, within if named else None)
+        errors, places = dict(job.fit_errors), dict(job.tentative_nodes)
+        tries: list[_DomainAttempt] = []
         for domain in found:
-            self._begin_again(tried)
-            attempt = _Try(domain, gang.placed_num, message=self._hopeless(gang, domain))
+            self._reset_tried(tried)
+            attempt = _DomainAttempt(domain, gang.allocated_num, message=self._domain_shortage(gang, domain))
             tries.append(attempt)
             if attempt.message:
                 continue
             mark = session.log.mark()
             with statement.statement() as inner:
-                yield from self._fill(inner, gang, queue, domain)
-                outcome = self._outcome(gang, broken) if inner.placed else Outcome.DISCARDED
+                yield from self._allocate_gang(inner, gang, queue, domain)
+                outcome = self._outcome(gang, broken) if inner.has_allocations else Outcome.DISCARDED
                 if outcome is Outcome.COMMITTED:
                     inner.commit()
-                    return _Result(outcome, domain, tries=tries[:-1])
-                attempt.had, attempt.keeps = gang.placed_num, outcome is Outcome.KEPT
-            attempt.errors, attempt.places, attempt.said = job.fit_errors, job.places, session.log.set_aside(mark)
-            attempt.message = attempt.said.message or "its tasks have room, but not enough"
-            job.fit_errors, job.places = dict(errors), dict(places)
-        kept = _most((each for each in tries if each.keeps), gang.min_available)
+                    return _SearchResult(outcome, domain, attempts=tries[:-1])
+                attempt.had, attempt.is_kept = gang.allocated_num, outcome is Outcome.KEPT
+            attempt.errors, attempt.tentative_nodes, attempt.rejections = (
+                job.fit_errors,
+                job.tentative_nodes,
+                session.log.take_since(mark),
+            )
+            attempt.message = attempt.rejections.message or "its tasks have room, but not enough"
+            job.fit_errors, job.tentative_nodes = dict(errors), dict(places)
+        kept = _best_attempt((each for each in tries if each.is_kept), gang.min_available)
         if kept is not None:
-            self._begin_again(tried)
+            self._reset_tried(tried)
             with statement.statement() as inner:
-                yield from self._fill(inner, gang, queue, kept.domain)
+                yield from self._allocate_gang(inner, gang, queue, kept.domain)
                 inner.commit()
-            return _Result(Outcome.KEPT, kept.domain, tries=[each for each in tries if each is not kept])
-        return self._in_vain(gang, tries)
+            return _SearchResult(Outcome.KEPT, kept.domain, attempts=[each for each in tries if each is not kept])
+        return self._no_room(gang, tries)
 
-    def _in_vain(self, gang: GangInfo, tries: Sequence[_Try]) -> _Result:
+    def _no_room(self, gang: GangInfo, tries: Sequence[_DomainAttempt]) -> _SearchResult:
         """Return why a gang has no room, with the fit errors of the most successful try."""
         session, job = self._session, self._job
-        best = _most(tries, gang.min_available)
+        best = _best_attempt(tries, gang.min_available)
         if best is not None:
             job.fit_errors.update(best.errors)
-            job.places.update(best.places)
-            session.log.again(best.said)
-        message = in_words(each.message for each in tries) if tries else why_none(session, gang)
-        return _Result(Outcome.COMMITTED if self._is_ready(gang) else Outcome.DISCARDED, message=message, tries=tries)
+            job.tentative_nodes.update(best.tentative_nodes)
+            session.log.restore(best.rejections)
+        message = format_shortages(each.message for each in tries) if tries else no_domain_reason(session, gang)
+        return _SearchResult(
+            Outcome.COMMITTED if self._is_ready(gang) else Outcome.DISCARDED, message=message, attempts=tries
+        )
 
-    def _begin_again(self, tried: Mapping[GangInfo, int]) -> None:
+    def _reset_tried(self, tried: Mapping[GangInfo, int]) -> None:
         self._tried = dict(tried)
         self._failed.clear()
 
-    def _hopeless(self, gang: GangInfo, domain: Domain | None) -> str:
+    def _domain_shortage(self, gang: GangInfo, domain: Domain | None) -> str:
         """Return why trying is of no use; "" if it may be."""
         if domain is None:
             return ""
         parts = self._tasks if gang is self._job else (gang,)
         tasks = [task for part in parts if part in self._tasks for task in self._tasks[part][self._tried[part] :]]
         partly = self._is_broken(gang) or self._is_ready(gang) or self._is_pipelined(gang)
-        count = 1 if partly else max(gang.min_available - gang.placed_num, 1)
+        count = 1 if partly else max(gang.min_available - gang.allocated_num, 1)
         return shortage(self._session, tasks, count, domain)
 
     # -- whether it has enough -----------------------------------------------------------------------------------------
@@ -251,58 +261,60 @@ class Worksheet:
 
     # -- its tasks -----------------------------------------------------------------------------------------------------
 
-    def _fill(self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
+    def _allocate_gang(
+        self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None
+    ) -> Iterator[None]:
         """Allocate a gang, in a hypernode if there is one, until it is ready or cannot be any more."""
         if gang is self._job and self._job.subjobs:
-            yield from self._fill_parts(statement, queue, domain)
+            yield from self._allocate_subjobs(statement, queue, domain)
             return
         failed = self._failed.setdefault(gang, set())
-        while self._has_left(gang):
+        while self._has_untried(gang):
             task = self._tasks[gang][self._tried[gang]]
             self._tried[gang] += 1
-            error = self._place(statement, queue, task, domain, failed)
+            error = self._allocate_task(statement, queue, task, domain, failed)
             yield
             if error is None:
                 if self._is_ready(gang):
                     break
             else:
-                self._job.unfit(task, error)
+                self._job.set_fit_error(task, error)
                 if not self._may_still_be_ready(gang, failed):
                     break
 
-    def _fill_parts(self, statement: JobStatement, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
+    def _allocate_subjobs(self, statement: JobStatement, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
         """Allocate each part of the job enough room or none, those first that the job needs."""
-        job, plugins, needed = self._job, self._session.plugins, self._needed()
+        job, plugins, needed = self._job, self._session.plugins, self._needed_subjobs()
 
         def key(part: SubJobInfo) -> tuple[Key, ...]:
             return (part.name not in needed, *plugins.subjob_key(part))
 
-        parts = Turns(key, filter(self._has_left, job.subjobs.values()))
+        parts = KeyedQueue(key, filter(self._has_untried, job.subjobs.values()))
         while parts:
-            part = parts.take()
+            part = parts.pop()
             with statement.statement() as own:
                 result = yield from self._search(own, part, queue, domain)
                 turn = SubJobTurn(
                     subjob=part.name,
-                    had=part.placed_num,
+                    had=part.allocated_num,
                     minimum=part.min_available,
                     outcome=result.outcome,
                     message=result.message,
                     hypernode=result.hypernode,
-                    tried=tuple(result.tried),
+                    rejected_hypernodes=tuple(result.rejected_hypernodes),
                 )
-                self._session.log.subjob(turn)
+                self._session.log.log_subjob_turn(turn)
                 if result.outcome is Outcome.COMMITTED:
                     own.commit()
                 elif result.outcome is Outcome.KEPT:
                     own.keep()
-                got = own.closed and own.placed
+                got = own.is_closed and own.has_allocations
             if got and plugins.job_ready(job):
                 return
-            if got and self._has_left(part):
+            if got and self._has_untried(part):
                 parts.put(part)
 
-    def _needed(self) -> set[str]:
+    def _needed_subjobs(self) -> set[str]:
         """Name the parts that would give the job enough of each policy, the first in order."""
         plugins, job = self._session.plugins, self._job
         ready = Counter(part.policy for part in job.subjobs.values() if plugins.subjob_ready(part))
@@ -314,25 +326,25 @@ class Worksheet:
                 needed.add(part.name)
         return needed
 
-    def _place(
+    def _allocate_task(
         self, statement: JobStatement, queue: QueueInfo, task: TaskInfo, domain: Domain | None, failed: set[str]
     ) -> str | None:
         """Allocate or pipeline a task; return why that cannot be. `failed` are roles that found no node."""
         session = self._session
-        if refuser := session.plugins.refuses_room(queue, task):
-            return self._rejected(task, f"queue {queue.name} is not due room for it", refuser)
+        if refuser := session.plugins.allocation_rejector(queue, task):
+            return self._log_rejection(task, f"queue {queue.name} is not due room for it", refuser)
         if task.role and task.role in failed:
-            return self._rejected(task, f"another task of role {task.role} found no node")
-        choice = _nominated(session, task, domain) or session.placement.choose(task, domain)
+            return self._log_rejection(task, f"another task of role {task.role} found no node")
+        choice = _nominated_choice(session, task, domain) or session.placement.choose(task, domain)
         if isinstance(choice, str):
             failed.add(task.role)
-            return self._rejected(task, choice)
+            return self._log_rejection(task, choice)
         put = statement.allocate if choice.idle else statement.pipeline
         refused = put(task, choice.node)
-        return None if refused is None else self._rejected(task, refused.message, refused.plugin)
+        return None if refused is None else self._log_rejection(task, refused.message, refused.plugin)
 
-    def _rejected(self, task: TaskInfo, message: str, plugin: str = "") -> str:
-        self._session.log.rejected(task, message, plugin)
+    def _log_rejection(self, task: TaskInfo, message: str, plugin: str = "") -> str:
+        self._session.log.log_rejection(task, message, plugin)
         return message
 
     def _may_still_be_ready(self, gang: GangInfo, failed: set[str]) -> bool:
@@ -351,17 +363,17 @@ class Worksheet:
         if job.min_available < sum(minimums.values()):
             left = sum(task.role not in failed for task in job.with_status(TaskStatus.PENDING).values())
             return job.ready_num + job.waiting_num + left >= job.min_available
-        have = job.roles(*READY, TaskStatus.PIPELINED)
+        have = job.count_roles(*READY, TaskStatus.PIPELINED)
         return all(have.get(role, 0) >= minimums.get(role, 0) for role in failed)
 
 
-def _nominated(session: Session, task: TaskInfo, domain: Domain | None) -> Choice | None:
+def _nominated_choice(session: Session, task: TaskInfo, domain: Domain | None) -> Choice | None:
     """Return the node that was freed for a task, if it still has room for it."""
     name = task.object.status.nominated_node_name
     row = session.nodes.row(name) if name else None
     if row is None or not session.idle.fits_future(task, row) or session.plugins.pre_predicate(task) is not None:
         return None
-    if session.placement.rejection(task, row) is not None or (domain is not None and not domain.holds([row])):
+    if session.placement.rejection(task, row) is not None or (domain is not None and not domain.contains_rows([row])):
         return None
     session.placement.forget(task)
     return Choice(row, name, session.idle.fits_idle(task, row), score=0.0, ties=1, feasible=1)

@@ -5,41 +5,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from kframework_batch.hypernodes import Domain, placed_rows
-from kframework_batch.job import Closeness, GangInfo, TaskInfo
+from kframework_batch.hypernodes import Domain, occupied_rows
+from kframework_batch.job import GangInfo, TaskInfo, TopologyRequirement
 from kframework_batch.placement import Choice
-from kframework_batch.resource import quantity_of
+from kframework_batch.resource import format_quantity
 from kframework_batch.session import Session
 
 
-def domains(session: Session, gang: GangInfo, within: Domain | None) -> list[Domain | None]:
+def candidate_domains(session: Session, gang: GangInfo, within: Domain | None) -> list[Domain | None]:
     """List the hypernodes in which a gang may be placed, in the order in which they are to be tried.
 
     The lowest tier goes first, within a tier what the plugins value most; of equals one is drawn. All that the gang has
     on nodes is in each of them: where that is nowhere the case there is none. Behind them, or alone, comes all that it
     may have, `within`, unless it must be close together.
     """
-    closeness = gang.closeness
+    closeness = gang.topology
     if closeness is None:
         return [within]
-    highest, rows = _highest_tier(session, closeness), placed_rows(session.nodes, gang)
+    highest, rows = _highest_tier(session, closeness), occupied_rows(session.nodes, gang)
     known = () if closeness.tier_name and highest is None else session.hypernodes.domains()
     ranked = [
         (each.tier, -session.plugins.hypernode_score(gang, each), session.random.random(), each)
         for each in known
-        if (highest is None or each.tier <= highest) and each.holds(rows) and (within is None or each in within)
+        if (highest is None or each.tier <= highest) and each.contains_rows(rows) and (within is None or each in within)
     ]
     found: list[Domain | None] = [each for *_, each in sorted(ranked, key=lambda one: one[:3])]
     return found if closeness.hard else [*found, within]
 
 
-def choose_within(session: Session, task: TaskInfo) -> Choice | str:
+def choose_node(session: Session, task: TaskInfo) -> Choice | str:
     """Return a node for one task, in the first hypernode that has one, or why there is none."""
     found: list[Domain | None] = [None]
     for gang in task.gangs:
-        found = [each for within in found for each in domains(session, gang, within)]
+        found = [each for within in found for each in candidate_domains(session, gang, within)]
         if not found:
-            return why_none(session, gang)
+            return no_domain_reason(session, gang)
     for domain in found:
         choice = session.placement.choose(task, domain)
         if not isinstance(choice, str):
@@ -47,15 +47,15 @@ def choose_within(session: Session, task: TaskInfo) -> Choice | str:
     return choice if found[-1] is None else "no node of a hypernode will do"
 
 
-def why_none(session: Session, gang: GangInfo) -> str:
+def no_domain_reason(session: Session, gang: GangInfo) -> str:
     """Return why there is no hypernode in which a gang may be placed."""
-    closeness = gang.closeness
+    closeness = gang.topology
     assert closeness is not None
     highest = _highest_tier(session, closeness)
     if closeness.tier_name and highest is None:
         return f"no hypernode has the tier name {closeness.tier_name!r}"
     bound = "" if highest is None else f" of tier {highest} or lower"
-    if placed_rows(session.nodes, gang):
+    if occupied_rows(session.nodes, gang):
         return f"what it has on nodes already is in no one hypernode{bound}"
     return f"there is no hypernode{bound} with nodes"
 
@@ -67,21 +67,22 @@ def shortage(session: Session, tasks: Collection[TaskInfo], count: int, domain: 
     """
     for resource in dict.fromkeys(name for task in tasks for name in task.request):
         amounts = sorted(task.request.get(resource, 0) for task in tasks)
-        needed, left = sum(amounts[:count]), session.idle.left(resource, domain.rows)
+        needed, left = sum(amounts[:count]), session.idle.total_future(resource, domain.rows)
         if needed > left:
-            return f"Insufficient {resource}: {quantity_of(resource, left)} is left of {quantity_of(resource, needed)}"
+            has, wants = format_quantity(resource, left), format_quantity(resource, needed)
+            return f"Insufficient {resource}: {has} is left of {wants}"
     return ""
 
 
-def in_words(messages: Iterable[str]) -> str:
+def format_shortages(messages: Iterable[str]) -> str:
     """Return how many hypernodes do not hold a gang, and why."""
     counts = Counter(messages)
     said = "; ".join(f"{count} {message.removesuffix('.')}" for message, count in counts.items())
     return f"0/{counts.total()} hypernodes hold it: {said}"
 
 
-def _highest_tier(session: Session, closeness: Closeness) -> int | None:
+def _highest_tier(session: Session, closeness: TopologyRequirement) -> int | None:
     """Return the highest tier that a gang may be spread over; None for any, or if no hypernode has the tier's name."""
     if closeness.highest_tier is not None or not closeness.tier_name:
         return closeness.highest_tier
-    return session.hypernodes.tier_named(closeness.tier_name)
+    return session.hypernodes.tier_by_name(closeness.tier_name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from kframework_batch.action import Action, candidates
+from kframework_batch.action import Action, schedulable_jobs
 from kframework_batch.session import Session
 
 
@@ -15,5 +15,5 @@ class Elect(Action):
     name: ClassVar[str] = "elect"
 
     def run(self, session: Session) -> Iterator[None]:
-        session.plugins.target_job([job for job in candidates(session) if not job.is_ready])
+        session.plugins.target_job([job for job in schedulable_jobs(session) if not job.is_ready])
         yield

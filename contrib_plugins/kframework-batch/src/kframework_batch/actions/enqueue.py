@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kframework_batch.account import Outcome
-from kframework_batch.action import Action, Turns
+from kframework_batch.action import Action, KeyedQueue
 from kframework_batch.job import INQUEUE, JobInfo
 from kframework_batch.session import Session
 
@@ -22,23 +22,23 @@ class Enqueue(Action):
 
     def run(self, session: Session) -> Iterator[None]:
         plugins = session.plugins
-        waiting: dict[str, Turns[JobInfo]] = {}
+        waiting: dict[str, KeyedQueue[JobInfo]] = {}
         for job in session.jobs.values():
             if job.is_pending:
-                waiting.setdefault(job.queue, Turns(plugins.job_key)).put(job)
+                waiting.setdefault(job.queue, KeyedQueue(plugins.job_key)).put(job)
                 yield
-        queues = Turns(plugins.queue_key, (session.queues[name] for name in waiting))
+        queues = KeyedQueue(plugins.queue_key, (session.queues[name] for name in waiting))
         while queues:
-            queue = queues.take()
+            queue = queues.pop()
             jobs = waiting[queue.name]
-            job = jobs.take()
-            refuser = plugins.keeps_out(job) if job.min_resources is not None else ""
+            job = jobs.pop()
+            refuser = plugins.enqueue_rejector(job) if job.min_resources is not None else ""
             if refuser:
-                session.log.passed_over(job, Outcome.HELD_BACK, refuser, job.message)
+                session.log.log_outcome(job, Outcome.HELD_BACK, refuser, job.message)
             else:
                 plugins.job_enqueued(job)
                 job.phase = INQUEUE
-                session.log.passed_over(job, Outcome.ADMITTED)
+                session.log.log_outcome(job, Outcome.ADMITTED)
             if jobs:
                 queues.put(queue)
             yield

@@ -9,8 +9,14 @@ from typing import ClassVar
 from pydantic import Field
 
 from kframework.clock import seconds_of
-from kframework_batch.action import Action, SearchArguments, Turns, pending_tasks, starving
-from kframework_batch.actions.victim_selection import Candidate, MayGo, Residents, VictimSelection, may_push_out
+from kframework_batch.action import Action, KeyedQueue, SearchArguments, pending_tasks, starving_jobs
+from kframework_batch.actions.victim_selection import (
+    EvictableTasks,
+    VictimCandidate,
+    VictimFilter,
+    VictimSelection,
+    can_preempt,
+)
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import JobStatement, Session
@@ -47,18 +53,18 @@ class Preempt(Action):
     arguments: PreemptArguments
 
     def run(self, session: Session) -> Iterator[None]:
-        jobs = yield from starving(session)
+        jobs = yield from starving_jobs(session)
         if not jobs:
             return
-        residents = yield from Residents.of(session)
+        residents = yield from EvictableTasks.from_session(session)
         plugins = session.plugins
-        queues = Turns(plugins.queue_key, (session.queues[name] for name in jobs))
+        queues = KeyedQueue(plugins.queue_key, (session.queues[name] for name in jobs))
         selection = VictimSelection(session, residents, self.name, plugins.preemptable, plugins.allocatable)
         of_others = partial(self._select_victims, session, selection, _of_other_job)
         while queues:
-            queue = queues.take()
+            queue = queues.pop()
             for job in sorted(jobs[queue.name], key=plugins.job_key):
-                yield from selection.help(job, of_others)
+                yield from selection.serve_job(job, of_others)
             for job in jobs[queue.name]:
                 yield from self._within_job(session, selection, job)
 
@@ -67,10 +73,10 @@ class Preempt(Action):
         if not any(job.with_status(status) for status in PREEMPTABLE):
             return
         for task in pending_tasks(session, job):
-            if not session.plugins.job_starving(job) or not may_push_out(session, task):
+            if not session.plugins.job_starving(job) or not can_preempt(session, task):
                 return
             with session.statement() as statement:
-                free = selection.find_free(statement, task)
+                free = selection.pipeline_without_victims(statement, task)
                 if not free and not (
                     yield from self._select_victims(session, selection, _of_same_job, statement, task)
                 ):
@@ -81,16 +87,21 @@ class Preempt(Action):
             yield
 
     def _select_victims(
-        self, session: Session, selection: VictimSelection, may_go: MayGo, statement: JobStatement, task: TaskInfo
+        self,
+        session: Session,
+        selection: VictimSelection,
+        may_go: VictimFilter,
+        statement: JobStatement,
+        task: TaskInfo,
     ) -> Generator[None, None, bool]:
         """Promise a task the room of others on the best node where that is of use; return whether there was one."""
-        rows = session.placement.ranked(task)
+        rows = session.placement.rank_nodes(task)
         if not self.arguments.topology_aware:
             return (yield from selection.make_room(statement, task, rows, may_go))
         # From a row of its own, so that not all preemptors compare the same nodes.
         start = session.random.randrange(len(rows)) if rows else 0
         candidates = selection.candidates(statement, task, rows[start:] + rows[:start], may_go)
-        compared: list[Candidate] = []
+        compared: list[VictimCandidate] = []
         wanted = self.arguments.wanted(len(rows))
         for candidate in candidates:
             if candidate is not None:
@@ -99,23 +110,23 @@ class Preempt(Action):
                     break
             yield
         cheapest_first = sorted(
-            compared, key=lambda candidate: (candidate.tears, *cost(candidate.victims, session.now))
+            compared, key=lambda candidate: (candidate.breaks_gang, *cost(candidate.victims, session.now))
         )
-        return any(selection.take(statement, task, candidate) for candidate in cheapest_first)
+        return any(selection.apply(statement, task, candidate) for candidate in cheapest_first)
 
 
 def _of_other_job(task: TaskInfo, other: TaskInfo) -> bool:
     job = other.job
-    return job is not task.job and job.queue == task.job.queue and _is_worth_it(task, other)
+    return job is not task.job and job.queue == task.job.queue and _is_worthwhile(task, other)
 
 
 def _of_same_job(task: TaskInfo, other: TaskInfo) -> bool:
-    return other.job is task.job and _is_worth_it(task, other)
+    return other.job is task.job and _is_worthwhile(task, other)
 
 
-def _is_worth_it(task: TaskInfo, other: TaskInfo) -> bool:
+def _is_worthwhile(task: TaskInfo, other: TaskInfo) -> bool:
     """Refuse to let a task go that asks for something, for one that asks for nothing."""
-    return other.best_effort or not task.best_effort
+    return other.is_best_effort or not task.is_best_effort
 
 
 def cost(victims: Sequence[TaskInfo], now: float) -> tuple[int, int, int, float]:

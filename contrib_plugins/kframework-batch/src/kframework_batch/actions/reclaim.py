@@ -7,8 +7,8 @@ from functools import partial
 from typing import ClassVar
 
 from kframework_batch.account import Outcome
-from kframework_batch.action import Action, SearchArguments, Turns, starving
-from kframework_batch.actions.victim_selection import Residents, VictimSelection
+from kframework_batch.action import Action, KeyedQueue, SearchArguments, starving_jobs
+from kframework_batch.actions.victim_selection import EvictableTasks, VictimSelection
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import JobStatement, Session
@@ -26,21 +26,21 @@ class Reclaim(Action):
     Arguments: ClassVar[type[BatchArguments]] = SearchArguments
 
     def run(self, session: Session) -> Iterator[None]:
-        found = yield from starving(session)
+        found = yield from starving_jobs(session)
         if not found:
             return
-        residents = yield from Residents.of(session)
+        residents = yield from EvictableTasks.from_session(session)
         plugins = session.plugins
-        jobs = {name: Turns(plugins.job_key, hungry) for name, hungry in found.items()}
-        queues = Turns(plugins.queue_key, (session.queues[name] for name in jobs))
+        jobs = {name: KeyedQueue(plugins.job_key, hungry) for name, hungry in found.items()}
+        queues = KeyedQueue(plugins.queue_key, (session.queues[name] for name in jobs))
         selection = VictimSelection(session, residents, self.name, plugins.reclaimable, plugins.preemptive)
         while queues:
-            queue = queues.take()
-            if refuser := plugins.overused(queue):
+            queue = queues.pop()
+            if refuser := plugins.overused_by(queue):
                 while jobs[queue.name]:
-                    session.log.passed_over(jobs[queue.name].take(), Outcome.OVERUSED, refuser)
+                    session.log.log_outcome(jobs[queue.name].pop(), Outcome.OVERUSED, refuser)
                 continue
-            yield from selection.help(jobs[queue.name].take(), partial(_select_victims, session, selection))
+            yield from selection.serve_job(jobs[queue.name].pop(), partial(_select_victims, session, selection))
             if jobs[queue.name]:
                 queues.put(queue)
 
@@ -56,4 +56,4 @@ def _select_victims(
         queue = other.job.queue
         return queue != task.job.queue and other.status is TaskStatus.RUNNING and session.queues[queue].reclaimable
 
-    return (yield from selection.make_room(statement, task, session.placement.ranked(task), may_go))
+    return (yield from selection.make_room(statement, task, session.placement.rank_nodes(task), may_go))

@@ -21,6 +21,6 @@ class Shuffle(Action):
         for task in session.plugins.victim_tasks(running):
             with session.statement() as statement:
                 statement.evict(task, self.name)
-                session.log.turn(task.job, Outcome.COMMITTED, {}, victims=[task])
+                session.log.log_turn(task.job, Outcome.COMMITTED, {}, victims=[task])
                 statement.commit()
             yield

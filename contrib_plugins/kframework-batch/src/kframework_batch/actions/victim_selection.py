@@ -35,7 +35,7 @@ def in_victim_order(session: Session, tasks: Iterable[TaskInfo], preemptor_queue
     return sorted(tasks, key=key)
 
 
-def fewest(
+def minimal_victims(
     statement: JobStatement, candidates: Sequence[TaskInfo], enough: Callable[[], bool], reason: str
 ) -> list[TaskInfo] | None:
     """Return the fewest victims that are enough, in eviction order; None if all candidates are not enough.
@@ -64,46 +64,46 @@ def fewest(
     return chosen
 
 
-class Residents:
+class EvictableTasks:
     """The tasks on nodes that do not forbid to be pushed out; pods without a known job are not among them."""
 
     def __init__(self) -> None:
-        self._on: dict[str, list[TaskInfo]] = {}
+        self._by_node: dict[str, list[TaskInfo]] = {}
 
     @classmethod
-    def of(cls, session: Session) -> Generator[None, None, Residents]:
+    def from_session(cls, session: Session) -> Generator[None, None, EvictableTasks]:
         """Look through the jobs of a session; yields after each."""
         residents = cls()
         for job in session.jobs.values():
             for task in job.tasks.values():
                 if task.status in PREEMPTABLE and task.preemptable and task.pod.row >= 0:
-                    residents._on.setdefault(task.node_name, []).append(task)
+                    residents._by_node.setdefault(task.node_name, []).append(task)
             yield
         return residents
 
-    def on(self, node_name: str) -> list[TaskInfo]:
+    def on_node(self, node_name: str) -> list[TaskInfo]:
         """List those on a node who have not been chosen as victims yet."""
-        return [task for task in self._on.get(node_name, ()) if task.status in PREEMPTABLE]
+        return [task for task in self._by_node.get(node_name, ()) if task.status in PREEMPTABLE]
 
 
 #: Looks for a node whose pods a task may push out; yields after each node looked at, returns whether there was a way.
 SelectVictims = Callable[[JobStatement, TaskInfo], Generator[None, None, bool]]
 
 #: Whether a task may have room at the expense of another one.
-MayGo = Callable[[TaskInfo, TaskInfo], bool]
+VictimFilter = Callable[[TaskInfo, TaskInfo], bool]
 
 
 #: Why a task that others might make room for gets none.
 NO_ROOM = "there is no node where it would fit if those went who may be pushed out"
 
 #: Why a job that has what it needs gets nothing here.
-_NOBODY = "nobody has to go for it"
+_NO_VICTIMS = "nobody has to go for it"
 
 #: The number of nodes to look at when every choice of victims breaks a gang.
-_ENOUGH = 100
+_MAX_BREAKING_NODES = 100
 
 
-class Candidate(NamedTuple):
+class VictimCandidate(NamedTuple):
     """The victims that make a task fit a node, in eviction order.
 
     `tears` is true if gangs among them lose what they need: these go as a whole, unless that would be undone.
@@ -111,7 +111,7 @@ class Candidate(NamedTuple):
 
     row: int
     victims: list[TaskInfo]
-    tears: bool
+    breaks_gang: bool
 
 
 class VictimSelection:
@@ -124,20 +124,20 @@ class VictimSelection:
     def __init__(
         self,
         session: Session,
-        residents: Residents,
+        residents: EvictableTasks,
         reason: str,
         named: Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]],
         due: Callable[[QueueInfo, TaskInfo], bool],
     ) -> None:
         self._session = session
-        self._residents = residents
+        self._tasks = residents
         self._reason = reason
-        self._named = named
-        self._due = due
+        self._evictable = named
+        self._may_allocate = due
         #: The kinds of tasks that no eviction helps, until other tasks are evicted.
         self._hopeless: set[Hashable] = set()
 
-    def help(self, job: JobInfo, select_victims: SelectVictims) -> Iterator[None]:
+    def serve_job(self, job: JobInfo, select_victims: SelectVictims) -> Iterator[None]:
         """Give a starving job enough to be ready, or nothing; yields after each task, and each node looked at.
 
         Room without victims counts towards that. If it is enough, the job is left to `allocate`.
@@ -149,55 +149,57 @@ class VictimSelection:
             for task in pending_tasks(self._session, job):
                 if not plugins.job_starving(job):
                     break
-                kind = _kind(task)
-                if kind in failed or kind in self._hopeless or not may_push_out(self._session, task):
+                kind = _task_kind(task)
+                if kind in failed or kind in self._hopeless or not can_preempt(self._session, task):
                     continue
-                if not self.find_free(statement, task) and not (yield from select_victims(statement, task)):
+                if not self.pipeline_without_victims(statement, task) and not (
+                    yield from select_victims(statement, task)
+                ):
                     failed.add(kind)
-                    self._session.log.rejected(task, NO_ROOM)
+                    self._session.log.log_rejection(task, NO_ROOM)
                     if not statement.pipelined:
                         self._hopeless.add(kind)
                 yield
             if not plugins.job_pipelined(job):
-                self._over(job, statement, Outcome.DISCARDED)
+                self._log_turn(job, statement, Outcome.DISCARDED)
             elif not statement.evicted:
-                self._over(job, statement, Outcome.DISCARDED, _NOBODY)
+                self._log_turn(job, statement, Outcome.DISCARDED, _NO_VICTIMS)
             else:
                 self.commit(job, statement)
 
     def give_up(self, job: JobInfo, statement: JobStatement, task: TaskInfo) -> None:
         """Record that no eviction makes room for a task."""
-        self._session.log.rejected(task, NO_ROOM)
-        self._over(job, statement, Outcome.DISCARDED)
+        self._session.log.log_rejection(task, NO_ROOM)
+        self._log_turn(job, statement, Outcome.DISCARDED)
 
-    def find_free(self, statement: JobStatement, task: TaskInfo) -> bool:
+    def pipeline_without_victims(self, statement: JobStatement, task: TaskInfo) -> bool:
         """Pipeline a task to a node without victims; return whether there is one."""
-        if not self._is_due(task):
+        if not self._is_allocatable(task):
             return False
         choice = self._session.placement.choose(task)
         return not isinstance(choice, str) and statement.pipeline(task, choice.node) is None
 
     def make_room(
-        self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: MayGo
+        self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: VictimFilter
     ) -> Generator[None, None, bool]:
         """Promise a task the room of others on the first node where that is of use; return whether there was one.
 
         Nodes where a gang is torn apart are left for the end.
         """
-        tearing: list[Candidate] = []
+        tearing: list[VictimCandidate] = []
         for candidate in self.candidates(statement, task, rows, may_go):
-            if candidate is not None and candidate.tears:
+            if candidate is not None and candidate.breaks_gang:
                 tearing.append(candidate)
-                if len(tearing) == _ENOUGH:
+                if len(tearing) == _MAX_BREAKING_NODES:
                     break
-            elif candidate is not None and self.take(statement, task, candidate):
+            elif candidate is not None and self.apply(statement, task, candidate):
                 return True
             yield
-        return any(self.take(statement, task, candidate) for candidate in tearing)
+        return any(self.apply(statement, task, candidate) for candidate in tearing)
 
     def candidates(
-        self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: MayGo
-    ) -> Iterator[Candidate | None]:
+        self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: VictimFilter
+    ) -> Iterator[VictimCandidate | None]:
         """Look at one node after the other; yields None for a node that does not help."""
         for row in rows:
             victims = self._victims(statement, task, row, may_go)
@@ -206,13 +208,13 @@ class VictimSelection:
                 continue
             followers = self._followers(statement, task, victims)
             if followers and not self._would_be_undone(statement, task, victims, followers):
-                yield Candidate(row, [*victims, *followers], tears=True)
+                yield VictimCandidate(row, [*victims, *followers], breaks_gang=True)
             elif not self._would_be_undone(statement, task, victims, ()):
-                yield Candidate(row, victims, tears=bool(followers))
+                yield VictimCandidate(row, victims, breaks_gang=bool(followers))
             else:
                 yield None
 
-    def take(self, statement: JobStatement, task: TaskInfo, candidate: Candidate) -> bool:
+    def apply(self, statement: JobStatement, task: TaskInfo, candidate: VictimCandidate) -> bool:
         """Evict the victims and promise the task their room; return whether the plugins agree."""
         with statement.statement() as on_node:
             self._evict(on_node, candidate.victims)
@@ -222,24 +224,26 @@ class VictimSelection:
         self._session.placement.forget(task)
         return True
 
-    def _victims(self, statement: JobStatement, task: TaskInfo, row: int, may_go: MayGo) -> list[TaskInfo] | None:
+    def _victims(
+        self, statement: JobStatement, task: TaskInfo, row: int, may_go: VictimFilter
+    ) -> list[TaskInfo] | None:
         """Return the victims on a node, None if they do not help.
 
         Plugins get the tasks in eviction order: what gangs can spare is given away in this order.
         """
         session = self._session
-        residents = [other for other in self._residents.on(session.nodes[row].name) if may_go(task, other)]
+        residents = [other for other in self._tasks.on_node(session.nodes[row].name) if may_go(task, other)]
         # Most of the time no task may be evicted: check that before sorting.
-        if not residents or not self._named(task, residents):
+        if not residents or not self._evictable(task, residents):
             return None
-        named = self._named(task, in_victim_order(session, residents, session.queues[task.job.queue]))
+        named = self._evictable(task, in_victim_order(session, residents, session.queues[task.job.queue]))
         # Most nodes are out of the question at once: by amounts it would not fit if they all went.
         room = session.idle.future(row)
         for victim in named:
             room.add(victim.request)
         if not task.request.fits(room):
             return None
-        return fewest(statement, named, lambda: self._fits(task, row), self._reason)
+        return minimal_victims(statement, named, lambda: self._fits(task, row), self._reason)
 
     def _followers(self, statement: JobStatement, task: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
         """List what is left of gangs that cannot run without these victims, on any node.
@@ -284,12 +288,12 @@ class VictimSelection:
     def _fits(self, task: TaskInfo, row: int) -> bool:
         """Return whether a task may go to a node as the tables stand."""
         session = self._session
-        if not session.idle.fits_future(task, row) or not self._is_due(task):
+        if not session.idle.fits_future(task, row) or not self._is_allocatable(task):
             return False
         return session.placement.rejection(task, row) is None
 
-    def _is_due(self, task: TaskInfo) -> bool:
-        return self._due(self._session.queues[task.job.queue], task)
+    def _is_allocatable(self, task: TaskInfo) -> bool:
+        return self._may_allocate(self._session.queues[task.job.queue], task)
 
     # -- in the end --------------------------------------------------------------------------------------------------
 
@@ -299,9 +303,9 @@ class VictimSelection:
         Those are that went for one task, while what had to go for a later one would have been enough for both.
         """
         self._hopeless.clear()
-        spare = self._superfluous(statement)
+        spare = self._unneeded_victims(statement)
         if not spare:
-            self._over(job, statement, Outcome.COMMITTED)
+            self._log_turn(job, statement, Outcome.COMMITTED)
             statement.commit()
             return
         session = self._session
@@ -312,28 +316,28 @@ class VictimSelection:
         torn = {
             victim.job.uid for victim in victims if victim.job.uid in lame and session.plugins.job_ready(victim.job)
         }
-        for together in _together(spare, victims, torn):
+        for together in _restorable_units(spare, victims, torn):
             others = [victim for victim in victims if victim not in together]
             with session.statement() as trial:
-                if self._repeat(trial, others, places):
+                if self._reapply(trial, others, places):
                     victims = others
         with session.statement() as again:
-            if not self._repeat(again, victims, places):
-                self._over(job, again, Outcome.DISCARDED)
+            if not self._reapply(again, victims, places):
+                self._log_turn(job, again, Outcome.DISCARDED)
             elif not victims:
-                self._over(job, again, Outcome.DISCARDED, _NOBODY)
+                self._log_turn(job, again, Outcome.DISCARDED, _NO_VICTIMS)
             else:
-                self._over(job, again, Outcome.COMMITTED)
+                self._log_turn(job, again, Outcome.COMMITTED)
                 again.commit()
 
-    def _over(self, job: JobInfo, statement: JobStatement, outcome: Outcome, message: str = "") -> None:
+    def _log_turn(self, job: JobInfo, statement: JobStatement, outcome: Outcome, message: str = "") -> None:
         session = self._session
         victims = [victim for victim, _ in statement.evicted]
-        session.log.turn(
-            job, outcome, session.placement.chosen, promised=statement.pipelined, victims=victims, message=message
+        session.log.log_turn(
+            job, outcome, session.placement.choices, promised=statement.pipelined, victims=victims, message=message
         )
 
-    def _superfluous(self, statement: JobStatement) -> list[TaskInfo]:
+    def _unneeded_victims(self, statement: JobStatement) -> list[TaskInfo]:
         """List the victims that would still fit their node by amounts, those first that would be the last to go."""
         session = self._session
         spare = []
@@ -343,7 +347,7 @@ class VictimSelection:
                 spare.append(victim)
         return in_victim_order(session, spare, session.queues[statement.pipelined[0].job.queue])[::-1]
 
-    def _repeat(
+    def _reapply(
         self, statement: JobStatement, victims: Sequence[TaskInfo], places: Sequence[tuple[TaskInfo, str]]
     ) -> bool:
         """Evict victims and promise tasks their places; return whether all of them can have them."""
@@ -356,7 +360,7 @@ class VictimSelection:
         return True
 
 
-def may_push_out(session: Session, task: TaskInfo) -> bool:
+def can_preempt(session: Session, task: TaskInfo) -> bool:
     """Return whether a task may push others out: its policy allows it, and it does not wait already for some to go."""
     if task.object.spec.preemption_policy == "Never":
         return False
@@ -370,7 +374,7 @@ def may_push_out(session: Session, task: TaskInfo) -> bool:
     return not any(pod.terminating and pod.disrupted and pod.priority < task.pod.priority for pod in node.pods)
 
 
-def _kind(task: TaskInfo) -> Hashable:
+def _task_kind(task: TaskInfo) -> Hashable:
     """Return what a task has in common with those that find victims where it does."""
     job = task.job
     # The annotations are compared, and not read: of most a recording holds no values.
@@ -378,7 +382,9 @@ def _kind(task: TaskInfo) -> Hashable:
     return (task.pod.template, task.priority, job.queue, job.priority, frozenset(job.allocated.items()), said)
 
 
-def _together(spare: Sequence[TaskInfo], victims: Sequence[TaskInfo], torn: Collection[str]) -> list[list[TaskInfo]]:
+def _restorable_units(
+    spare: Sequence[TaskInfo], victims: Sequence[TaskInfo], torn: Collection[str]
+) -> list[list[TaskInfo]]:
     """List who is spared together, or not: of gangs that were torn apart all victims, of others each for itself."""
     units: dict[str, list[TaskInfo]] = {}
     for task in spare:

@@ -82,8 +82,8 @@ def compare(
     refuse_overwriting([*filenames, *filter(None, (config, pod_config))], picture=picture)
     plugins = named_plugins(plugin)
     settings = _settings(config, scheduler_name, seed or 0)
-    configuration = _for_pods(pod_config, plugins, scheduler_name, seed)
-    trace = Trace.of(read_cluster(filenames, configuration, plugins).objects)
+    configuration = _pod_configuration(pod_config, plugins, scheduler_name, seed)
+    trace = Trace.from_objects(read_cluster(filenames, configuration, plugins).objects)
     with ExitStack() as closing:
         # Opened first, so that the simulation does not run if its result cannot be drawn.
         file = closing.enter_context(open(picture, "w", encoding="utf-8")) if picture is not None else None
@@ -109,7 +109,9 @@ def _settings(config: str | None, scheduler_name: str, seed: int) -> Settings:
     return Settings(program, (scheduler_name,), seed=seed)
 
 
-def _for_pods(file: str | None, plugins: list[type[Plugin]], scheduler_name: str, seed: int | None) -> Configuration:
+def _pod_configuration(
+    file: str | None, plugins: list[type[Plugin]], scheduler_name: str, seed: int | None
+) -> Configuration:
     """Load the configuration of the pod engine; the default profile goes by the jobs' schedulerName."""
     configuration = configured(file, plugins, seed)
     profiles = configuration.profiles

@@ -8,7 +8,7 @@ from math import ceil
 
 import msgspec
 
-from kframework_batch.compare.timeline import Gang, Moment, Timeline, What
+from kframework_batch.compare.timeline import EventKind, GangSummary, Timeline, TimelineEvent
 from kframework_batch.water_filling import Claim, fill
 
 
@@ -26,31 +26,31 @@ class QueueMeasures(msgspec.Struct, frozen=True):
         return self.held / self.due
 
 
-class Course(msgspec.Struct):
+class ShareHistory(msgspec.Struct):
     """The shares over time: from each moment on what worked for every queue, and what half gangs held."""
 
-    moments: list[float]
+    times: list[float]
     working: dict[str, list[float]]
     half: list[float]
 
 
-class Standing(msgspec.Struct):
+class GangState(msgspec.Struct):
     """The state of a gang: its placed pods with what they hold, by uid, and what is left of its demand.
 
     `complete_at` is when as many of its pods as must run together ran for the first time.
     """
 
-    gang: Gang
+    gang: GangSummary
     arrived: float
     left: int
-    holding: dict[str, int] = msgspec.field(default_factory=dict)
+    held_by_pod: dict[str, int] = msgspec.field(default_factory=dict)
     bound: set[str] = msgspec.field(default_factory=set)
     names: set[str] = msgspec.field(default_factory=set)
     succeeded: int = 0
     complete_at: float | None = None
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it runs with its minimum; who has run to the end counts."""
         return len(self.bound) + self.succeeded >= self.gang.minimum
 
@@ -58,19 +58,19 @@ class Standing(msgspec.Struct):
         """Return how long it waited for its minimum to run, which may not have ended by then."""
         return (until if self.complete_at is None else self.complete_at) - self.arrived
 
-    def let_go(self, uid: str) -> int:
+    def remove_pod(self, uid: str) -> int:
         """Remove a pod from its place, and return what it held."""
         self.bound.discard(uid)
-        return self.holding.pop(uid, 0)
+        return self.held_by_pod.pop(uid, 0)
 
 
-class Replay:
+class RunAnalysis:
     """Goes through the moments of a run and sums up what held in between, in shares of the capacity times seconds."""
 
     def __init__(self, timeline: Timeline, resource: str, capacity: int, weights: Mapping[str, int]) -> None:
         self._timeline, self._resource, self._capacity, self._weights = timeline, resource, capacity, weights
-        self.standings: dict[str, Standing] = {}
-        self.course = Course([], {}, [])
+        self.gang_states: dict[str, GangState] = {}
+        self.history = ShareHistory([], {}, [])
         self.worked = self.half_held = 0.0
         self.evictions = 0
         self._now = 0.0
@@ -85,20 +85,20 @@ class Replay:
 
     def run(self, until: float) -> None:
         """Go through all that happened until then."""
-        for moment in self._timeline.moments:
+        for moment in self._timeline.events:
             if moment.at > until:
                 break
-            self._advance_start_index(moment.at)
-            if moment.gang not in self.standings:
-                self.standings[moment.gang] = Standing(self._timeline.gangs[moment.gang], moment.at, 0)
-            standing = self.standings[moment.gang]
+            self._advance(moment.at)
+            if moment.gang not in self.gang_states:
+                self.gang_states[moment.gang] = GangState(self._timeline.gangs[moment.gang], moment.at, 0)
+            standing = self.gang_states[moment.gang]
             self._count(standing, -1)
-            self._happen(moment, standing)
-            if standing.complete and standing.complete_at is None:
+            self._apply(moment, standing)
+            if standing.is_complete and standing.complete_at is None:
                 standing.complete_at = moment.at
             self._count(standing, 1)
-            self._draw()
-        self._advance_start_index(until)
+            self._record_shares()
+        self._advance(until)
 
     def queues(self) -> Iterator[QueueMeasures]:
         """Yield what each queue had that was ever due anything."""
@@ -111,54 +111,54 @@ class Replay:
         """Yield how long pods have waited, those that wait still or were never made among them."""
         yield from self._waits
         yield from (until - since for since in self._waiting.values())
-        for each in self.standings.values():
+        for each in self.gang_states.values():
             if each.gang.finished > until:
                 yield from [until - each.arrived] * (each.gang.pods - len(each.names))
 
-    def _happen(self, moment: Moment, standing: Standing) -> None:
+    def _apply(self, moment: TimelineEvent, standing: GangState) -> None:
         uid = moment.pod
-        match moment.what:
-            case What.ARRIVED:
+        match moment.kind:
+            case EventKind.ARRIVED:
                 standing.left = standing.gang.wanted.get(self._resource, 0)
-            case What.FINISHED:
+            case EventKind.FINISHED:
                 standing.left = 0
-            case What.MADE:
+            case EventKind.MADE:
                 name = self._timeline.members[uid].name
                 self._waiting[uid] = moment.at if name in standing.names else standing.arrived
                 standing.names.add(name)
-            case What.PLACED:
-                standing.holding[uid] = self._requested(uid)
-            case What.BOUND:
-                standing.holding[uid] = self._requested(uid)
+            case EventKind.PLACED:
+                standing.held_by_pod[uid] = self._requested(uid)
+            case EventKind.BOUND:
+                standing.held_by_pod[uid] = self._requested(uid)
                 standing.bound.add(uid)
                 if uid in self._waiting:
                     self._waits.append(moment.at - self._waiting.pop(uid))
-            case What.RELEASED:
+            case EventKind.RELEASED:
                 if uid not in standing.bound:
-                    standing.let_go(uid)
-            case What.SUCCEEDED:
-                standing.let_go(uid)
+                    standing.remove_pod(uid)
+            case EventKind.SUCCEEDED:
+                standing.remove_pod(uid)
                 standing.succeeded += 1
                 standing.left = max(standing.left - self._requested(uid), 0)
-            case What.GONE:
-                standing.let_go(uid)
+            case EventKind.GONE:
+                standing.remove_pod(uid)
                 self._waiting.pop(uid, None)
-            case What.EVICTED:
+            case EventKind.EVICTED:
                 self.evictions += 1
 
     def _requested(self, uid: str) -> int:
         return self._timeline.members[uid].requests.get(self._resource, 0)
 
-    def _count(self, standing: Standing, sign: int) -> None:
+    def _count(self, standing: GangState, sign: int) -> None:
         """Count what a gang holds and still wants, or take it out of the count before it changes."""
-        held, queue = sign * sum(standing.holding.values()), standing.gang.queue
-        if standing.complete:
+        held, queue = sign * sum(standing.held_by_pod.values()), standing.gang.queue
+        if standing.is_complete:
             self._working[queue] += held
         else:
             self._half += held
         self._demand[queue] += sign * standing.left
 
-    def _advance_start_index(self, at: float) -> None:
+    def _advance(self, at: float) -> None:
         span, self._now = (at - self._now) / self._capacity, at
         if span <= 0:
             return
@@ -171,32 +171,32 @@ class Replay:
             self._held[queue] += self._working[queue] * span
             self._spans[queue] += span * self._capacity
 
-    def _draw(self) -> None:
+    def _record_shares(self) -> None:
         """Add the current state to the course, replacing an entry of the same moment."""
-        course = self.course
-        if not course.moments or course.moments[-1] < self._now:
-            course.moments.append(self._now)
+        course = self.history
+        if not course.times or course.times[-1] < self._now:
+            course.times.append(self._now)
             course.half.append(0.0)
             for row in course.working.values():
                 row.append(row[-1])
         course.half[-1] = self._half / self._capacity
         for queue, amount in self._working.items():
-            row = course.working.setdefault(queue, [0.0] * len(course.moments))
+            row = course.working.setdefault(queue, [0.0] * len(course.times))
             row[-1] = amount / self._capacity
 
 
 #: Moments that are work: after the last of them nothing came of anything.
-_WORK = (What.ARRIVED, What.FINISHED, What.BOUND, What.SUCCEEDED, What.GONE)
+_WORK = (EventKind.ARRIVED, EventKind.FINISHED, EventKind.BOUND, EventKind.SUCCEEDED, EventKind.GONE)
 
 
-class Spread(msgspec.Struct, frozen=True):
+class TimePercentiles(msgspec.Struct, frozen=True):
     """The median and the 99th percentile in seconds (nearest rank); None where there is nothing."""
 
     p50: float | None
     p99: float | None
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Spread:
+    def from_values(cls, values: Iterable[float]) -> TimePercentiles:
         """Make it of values in any order."""
         ranked = sorted(values)
         p50, p99 = (ranked[max(ceil(part * len(ranked)) - 1, 0)] if ranked else None for part in (0.5, 0.99))
@@ -213,10 +213,10 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     completed: int
     never_ran: int
-    completion: Spread
+    completion: TimePercentiles
     last: float | None
-    gang_waiting: Spread
-    pod_waiting: Spread
+    gang_waiting: TimePercentiles
+    pod_waiting: TimePercentiles
     fairness: float
     queues: tuple[QueueMeasures, ...]
     resource: str
@@ -236,29 +236,29 @@ def measure(
     weights: Mapping[str, int],
     duration: float | None = None,
     cpu_seconds: float = 0.0,
-) -> tuple[Measures, Course]:
+) -> tuple[Measures, ShareHistory]:
     """Measure a run up to `duration`, or up to when the last thing came of it.
 
     `capacity` is how much of the resource the nodes have. Queues that are not in `weights` have the weight 1.
     """
     until = (
-        float(duration) if duration else max((each.at for each in timeline.moments if each.what in _WORK), default=0.0)
+        float(duration) if duration else max((each.at for each in timeline.events if each.kind in _WORK), default=0.0)
     )
-    replay = Replay(timeline, resource, capacity, weights)
+    replay = RunAnalysis(timeline, resource, capacity, weights)
     replay.run(until)
-    gangs = {name: timeline.gangs[name] for name in replay.standings}
+    gangs = {name: timeline.gangs[name] for name in replay.gang_states}
     ends = {name: gang.finished for name, gang in gangs.items() if gang.phase == "Completed" and gang.finished <= until}
-    standings = replay.standings
+    standings = replay.gang_states
     queues = tuple(replay.queues())
     unit = 1000 if resource == "cpu" else 1
     measures = Measures(
         jobs=len(standings),
         completed=len(ends),
         never_ran=sum(each.complete_at is None for each in standings.values()),
-        completion=Spread.of(end - standings[name].arrived for name, end in ends.items()),
+        completion=TimePercentiles.from_values(end - standings[name].arrived for name, end in ends.items()),
         last=max(ends.values(), default=None),
-        gang_waiting=Spread.of(each.waited(until) for each in standings.values()),
-        pod_waiting=Spread.of(replay.pod_waits(until)),
+        gang_waiting=TimePercentiles.from_values(each.waited(until) for each in standings.values()),
+        pod_waiting=TimePercentiles.from_values(replay.pod_waits(until)),
         fairness=jain([queue.ratio for queue in queues]),
         queues=queues,
         resource=resource,
@@ -269,7 +269,7 @@ def measure(
         seconds=until,
         cpu_seconds=cpu_seconds,
     )
-    return measures, replay.course
+    return measures, replay.history
 
 
 def jain(values: Sequence[float]) -> float:

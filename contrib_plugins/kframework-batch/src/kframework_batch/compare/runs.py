@@ -13,7 +13,7 @@ from kframework.objects import ApiObject, Node
 from kframework.simulation.controllers import STANDARD_CONTROLLERS
 from kframework.simulation.running import Script
 from kframework.testing import create
-from kframework_batch.compare.measures import Course, Measures, measure
+from kframework_batch.compare.measures import Measures, ShareHistory, measure
 from kframework_batch.compare.timeline import Timeline, gang_of
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.objects import Job, PodGroup, Queue
@@ -35,7 +35,7 @@ class Trace:
     arrivals: tuple[tuple[float, Job], ...]
 
     @classmethod
-    def of(cls, objects: Iterable[ApiObject]) -> Trace:
+    def from_objects(cls, objects: Iterable[ApiObject]) -> Trace:
         """Separate the objects that arrive later; InputError for an invalid time of arrival."""
         there: list[ApiObject] = []
         arrivals: list[tuple[float, Job]] = []
@@ -66,12 +66,12 @@ class Trace:
         parts = {name: amount / capacity[name] for name, amount in wanted.items() if capacity.get(name)}
         return max(parts, key=lambda name: parts[name], default="cpu")
 
-    def arrive(self, cluster: MemoryCluster, clock: Clock) -> Script:
+    def arrival_script(self, cluster: MemoryCluster, clock: Clock) -> Script:
         """Return the script by which the jobs arrive."""
         return Script(cluster, clock, [(seconds, create(job)) for seconds, job in self.arrivals])
 
 
-class LetIn(Controller):
+class AdmitAllGroups(Controller):
     """Admits every pod group at once, in place of sessions: pods are made only of admitted ones."""
 
     watches: ClassVar[tuple[Watch, ...]] = (Watch(PodGroup, verbs=("patch_status",)),)
@@ -86,11 +86,11 @@ class LetIn(Controller):
             await self.patch_status(group, {"phase": "Inqueue"})
 
 
-def run_sessions(trace: Trace, settings: Settings, duration: float | None) -> tuple[Measures, Course]:
+def run_sessions(trace: Trace, settings: Settings, duration: float | None) -> tuple[Measures, ShareHistory]:
     """Run a trace through sessions of batches."""
     timeline = Timeline()
-    simulation = create_simulation(trace.objects, settings, observers=[timeline], controllers=[trace.arrive])
-    return _measured(trace, simulation, timeline, duration)
+    simulation = create_simulation(trace.objects, settings, observers=[timeline], controllers=[trace.arrival_script])
+    return _run_and_measure(trace, simulation, timeline, duration)
 
 
 def run_pods(
@@ -99,7 +99,7 @@ def run_pods(
     plugins: Iterable[type[Plugin]],
     settings: Settings,
     duration: float | None,
-) -> tuple[Measures, Course]:
+) -> tuple[Measures, ShareHistory]:
     """Run a trace through the pod engine, together with the batch controllers."""
     timeline = Timeline()
     simulation = Simulation(
@@ -107,14 +107,19 @@ def run_pods(
         configuration,
         plugins=plugins,
         observers=[timeline],
-        controllers=[*STANDARD_CONTROLLERS, *settings.controllers(simulated=True), LetIn, trace.arrive],
+        controllers=[
+            *STANDARD_CONTROLLERS,
+            *settings.controller_factories(simulated=True),
+            AdmitAllGroups,
+            trace.arrival_script,
+        ],
     )
-    return _measured(trace, simulation, timeline, duration)
+    return _run_and_measure(trace, simulation, timeline, duration)
 
 
-def _measured(
+def _run_and_measure(
     trace: Trace, simulation: Simulation[E], timeline: Timeline, duration: float | None
-) -> tuple[Measures, Course]:
+) -> tuple[Measures, ShareHistory]:
     """Run a simulation in which the jobs of a trace arrive, and measure what comes of them."""
     timeline.follow(simulation.cluster, simulation.clock)
     began = process_time()

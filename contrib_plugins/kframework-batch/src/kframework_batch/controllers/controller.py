@@ -22,10 +22,10 @@ from kframework.objects import ApiObject, ApiStruct, kind_of
 T = TypeVar("T", bound=ApiObject)
 
 #: The kind of an object, its namespace and its name.
-_Place = tuple[type[ApiObject], str, str]
+_ObjectKey = tuple[type[ApiObject], str, str]
 
 #: The number of deleted objects that are remembered: a response may arrive after the watch reported the deletion.
-_REMEMBERED = 10_000
+_MAX_DELETED = 10_000
 
 
 class Mirror:
@@ -37,17 +37,17 @@ class Mirror:
 
     def __init__(self, subjects: Callable[[ApiObject], Iterable[str]]) -> None:
         self._subjects = subjects
-        self._objects: dict[_Place, ApiObject] = {}
-        self._concerning: dict[str, dict[_Place, None]] = {}
-        self._gone: dict[str, ApiObject] = {}  # by uid, as it was seen last
+        self._objects: dict[_ObjectKey, ApiObject] = {}
+        self._by_subject: dict[str, dict[_ObjectKey, None]] = {}
+        self._deleted: dict[str, ApiObject] = {}  # by uid, as it was seen last
 
     def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """Return an object, or None."""
         return cast("T | None", self._objects.get((kind, namespace, name)))
 
-    def concerning(self, subject: str, kind: type[T]) -> list[T]:
+    def for_subject(self, subject: str, kind: type[T]) -> list[T]:
         """List the objects of a kind that concern a subject, in the order in which they came to do so."""
-        places = self._concerning.get(subject, {})
+        places = self._by_subject.get(subject, {})
         return [cast("T", self._objects[place]) for place in places if place[0] is kind]
 
     def put(self, obj: ApiObject) -> ApiObject | None:
@@ -55,18 +55,18 @@ class Mirror:
 
         It returns the object itself if this is nothing new.
         """
-        place = _place(obj)
+        place = _object_key(obj)
         old = self._objects.get(place)
-        last = self._gone.get(obj.metadata.uid, old)
+        last = self._deleted.get(obj.metadata.uid, old)
         if last is not None and not _is_newer(obj, last):
             return obj
-        self._gone.pop(obj.metadata.uid, None)
+        self._deleted.pop(obj.metadata.uid, None)
         self._objects[place] = obj
         before, now = set(self._subjects(old)) if old is not None else set(), dict.fromkeys(self._subjects(obj))
         for subject in before - now.keys():
             self._unlink(subject, place)
         for subject in now:
-            self._concerning.setdefault(subject, {})[place] = None
+            self._by_subject.setdefault(subject, {})[place] = None
         return old
 
     def drop(self, obj: ApiObject) -> ApiObject:
@@ -74,26 +74,26 @@ class Mirror:
 
         Name and uid of what is passed are enough.
         """
-        place = _place(obj)
+        place = _object_key(obj)
         known = self._objects.get(place, obj)
         last = known if known.metadata.uid == obj.metadata.uid else obj
-        self._gone[last.metadata.uid] = last
-        if len(self._gone) > _REMEMBERED:
-            del self._gone[next(iter(self._gone))]
+        self._deleted[last.metadata.uid] = last
+        if len(self._deleted) > _MAX_DELETED:
+            del self._deleted[next(iter(self._deleted))]
         if self._objects.get(place) is last:
             del self._objects[place]
             for subject in set(self._subjects(last)):
                 self._unlink(subject, place)
         return last
 
-    def _unlink(self, subject: str, place: _Place) -> None:
-        places = self._concerning[subject]
+    def _unlink(self, subject: str, place: _ObjectKey) -> None:
+        places = self._by_subject[subject]
         del places[place]
         if not places:
-            del self._concerning[subject]
+            del self._by_subject[subject]
 
 
-def _place(obj: ApiObject) -> _Place:
+def _object_key(obj: ApiObject) -> _ObjectKey:
     return type(obj), obj.metadata.namespace, obj.metadata.name
 
 
@@ -110,7 +110,7 @@ _log = logging.getLogger(__name__)
 #: What failed is tried again after the first of these, then after twice as long each time, up to the last; seconds.
 _FIRST_BACKOFF, _LAST_BACKOFF = 0.1, 60.0
 #: Statuses that a retry would only repeat, unless an object changes.
-_REFUSALS = (400, 403, 422)
+_PERMANENT_ERRORS = (400, 403, 422)
 
 
 class Controller(ABC):
@@ -137,7 +137,7 @@ class Controller(ABC):
         self._failures: dict[str, int] = {}  # how often a subject has failed in a row
         self._retrying: set[str] = set()  # those of them that should do better next time
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._expected: set[str] = set()  # subjects that will change when their time comes
+        self._awaited: set[str] = set()  # subjects that will change when their time comes
 
     @property
     def kinds(self) -> tuple[type[ApiObject], ...]:
@@ -152,18 +152,18 @@ class Controller(ABC):
     async def reconcile(self, subject: str) -> None:
         """Put a subject in order; what it raises is logged, and a ClusterError is tried again."""
 
-    def always(self) -> Iterable[str]:
+    def permanent_subjects(self) -> Iterable[str]:
         """Name the subjects that are looked at even if there is no object that concerns them."""
         return ()
 
-    def matters(self, old: ApiObject, new: ApiObject) -> bool:
+    def is_relevant(self, old: ApiObject, new: ApiObject) -> bool:
         """Return whether this change of an object can change anything for those whom it concerns."""
         return True
 
     @property
     def idle(self) -> bool:
         """Whether nothing is left to do until something changes, or the time comes for something to be cleaned up."""
-        return self._synced and not (self._busy or self._queue or self._retrying or self._expected)
+        return self._synced and not (self._busy or self._queue or self._retrying or self._awaited)
 
     async def run(self) -> None:
         """Watch the cluster and keep it in order until cancelled."""
@@ -177,19 +177,19 @@ class Controller(ABC):
 
     # -- for those who reconcile -----------------------------------------------------------------------------------
 
-    def look_again(self, subject: str, seconds: float) -> None:
+    def requeue_after(self, subject: str, seconds: float) -> None:
         """Reconcile the subject again after this many seconds, unless it is reconciled before that."""
         self._timers[subject] = asyncio.get_running_loop().call_later(seconds, self._enqueue, subject)
 
-    def expect(self, subject: str, seconds: float) -> None:
+    def expect_after(self, subject: str, seconds: float) -> None:
         """Reconcile the subject again after this many seconds, and count as busy until then."""
-        self._expected.add(subject)
-        self.look_again(subject, seconds)
+        self._awaited.add(subject)
+        self.requeue_after(subject, seconds)
 
     async def create(self, obj: ApiObject) -> bool:
         """Create an object; False if there is one of its name already, seen or not yet seen, which is left as it is."""
         try:
-            self._see(await self.cluster.create(obj))
+            self._apply(await self.cluster.create(obj))
         except ClusterError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -200,23 +200,23 @@ class Controller(ABC):
         """Annotate the object if its uid still matches; without a change there is no call."""
         if obj.metadata.annotations.get(key) != text:
             patch = {"metadata": {"uid": obj.metadata.uid, "annotations": {key: text}}}
-            self._see(await self.cluster.patch(type(obj), obj.metadata.name, patch, obj.metadata.namespace))
+            self._apply(await self.cluster.patch(type(obj), obj.metadata.name, patch, obj.metadata.namespace))
 
     async def patch_spec(self, obj: ApiObject, patch: Mapping[str, object]) -> None:
         """Merge-patch the spec of the very object; with nothing to change there is no call."""
         if patch:
             whole = {"metadata": {"uid": obj.metadata.uid}, "spec": patch}
-            self._see(await self.cluster.patch(type(obj), obj.metadata.name, whole, obj.metadata.namespace))
+            self._apply(await self.cluster.patch(type(obj), obj.metadata.name, whole, obj.metadata.namespace))
 
     async def patch_status(self, obj: ApiObject, patch: Mapping[str, object]) -> None:
         """Merge-patch the status of the very object; with nothing to change there is no call."""
         if patch:
             name, namespace, uid = obj.metadata.name, obj.metadata.namespace, obj.metadata.uid
-            self._see(await self.cluster.patch_status(type(obj), name, patch, namespace, uid=uid))
+            self._apply(await self.cluster.patch_status(type(obj), name, patch, namespace, uid=uid))
 
     async def delete(self, obj: ApiObject) -> None:
         """Delete the very object, if it is still there."""
-        await delete_if_there(self.cluster, obj)
+        await delete_if_exists(self.cluster, obj)
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -224,19 +224,19 @@ class Controller(ABC):
         """Queue a change for later: no write may happen while the cluster delivers it."""
         match message:
             case Upserted(obj=obj):
-                self._see(obj)
+                self._apply(obj)
             case Deleted(obj=obj):
                 for subject in self.subjects(self.mirror.drop(obj)):
                     self._enqueue(subject)
             case Synced():
                 self._synced = True
-                for subject in self.always():
+                for subject in self.permanent_subjects():
                     self._enqueue(subject)
                 self._wake.set()
 
-    def _see(self, obj: ApiObject) -> None:
+    def _apply(self, obj: ApiObject) -> None:
         old = self.mirror.put(obj)
-        if old is obj or (old is not None and not self.matters(old, obj)):
+        if old is obj or (old is not None and not self.is_relevant(old, obj)):
             return
         for subject in (*(self.subjects(old) if old is not None else ()), *self.subjects(obj)):
             self._enqueue(subject)
@@ -252,15 +252,15 @@ class Controller(ABC):
                 self._busy = True
                 subject = next(iter(self._queue))
                 del self._queue[subject]
-                await self._look_at(subject)
+                await self._reconcile_one(subject)
                 await asyncio.sleep(0)  # a cluster in memory never lets others have their turn
             self._busy = False
             if self.idle:
                 self.on_idle()
             await self._wake.wait()
 
-    async def _look_at(self, subject: str) -> None:
-        self._expected.discard(subject)
+    async def _reconcile_one(self, subject: str) -> None:
+        self._awaited.discard(subject)
         timer = self._timers.pop(subject, None)
         if timer is not None:
             timer.cancel()
@@ -268,7 +268,7 @@ class Controller(ABC):
             await self.reconcile(subject)
         except ClusterError as error:
             failures = self._failures[subject] = self._failures.get(subject, 0) + 1
-            if error.status in _REFUSALS:  # a retry would delay other work
+            if error.status in _PERMANENT_ERRORS:  # a retry would delay other work
                 self._retrying.discard(subject)
                 delay = _LAST_BACKOFF
             else:
@@ -276,7 +276,7 @@ class Controller(ABC):
                 delay = min(_FIRST_BACKOFF * 2 ** min(failures - 1, 30), _LAST_BACKOFF)
             level = logging.WARNING if failures == 1 else logging.DEBUG
             _log.log(level, "%s %s: %s (again in %g s)", type(self).__name__, self._describe(subject), error, delay)
-            self.look_again(subject, delay)
+            self.requeue_after(subject, delay)
             return
         except Exception:  # one bad object must not stop the others
             _log.exception("%s %s is left as it is until it changes", type(self).__name__, self._describe(subject))
@@ -285,7 +285,7 @@ class Controller(ABC):
 
     def _describe(self, subject: str) -> str:
         """Write a subject for a log: the objects that it is about."""
-        objects = [obj for kind in self.kinds for obj in self.mirror.concerning(subject, kind)]
+        objects = [obj for kind in self.kinds for obj in self.mirror.for_subject(subject, kind)]
         if not objects:
             return subject
         first = objects[0]
@@ -293,7 +293,7 @@ class Controller(ABC):
         return f"{kind_of(first).name} {place}{first.metadata.name}"
 
 
-async def delete_if_there(cluster: Cluster, obj: ApiObject) -> None:
+async def delete_if_exists(cluster: Cluster, obj: ApiObject) -> None:
     """Delete the very object, if it is still there."""
     try:
         await cluster.delete(type(obj), obj.metadata.name, obj.metadata.namespace, uid=obj.metadata.uid)

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from kframework.engine import Duration
 from kframework.objects import QuantityError
-from kframework_batch.controllers.handed_down import min_resources
-from kframework_batch.controllers.job_members import are_ordered, pod_name
-from kframework_batch.controllers.job_plugins.installed import INSTALLED, OF_VOLCANO
+from kframework_batch.controllers.inheritance import min_resources
+from kframework_batch.controllers.job_plugins.installed import INSTALLED, UNSUPPORTED_PLUGINS
 from kframework_batch.controllers.job_plugins.ssh import Ssh
+from kframework_batch.controllers.job_pods import is_acyclic, pod_name
 from kframework_batch.objects import Job, JobPolicy, NetworkTopology, TaskSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 
@@ -38,7 +38,7 @@ _ACTIONS = frozenset(
 _POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def admitted(job: Job, scheduler_name: str, queue: str = DEFAULT_QUEUE) -> Job:
+def with_defaults(job: Job, scheduler_name: str, queue: str = DEFAULT_QUEUE) -> Job:
     """Fill in what a job leaves out, its scheduler and its queue among that."""
     tasks = []
     for index, task in enumerate(job.spec.tasks):
@@ -58,7 +58,7 @@ def admitted(job: Job, scheduler_name: str, queue: str = DEFAULT_QUEUE) -> Job:
     return replace(job, spec=spec)
 
 
-def rejection(job: Job) -> str:
+def find_problems(job: Job) -> str:
     """Return all errors of a job with defaults, "" if there are none."""
     return "; ".join(_problems(job))
 
@@ -80,21 +80,21 @@ def _problems(job: Job) -> Iterator[str]:
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield f"duplicated task name {name}"
     for task in spec.tasks:
-        yield from _of_task(job, task)
+        yield from _task_problems(job, task)
     if spec.min_available > sum(task.replicas for task in spec.tasks):
         yield "job 'minAvailable' should not be greater than total replicas in tasks"
-    if not are_ordered(spec.tasks):
+    if not is_acyclic(spec.tasks):
         yield "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
-    yield from _of_policies(spec.policies, "spec.policies")
-    yield from _of_topology(spec.network_topology)
+    yield from _policy_problems(spec.policies, "spec.policies")
+    yield from _topology_problems(spec.network_topology)
     for name, texts in spec.plugins.items():
-        if name not in INSTALLED and name not in OF_VOLCANO:
+        if name not in INSTALLED and name not in UNSUPPORTED_PLUGINS:
             yield f"unable to find job plugin: {name}"
         elif name == "ssh" and (missing := Ssh.missing_package(texts)):
             yield missing
 
 
-def _of_task(job: Job, task: TaskSpec) -> Iterator[str]:
+def _task_problems(job: Job, task: TaskSpec) -> Iterator[str]:
     least = task.min_available or 0
     if task.replicas < 0:
         yield f"'replicas' must be >= 0 in task: {task.name}"
@@ -109,7 +109,7 @@ def _of_task(job: Job, task: TaskSpec) -> Iterator[str]:
         min_resources([(task.template.spec, 1)])
     except QuantityError as error:
         yield f"{error} (task: {task.name})"
-    yield from _of_policies(task.policies, f"spec.tasks[{task.name}].policies")
+    yield from _policy_problems(task.policies, f"spec.tasks[{task.name}].policies")
     policy = task.partition_policy
     if policy is None:
         return
@@ -121,15 +121,15 @@ def _of_task(job: Job, task: TaskSpec) -> Iterator[str]:
         yield f"'Replicas' are not equal to TotalPartitions*PartitionSize in task: {task.name}"
     elif policy.min_partitions > 0 and policy.min_partitions * policy.partition_size != task.min_available:
         yield f"'MinAvailable' is not equal to MinPartitions*PartitionSize in task: {task.name}"
-    yield from _of_topology(policy.network_topology)
+    yield from _topology_problems(policy.network_topology)
 
 
-def _of_topology(topology: NetworkTopology | None) -> Iterator[str]:
+def _topology_problems(topology: NetworkTopology | None) -> Iterator[str]:
     if topology is not None and topology.highest_tier_allowed is not None and topology.highest_tier_name:
         yield "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 
 
-def _of_policies(policies: Iterable[JobPolicy], path: str) -> Iterator[str]:
+def _policy_problems(policies: Iterable[JobPolicy], path: str) -> Iterator[str]:
     events: list[str] = []
     codes: list[int] = []
     for policy in policies:

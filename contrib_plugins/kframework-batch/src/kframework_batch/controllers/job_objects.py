@@ -12,11 +12,18 @@ from msgspec.structs import replace
 from kframework import ClusterError
 from kframework.engine import Cluster
 from kframework.objects import ApiObject, ConfigMap, LabelSelector, ObjectMeta, Pod, ResourceList, kind_of
-from kframework_batch.controllers.controller import delete_if_there
-from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down, min_resources
-from kframework_batch.controllers.job_members import JOB_NAME, JOB_NAMESPACE, PARTITION, VERSION, owned_by, pod_name
-from kframework_batch.controllers.job_plugins.installed import plugins_of
+from kframework_batch.controllers.controller import delete_if_exists
+from kframework_batch.controllers.inheritance import inherited_annotations, inherited_labels, min_resources
+from kframework_batch.controllers.job_plugins.installed import create_plugins
 from kframework_batch.controllers.job_plugins.job_plugin import JobPlugin
+from kframework_batch.controllers.job_pods import (
+    JOB_NAME,
+    JOB_NAMESPACE,
+    PARTITION,
+    VERSION,
+    owner_references,
+    pod_name,
+)
 from kframework_batch.job import INDEX, ROLE
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PodGroup, PodGroupSpec, SubGroupPolicy, TaskSpec
@@ -33,7 +40,7 @@ _TEMPLATE = "volcano.sh/template-uid"
 PriorityOf = Callable[[str], int]
 
 
-def made_group(job: Job, priority_of: PriorityOf) -> PodGroup:
+def build_pod_group(job: Job, priority_of: PriorityOf) -> PodGroup:
     """Make the pod group of a job that was filled in."""
     metadata, spec = job.metadata, job.spec
     return PodGroup(
@@ -42,7 +49,7 @@ def made_group(job: Job, priority_of: PriorityOf) -> PodGroup:
             namespace=metadata.namespace,
             annotations=metadata.annotations | {VERSION: str(job.status.version)},
             labels=metadata.labels,
-            owner_references=owned_by(job),
+            owner_references=owner_references(job),
         ),
         spec=PodGroupSpec(
             min_member=spec.min_available,
@@ -68,7 +75,7 @@ def made_group(job: Job, priority_of: PriorityOf) -> PodGroup:
     )
 
 
-def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] = ()) -> Pod:
+def build_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] = ()) -> Pod:
     """Make a pod of a task of a job that was filled in, with what plugins add to it."""
     metadata, template = job.metadata, task.template
     spec = replace(
@@ -77,7 +84,7 @@ def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] 
         priority_class_name=template.spec.priority_class_name or job.spec.priority_class_name,
     )
     for plugin in plugins:
-        spec = plugin.applied(spec, job, task, index)
+        spec = plugin.add_to_pod(spec, job, task, index)
     both = {INDEX: str(index), ROLE: task.name, JOB_NAME: metadata.name, _QUEUE_NAME: job.spec.queue}
     annotations = both | {
         GROUP_NAME: f"{metadata.name}-{metadata.uid}",
@@ -92,15 +99,15 @@ def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] 
         metadata=ObjectMeta(
             name=pod_name(job, task, index),
             namespace=metadata.namespace,
-            annotations=template.metadata.annotations | annotations | annotations_handed_down(metadata.annotations),
-            labels=template.metadata.labels | labels | labels_handed_down(metadata.labels),
-            owner_references=owned_by(job),
+            annotations=template.metadata.annotations | annotations | inherited_annotations(metadata.annotations),
+            labels=template.metadata.labels | labels | inherited_labels(metadata.labels),
+            owner_references=owner_references(job),
         ),
         spec=spec,
     )
 
 
-def unmade(job: Job) -> list[str]:
+def unsupported_fields(job: Job) -> list[str]:
     """Return the parts of a job that are not supported here."""
     return ["spec: volumes"] if job.spec.volumes else []
 
@@ -120,7 +127,7 @@ def _min_resources(job: Job, priority_of: PriorityOf) -> ResourceList:
     return min_resources(pods)
 
 
-class JobBelongings:
+class PluginObjects:
     """The objects that job plugins need: created, updated, and deleted when jobs end; keys are drawn from `chance`.
 
     Their creation is recorded in the job's status, as in Volcano. These kinds are not watched, since a scheduler's
@@ -129,43 +136,43 @@ class JobBelongings:
 
     def __init__(self, cluster: Cluster, chance: Random) -> None:
         self._cluster = cluster
-        self._chance = chance
+        self._random = chance
         self._hosts: dict[str, dict[str, str]] = {}  # the data of a job's ConfigMap, by the job's uid
 
     def plugins(self, job: Job) -> Iterable[JobPlugin]:
         """List the plugins of a job."""
-        return plugins_of(job, self._chance).values()
+        return create_plugins(job, self._random).values()
 
-    async def provide(self, job: Job) -> dict[str, str]:
+    async def create_missing(self, job: Job) -> dict[str, str]:
         """Create what is missing and update what has changed; return the plugins' entries for the job's status.
 
         An existing object of the same name that belongs to another owner is left alone.
         """
-        plugins = plugins_of(job, self._chance)
-        marks = {_mark(name): name for name in plugins}
+        plugins = create_plugins(job, self._random)
+        marks = {_status_key(name): name for name in plugins}
         for name, plugin in plugins.items():
-            if _mark(name) not in job.status.controlled_resources:
-                for wanted in plugin.belongings(job):
+            if _status_key(name) not in job.status.controlled_resources:
+                for wanted in plugin.objects(job):
                     try:
                         await self._cluster.create(wanted)
                     except ClusterError as error:
                         if error.reason != "AlreadyExists":
                             raise
                         await self._find(job, type(wanted), wanted.metadata.name)
-            for hosts in plugin.changing(job):
-                await self._follow(job, hosts)
+            for hosts in plugin.updated_objects(job):
+                await self._update_hosts(job, hosts)
         return marks
 
-    async def withdraw(self, job: Job) -> None:
+    async def delete_all(self, job: Job) -> None:
         """Delete what was made for a job."""
         self._hosts.pop(job.metadata.uid, None)
         for plugin in self.plugins(job):
-            for kind, name in plugin.names(job):
+            for kind, name in plugin.object_names(job):
                 found = await self._find(job, kind, name)
                 if found is not None:
-                    await delete_if_there(self._cluster, found)
+                    await delete_if_exists(self._cluster, found)
 
-    async def _follow(self, job: Job, wanted: ConfigMap) -> None:
+    async def _update_hosts(self, job: Job, wanted: ConfigMap) -> None:
         """Write the hosts of a job into its ConfigMap if they are not those that were written last."""
         uid = job.metadata.uid
         if self._hosts.get(uid) == wanted.data:
@@ -193,5 +200,5 @@ class JobBelongings:
         return None
 
 
-def _mark(plugin: str) -> str:
+def _status_key(plugin: str) -> str:
     return f"plugin-{plugin}"

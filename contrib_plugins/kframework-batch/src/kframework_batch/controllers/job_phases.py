@@ -10,8 +10,8 @@ from enum import Enum
 
 from msgspec.structs import replace
 
-from kframework_batch.controllers.job_members import ENDED, ENDING, Tally
-from kframework_batch.controllers.job_policies import OF_JOBS, Action
+from kframework_batch.controllers.job_pods import ENDED, ENDING, PodPhaseCounts
+from kframework_batch.controllers.job_policies import JOB_ACTIONS, JobAction
 from kframework_batch.objects import Command, Job, JobState, JobStatus
 
 #: Phases in which a job has pods made and its policies followed; the first is that of a new job.
@@ -19,7 +19,7 @@ ALIVE: tuple[str, ...] = ("", "Pending", "Running")
 #: The reason of a job's state when it cannot be understood.
 INVALID = "InvalidJob"
 
-_ENTERED = {
+_PHASE_OF_ACTION = {
     "RestartJob": "Restarting",
     "RestartTask": "Restarting",
     "RestartPod": "Restarting",
@@ -29,28 +29,28 @@ _ENTERED = {
     "TerminateJob": "Terminating",
     "ResumeJob": "Restarting",
 }
-_OF_WHOLE_JOB = ("RestartJob", "AbortJob", "CompleteJob", "TerminateJob", "ResumeJob")
+_WHOLE_JOB_ACTIONS = ("RestartJob", "AbortJob", "CompleteJob", "TerminateJob", "ResumeJob")
 
 
-def after_action(job: Job, action: Action, now: str) -> JobStatus:
+def status_after_action(job: Job, action: JobAction, now: str) -> JobStatus:
     """Return the status with which an action begins.
 
     A job that is killed as a whole gets another version, which distinguishes its old pods from its new ones. With its
     last restart it has failed instead, so that completed pods stay for inspection.
     """
-    status, phase, message = job.status, _ENTERED[action.name], f"{action.message}: {action.name}"
+    status, phase, message = job.status, _PHASE_OF_ACTION[action.name], f"{action.message}: {action.name}"
     retry_count = status.retry_count + (phase == "Restarting")
     if phase == "Restarting" and retry_count >= job.spec.max_retry:
         phase, message = "Failed", f"{message}, but maxRetry is {job.spec.max_retry}"
     return replace(
         status,
         state=JobState(phase=phase, reason=action.event, message=message, last_transition_time=now),
-        version=status.version + (action.name in _OF_WHOLE_JOB),
+        version=status.version + (action.name in _WHOLE_JOB_ACTIONS),
         retry_count=retry_count,
     )
 
 
-def brought_up_to_date(job: Job, tally: Tally, now: str) -> JobStatus:
+def updated_status(job: Job, tally: PodPhaseCounts, now: str) -> JobStatus:
     """Return the status of a job with this tally of pods."""
     phase = _next_phase(job, tally)
     state = job.status.state
@@ -72,7 +72,7 @@ def brought_up_to_date(job: Job, tally: Tally, now: str) -> JobStatus:
     )
 
 
-def refused(status: JobStatus, message: str, now: str) -> JobStatus:
+def invalid_status(status: JobStatus, message: str, now: str) -> JobStatus:
     """Return the status of a job that cannot be understood: a new one has failed, any other stays where it was."""
     state = status.state
     if state.phase:
@@ -80,7 +80,7 @@ def refused(status: JobStatus, message: str, now: str) -> JobStatus:
     return replace(status, state=JobState(phase="Failed", reason=INVALID, message=message, last_transition_time=now))
 
 
-def _next_phase(job: Job, tally: Tally) -> str:
+def _next_phase(job: Job, tally: PodPhaseCounts) -> str:
     phase, spec = job.status.state.phase, job.spec
     replicas = sum(task.replicas for task in spec.tasks)
     if phase in ENDED:
@@ -109,14 +109,14 @@ def _next_phase(job: Job, tally: Tally) -> str:
 _JOB = ("batch.volcano.sh/v1alpha1", "Job")
 
 
-class Answer(Enum):
+class NoAction(Enum):
     """The response of a job to a command that begins no action now."""
 
     LATER = "once it has restarted"
     NOTHING = "nothing"
 
 
-def job_of(command: Command) -> str | None:
+def commanded_job(command: Command) -> str | None:
     """Name the job that a command is about, as namespace/name; None if it is about something else."""
     target = command.target
     if target is None or (target.api_version, target.kind) != _JOB:
@@ -124,16 +124,16 @@ def job_of(command: Command) -> str | None:
     return f"{command.metadata.namespace}/{target.name}"
 
 
-def ordered(job: Job, command: Command) -> Action | Answer:
+def commanded_action(job: Job, command: Command) -> JobAction | NoAction:
     """Return the action that a command has a job begin.
 
     Only a job that was aborted can be resumed. One that restarts does so first, where Volcano forgets the command.
     """
     phase, name = job.status.state.phase, command.action
     if command.target is not None and command.target.uid not in ("", job.metadata.uid):
-        return Answer.NOTHING  # one of the same name, before this one
-    if phase == "Restarting" and name in OF_JOBS - {"RestartJob"}:
-        return Answer.LATER
-    if (phase in ALIVE and name in OF_JOBS) or (phase in ("Aborting", "Aborted") and name == "ResumeJob"):
-        return Action(name, "CommandIssued", command.message or f"command {command.metadata.name} was issued")
-    return Answer.NOTHING
+        return NoAction.NOTHING  # one of the same name, before this one
+    if phase == "Restarting" and name in JOB_ACTIONS - {"RestartJob"}:
+        return NoAction.LATER
+    if (phase in ALIVE and name in JOB_ACTIONS) or (phase in ("Aborting", "Aborted") and name == "ResumeJob"):
+        return JobAction(name, "CommandIssued", command.message or f"command {command.metadata.name} was issued")
+    return NoAction.NOTHING

@@ -14,20 +14,20 @@ from kframework.clock import seconds_of
 from kframework.engine import Duration
 from kframework.objects import Pod
 from kframework_batch.controllers.job_admission import events_of
-from kframework_batch.controllers.job_members import PARTITION, Members, Tally, may_begin, stays
+from kframework_batch.controllers.job_pods import PARTITION, JobPods, PodPhaseCounts, dependencies_met, is_staying
 from kframework_batch.objects import Job, JobPolicy, JobStatus, PodGroup, TaskSpec
 
-_BUILT = frozenset({"PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "TaskFailed", "Unknown"})
+_SUPPORTED_EVENTS = frozenset({"PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "TaskFailed", "Unknown"})
 #: What ends or restarts the job as a whole.
-OF_JOBS: frozenset[str] = frozenset({"RestartJob", "AbortJob", "TerminateJob", "CompleteJob"})
-_OF_TASKS = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
+JOB_ACTIONS: frozenset[str] = frozenset({"RestartJob", "AbortJob", "TerminateJob", "CompleteJob"})
+_TASK_ACTIONS = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
 
 #: The default number of restarts of a task's containers until it has failed; -1 is without limit.
 _MAX_RETRY, _UNLIMITED = 3, -1
 
 
 @dataclass(frozen=True)
-class Action:
+class JobAction:
     """An action on a job, and its reason; `restarted` are the pods that a task's action deletes."""
 
     name: str
@@ -37,7 +37,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class _Happening:
+class _JobEvent:
     """An event: `subject` is what it happened to, `since` when that was if there is a record of it."""
 
     event: str
@@ -56,44 +56,44 @@ class Timeouts:
     `began` is the start of each, by event and subject. `left` is the time until the next in seconds; None without any.
     """
 
-    began: dict[tuple[str, str], float] = field(default_factory=dict)
-    left: float | None = None
+    started: dict[tuple[str, str], float] = field(default_factory=dict)
+    next_in: float | None = None
 
 
-def due(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts, now: float) -> Action | None:
+def next_action(job: Job, members: JobPods, group: PodGroup | None, timeouts: Timeouts, now: float) -> JobAction | None:
     """Return the action that the first event calls for which any policy is about, or None.
 
     The policies of a task come before those of the job. An action with a timeout is due when that is up.
     """
     met: dict[tuple[str, str], float] = {}
     left: list[float] = []
-    for happening in _happenings(job, members, group, timeouts):
-        policy = _called_for(job, happening)
+    for happening in _job_events(job, members, group, timeouts):
+        policy = _matching_policy(job, happening)
         action = None if policy is None else _action(policy.action, happening, job, members)
         if policy is None or action is None:
             continue
         key = happening.event, happening.subject
-        met[key] = timeouts.began.get(key, now) if happening.since is None else happening.since
+        met[key] = timeouts.started.get(key, now) if happening.since is None else happening.since
         remaining = met[key] + Duration.parse(policy.timeout or "0") - now
         if not policy.timeout or remaining <= 0:
-            timeouts.began, timeouts.left = {}, None
+            timeouts.started, timeouts.next_in = {}, None
             return action
         left.append(remaining)
     # What is not so any more is forgotten.
-    timeouts.began, timeouts.left = met, min(left, default=None)
+    timeouts.started, timeouts.next_in = met, min(left, default=None)
     return None
 
 
-def _action(name: str, happening: _Happening, job: Job, members: Members) -> Action | None:
+def _action(name: str, happening: _JobEvent, job: Job, members: JobPods) -> JobAction | None:
     """Return an event's action; None if it is not supported, or is about tasks where the event is not."""
     task = next((task for task in job.spec.tasks if task.name == happening.task), None)
-    if name in OF_JOBS:
-        return Action(name, happening.event, happening.message)
-    if task is None or name not in _OF_TASKS:
+    if name in JOB_ACTIONS:
+        return JobAction(name, happening.event, happening.message)
+    if task is None or name not in _TASK_ACTIONS:
         return None
     match name:
         case "RestartTask":
-            restarted = members.kept[task.name]
+            restarted = members.current[task.name]
         case "RestartPartition":
             policy, partitions = task.partition_policy, members.partitions(task.name)
             if policy is None:
@@ -101,14 +101,14 @@ def _action(name: str, happening: _Happening, job: Job, members: Members) -> Act
             elif happening.pod is not None:
                 restarted = partitions[happening.pod.metadata.labels.get(PARTITION, "")]
             else:  # without a pod of the event: those that are short of pods
-                short = (pods for pods in partitions.values() if sum(map(stays, pods)) < policy.partition_size)
+                short = (pods for pods in partitions.values() if sum(map(is_staying, pods)) < policy.partition_size)
                 restarted = [pod for pods in short for pod in pods]
         case _:
             restarted = [] if happening.pod is None else [happening.pod]
-    return Action(name, happening.event, happening.message, tuple(restarted))
+    return JobAction(name, happening.event, happening.message, tuple(restarted))
 
 
-def _called_for(job: Job, happening: _Happening) -> JobPolicy | None:
+def _matching_policy(job: Job, happening: _JobEvent) -> JobPolicy | None:
     of_task: Iterable[JobPolicy] = ()
     if happening.task:
         of_task = next(task for task in job.spec.tasks if task.name == happening.task).policies
@@ -125,47 +125,51 @@ def _called_for(job: Job, happening: _Happening) -> JobPolicy | None:
 # -- what has happened ---------------------------------------------------------------------------------------------
 
 
-def _happenings(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts) -> Iterator[_Happening]:
+def _job_events(job: Job, members: JobPods, group: PodGroup | None, timeouts: Timeouts) -> Iterator[_JobEvent]:
     for task in job.spec.tasks:
-        for pod in members.kept[task.name]:
+        for pod in members.current[task.name]:
             if pod.status.phase == "Failed":
                 # The code is that of its first container.
                 states = (status.state for status in pod.status.container_statuses[:1])
                 ends = (state.terminated for state in states if state is not None)
                 code = next((end.exit_code for end in ends if end is not None), 0)
                 message = f"pod {pod.metadata.name} has failed{f' with exit code {code}' if code else ''}"
-                yield _Happening("PodFailed", message, pod.metadata.uid, task.name, pod, code)
+                yield _JobEvent("PodFailed", message, pod.metadata.uid, task.name, pod, code)
     for name in _short_of(job, members, timeouts):
-        yield _Happening("PodEvicted", f"a pod of task {name} was evicted", name, name)
+        yield _JobEvent("PodEvicted", f"a pod of task {name} was evicted", name, name)
     for task in job.spec.tasks:
-        if 0 < task.replicas <= members.tally.succeeded_of[task.name]:
-            yield _Happening("TaskCompleted", f"task {task.name} is completed", task.name, task.name)
-        yield from _task_failed(task, members.kept[task.name])
-        for pod in members.kept[task.name]:
+        if 0 < task.replicas <= members.counts.succeeded_of[task.name]:
+            yield _JobEvent("TaskCompleted", f"task {task.name} is completed", task.name, task.name)
+        yield from _task_failed(task, members.current[task.name])
+        for pod in members.current[task.name]:
             metadata = pod.metadata
             if pod.status.phase in ("", "Pending") and metadata.deletion_timestamp is None:
                 since = seconds_of(metadata.creation_timestamp) if metadata.creation_timestamp else None
                 message = f"pod {metadata.name} is pending"
-                yield _Happening("PodPending", message, metadata.uid, task.name, pod, since=since)
+                yield _JobEvent("PodPending", message, metadata.uid, task.name, pod, since=since)
     if group is not None and group.status.phase == "Unknown":
-        yield _Happening("Unknown", "some pods run and others find no place")
+        yield _JobEvent("Unknown", "some pods run and others find no place")
 
 
-def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
+def _short_of(job: Job, members: JobPods, timeouts: Timeouts) -> list[str]:
     """Return the tasks with an evicted pod: just now, or some time ago without a running replacement.
 
     A task that waits for others has no pods yet that could have been evicted.
     """
-    waits = {task.name for task in job.spec.tasks if not members.kept[task.name] and not may_begin(job, task, members)}
-    evicted = members.short_of(stays) if _staying(members.tally) < _staying(job.status) else []
+    waits = {
+        task.name
+        for task in job.spec.tasks
+        if not members.current[task.name] and not dependencies_met(job, task, members)
+    }
+    evicted = members.tasks_short_of(is_staying) if _count_staying(members.counts) < _count_staying(job.status) else []
     evicted = [name for name in evicted if name not in waits]
     in_progress = ("Running", "Succeeded", "Failed")
-    few = members.short_of(lambda pod: stays(pod) and pod.status.phase in in_progress)
-    waiting = [name for event, name in timeouts.began if event == "PodEvicted" and name in few]
+    few = members.tasks_short_of(lambda pod: is_staying(pod) and pod.status.phase in in_progress)
+    waiting = [name for event, name in timeouts.started if event == "PodEvicted" and name in few]
     return list(dict.fromkeys((*evicted, *waiting)))
 
 
-def _task_failed(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_Happening]:
+def _task_failed(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_JobEvent]:
     """Report that the containers of a task were restarted too often, by its pod with most restarts."""
     most = task.max_retry or _MAX_RETRY
     restarts: list[tuple[int, Pod]] = []
@@ -176,10 +180,10 @@ def _task_failed(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_Happening]:
     total = sum(count for count, _ in restarts)
     if most != _UNLIMITED and restarts and total >= most:
         _, worst = max(restarts, key=lambda each: each[0])
-        yield _Happening("TaskFailed", f"task {task.name} was restarted {total} times", task.name, task.name, worst)
+        yield _JobEvent("TaskFailed", f"task {task.name} was restarted {total} times", task.name, task.name, worst)
 
 
-def _staying(counts: Tally | JobStatus) -> int:
+def _count_staying(counts: PodPhaseCounts | JobStatus) -> int:
     """Add up the pods that are not being deleted."""
     return counts.pending + counts.running + counts.succeeded + counts.failed + counts.unknown
 
@@ -187,19 +191,19 @@ def _staying(counts: Tally | JobStatus) -> int:
 # -- what is passed over -------------------------------------------------------------------------------------------
 
 
-def not_built(job: Job) -> list[str]:
+def unsupported_policies(job: Job) -> list[str]:
     """Return the policies of a job that are ignored here."""
     policies = [("spec.policies", policy) for policy in job.spec.policies]
     policies += [(f"spec.tasks[{task.name}].policies", each) for task in job.spec.tasks for each in task.policies]
     found = []
     for path, policy in policies:
-        if policy.action not in OF_JOBS | _OF_TASKS:
+        if policy.action not in JOB_ACTIONS | _TASK_ACTIONS:
             found.append(f"{path}: action {policy.action}")
         for event in events_of(policy):
-            if event not in _BUILT and event != "*":
+            if event not in _SUPPORTED_EVENTS and event != "*":
                 found.append(f"{path}: event {event}")
             if event == "PodPending" and not policy.timeout:
                 found.append(f"{path}: event PodPending without a timeout")
-            if event == "Unknown" and policy.action in _OF_TASKS:
+            if event == "Unknown" and policy.action in _TASK_ACTIONS:
                 found.append(f"{path}: action {policy.action} for the event Unknown, which is about no task")
     return found

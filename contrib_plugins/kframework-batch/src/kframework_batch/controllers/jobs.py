@@ -17,30 +17,30 @@ from kframework import Clock, Watch
 from kframework.clock import rfc3339, seconds_of
 from kframework.engine import Cluster
 from kframework.objects import ApiObject, ConfigMap, Pod, PriorityClass, Service
-from kframework_batch.belongings import NetworkPolicy, Secret
 from kframework_batch.controllers.controller import Controller, merge_patch
-from kframework_batch.controllers.job_admission import admitted, rejection
-from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_stale, may_begin
-from kframework_batch.controllers.job_objects import JobBelongings, made_group, made_pod, unmade
+from kframework_batch.controllers.job_admission import find_problems, with_defaults
+from kframework_batch.controllers.job_objects import PluginObjects, build_pod, build_pod_group, unsupported_fields
 from kframework_batch.controllers.job_phases import (
     ALIVE,
-    Answer,
-    after_action,
-    brought_up_to_date,
-    job_of,
-    ordered,
-    refused,
+    NoAction,
+    commanded_action,
+    commanded_job,
+    invalid_status,
+    status_after_action,
+    updated_status,
 )
-from kframework_batch.controllers.job_plugins.installed import problems_of
-from kframework_batch.controllers.job_policies import Action, Timeouts, due, not_built
+from kframework_batch.controllers.job_plugins.installed import find_unsupported
+from kframework_batch.controllers.job_pods import ENDED, RESTARTED_BY, VERSION, JobPods, dependencies_met, is_stale
+from kframework_batch.controllers.job_policies import JobAction, Timeouts, next_action, unsupported_policies
 from kframework_batch.objects import Command, Job, JobStatus, PodGroup
+from kframework_batch.owned_kinds import NetworkPolicy, Secret
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.task_status import has_ended
 
 _log = logging.getLogger(__name__)
 
 #: So long commands wait for their job, which may be seen after them; seconds.
-_PATIENCE = 10.0
+_COMMAND_TIMEOUT = 10.0
 
 
 class JobController(Controller):
@@ -76,15 +76,15 @@ class JobController(Controller):
         super().__init__(cluster, clock)
         self._scheduler_name = scheduler_name
         self._default_queue = default_queue
-        self._belongings = JobBelongings(cluster, chance if chance is not None else SystemRandom())
-        self._met: dict[str, Job] = {}  # by uid, the jobs that were seen, until all that they owned is gone
+        self._plugin_objects = PluginObjects(cluster, chance if chance is not None else SystemRandom())
+        self._known_jobs: dict[str, Job] = {}  # by uid, the jobs that were seen, until all that they owned is gone
         self._timeouts: dict[str, Timeouts] = {}  # by uid of a job
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
         if isinstance(obj, Job):
             return (obj.metadata.uid,)
         if isinstance(obj, Command):
-            place = job_of(obj)
+            place = commanded_job(obj)
             return () if place is None else (place,)
         return [
             owner.uid
@@ -92,131 +92,131 @@ class JobController(Controller):
             if owner.controller and owner.kind == "Job" and owner.api_version.startswith("batch.volcano.sh/")
         ]
 
-    def matters(self, old: ApiObject, new: ApiObject) -> bool:
-        return _read(old) != _read(new)
+    def is_relevant(self, old: ApiObject, new: ApiObject) -> bool:
+        return _relevant_fields(old) != _relevant_fields(new)
 
     async def reconcile(self, subject: str) -> None:
         if "/" in subject:
-            await self._take_commands(subject)
+            await self._reconcile_commands(subject)
             return
-        job = next(iter(self.mirror.concerning(subject, Job)), None)
+        job = next(iter(self.mirror.for_subject(subject, Job)), None)
         if job is None:
             await self._clean_up(subject)
             return
         if job.metadata.deletion_timestamp is not None:
             return
-        job = admitted(job, self._scheduler_name, self._default_queue)
-        if job.metadata.uid not in self._met:
-            for what in (*not_built(job), *problems_of(job), *unmade(job)):
+        job = with_defaults(job, self._scheduler_name, self._default_queue)
+        if job.metadata.uid not in self._known_jobs:
+            for what in (*unsupported_policies(job), *find_unsupported(job), *unsupported_fields(job)):
                 _log.warning("job %s/%s: %s is passed over", job.metadata.namespace, job.metadata.name, what)
-        self._met[job.metadata.uid] = job
-        if await self._obey(job):
+        self._known_jobs[job.metadata.uid] = job
+        if await self._run_commands(job):
             return
-        problem = rejection(job)
+        problem = find_problems(job)
         if problem:
-            await self._write(job, refused(job.status, problem, self._now()))
+            await self._write(job, invalid_status(job.status, problem, self._now()))
             return
-        members = Members(job, self.mirror.concerning(job.metadata.uid, Pod))
+        members = JobPods(job, self.mirror.for_subject(job.metadata.uid, Pod))
         alive = job.status.state.phase in ALIVE
         action = None
         if alive:
             timeouts = self._timeouts.setdefault(job.metadata.uid, Timeouts())
-            action = due(job, members, self._group(job), timeouts, self.clock.now())
-            if timeouts.left is not None:
-                self.expect(job.metadata.uid, timeouts.left)
+            action = next_action(job, members, self._group(job), timeouts, self.clock.now())
+            if timeouts.next_in is not None:
+                self.expect_after(job.metadata.uid, timeouts.next_in)
         if action is not None:
-            await self._begin(job, action)
+            await self._start_action(job, action)
             return
-        if await self._remove(job, members) or (alive and await self._make(job, members)):
+        if await self._delete_pods(job, members) or (alive and await self._create_objects(job, members)):
             return  # what was done comes back as a change, and is counted then
-        await self._write(job, brought_up_to_date(job, members.tally, self._now()))
+        await self._write(job, updated_status(job, members.counts, self._now()))
         await self._expire(job)
 
     # -- the steps -------------------------------------------------------------------------------------------------
 
     async def _clean_up(self, uid: str) -> None:
         self._timeouts.pop(uid, None)
-        if uid not in self._met:
+        if uid not in self._known_jobs:
             return
-        await self._belongings.withdraw(self._met[uid])
-        for owned in (*self.mirror.concerning(uid, Pod), *self.mirror.concerning(uid, PodGroup)):
+        await self._plugin_objects.delete_all(self._known_jobs[uid])
+        for owned in (*self.mirror.for_subject(uid, Pod), *self.mirror.for_subject(uid, PodGroup)):
             if owned.metadata.deletion_timestamp is None:
                 await self.delete(owned)
-        if not self.mirror.concerning(uid, Pod) and not self.mirror.concerning(uid, PodGroup):
-            del self._met[uid]
+        if not self.mirror.for_subject(uid, Pod) and not self.mirror.for_subject(uid, PodGroup):
+            del self._known_jobs[uid]
 
-    async def _take_commands(self, place: str) -> None:
+    async def _reconcile_commands(self, place: str) -> None:
         """Have a job look at its commands; those for a job that is not there are deleted, if it does not come yet."""
         namespace, name = place.split("/", 1)
         job = self.mirror.find(Job, name, namespace)
         if job is not None:
             await self.reconcile(job.metadata.uid)
             return
-        for command in self.mirror.concerning(place, Command):
+        for command in self.mirror.for_subject(place, Command):
             created = command.metadata.creation_timestamp
-            if created is None or self.clock.now() - seconds_of(created) >= _PATIENCE:
+            if created is None or self.clock.now() - seconds_of(created) >= _COMMAND_TIMEOUT:
                 await self.delete(command)
             else:
-                self.expect(place, _PATIENCE)
+                self.expect_after(place, _COMMAND_TIMEOUT)
 
-    async def _obey(self, job: Job) -> bool:
+    async def _run_commands(self, job: Job) -> bool:
         """Carry out the commands about a job, and return whether one of them began an action."""
-        for command in self.mirror.concerning(f"{job.metadata.namespace}/{job.metadata.name}", Command):
-            action = ordered(job, command)
-            if action is Answer.LATER:
+        for command in self.mirror.for_subject(f"{job.metadata.namespace}/{job.metadata.name}", Command):
+            action = commanded_action(job, command)
+            if action is NoAction.LATER:
                 continue
-            if isinstance(action, Action):
-                await self._begin(job, action)
+            if isinstance(action, JobAction):
+                await self._start_action(job, action)
             await self.delete(command)
-            if isinstance(action, Action):
+            if isinstance(action, JobAction):
                 return True
         return False
 
-    async def _begin(self, job: Job, action: Action) -> None:
+    async def _start_action(self, job: Job, action: JobAction) -> None:
         """Begin an action with one write of the status; pods that it takes away, or keeps, are marked before that."""
-        status = after_action(job, action, self._now())
+        status = status_after_action(job, action, self._now())
         if action.name == "ResumeJob":
-            for pod in filter(has_ended, self.mirror.concerning(job.metadata.uid, Pod)):
+            for pod in filter(has_ended, self.mirror.for_subject(job.metadata.uid, Pod)):
                 await self.annotate(pod, VERSION, str(status.version))
         for pod in action.restarted:
             await self.annotate(pod, RESTARTED_BY, str(status.retry_count))
         await self._write(job, status)
 
-    async def _remove(self, job: Job, members: Members) -> bool:
+    async def _delete_pods(self, job: Job, members: JobPods) -> bool:
         """Delete the pods that have to go, and the pod group of a job that ended or was killed; return whether any."""
         over = job.status.state.phase not in (*ALIVE, "Restarting")
-        groups = self.mirror.concerning(job.metadata.uid, PodGroup)
+        groups = self.mirror.for_subject(job.metadata.uid, PodGroup)
         doomed: list[Pod | PodGroup] = [group for group in groups if over or is_stale(group, job.status)]
-        doomed += members.doomed
+        doomed += members.obsolete
         leaving = [each for each in doomed if each.metadata.deletion_timestamp is None]
         for each in leaving:
             await self.delete(each)
         if over and job.status.controlled_resources:
-            await self._belongings.withdraw(job)
+            await self._plugin_objects.delete_all(job)
             await self._write(job, replace(job.status, controlled_resources={}))
             return True
         return bool(leaving)
 
-    async def _make(self, job: Job, members: Members) -> bool:
+    async def _create_objects(self, job: Job, members: JobPods) -> bool:
         """Make the pod group, after what plugins want; once it is in the queue, the pods that are missing.
 
         Returns whether anything was made.
         """
-        marks = await self._belongings.provide(job)
+        marks = await self._plugin_objects.create_missing(job)
         if job.status.controlled_resources != marks:
             await self._write(job, replace(job.status, controlled_resources=marks))
             return True
-        wanted = made_group(job, self._priority_of)
+        wanted = build_pod_group(job, self._priority_of)
         group = self._group(job)
         if group is None:
             return await self.create(wanted)
         await self.patch_spec(group, merge_patch(group.spec, wanted.spec))
         if group.status.phase in ("", "Pending"):
             return False
-        waiting = {task.name for task in job.spec.tasks if not may_begin(job, task, members)}
-        plugins = self._belongings.plugins(job)
+        waiting = {task.name for task in job.spec.tasks if not dependencies_met(job, task, members)}
+        plugins = self._plugin_objects.plugins(job)
         made = [
-            await self.create(made_pod(job, task, index, plugins))
+            await self.create(build_pod(job, task, index, plugins))
             for task, index in members.missing()
             if task.name not in waiting
         ]
@@ -234,11 +234,11 @@ class JobController(Controller):
         if left <= 0:
             await self.delete(job)
         else:
-            self.look_again(job.metadata.uid, left)
+            self.requeue_after(job.metadata.uid, left)
 
     def _group(self, job: Job) -> PodGroup | None:
         """Find the pod group of the job as it is now, rather than before it was killed."""
-        groups = self.mirror.concerning(job.metadata.uid, PodGroup)
+        groups = self.mirror.for_subject(job.metadata.uid, PodGroup)
         return next((group for group in groups if not is_stale(group, job.status)), None)
 
     def _priority_of(self, name: str) -> int:
@@ -249,7 +249,7 @@ class JobController(Controller):
         return rfc3339(self.clock.now())
 
 
-def _read(obj: ApiObject) -> object:
+def _relevant_fields(obj: ApiObject) -> object:
     """Return all that is read of an object."""
     marks = obj.metadata.annotations.get(VERSION), obj.metadata.annotations.get(RESTARTED_BY)
     match obj:

@@ -18,7 +18,7 @@ from kframework.objects import (
     StatefulSet,
 )
 from kframework_batch.controllers.controller import Controller, merge_patch
-from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down, min_resources
+from kframework_batch.controllers.inheritance import inherited_annotations, inherited_labels, min_resources
 from kframework_batch.groups import QUEUE_NAME
 from kframework_batch.membership import GROUP_NAME, group_of
 from kframework_batch.objects import PodGroup, PodGroupSpec
@@ -73,7 +73,7 @@ class PodGroupController(Controller):
                 return (f"{namespace}/{PREFIX}{obj.metadata.uid}",)
         return ()
 
-    def matters(self, old: ApiObject, new: ApiObject) -> bool:
+    def is_relevant(self, old: ApiObject, new: ApiObject) -> bool:
         if isinstance(old, Pod) and isinstance(new, Pod):
             return (*self.subjects(old), has_ended(old)) != (*self.subjects(new), has_ended(new))
         if isinstance(old, PodGroup) and isinstance(new, PodGroup):
@@ -83,22 +83,22 @@ class PodGroupController(Controller):
     async def reconcile(self, subject: str) -> None:
         namespace, name = subject.split("/", 1)
         group = self.mirror.find(PodGroup, name, namespace)
-        owners: list[_Owner] = [owner for kind in _OWNERS for owner in self.mirror.concerning(subject, kind)]
-        pods = self.mirror.concerning(subject, Pod)
+        owners: list[_Owner] = [owner for kind in _OWNERS for owner in self.mirror.for_subject(subject, kind)]
+        pods = self.mirror.for_subject(subject, Pod)
         alive = [pod for pod in pods if not has_ended(pod)]
         if not pods and not owners and group is not None:
             await self.delete(group)
         if not alive:
             return
         if group is None:
-            await self.create(self._made(name, alive[0], owners))
+            await self.create(self._build_group(name, alive[0], owners))
         elif owners:
-            wanted = self._made(name, alive[0], owners)
+            wanted = self._build_group(name, alive[0], owners)
             await self.patch_spec(group, merge_patch(group.spec, wanted.spec))
         for pod in alive:
             await self.annotate(pod, GROUP_NAME, name)
 
-    def _made(self, name: str, pod: Pod, owners: Iterable[_Owner]) -> PodGroup:
+    def _build_group(self, name: str, pod: Pod, owners: Iterable[_Owner]) -> PodGroup:
         """Make the group of a pod and those like it, as Volcano's controller makes it."""
         of_owner: dict[str, str] = {}
         for owner in owners:
@@ -117,8 +117,8 @@ class PodGroupController(Controller):
             metadata=ObjectMeta(
                 name=name,
                 namespace=pod.metadata.namespace,
-                annotations=inherited | annotations_handed_down(of_pod),
-                labels=labels_handed_down(pod.metadata.labels),
+                annotations=inherited | inherited_annotations(of_pod),
+                labels=inherited_labels(pod.metadata.labels),
                 owner_references=owned_by,
             ),
             spec=PodGroupSpec(

@@ -25,7 +25,7 @@ CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 _QUEUE = ("scheduling.volcano.sh/v1beta1", "Queue")
 _STATES = {"OpenQueue": "Open", "CloseQueue": "Closing"}
 
-_SHUT = ("Closing", "Closed")
+_CLOSED_STATES = ("Closing", "Closed")
 
 
 class QueueController(Controller):
@@ -41,7 +41,7 @@ class QueueController(Controller):
         super().__init__(cluster, clock)
         self._default_queue = default_queue
 
-    def always(self) -> Iterable[str]:
+    def permanent_subjects(self) -> Iterable[str]:
         return ROOT_QUEUE, self._default_queue
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
@@ -54,31 +54,31 @@ class QueueController(Controller):
                 return (target.name,)
         return ()
 
-    def matters(self, old: ApiObject, new: ApiObject) -> bool:
+    def is_relevant(self, old: ApiObject, new: ApiObject) -> bool:
         return not isinstance(new, PodGroup) or self.subjects(old) != self.subjects(new)
 
     async def reconcile(self, subject: str) -> None:
         queue = self.mirror.find(Queue, subject)
         if queue is None:
-            if subject in self.always():
+            if subject in self.permanent_subjects():
                 # Nothing is reclaimed from the root, which is all there is.
                 spec = QueueSpec(weight=1, reclaimable=subject != ROOT_QUEUE)
                 await self.create(Queue(metadata=ObjectMeta(name=subject), spec=spec))
             return
-        for command in self.mirror.concerning(subject, Command):
+        for command in self.mirror.for_subject(subject, Command):
             state = _STATES.get(command.action)
             if state:
                 await self._set(queue, state)
                 queue = replace(queue, status=replace(queue.status, state=state))
             await self.delete(command)
-        in_use = bool(self.mirror.concerning(subject, PodGroup))
+        in_use = bool(self.mirror.for_subject(subject, PodGroup))
         state = "Open" if subject == ROOT_QUEUE else next_state(queue.status.state, in_use=in_use)
         await self._set(queue, state)
-        for child in self.mirror.concerning(subject, Queue):
+        for child in self.mirror.for_subject(subject, Queue):
             if child is queue or child.metadata.name == subject:
                 continue
             # A queue is closed with its parent, and opened again when it was closed so.
-            if state in _SHUT and child.status.state not in _SHUT:
+            if state in _CLOSED_STATES and child.status.state not in _CLOSED_STATES:
                 await self.annotate(child, CLOSED_BY_PARENT, "true")
                 await self._set(child, "Closing")
             elif state == "Open" and child.metadata.annotations.get(CLOSED_BY_PARENT) == "true":
@@ -94,6 +94,6 @@ def next_state(state: str, *, in_use: bool) -> str:
     """Return the state that follows: a queue that is being closed is Closing while pod groups are in it."""
     if state in ("", "Open"):
         return "Open"
-    if state in _SHUT:
+    if state in _CLOSED_STATES:
         return "Closing" if in_use else "Closed"
     return "Unknown"

@@ -22,9 +22,9 @@ from kframework.engine import (
 )
 from kframework_batch.account import JobState, SessionAccount, Turn
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.course import EndedJob, course, find_ended_job, find_job
-from kframework_batch.explain.explanation import Explanation, Remedy, TaskPlace, text_of
-from kframework_batch.explain.remedies import Unaffordable, remedies, will_be_served
+from kframework_batch.explain.explanation import Explanation, Remedy, TaskPlace, format_explanation
+from kframework_batch.explain.history import EndedJob, find_ended_job, find_job, job_history
+from kframework_batch.explain.remedies import SessionTooLarge, remedies, will_be_served
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.membership import owner_of
 from kframework_batch.task_status import TaskStatus
@@ -52,7 +52,7 @@ def explain_by_name(
     """
     found = find_job(engine, namespace, name)
     ended = None
-    if found is None or not found[0].known:
+    if found is None or not found[0].has_group:
         ended = yield from find_ended_job(sessions, namespace, name)
     if ended is not None:
         explanation = yield from explain_ended_steps(engine, sessions, ended)
@@ -62,7 +62,7 @@ def explain_by_name(
         raise ExplainError(f"there is no job and no pod {namespace}/{name} that this scheduler has to do with")
     explanation = _add_notes(explanation, *notes)
     data = msgspec.Raw(msgspec.json.encode(explanation))
-    return EngineExplanation("batch", text_of(explanation), text_of(explanation, wide=True), data)
+    return EngineExplanation("batch", format_explanation(explanation), format_explanation(explanation, wide=True), data)
 
 
 def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> list[web.RouteDef]:
@@ -84,8 +84,8 @@ def explain_steps(
 
     Yields so that others have their turn; no session may be open when it is driven on.
     """
-    went = yield from course(reversed(sessions), job.uid)
-    explanation = replace(_state_of(engine, sessions, job, task), course=went)
+    went = yield from job_history(reversed(sessions), job.uid)
+    explanation = replace(_state_of(engine, sessions, job, task), history=went)
     yield
     if task is None:
         waits = job.is_pending or any(job.with_status(status) for status in _WAITING)
@@ -103,9 +103,9 @@ def explain_steps(
             if len(found) == _ENOUGH:
                 break
             yield
-    except Unaffordable:
+    except SessionTooLarge:
         return _add_notes(explanation, "nothing was tried that might help: sessions are too long here to try one")
-    return replace(explanation, help=tuple(found))
+    return replace(explanation, remedies=tuple(found))
 
 
 def _state_of(
@@ -125,7 +125,7 @@ def _state_of(
         requests={name: amount for name, amount in (job.requested if task is None else task.request).items() if amount},
         tasks=tuple(map(_task_place, job.tasks.values() if task is None else [task])),
         queue_name=job.queue,
-        message=job.refused or job.message or ("" if job.known else "there is no pod group of this name"),
+        message=job.invalid_reason or job.message or ("" if job.has_group else "there is no pod group of this name"),
         notes=_notes(engine),
     )
     return explanation if last is None else _add_session(explanation, last, last.turns_of(job.uid))
@@ -139,7 +139,7 @@ def explain_ended_steps(
     Yields so that others have their turn.
     """
     job, pod = ended
-    went = yield from course(reversed(sessions), job)
+    went = yield from job_history(reversed(sessions), job)
     last = next((account for account in sessions if _turns(account, ended)), None)
     states = (state for account in sessions for state in account.jobs if state.job == job)
     gone = next(((account.at, each) for account in sessions for each in account.gone if each.job == job), None)
@@ -156,7 +156,7 @@ def explain_ended_steps(
         minimum=known.minimum,
         tasks=tuple(_task_place(each) for each in tasks if pod in ("", each.key)),
         queue_name=known.queue,
-        course=went,
+        history=went,
         gone_at=engine.clock.now() if gone is None else gone[0],
         notes=_notes(engine),
     )

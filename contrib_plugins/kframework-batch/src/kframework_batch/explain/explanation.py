@@ -19,9 +19,9 @@ from kframework.engine import (
     format_table,
     indent,
 )
-from kframework_batch.account import Outcome, QueueState, SubJobTurn, Tried, Turn, Verdict, Victim
-from kframework_batch.account_rows import counted, subjob_name
-from kframework_batch.resource import quantity_of
+from kframework_batch.account import Outcome, QueueState, RejectedHypernode, SubJobTurn, Turn, Verdict, Victim
+from kframework_batch.account_rows import format_counts, subjob_name
+from kframework_batch.resource import format_quantity
 
 
 class Remedy(msgspec.Struct, frozen=True):
@@ -39,17 +39,17 @@ class TaskPlace(msgspec.Struct, frozen=True):
     node: str = ""
 
 
-class Stretch(msgspec.Struct, frozen=True):
+class HistoryEntry(msgspec.Struct, frozen=True):
     """Consecutive sessions, `first` to `last`, with the same result for a job.
 
-    It began `at` this time, in seconds since 1970, and lasted until the next one did; `said` describes it in the words
+    It began `at` this time, in seconds since 1970, and lasted until the next one did; `events` describe it in the words
     of the last session.
     """
 
     at: float
     first: str
     last: str
-    said: tuple[str, ...]
+    events: tuple[str, ...]
 
 
 class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -60,7 +60,7 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     at `session_at`. `order` is the order of the queues then. `minimum` tasks are needed, `ready` have room. `message`
     is the rejection of the job as a whole. `help` are changes that were tried, each by itself.
 
-    `course` is the job's history in all sessions that are remembered, the oldest first. For a job whose pod group was
+    `history` is the job's history in all sessions that are remembered, the oldest first. For a job whose pod group was
     deleted, at `gone_at`, it is the rest of what is known; `phase` was its last.
     """
 
@@ -82,9 +82,9 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     session_at: float = 0.0
     turns: tuple[Turn, ...] = ()
     message: str = ""
-    course: tuple[Stretch, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
     gone_at: float = 0.0
-    help: tuple[Remedy, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -105,16 +105,16 @@ _OUTCOMES: Mapping[Outcome, str] = {
 _NOTHING_MORE = "got nothing more"
 
 
-def text_of(explanation: Explanation, *, wide: bool = False) -> str:
+def format_explanation(explanation: Explanation, *, wide: bool = False) -> str:
     """Put an explanation into words; `wide` leaves nothing out."""
     layout = Layout(wide)
     return format_sections(
         format_fields(_head(explanation)),
-        _course(explanation, layout),
+        _history(explanation, layout),
         _queue(explanation),
         _turns(explanation, layout),
         _tasks(explanation, layout) if not explanation.pod else (),
-        _help(explanation),
+        _remedies(explanation),
         (f"note: {note}" for note in explanation.notes),
     )
 
@@ -138,20 +138,20 @@ def _head(explanation: Explanation) -> dict[str, str]:
 
 
 def _amounts(resources: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in resources.items() if amount)
+    return ", ".join(f"{name} {format_quantity(name, amount)}" for name, amount in resources.items() if amount)
 
 
-def _course(explanation: Explanation, layout: Layout) -> Iterator[str]:
+def _history(explanation: Explanation, layout: Layout) -> Iterator[str]:
     """Yield the course of a job from its beginning on, unless it still waits: then its last turns show more."""
-    course = explanation.course
+    course = explanation.history
     if not course or not (layout.wide or explanation.gone_at or explanation.phase not in ("", "Pending", "Inqueue")):
         return
     began = course[0].at
-    yield f"COURSE since {rfc3339(began)}, each line until the next:"
+    yield f"HISTORY since {rfc3339(began)}, each line until the next:"
     lines = []
     for each in course:
         name = f"session {each.last}" if each.first == each.last else f"sessions {each.first} to {each.last}"
-        lines += [f"{_span(each.at - began)}, {name}: {said}" for said in each.said]
+        lines += [f"{_format_span(each.at - began)}, {name}: {said}" for said in each.events]
     left_out = 0 if layout.wide else max(len(lines) - _BEGINNING - _END, 0)
     more = [f"and {left_out} more"] if left_out else []
     yield from format_list([*lines[:_BEGINNING], *more, *lines[_BEGINNING + left_out :]])
@@ -186,27 +186,27 @@ def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
         if explanation.session:
             yield f"It had no turn in session {explanation.session}."
         return
-    yield f"SESSION {explanation.session}, {_span(explanation.at - explanation.session_at)} ago:"
+    yield f"SESSION {explanation.session}, {_format_span(explanation.at - explanation.session_at)} ago:"
     for turn in explanation.turns:
         by = f"plugin {turn.plugin}" if turn.plugin else ""
         against = ": ".join(filter(None, (by, turn.message)))
-        yield f"  - {'; '.join(filter(None, (f'{turn.action}: {outcome_words(turn)}', against)))}"
+        yield f"  - {'; '.join(filter(None, (f'{turn.action}: {format_outcome(turn)}', against)))}"
         pod = explanation.pod
         details = [
             *_verdicts([verdict for verdict in turn.verdicts if not pod or verdict.pod == pod], layout),
             *_subjobs(turn.subjobs, layout),
-            *_tried(turn.tried, layout),
+            *_rejected_hypernodes(turn.rejected_hypernodes, layout),
         ]
         if turn.victims:
             went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
             details.append(f"for it {went}: {layout.names([victim.pod for victim in turn.victims], VICTIMS)}")
-        for spared in turn.spared:
+        for spared in turn.protected:
             names = BRIEF.names(spared.examples, len(spared.examples), spared.tasks)
             details.append(f"plugin {spared.plugin} would not let {names} go for it")
         yield from indent(details, 3)
 
 
-def outcome_words(turn: Turn) -> str:
+def format_outcome(turn: Turn) -> str:
     """Return in words how a turn ended."""
     nothing = turn.outcome is Outcome.COMMITTED and not any(verdict.node for verdict in turn.verdicts)
     words = [_NOTHING_MORE if nothing and not turn.victims else _OUTCOMES[turn.outcome]]
@@ -245,12 +245,12 @@ def _subjobs(turns: Sequence[SubJobTurn], layout: Layout) -> Iterator[str]:
         if turn.hypernode:
             words.append(f"in hypernode {turn.hypernode}")
         yield "; ".join(filter(None, (*words, turn.message)))
-        yield from indent(_tried(turn.tried, layout))
+        yield from indent(_rejected_hypernodes(turn.rejected_hypernodes, layout))
     if len(shown) < len(ordered):
         yield f"and {len(ordered) - len(shown)} more subgroups"
 
 
-def _tried(tried: Sequence[Tried], layout: Layout) -> Iterator[str]:
+def _rejected_hypernodes(tried: Sequence[RejectedHypernode], layout: Layout) -> Iterator[str]:
     lines = [
         f"not in hypernode {one.hypernode} of tier {one.tier}, where {one.had} had a place: {one.message}"
         for one in tried
@@ -261,22 +261,22 @@ def _tried(tried: Sequence[Tried], layout: Layout) -> Iterator[str]:
 def _tasks(explanation: Explanation, layout: Layout) -> Iterator[str]:
     tasks, counts = explanation.tasks, Counter(task.status for task in explanation.tasks)
     none = "none are left" if explanation.gone_at else "none are there yet"
-    yield f"TASKS: {counted(counts) if tasks else none}."
+    yield f"TASKS: {format_counts(counts) if tasks else none}."
     if layout.wide:
         rows = [(task.pod, task.status, task.node or NONE) for task in tasks]
         yield from format_table(("POD", "STATUS", "NODE"), rows)
 
 
-def _help(explanation: Explanation) -> Iterator[str]:
-    if not explanation.help:
+def _remedies(explanation: Explanation) -> Iterator[str]:
+    if not explanation.remedies:
         return
     yield "WHAT WOULD HELP, each by itself; it was tried:"
-    for remedy in explanation.help:
+    for remedy in explanation.remedies:
         evicted = f"; evicted for it: {BRIEF.names([victim.pod for victim in remedy.victims], VICTIMS)}"
         yield f"  - {remedy.change}{evicted if remedy.victims else ''}"
 
 
-def _span(seconds: float) -> str:
+def _format_span(seconds: float) -> str:
     """Write how long ago something was."""
     if seconds < 60:
         return f"{seconds:.3g}s"

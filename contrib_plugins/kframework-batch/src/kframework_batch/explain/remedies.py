@@ -14,10 +14,10 @@ import numpy as np
 from kframework import Statement
 from kframework_batch.account import Outcome, Turn, Victim
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.course import job_name
 from kframework_batch.explain.explanation import Remedy
+from kframework_batch.explain.history import job_name
 from kframework_batch.job import JobInfo
-from kframework_batch.resource import Resource, quantity_of
+from kframework_batch.resource import Resource, format_quantity
 from kframework_batch.task_status import TaskStatus
 
 
@@ -31,12 +31,12 @@ class Change(NamedTuple):
     """
 
     text: str
-    supposed: Callable[[Statement], AbstractContextManager[None]]
-    series: str = ""
+    apply: Callable[[Statement], AbstractContextManager[None]]
+    group: str = ""
 
 
 def _format_amounts(amounts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in amounts.items())
+    return ", ".join(f"{name} {format_quantity(name, amount)}" for name, amount in amounts.items())
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def _with_fields(thing: object, statement: Statement, **fields: object) -> Itera
 
 
 @contextmanager
-def _ended(job: JobInfo, statement: Statement) -> Iterator[None]:
+def _with_job_ended(job: JobInfo, statement: Statement) -> Iterator[None]:
     """Take all tasks of the job off their nodes, as completed."""
     before = [(task, task.status) for task in job.tasks.values()]
     orders = [(gang, gang.order) for gang in job.gangs]
@@ -61,18 +61,18 @@ def _ended(job: JobInfo, statement: Statement) -> Iterator[None]:
         if task.pod.row >= 0:
             statement.remove(task.pod)
         if status is not TaskStatus.SUCCEEDED:
-            job.move(task, TaskStatus.SUCCEEDED)
+            job.update_status(task, TaskStatus.SUCCEEDED)
     try:
         yield
     finally:
         for task, status in before:
-            job.move(task, status)
+            job.update_status(task, status)
         for gang, order in orders:
             gang.order = order
 
 
 @contextmanager
-def _larger(engine: BatchEngine, name: str, more: Mapping[str, int], statement: Statement) -> Iterator[None]:
+def _with_larger_node(engine: BatchEngine, name: str, more: Mapping[str, int], statement: Statement) -> Iterator[None]:
     """Enlarge the node; raises KeyError if it is gone."""
     info = engine.cluster.nodes.find(name)
     if info is None:
@@ -81,7 +81,7 @@ def _larger(engine: BatchEngine, name: str, more: Mapping[str, int], statement: 
     allocatable = dict(node.status.allocatable)
     for resource, amount in more.items():
         has = Resource.parse({resource: allocatable.get(resource, "0")})
-        allocatable[resource] = quantity_of(resource, has[resource] + amount)
+        allocatable[resource] = format_quantity(resource, has[resource] + amount)
     statement.set_node(
         msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=allocatable))
     )
@@ -99,7 +99,7 @@ _FACTORS = (2, 4, 10)
 _JOBS, _NODES = 6, 2
 
 
-class Unaffordable(Exception):
+class SessionTooLarge(Exception):
     """Raised where sessions are too long for one to be tried."""
 
 
@@ -111,28 +111,28 @@ def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     size = len(engine.cache.jobs) + len(engine.cache.pending)
     trials = next((trials for most, trials in _TRIALS if size <= most), 0)
     if not trials:
-        raise Unaffordable
+        raise SessionTooLarge
     helped: set[str] = set()
     for change in islice(_changes(engine, job, turns), trials):
-        if change.series and change.series in helped:
+        if change.group and change.group in helped:
             continue
-        with engine.cluster.statement() as statement, change.supposed(statement):
-            victims = _served(engine, job)
+        with engine.cluster.statement() as statement, change.apply(statement):
+            victims = _try_session(engine, job)
         if victims is not None:
-            helped.add(change.series)
+            helped.add(change.group)
         yield None if victims is None else Remedy(change.text, victims)
 
 
 def will_be_served(engine: BatchEngine, job: JobInfo) -> bool:
     """Return whether the next session will serve a job if nothing changes."""
-    return _served(engine, job) is not None
+    return _try_session(engine, job) is not None
 
 
-def _served(engine: BatchEngine, job: JobInfo) -> tuple[Victim, ...] | None:
+def _try_session(engine: BatchEngine, job: JobInfo) -> tuple[Victim, ...] | None:
     """Try a session; return who would be sent away for a job, None if it would not get what it needs."""
     trial = engine.trial()
-    trial.try_out()
-    turns = trial.account(0.0).turns_of(job.uid)
+    trial.run_trial()
+    turns = trial.build_account(0.0).turns_of(job.uid)
     good = [turn for turn in turns if turn.outcome is Outcome.COMMITTED and turn.verdicts]
     admitted = any(turn.outcome is Outcome.ADMITTED for turn in turns) and not any(turn.verdicts for turn in turns)
     if not good and not admitted:
@@ -147,8 +147,8 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
         text = f"let it start with fewer tasks: minAvailable {had} in place of {job.min_available}"
         yield Change(text, partial(_with_fields, job, min_available=had, role_minimums={}))
     queue = engine.cache.queues.get(job.queue)
-    if queue is not None and not queue.open:
-        yield Change(f"open queue {queue.name}", partial(_with_fields, queue, open=True))
+    if queue is not None and not queue.is_open:
+        yield Change(f"open queue {queue.name}", partial(_with_fields, queue, is_open=True))
     # Where a plugin holds back the job or its tasks for the queue's sake.
     if queue is not None and any(turn.plugin or any(each.plugin for each in turn.verdicts) for turn in turns):
         if queue.capability:
@@ -158,13 +158,13 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
             text = f"give queue {queue.name} the weight {weight} in place of {queue.weight}"
             yield Change(text, partial(_with_fields, queue, weight=weight), "weight")
     # That other jobs end: those of least priority first, of equals the youngest.
-    holders = [other for other in engine.cache.jobs.values() if other is not job and not other.held.empty]
+    holders = [other for other in engine.cache.jobs.values() if other is not job and not other.bound_resources.is_empty]
     holders.sort(key=lambda other: other.created, reverse=True)
     holders.sort(key=lambda other: other.priority)
     for other in holders[:_JOBS]:
-        held = {name: amount for name, amount in other.held.items() if amount}
+        held = {name: amount for name, amount in other.bound_resources.items() if amount}
         text = f"end {job_name(other)} of queue {other.queue}, which holds {_format_amounts(held)}"
-        yield Change(text, partial(_ended, other))
+        yield Change(text, partial(_with_job_ended, other))
     yield from _larger_nodes(engine, job, turns)
 
 
@@ -173,18 +173,18 @@ def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> I
     had = max((turn.had for turn in turns), default=job.ready_num)
     placed = {verdict.uid for turn in turns for verdict in turn.verdicts if verdict.node}
     waiting = [
-        task for uid, task in job.with_status(TaskStatus.PENDING).items() if not task.gated and uid not in placed
+        task for uid, task in job.with_status(TaskStatus.PENDING).items() if not task.is_gated and uid not in placed
     ]
     lacking = Resource()
     for task in waiting[: max(job.min_available - had, 1)]:
         lacking.add(task.request)
     nodes = engine.cluster.nodes
     rows = nodes.order
-    if lacking.empty or not len(rows):
+    if lacking.is_empty or not len(rows):
         return
     free = {each: nodes.allocatable(each)[rows] - nodes.requested(each)[rows] for each in lacking}
     covered = np.minimum.reduce([free[each] / amount for each, amount in lacking.items() if amount > 0])
     for place in np.argsort(-covered, kind="stable")[:_NODES].tolist():
         node, more = nodes[int(rows[place])].name, {each: amount for each, amount in lacking.items() if amount}
         text = f"add {_format_amounts(more)}: it was tried on node {node}"
-        yield Change(text, partial(_larger, engine, node, more), "node")
+        yield Change(text, partial(_with_larger_node, engine, node, more), "node")

@@ -79,20 +79,20 @@ class Binpack(BatchPlugin):
     @hookimpl
     def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
         score, weights = 0.0, 0
-        for resource, amount, weight in self._weighed(task):
+        for resource, amount, weight in self._weighted_requests(task):
             offered, taken = node.allocatable(resource), node.requested(resource) + amount
             weights += weight
             if offered and weight:
                 if taken > offered:
                     return 0.0
                 score += float(taken * weight) / float(offered)
-        return score / weights * self._full if weights else 0.0
+        return score / weights * self._max_score if weights else 0.0
 
     @hookimpl
     def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
         nodes, weights = session.nodes, 0
         scores, too_full = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.bool_)
-        for resource, amount, weight in self._weighed(task):
+        for resource, amount, weight in self._weighted_requests(task):
             offered, taken = nodes.allocatable(resource)[rows], nodes.requested(resource)[rows] + amount
             weights += weight
             if weight:
@@ -100,16 +100,16 @@ class Binpack(BatchPlugin):
                 too_full |= there & (taken > offered)
                 scores += np.divide(taken * weight, offered, out=np.zeros(len(rows)), where=there)
         if weights:
-            scores = scores / weights * self._full
+            scores = scores / weights * self._max_score
         scores[too_full] = 0.0
         return scores
 
     @property
-    def _full(self) -> int:
+    def _max_score(self) -> int:
         """What a node scores that would be full."""
         return _MAX_SCORE * self.arguments.weight
 
-    def _weighed(self, task: TaskInfo) -> Iterator[tuple[str, int, int]]:
+    def _weighted_requests(self, task: TaskInfo) -> Iterator[tuple[str, int, int]]:
         """Yield what the task asks for and what that weighs, where it has a weight."""
         weights = self.arguments.weights
         return ((name, amount, weights[name]) for name, amount in task.request.items() if name in weights)

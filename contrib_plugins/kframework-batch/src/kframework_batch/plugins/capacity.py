@@ -13,7 +13,7 @@ from kframework.objects import ObjectMeta
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.objects import Queue
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
-from kframework_batch.queue import ROOT_QUEUE, QueueAccount, QueueInfo, QueueTree, unguaranteed
+from kframework_batch.queue import ROOT_QUEUE, QueueAccount, QueueInfo, QueueTree, without_guarantees
 from kframework_batch.resource import Resource
 from kframework_batch.session_view import SessionView, in_batches
 
@@ -61,7 +61,7 @@ class Capacity(BatchPlugin):
     def __init__(self, arguments: CapacityArguments) -> None:
         super().__init__(arguments)
         #: Why nothing can be scheduled; "" if all is well.
-        self.broken: str = ""
+        self.tree_problem: str = ""
         self._chains: dict[str, _Chain] = {}
         self._leaves: frozenset[str] = frozenset()
         for field in ("device_quotas", "device_capacity_quotas"):
@@ -76,7 +76,7 @@ class Capacity(BatchPlugin):
         else:
             accounts = [QueueAccount(queue) for queue in session.queues.values()]
             _limit(accounts, session.total, 0)
-            _say_what_is_due(zip(accounts, session.queues.values(), strict=True))
+            _set_deserved(zip(accounts, session.queues.values(), strict=True))
             self._chains = {account.name: (account,) for account in accounts}
             self._leaves = frozenset(session.queues)
         for jobs in in_batches(session.jobs.values()):
@@ -91,9 +91,9 @@ class Capacity(BatchPlugin):
     def _open_tree(self, queues: Mapping[str, QueueInfo]) -> None:
         """Hang up the queues; the root is not limited by what there is, so that clusters can grow with their jobs."""
         tree = QueueTree(queues)
-        if tree.broken and tree.broken != self.broken:
-            _log.error("capacity: nothing is scheduled: %s", tree.broken)
-        self.broken = tree.broken
+        if tree.problem and tree.problem != self.tree_problem:
+            _log.error("capacity: nothing is scheduled: %s", tree.problem)
+        self.tree_problem = tree.problem
         root = queues.get(ROOT_QUEUE) or QueueInfo(Queue(metadata=ObjectMeta(name=ROOT_QUEUE)))
         accounts = {name: QueueAccount(queue) for name, queue in {ROOT_QUEUE: root, **queues}.items()}
         below: dict[str, list[QueueAccount]] = {}
@@ -102,7 +102,7 @@ class Capacity(BatchPlugin):
                 below.setdefault(path[-2], []).append(accounts[path[-1]])
         for parent, children in below.items():
             _limit(children, accounts[parent].capability, inf)
-        _say_what_is_due((accounts[name], queue) for name, queue in queues.items())
+        _set_deserved((accounts[name], queue) for name, queue in queues.items())
         self._chains = {name: tuple(accounts[step] for step in path) for name, path in tree.paths.items()}
         self._leaves = frozenset(name for name in tree.paths if tree.is_leaf(name))
 
@@ -121,7 +121,7 @@ class Capacity(BatchPlugin):
         chain = self._chains.get(queue.name, ())
         shares = [account.share for account in chain]
         # A queue to which nothing is due has a share of 1 and goes after those that have just what they are due.
-        lent = [account.deserved.empty for account in chain]
+        lent = [account.deserved.is_empty for account in chain]
         return tuple([share >= 1 for share in shares]), -queue.priority, tuple(zip(shares, lent, strict=True))
 
     @hookimpl
@@ -135,7 +135,7 @@ class Capacity(BatchPlugin):
     @hookimpl
     def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         return self.allocatable(session, queue, task) and any(
-            account.is_due(task.request) for account in self._in_reach(self._chains[queue.name])
+            account.deserves(task.request) for account in self._reclaim_levels(self._chains[queue.name])
         )
 
     @hookimpl
@@ -144,7 +144,7 @@ class Capacity(BatchPlugin):
         mine = self._chains.get(reclaimer.job.queue, ())
         for task in tasks:
             theirs = self._chains.get(task.job.queue, ())
-            parted = [account for account in self._in_reach(theirs) if account not in mine]
+            parted = [account for account in self._reclaim_levels(theirs) if account not in mine]
             if not parted or not all(account.can_spare(task.request, reclaimer.request) for account in parted):
                 continue
             self.deallocated(session, task)  # so that the next is looked at as if this one had gone
@@ -156,7 +156,7 @@ class Capacity(BatchPlugin):
             self.allocated(session, task)
         return victims
 
-    def _in_reach(self, chain: _Chain) -> _Chain:
+    def _reclaim_levels(self, chain: _Chain) -> _Chain:
         """Return the queue at the end of a chain, and those above it that may replace it, but for the root."""
         above = chain[1:-1][::-1][: self.arguments.ancestor_reclaim_level]
         return (*chain[-1:], *above)
@@ -175,7 +175,7 @@ class Capacity(BatchPlugin):
     @hookimpl
     def allocatable(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         return (
-            queue.open
+            queue.is_open
             and queue.name in self._leaves
             and all(account.has_room(task.request) for account in self._chains[queue.name])
         )
@@ -183,14 +183,14 @@ class Capacity(BatchPlugin):
     @hookimpl
     def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
         queue = session.queues[job.queue]
-        if self.broken:
-            rejection = self.broken
-        elif not queue.open:
+        if self.tree_problem:
+            rejection = self.tree_problem
+        elif not queue.is_open:
             rejection = f"queue {queue.name} is not open"
         elif queue.name not in self._leaves:
             rejection = f"queue {queue.name} has queues below it: only queues without may have jobs"
         else:
-            lacking = ((account.name, account.admits(job)) for account in reversed(self._chains[queue.name]))
+            lacking = ((account.name, account.missing_to_admit(job)) for account in reversed(self._chains[queue.name]))
             said = (f"queue {name} has no room for it: not enough {what}" for name, what in lacking if what)
             rejection = next(said, "")
         job.message = rejection or job.message
@@ -199,16 +199,16 @@ class Capacity(BatchPlugin):
     @hookimpl
     def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
         for account in self._chains.get(job.queue, ()):
-            account.enter(job)
+            account.admit(job)
 
 
 def _limit(accounts: Sequence[QueueAccount], whole: Resource, otherwise: float) -> None:
     """Limit queues side by side to what there is for all of them."""
-    rest = unguaranteed(whole, accounts)
+    rest = without_guarantees(whole, accounts)
     for account in accounts:
         account.limit(rest, otherwise)
 
 
-def _say_what_is_due(accounts: Iterable[tuple[QueueAccount, QueueInfo]]) -> None:
+def _set_deserved(accounts: Iterable[tuple[QueueAccount, QueueInfo]]) -> None:
     for account, queue in accounts:
         account.deserved = queue.deserved.at_most(account.capability).at_least(account.guarantee)

@@ -20,20 +20,20 @@ class Conformance(BatchPlugin):
 
     @hookimpl
     def preemptable(self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        return _dispensable(tasks)
+        return _non_critical(tasks)
 
     @hookimpl
     def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        return _dispensable(tasks)
+        return _non_critical(tasks)
 
     @hookimpl
     def unified_evictable(
         self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo]:
-        return _dispensable(tasks)
+        return _non_critical(tasks)
 
 
-def _dispensable(tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+def _non_critical(tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
     return [
         task for task in tasks if task.namespace != _NAMESPACE and task.object.spec.priority_class_name not in _CRITICAL
     ]

@@ -31,11 +31,11 @@ class _Leaf:
     still be served: its queue always comes first, reclaims what another one holds, and that one is served again.
     """
 
-    __slots__ = ("held", "parent", "requested", "saturated", "share", "stale")
+    __slots__ = ("allocated", "parent", "requested", "saturated", "share", "stale")
 
     def __init__(self, parent: _Node, held: Resource, requested: Resource) -> None:
         self.parent = parent
-        self.held: Mapping[str, float] = held
+        self.allocated: Mapping[str, float] = held
         self.requested = requested
         self.share = 0.0
         self.saturated = False
@@ -43,7 +43,7 @@ class _Leaf:
 
     def refresh(self, total: Resource, used_up: set[str]) -> None:
         if self.stale:
-            held = self.held
+            held = self.allocated
             self.share = dominant_share(held, total)
             asked_for = [(name, asked) for name, asked in self.requested.items() if asked > 0]
             self.saturated = not asked_for or any(
@@ -58,13 +58,13 @@ class _Node:
     So a part that took a lot while its siblings had no demand does not count against them.
     """
 
-    __slots__ = ("children", "held", "parent", "saturated", "share", "stale", "weight")
+    __slots__ = ("allocated", "children", "parent", "saturated", "share", "stale", "weight")
 
     def __init__(self, parent: _Node | None, weight: float) -> None:
         self.parent = parent
         self.weight = weight
         self.children: dict[str, _Node | _Leaf] = {}
-        self.held: Mapping[str, float] = {}
+        self.allocated: Mapping[str, float] = {}
         self.share = 0.0
         self.saturated = True
         self.stale = True
@@ -80,9 +80,9 @@ class _Node:
         for child in children:
             if child.share:
                 factor = 1.0 if child.saturated else smallest / child.share
-                for name, amount in child.held.items():
+                for name, amount in child.allocated.items():
                     held[name] = held.get(name, 0.0) + amount * factor
-        self.held = held
+        self.allocated = held
         self.share = dominant_share(held, total)
         self.saturated = all(child.saturated for child in children)
         self.stale = False
@@ -119,7 +119,7 @@ class FairTree:
         self._jobs[job.uid] = leaf
         self._count(held, 1)
 
-    def note(self, job: JobInfo, amounts: Resource, sign: int) -> None:
+    def update_job(self, job: JobInfo, amounts: Resource, sign: int) -> None:
         """Record that the account of a job has changed by these amounts: more with 1, less with -1."""
         self._jobs[job.uid].stale = True
         node: _Node | None = self._jobs[job.uid].parent
@@ -161,7 +161,7 @@ def _weight(text: str) -> float:
 
 
 #: Shares that differ by less are the same.
-_CLOSE = 1e-6
+_TOLERANCE = 1e-6
 
 
 class Drf(BatchPlugin):
@@ -199,14 +199,14 @@ class Drf(BatchPlugin):
         if (held := self._held.get(task.job.uid)) is not None:
             held.add(task.request)
             if self._tree is not None:
-                self._tree.note(task.job, task.request, 1)
+                self._tree.update_job(task.job, task.request, 1)
 
     @hookimpl
     def deallocated(self, session: SessionView, task: TaskInfo) -> None:
         if (held := self._held.get(task.job.uid)) is not None:
             held.sub(task.request)
             if self._tree is not None:
-                self._tree.note(task.job, task.request, -1)
+                self._tree.update_job(task.job, task.request, -1)
 
     @hookimpl
     def job_order(self, session: SessionView, job: JobInfo) -> tuple[bool, float]:
@@ -227,7 +227,7 @@ class Drf(BatchPlugin):
             if uid not in self._held:
                 continue
             rest = left.get(uid, self._held[uid]).minus(task.request)
-            if gained <= dominant_share(rest, self._total) + _CLOSE:
+            if gained <= dominant_share(rest, self._total) + _TOLERANCE:
                 left[uid] = rest
                 victims.append(task)
         return victims

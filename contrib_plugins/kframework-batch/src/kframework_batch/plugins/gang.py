@@ -28,10 +28,10 @@ class Gang(BatchPlugin):
 
     @hookimpl
     def job_valid(self, session: SessionView, job: JobInfo) -> Status | None:
-        there = job.roles(*_VALID) if job.minds_roles else {}
-        if job.minds_roles and any(there.get(role, 0) < minimum for role, minimum in job.role_minimums.items()):
+        there = job.count_roles(*_VALID) if job.has_role_minimums else {}
+        if job.has_role_minimums and any(there.get(role, 0) < minimum for role, minimum in job.role_minimums.items()):
             return unschedulable("Not enough valid pods of each task for gang-scheduling")
-        if job.lacking(lambda subjob: True):
+        if job.missing_subgroups(lambda subjob: True):
             return unschedulable("Not enough valid subGroups of each task for gang-scheduling")
         if job.valid_num < job.min_available:
             counts = f"valid: {job.valid_num}, min: {job.min_available}"
@@ -56,11 +56,11 @@ class Gang(BatchPlugin):
 
     @hookimpl
     def job_pipelined(self, session: SessionView, job: JobInfo) -> Vote:
-        return _permit(job)
+        return _pipelined_vote(job)
 
     @hookimpl
     def subjob_pipelined(self, session: SessionView, subjob: SubJobInfo) -> Vote:
-        return _permit(subjob)
+        return _pipelined_vote(subjob)
 
     @hookimpl
     def job_starving(self, session: SessionView, job: JobInfo) -> bool:
@@ -68,14 +68,14 @@ class Gang(BatchPlugin):
 
     @hookimpl
     def preemptable(self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        return _spared(tasks)
+        return _surplus_tasks(tasks)
 
     @hookimpl
     def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        return _spared(tasks)
+        return _surplus_tasks(tasks)
 
 
-def _permit(gang: GangInfo) -> Vote:
+def _pipelined_vote(gang: GangInfo) -> Vote:
     return Vote.PERMIT if gang.is_pipelined else Vote.REJECT
 
 
@@ -85,8 +85,8 @@ class _Surplus:
     def __init__(self, job: JobInfo) -> None:
         self._tasks = job.ready_num - job.min_available
         self._roles: dict[str, int] = {}
-        if job.minds_roles:
-            ready = job.roles(*READY)
+        if job.has_role_minimums:
+            ready = job.count_roles(*READY)
             self._roles = {role: ready.get(role, 0) - minimum for role, minimum in job.role_minimums.items()}
         whole = [subjob for subjob in job.subjobs.values() if subjob.policy is not None and subjob.is_ready]
         self._subjobs = {subjob.name: subjob.ready_num - subjob.min_available for subjob in whole}
@@ -113,7 +113,7 @@ class _Surplus:
         return True
 
 
-def _spared(tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+def _surplus_tasks(tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
     surpluses: dict[str, _Surplus] = {}
     spared: list[TaskInfo] = []
     for task in tasks:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from kframework_batch.hookspecs import Rows
-from kframework_batch.hypernodes import Domain, placed_rows
+from kframework_batch.hypernodes import Domain, occupied_rows
 from kframework_batch.job import GangInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.plugins.binpack import WeightedArguments
@@ -43,7 +43,7 @@ class NetworkTopologyAware(BatchPlugin):
 
     def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
         """Sign that all nodes are alike to a task; not where they are not, since that changes with each of its job."""
-        return () if _close_gang(task) is None else None
+        return () if _topology_gang(task) is None else None
 
     @hookimpl
     def hypernode_order(self, session: SessionView, gang: GangInfo, hypernode: Domain) -> float:
@@ -59,27 +59,27 @@ class NetworkTopologyAware(BatchPlugin):
                 return 0.0
             weights += weight
             score += weight * taken / offered
-        return score / weights * self._full if weights else 0.0
+        return score / weights * self._max_score if weights else 0.0
 
     @hookimpl
     def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
-        scores, gang = np.zeros(len(rows)), _close_gang(task)
-        if gang is None or not (there := placed_rows(session.nodes, gang)):
+        scores, gang = np.zeros(len(rows)), _topology_gang(task)
+        if gang is None or not (there := occupied_rows(session.nodes, gang)):
             return scores
         tiers = [domain.tier for domain in session.hypernodes.domains()]
         lowest, highest = min(tiers, default=0), max(tiers, default=0)
         for domain in session.hypernodes.domains():
-            if domain.holds(there):
+            if domain.contains_rows(there):
                 worth = 1.0 if lowest == highest else (highest + 1 - domain.tier) / (highest + 1 - lowest)
                 np.maximum(scores, np.isin(rows, domain.rows) * worth, out=scores)
-        return scores * self._full
+        return scores * self._max_score
 
     @property
-    def _full(self) -> int:
+    def _max_score(self) -> int:
         """What a hypernode scores that would be full."""
         return _MAX_SCORE * (1 if self.arguments.weight < 0 else self.arguments.weight)
 
 
-def _close_gang(task: TaskInfo) -> GangInfo | None:
+def _topology_gang(task: TaskInfo) -> GangInfo | None:
     """Return the smallest gang of a task that has a network topology; None if none has."""
-    return next((gang for gang in reversed(task.gangs) if gang.closeness is not None), None)
+    return next((gang for gang in reversed(task.gangs) if gang.topology is not None), None)

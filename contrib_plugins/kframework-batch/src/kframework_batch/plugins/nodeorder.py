@@ -64,7 +64,7 @@ class NodeOrder(BatchPlugin):
 
     @hookimpl
     def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
-        memory = session.core.remembered(task)
+        memory = session.core.cached_answers(task)
         if memory is not None:
             return float(memory.totals.cells[node.table.positions[node.row]])
         return float(self.node_order_nodes(session, task, np.array([node.row]))[0])
@@ -72,7 +72,7 @@ class NodeOrder(BatchPlugin):
     @hookimpl
     def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
         """Score many nodes; PluginError for what a Score plugin did wrong."""
-        memory = session.core.remembered(task)
+        memory = session.core.cached_answers(task)
         if memory is not None:
             return memory.totals.values[session.nodes.positions[rows]].astype(np.float64)
         totals = session.core.search(task).score(rows)

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from kframework_batch.job import JobInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
-from kframework_batch.queue import entering, minimum, still_claimed
+from kframework_batch.queue import inqueue_resources, min_resources_of, remaining_inqueue_resources
 from kframework_batch.resource import Resource
 from kframework_batch.session_view import SessionView, in_batches
 
@@ -41,20 +41,20 @@ class Overcommit(BatchPlugin):
     def __init__(self, arguments: OvercommitArguments) -> None:
         super().__init__(arguments)
         #: What is left for jobs to enter with.
-        self._room = Resource()
+        self._remaining = Resource()
 
     @hookimpl
     def on_session_open(self, session: SessionView) -> Iterator[None]:
-        self._room = session.total.times(self.arguments.factor).minus(session.used)
+        self._remaining = session.total.times(self.arguments.factor).minus(session.used)
         for jobs in in_batches(session.jobs.values()):
             for job in jobs:
-                self._room.sub(still_claimed(job))
+                self._remaining.sub(remaining_inqueue_resources(job))
             yield
 
     @hookimpl
     def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
-        asked = minimum(job)
-        lacking = [name for name, amount in asked.items() if 0 < amount and amount > self._room.get(name, 0)]
+        asked = min_resources_of(job)
+        lacking = [name for name, amount in asked.items() if 0 < amount and amount > self._remaining.get(name, 0)]
         if not lacking:
             return Vote.PERMIT
         job.message = f"the cluster is overcommitted already: not enough {', '.join(lacking)}"
@@ -62,4 +62,4 @@ class Overcommit(BatchPlugin):
 
     @hookimpl
     def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
-        self._room.sub(entering(job))
+        self._remaining.sub(inqueue_resources(job))

@@ -65,21 +65,21 @@ class Predicates(BatchPlugin):
 
     @hookimpl
     def pre_predicate(self, session: SessionView, task: TaskInfo) -> Status | None:
-        return None if session.core.remembered(task) is not None else session.core.search(task).rejected
+        return None if session.core.cached_answers(task) is not None else session.core.search(task).rejected
 
     @hookimpl
     def predicate(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
         core = session.core
-        memory = core.remembered(task)
+        memory = core.cached_answers(task)
         if memory is None:
-            return core.ask(task).ask(node.row)
+            return core.new_search(task).ask(node.row)
         rejection = memory.rejections.cells[node.table.positions[node.row]]
-        return None if rejection == PASS else core.ask(task).status(rejection)
+        return None if rejection == PASS else core.new_search(task).status(rejection)
 
     @hookimpl
     def predicate_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> Rows:
         """Filter many nodes; the codes are the core's rejections."""
-        memory = session.core.remembered(task)
+        memory = session.core.cached_answers(task)
         if memory is None:
             rejections = session.core.search(task).by_row[rows]
         else:
@@ -89,5 +89,5 @@ class Predicates(BatchPlugin):
     @hookimpl
     def predicate_status(self, session: SessionView, task: TaskInfo, code: int) -> Status:
         core = session.core
-        known = core.remembered(task) is not None
-        return core.ask(task).status(code) if known else core.search(task).words(code)
+        known = core.cached_answers(task) is not None
+        return core.new_search(task).status(code) if known else core.search(task).words(code)

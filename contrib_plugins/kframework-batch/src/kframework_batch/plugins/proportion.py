@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
-from kframework_batch.queue import QueueAccount, QueueInfo, unguaranteed
+from kframework_batch.queue import QueueAccount, QueueInfo, without_guarantees
 from kframework_batch.resource import Resource
 from kframework_batch.session_view import SessionView, in_batches
 from kframework_batch.water_filling import Claim, fill
@@ -37,7 +37,7 @@ class Proportion(BatchPlugin):
             for job in jobs:
                 self._accounts[job.queue].add(job)
             yield
-        rest = unguaranteed(session.total, self._accounts.values())
+        rest = without_guarantees(session.total, self._accounts.values())
         for account in self._accounts.values():
             account.limit(rest, 0)
         # Every queue deserves a part of every resource that exists, or that a job requests.
@@ -71,15 +71,15 @@ class Proportion(BatchPlugin):
 
     @hookimpl
     def overused(self, session: SessionView, queue: QueueInfo) -> bool:
-        return self._accounts[queue.name].overused
+        return self._accounts[queue.name].is_overused
 
     @hookimpl
     def allocatable(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
-        return queue.open and (task.best_effort or self._accounts[queue.name].is_due(task.request))
+        return queue.is_open and (task.is_best_effort or self._accounts[queue.name].deserves(task.request))
 
     @hookimpl
     def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
-        return queue.open and self._accounts[queue.name].is_due(task.request)
+        return queue.is_open and self._accounts[queue.name].deserves(task.request)
 
     @hookimpl
     def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
@@ -95,17 +95,17 @@ class Proportion(BatchPlugin):
 
     @hookimpl
     def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
-        if not session.queues[job.queue].open:
+        if not session.queues[job.queue].is_open:
             job.message = f"queue {job.queue} is not open"
             return Vote.REJECT
-        if lacking := self._accounts[job.queue].admits(job):
+        if lacking := self._accounts[job.queue].missing_to_admit(job):
             job.message = f"queue {job.queue} has no room for it: not enough {lacking}"
             return Vote.REJECT
         return Vote.PERMIT
 
     @hookimpl
     def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
-        self._accounts[job.queue].enter(job)
+        self._accounts[job.queue].admit(job)
 
     def deserved(self, queue: str) -> Resource:
         """Return what a queue is due in this session."""

@@ -50,14 +50,14 @@ class Reservation(BatchPlugin):
 
     @hookimpl
     def target_job(self, session: SessionView, jobs: Sequence[JobInfo]) -> JobInfo | None:
-        starved = (job for job in jobs if self._begins(job) <= session.now < self._ends(job))
+        starved = (job for job in jobs if self._starts_at(job) <= session.now < self._ends_at(job))
         self._target = min(starved, key=lambda job: (-job.priority, job.created, job.uid), default=None)
         return self._target
 
     @hookimpl
     def reserved_nodes(self, session: SessionView) -> None:
         if self._target is not None:
-            self._rows = _enough(session, self._target)
+            self._rows = _rows_for(session, self._target)
 
     def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
         """Return the kept rows as the signature, except for the job that they are kept for."""
@@ -73,23 +73,23 @@ class Reservation(BatchPlugin):
     def wakes_at(self, session: SessionView) -> float | None:
         """Want a session when nodes are to be kept for a job, and when they are given back."""
         waiting = [job for job in session.jobs.values() if not job.is_ready and not job.is_pending]
-        moments = (moment for job in waiting for moment in (self._begins(job), self._ends(job)))
+        moments = (moment for job in waiting for moment in (self._starts_at(job), self._ends_at(job)))
         return min((moment for moment in moments if session.now < moment < inf), default=None)
 
-    def _begins(self, job: JobInfo) -> float:
+    def _starts_at(self, job: JobInfo) -> float:
         return seconds_of(job.created) + self.arguments.starved_after if job.created else inf
 
-    def _ends(self, job: JobInfo) -> float:
-        return self._begins(job) + self.arguments.keep_for
+    def _ends_at(self, job: JobInfo) -> float:
+        return self._starts_at(job) + self.arguments.keep_for
 
 
-def _enough(session: SessionView, job: JobInfo) -> tuple[int, ...]:
+def _rows_for(session: SessionView, job: JobInfo) -> tuple[int, ...]:
     """Return the rows of the nodes that a job needs, those with most room first; none where all are not enough.
 
     It is counted in tasks as large as the largest that waits, on nodes as they will be when they are empty.
     """
     nodes, rows = session.nodes, np.sort(session.nodes.order)
-    waiting = [task for task in job.with_status(TaskStatus.PENDING).values() if not task.best_effort]
+    waiting = [task for task in job.with_status(TaskStatus.PENDING).values() if not task.is_best_effort]
     largest = Resource(
         (name, max(each.request.get(name, 0) for each in waiting)) for each in waiting for name in each.request
     )

@@ -211,7 +211,7 @@ def test_room_is_kept_for_a_gang_that_waits_for_others_to_leave() -> None:
     gangs = [leaving("gone", 2), make_gang("first", 4, age=9), make_gang("second", 2)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
     assert stage.bound == {}
-    stage.gone("gone")
+    stage.delete("gone")
     assert sorted(stage.session().bound) == ["first-0", "first-1", "first-2", "first-3"]
 
 
@@ -219,7 +219,7 @@ def test_who_has_room_now_is_bound_beside_promises() -> None:
     gangs = [leaving("gone", 1), make_gang("a", 3, minimum=2)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=3)], gangs=gangs).session(2)
     assert counts(stage) == {"a": 2}
-    stage.gone("gone")
+    stage.delete("gone")
     assert counts(stage.session()) == {"a": 3}
 
 
@@ -234,7 +234,7 @@ def test_a_gang_that_lost_members_keeps_the_room_that_it_finds_for_some_of_them(
     gangs = [there, make_gang("first", 4, on=["n1"] * 2, age=9), make_gang("second", 1)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
     assert stage.bound == {}
-    stage.gone("there-0")
+    stage.delete("there-0")
     assert sorted(stage.session().bound) == ["first-2", "first-3"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kframework_batch.action import Action
-from kframework_batch.actions.victim_selection import fewest, in_victim_order
+from kframework_batch.actions.victim_selection import in_victim_order, minimal_victims
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.queue import QueueInfo
@@ -142,7 +142,7 @@ def choose(sizes: Sequence[Sequence[int]], wanted: Sequence[int]) -> list[int] |
     def enough() -> bool:
         return all(sum(sizes[place][kind] for place in books.gone) >= amount for kind, amount in enumerate(wanted))
 
-    chosen = fewest(cast("JobStatement", books), cast("Sequence[TaskInfo]", range(len(sizes))), enough, "test")
+    chosen = minimal_victims(cast("JobStatement", books), cast("Sequence[TaskInfo]", range(len(sizes))), enough, "test")
     assert books.gone == []
     return cast("list[int] | None", chosen)
 

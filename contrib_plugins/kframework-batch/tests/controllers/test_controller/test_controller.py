@@ -35,18 +35,18 @@ class Annotator(Controller):
         self.idled: list[float] = []
         self.on_idle = lambda: self.idled.append(self._seconds())
 
-    def always(self) -> Iterable[str]:
+    def permanent_subjects(self) -> Iterable[str]:
         return ("nobody",)
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
         return (obj.metadata.name,)
 
-    def matters(self, old: ApiObject, new: ApiObject) -> bool:
+    def is_relevant(self, old: ApiObject, new: ApiObject) -> bool:
         return old.metadata.labels != new.metadata.labels
 
     async def reconcile(self, subject: str) -> None:
         self.looks.append((self._seconds(), subject))
-        for pod in self.mirror.concerning(subject, Pod):
+        for pod in self.mirror.for_subject(subject, Pod):
             if pod.metadata.name == "odd":
                 raise ValueError("odd")
             if not pod.metadata.labels:
@@ -204,7 +204,7 @@ async def test_after_a_success_patience_is_as_it_was() -> None:
 async def test_a_timer_looks_again() -> None:
     memory = in_memory(make_pod("a"))
     async with running(memory) as controller:
-        controller.look_again("a", 5.0)
+        controller.requeue_after("a", 5.0)
         assert controller.idle
         await asyncio.sleep(6)
         assert controller.of("a")[-1] == pytest.approx(5.01)

@@ -25,8 +25,8 @@ def test_what_is_put_in_is_found_by_name_and_by_whom_it_concerns() -> None:
     assert mirror.put(at("1")) is None
     assert mirror.find(Pod, "a", "default") == at("1")
     assert mirror.find(Node, "a") is None
-    assert mirror.concerning("n", Pod) == [at("1")]
-    assert mirror.concerning("n", Node) == []
+    assert mirror.for_subject("n", Pod) == [at("1")]
+    assert mirror.for_subject("n", Node) == []
 
 
 def test_a_later_version_takes_the_place_of_an_earlier_one_and_never_the_other_way() -> None:
@@ -37,7 +37,7 @@ def test_a_later_version_takes_the_place_of_an_earlier_one_and_never_the_other_w
     assert mirror.put(at("9")) == at("9")  # handed back: nothing new
     assert mirror.put(later) is later
     assert mirror.find(Pod, "a", "default") is later
-    assert (mirror.concerning("n", Pod), mirror.concerning("other", Pod)) == ([], [later])
+    assert (mirror.for_subject("n", Pod), mirror.for_subject("other", Pod)) == ([], [later])
 
 
 def test_versions_that_are_no_numbers_differ_or_do_not() -> None:
@@ -53,7 +53,7 @@ def test_another_object_of_the_name_takes_the_place_whatever_its_version() -> No
     mirror.put(at("9"))
     assert mirror.put(at("3", uid="v")) == at("9")
     mirror.drop(at("9"))
-    assert mirror.concerning("n", Pod) == [at("3", uid="v")]
+    assert mirror.for_subject("n", Pod) == [at("3", uid="v")]
 
 
 def test_what_is_dropped_is_returned_as_it_was_known_and_does_not_come_back() -> None:
@@ -63,7 +63,7 @@ def test_what_is_dropped_is_returned_as_it_was_known_and_does_not_come_back() ->
     late = at("9")
     assert mirror.put(late) is late
     assert mirror.find(Pod, "a", "default") is None
-    assert mirror.concerning("n", Pod) == []
+    assert mirror.for_subject("n", Pod) == []
     mirror.put(at("11"))  # made again, out of the same file
     assert mirror.put(at("10")) == at("10")
     assert mirror.find(Pod, "a", "default") == at("11")
@@ -84,4 +84,4 @@ def test_the_order_is_that_in_which_objects_came() -> None:
         mirror.put(at("1", name, uid=name))
     mirror.put(at("2", "b", uid="b"))
     mirror.put(make_node("n"))
-    assert [pod.metadata.name for pod in mirror.concerning("n", Pod)] == ["b", "a", "c"]
+    assert [pod.metadata.name for pod in mirror.for_subject("n", Pod)] == ["b", "a", "c"]

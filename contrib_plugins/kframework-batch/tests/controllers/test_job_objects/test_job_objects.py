@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.controllers.job_admission import admitted
-from kframework_batch.controllers.job_objects import made_group, made_pod, unmade
+from kframework_batch.controllers.job_admission import with_defaults
+from kframework_batch.controllers.job_objects import build_pod, build_pod_group, unsupported_fields
 from kframework_batch.controllers.job_plugins.installed import Env
 from kframework_batch.objects import Job, JobSpec, JobStatus, NetworkTopology, PartitionPolicy, SubGroupPolicy, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, TemplateContainer, template_spec
@@ -36,11 +36,11 @@ def job(*tasks: TaskSpec, annotations: Mapping[str, str] | None = None, least: i
         labels={"volcano.sh/preemptable": "true", "team": "x"},
     )
     spec = JobSpec(tasks=tasks, queue="q", priority_class_name="high", min_available=least)
-    return admitted(Job(metadata=metadata, spec=spec, status=JobStatus(version=2, retry_count=1)), "volcano")
+    return with_defaults(Job(metadata=metadata, spec=spec, status=JobStatus(version=2, retry_count=1)), "volcano")
 
 
 def test_a_pod_group_says_what_the_job_needs() -> None:
-    group = made_group(job(task("a", 3, 2), task("b", 1), annotations={"note": "x"}), lambda name: 0)
+    group = build_pod_group(job(task("a", 3, 2), task("b", 1), annotations={"note": "x"}), lambda name: 0)
     assert (group.metadata.name, group.metadata.namespace) == ("j-u-1", "ns")
     assert group.metadata.annotations == {"note": "x", "volcano.sh/job-version": "2"}
     assert group.metadata.labels == {"volcano.sh/preemptable": "true", "team": "x"}
@@ -66,9 +66,9 @@ def test_a_pod_says_what_it_is() -> None:
         "note": "no",
     }
     subject = job(task("a", 3), annotations=annotations)
-    pod = made_pod(subject, subject.spec.tasks[0], 2)
+    pod = build_pod(subject, subject.spec.tasks[0], 2)
     assert (pod.metadata.name, pod.metadata.namespace) == ("j-a-2", "ns")
-    assert pod.metadata.owner_references == made_group(subject, lambda name: 0).metadata.owner_references
+    assert pod.metadata.owner_references == build_pod_group(subject, lambda name: 0).metadata.owner_references
     assert pod.metadata.annotations == {
         "run": "1",
         "volcano.sh/task-index": "2",
@@ -101,7 +101,7 @@ def test_a_pod_says_what_it_is() -> None:
 def test_a_template_has_its_own_scheduler_and_priority_if_it_says_so() -> None:
     subject = job(task("a", 1, priority="low"))
     template = subject.spec.tasks[0]
-    assert made_pod(subject, template, 0).spec.priority_class_name == "low"
+    assert build_pod(subject, template, 0).spec.priority_class_name == "low"
 
 
 _TASKS = st.lists(
@@ -121,7 +121,7 @@ def test_minimal_resources_are_those_of_the_most_important_pods(
     ]
     subject = job(*made, least=min(least, sum(each.replicas for each in made)))
     values = {"": 0, "low": -5, "high": 5}
-    spec = made_group(subject, values.__getitem__).spec
+    spec = build_pod_group(subject, values.__getitem__).spec
 
     # One by one: first the minimum of each task, if they all fit, then whatever is most important.
     by_priority = sorted(subject.spec.tasks, key=lambda each: -values[each.template.spec.priority_class_name])
@@ -142,21 +142,21 @@ def test_a_pod_group_is_as_close_together_as_its_job() -> None:
     close = job(task("a", 1))
     topology = NetworkTopology(mode="hard", highest_tier_allowed=2)
     close = replace(close, spec=replace(close.spec, network_topology=topology))
-    assert made_group(close, lambda name: 0).spec.network_topology == topology
+    assert build_pod_group(close, lambda name: 0).spec.network_topology == topology
 
 
 def test_what_is_not_made_is_named() -> None:
     wanting = job(task("a", 1))
     with_volumes = replace(wanting, spec=replace(wanting.spec, volumes=({"mountPath": "/in"},)))
-    assert unmade(with_volumes) == ["spec: volumes"]
-    assert unmade(wanting) == []
+    assert unsupported_fields(with_volumes) == ["spec: volumes"]
+    assert unsupported_fields(wanting) == []
 
 
 def test_partitions_of_tasks_are_subgroups_of_the_job() -> None:
     within = NetworkTopology(mode="hard", highest_tier_allowed=1)
     policy = PartitionPolicy(total_partitions=3, partition_size=2, min_partitions=2, network_topology=within)
     subject = job(task("a", 1), replace(task("w", 6), partition_policy=policy))
-    assert made_group(subject, lambda name: 0).spec.sub_group_policy == (
+    assert build_pod_group(subject, lambda name: 0).spec.sub_group_policy == (
         SubGroupPolicy(
             name="w",
             label_selector=LabelSelector(match_labels={"volcano.sh/task-spec": "w"}),
@@ -167,13 +167,13 @@ def test_partitions_of_tasks_are_subgroups_of_the_job() -> None:
         ),
     )
     plain, divided = subject.spec.tasks
-    made = [made_pod(subject, divided, index).metadata.labels["volcano.sh/partition-id"] for index in range(6)]
+    made = [build_pod(subject, divided, index).metadata.labels["volcano.sh/partition-id"] for index in range(6)]
     assert made == ["0", "0", "1", "1", "2", "2"]
-    assert "volcano.sh/partition-id" not in made_pod(subject, plain, 0).metadata.labels
+    assert "volcano.sh/partition-id" not in build_pod(subject, plain, 0).metadata.labels
 
 
 def test_pods_have_what_plugins_add() -> None:
-    pod = made_pod(job(task("a", 2)), task("a", 2), 1, [Env()])
+    pod = build_pod(job(task("a", 2)), task("a", 2), 1, [Env()])
     (container,) = pod.spec.containers
     assert isinstance(container, TemplateContainer)
     assert [each.value for each in container.env] == ["1", "1"]

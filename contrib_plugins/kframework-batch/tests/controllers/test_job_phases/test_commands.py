@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.job_phases import Answer, job_of, ordered
-from kframework_batch.controllers.job_policies import Action
+from kframework_batch.controllers.job_phases import NoAction, commanded_action, commanded_job
+from kframework_batch.controllers.job_policies import JobAction
 from kframework_batch.controllers.queues import QueueController
 from kframework_batch.objects import Command, Job, JobState, JobStatus
 from msgspec.structs import replace
@@ -35,7 +35,7 @@ def command(action: str, target: str = JOB, name: str = "j", uid: str = "") -> C
 def test_a_command_is_about_a_job_or_a_queue(issued: Command, job: str | None, queue: str | None) -> None:
     clock = SystemClock()
     queues = QueueController(MemoryCluster(clock), clock).subjects(issued)
-    assert (job_of(issued), next(iter(queues), None)) == (job, queue)
+    assert (commanded_job(issued), next(iter(queues), None)) == (job, queue)
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,16 @@ def test_a_command_is_about_a_job_or_a_queue(issued: Command, job: str | None, q
 )
 def test_what_a_job_does_at_a_command(phase: str, action: str, expected: str) -> None:
     job = Job(metadata=ObjectMeta(name="j", uid="u"), status=JobStatus(state=JobState(phase=phase)))
-    found = ordered(job, command(action))
-    names = {Answer.LATER: "later", Answer.NOTHING: "nothing"}
-    assert (found.name if isinstance(found, Action) else names[found]) == expected
+    found = commanded_action(job, command(action))
+    names = {NoAction.LATER: "later", NoAction.NOTHING: "nothing"}
+    assert (found.name if isinstance(found, JobAction) else names[found]) == expected
 
 
 def test_a_command_to_one_of_the_same_name_is_not_for_this_one() -> None:
     job = Job(metadata=ObjectMeta(name="j", uid="u"), status=JobStatus(state=JobState(phase="Running")))
-    assert ordered(job, command("AbortJob", uid="before")) is Answer.NOTHING
-    assert ordered(job, command("AbortJob", uid="u")) == Action("AbortJob", "CommandIssued", "command c was issued")
+    assert commanded_action(job, command("AbortJob", uid="before")) is NoAction.NOTHING
+    assert commanded_action(job, command("AbortJob", uid="u")) == JobAction(
+        "AbortJob", "CommandIssued", "command c was issued"
+    )
     why = replace(command("AbortJob"), message="night")
-    assert ordered(job, why) == Action("AbortJob", "CommandIssued", "night")
+    assert commanded_action(job, why) == JobAction("AbortJob", "CommandIssued", "night")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.job_admission import admitted
-from kframework_batch.controllers.job_members import Tally
-from kframework_batch.controllers.job_phases import INVALID, after_action, brought_up_to_date, refused
-from kframework_batch.controllers.job_policies import Action
+from kframework_batch.controllers.job_admission import with_defaults
+from kframework_batch.controllers.job_phases import INVALID, invalid_status, status_after_action, updated_status
+from kframework_batch.controllers.job_pods import PodPhaseCounts
+from kframework_batch.controllers.job_policies import JobAction
 from kframework_batch.objects import Job, JobSpec, JobState, JobStatus, TaskSpec
 from msgspec.structs import replace
 
@@ -20,11 +20,11 @@ SPEC = JobSpec(tasks=(TaskSpec(name="a", replicas=2), TaskSpec(name="b", replica
 def job(phase: str, spec: JobSpec = SPEC, **status: int) -> Job:
     state = JobState(phase=phase, reason="why", message="so", last_transition_time="before")
     whole = Job(metadata=ObjectMeta(name="j"), spec=spec, status=replace(JobStatus(state=state), **status))
-    return admitted(whole, "volcano")
+    return with_defaults(whole, "volcano")
 
 
-def tally(*, a: int = 0, b: int = 0, **counts: int) -> Tally:
-    return Tally(**counts, succeeded=a + b, succeeded_of={"a": a, "b": b})
+def tally(*, a: int = 0, b: int = 0, **counts: int) -> PodPhaseCounts:
+    return PodPhaseCounts(**counts, succeeded=a + b, succeeded_of={"a": a, "b": b})
 
 
 EMPTY = replace(SPEC, tasks=(TaskSpec(name="a", replicas=0), TaskSpec(name="b", replicas=0)))
@@ -60,8 +60,8 @@ EMPTY = replace(SPEC, tasks=(TaskSpec(name="a", replicas=0), TaskSpec(name="b", 
         *((job(phase), tally(terminating=1), phase) for phase in ("Aborted", "Completed", "Terminated", "Failed")),
     ],
 )
-def test_the_phase_that_follows(subject: Job, counts: Tally, phase: str) -> None:
-    status = brought_up_to_date(subject, counts, NOW)
+def test_the_phase_that_follows(subject: Job, counts: PodPhaseCounts, phase: str) -> None:
+    status = updated_status(subject, counts, NOW)
     assert status.state.phase == phase
     changed = phase != subject.status.state.phase
     assert status.state.last_transition_time == (NOW if changed else "before")
@@ -82,8 +82,10 @@ def test_the_phase_that_follows(subject: Job, counts: Tally, phase: str) -> None
         (job("Pending"), tally(), "why", "so"),
     ],
 )
-def test_why_a_job_ends_is_still_known_when_it_has(subject: Job, counts: Tally, reason: str, message: str) -> None:
-    state = brought_up_to_date(subject, counts, NOW).state
+def test_why_a_job_ends_is_still_known_when_it_has(
+    subject: Job, counts: PodPhaseCounts, reason: str, message: str
+) -> None:
+    state = updated_status(subject, counts, NOW).state
     assert (state.reason, state.message) == (reason, message)
 
 
@@ -100,7 +102,7 @@ def test_why_a_job_ends_is_still_known_when_it_has(subject: Job, counts: Tally, 
     ],
 )
 def test_an_action_begins_with_a_phase(action: str, phase: str, version: int, retries: int) -> None:
-    status = after_action(job("Running"), Action(action, "PodFailed", "pod x has failed"), NOW)
+    status = status_after_action(job("Running"), JobAction(action, "PodFailed", "pod x has failed"), NOW)
     assert status.state == JobState(
         phase=phase, reason="PodFailed", message=f"pod x has failed: {action}", last_transition_time=NOW
     )
@@ -117,16 +119,16 @@ def test_an_action_begins_with_a_phase(action: str, phase: str, version: int, re
     ],
 )
 def test_the_last_restart_is_none(action: str, retries: int, phase: str) -> None:
-    status = after_action(job("Running", retry_count=retries), Action(action, "PodFailed", "no"), NOW)
+    status = status_after_action(job("Running", retry_count=retries), JobAction(action, "PodFailed", "no"), NOW)
     assert status.state.phase == phase
     assert ("maxRetry is 3" in status.state.message) == (phase == "Failed")
 
 
 def test_a_new_job_that_makes_no_sense_has_failed_and_an_old_one_stays_where_it_is() -> None:
-    assert refused(JobStatus(), "no", NOW).state == JobState(
+    assert invalid_status(JobStatus(), "no", NOW).state == JobState(
         phase="Failed", reason=INVALID, message="no", last_transition_time=NOW
     )
-    status = refused(job("Running", running=3).status, "no", NOW)
+    status = invalid_status(job("Running", running=3).status, "no", NOW)
     assert (status.state.phase, status.state.message, status.running) == ("Running", "no", 3)
-    repaired = brought_up_to_date(replace(job("Running"), status=status), tally(running=4), NOW)
+    repaired = updated_status(replace(job("Running"), status=status), tally(running=4), NOW)
     assert (repaired.state.phase, repaired.state.reason, repaired.state.message) == ("Running", "", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.job_plugins.job_plugin import Arguments, hosts, in_all_containers, named
+from kframework_batch.controllers.job_plugins.job_plugin import Arguments, add_to_containers, hosts, object_metadata
 from kframework_batch.objects import Job, TaskSpec
 from kframework_batch.pod_templates import (
     EnvVar,
@@ -72,7 +72,7 @@ def test_all_containers_are_given_what_is_added_and_keep_their_own() -> None:
         init_containers=(TemplateContainer(name="i"),),
         volumes=(TemplateVolume(name="w"),),
     )
-    given = in_all_containers(spec, [more], [mount], [volume])
+    given = add_to_containers(spec, [more], [mount], [volume])
     assert [each.env for each in given.containers] == [(own, more), (more,)]
     assert [each.env for each in given.init_containers] == [(more,)]
     assert {each.volume_mounts for each in (*given.containers, *given.init_containers)} == {(mount,)}
@@ -80,6 +80,6 @@ def test_all_containers_are_given_what_is_added_and_keep_their_own() -> None:
 
 
 def test_what_belongs_to_a_job_is_owned_by_it() -> None:
-    metadata = named(JOB, "x")
+    metadata = object_metadata(JOB, "x")
     (owner,) = metadata.owner_references
     assert (metadata.name, metadata.namespace, owner.kind, owner.uid, owner.controller) == ("x", "ns", "Job", "u", True)

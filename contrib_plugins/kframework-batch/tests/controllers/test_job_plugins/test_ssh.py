@@ -11,10 +11,10 @@ from random import Random
 
 import msgspec
 import pytest
-from kframework_batch.belongings import Secret
-from kframework_batch.controllers.job_admission import rejection
+from kframework_batch.controllers.job_admission import find_problems
 from kframework_batch.controllers.job_plugins.ssh import Ssh, draw_key_pair
 from kframework_batch.objects import Job, JobSpec, TaskSpec
+from kframework_batch.owned_kinds import Secret
 from kframework_batch.pod_templates import TemplateContainer, TemplatePodSpec
 
 from kframework.objects import ObjectMeta
@@ -33,10 +33,10 @@ def plain(subject: object) -> object:
 
 
 def texts(plugin: Ssh) -> dict[str, str]:
-    (secret,) = plugin.belongings(JOB)
+    (secret,) = plugin.objects(JOB)
     assert isinstance(secret, Secret)
     assert (secret.metadata.name, secret.type) == ("j-ssh", "Opaque")
-    assert plugin.names(JOB) == [(Secret, "j-ssh")] and plugin.changing(JOB) == []
+    assert plugin.object_names(JOB) == [(Secret, "j-ssh")] and plugin.updated_objects(JOB) == []
     return {name: b64decode(text).decode() for name, text in secret.data.items()}
 
 
@@ -77,9 +77,9 @@ def test_openssh_reads_the_keys(seed: int, tmp_path: Path) -> None:
 
 def test_a_job_is_refused_where_its_keys_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     job = msgspec.structs.replace(JOB, spec=JobSpec(tasks=TASKS, min_available=1, plugins={"ssh": ()}))
-    assert "cryptography" not in rejection(job)
+    assert "cryptography" not in find_problems(job)
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    assert "job plugin ssh takes the package cryptography: pip install 'kframework-batch[ssh]'" in rejection(job)
+    assert "job plugin ssh takes the package cryptography: pip install 'kframework-batch[ssh]'" in find_problems(job)
     assert Ssh.missing_package(("--ssh-private-key=mine",)) == ""
 
 
@@ -98,7 +98,7 @@ def test_another_port_may_be_given(port: str, expected: int) -> None:
     [((), "/".join(("", "root", ".ssh")), 0o600), (("--ssh-key-file-path=/keys/.ssh",), "/keys/.ssh", 0o644)],
 )
 def test_the_files_are_mounted(arguments: tuple[str, ...], path: str, mode: int) -> None:
-    spec = ssh(*arguments).applied(SPEC, JOB, TASKS[0], 0)
+    spec = ssh(*arguments).add_to_pod(SPEC, JOB, TASKS[0], 0)
     files = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
     items = [{"key": name, "path": f".ssh/{name}"} for name in files]
     assert plain(spec.volumes) == [
@@ -109,6 +109,6 @@ def test_the_files_are_mounted(arguments: tuple[str, ...], path: str, mode: int)
 
 
 def test_nobody_reads_a_key_in_a_log() -> None:
-    (secret,) = ssh("--ssh-private-key=hunter2", "--ssh-prot=hunter2").belongings(JOB)
+    (secret,) = ssh("--ssh-private-key=hunter2", "--ssh-prot=hunter2").objects(JOB)
     assert repr(secret) == "<Secret ns/j-ssh>"
     assert Ssh.arguments(("--ssh-prot=hunter2",)).problems == ["plugin ssh has no argument ssh-prot"]

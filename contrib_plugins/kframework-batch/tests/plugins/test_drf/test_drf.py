@@ -88,7 +88,7 @@ def test_a_gang_that_fell_below_its_minimum_goes_before_new_jobs() -> None:
     plugin = opened(session)
     assert order(plugin, session) == ["broken", "new"]
     # With its minimum it is one like all others: nobody is starved by what it wants beside.
-    broken.move(broken.tasks["broken/2"], ALLOCATED)
+    broken.update_status(broken.tasks["broken/2"], ALLOCATED)
     plugin.allocated(session, broken.tasks["broken/2"])
     assert order(plugin, session) == ["new", "broken"]
 
@@ -143,7 +143,7 @@ amounts = st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(0, 4))
 def test_nobody_who_gave_way_may_take_it_back(held: list[list[dict[str, int]]], total: dict[str, int]) -> None:
     jobs = [job_of(f"j{at}", *[(RUNNING, each) for each in tasks]) for at, tasks in enumerate(held)]
     preemptor = jobs[0].tasks["j0/0"]
-    jobs[0].move(preemptor, PENDING)
+    jobs[0].update_status(preemptor, PENDING)
     session = session_of(total, *jobs)
     others = [task for job in jobs[1:] for task in job.tasks.values()]
     for victim in opened(session).preemptable(session, preemptor, others):

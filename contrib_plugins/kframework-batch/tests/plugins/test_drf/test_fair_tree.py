@@ -98,11 +98,11 @@ def test_shares_are_those_worked_out_from_nothing(
     done = [(at, Resource(amounts)) for at, amounts in changes if at < len(made)]
     for at, more in done:
         accounts[at].add(more)
-        tree.note(made[at], more, 1)
+        tree.update_job(made[at], more, 1)
         check()
     for at, more in reversed(done):
         accounts[at].sub(more)
-        tree.note(made[at], more, -1)
+        tree.update_job(made[at], more, -1)
     assert [tree.key(queue) for queue in queues] == first
 
 

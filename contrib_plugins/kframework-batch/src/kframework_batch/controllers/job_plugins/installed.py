@@ -12,17 +12,23 @@ from random import Random
 from msgspec.structs import replace
 
 from kframework.objects import ApiObject, ConfigMap, LabelSelector, Service
-from kframework_batch.belongings import (
+from kframework_batch.controllers.job_plugins.job_plugin import (
+    Arguments,
+    JobPlugin,
+    add_to_containers,
+    hosts,
+    object_metadata,
+)
+from kframework_batch.controllers.job_plugins.ssh import Ssh
+from kframework_batch.controllers.job_pods import JOB_NAME, JOB_NAMESPACE, pod_name
+from kframework_batch.objects import Job, TaskSpec
+from kframework_batch.owned_kinds import (
     HeadlessServiceSpec,
     NetworkPolicy,
     NetworkPolicyIngressRule,
     NetworkPolicyPeer,
     NetworkPolicySpec,
 )
-from kframework_batch.controllers.job_members import JOB_NAME, JOB_NAMESPACE, pod_name
-from kframework_batch.controllers.job_plugins.job_plugin import Arguments, JobPlugin, hosts, in_all_containers, named
-from kframework_batch.controllers.job_plugins.ssh import Ssh
-from kframework_batch.objects import Job, TaskSpec
 from kframework_batch.pod_templates import ConfigMapSource, EnvVar, TemplatePodSpec, TemplateVolume, VolumeMount
 
 #: The variables with the number of a pod in its task; the first is the older one.
@@ -32,8 +38,8 @@ TASK_INDEX = ("VK_TASK_INDEX", "VC_TASK_INDEX")
 class Env(JobPlugin):
     """Sets VC_TASK_INDEX and VK_TASK_INDEX."""
 
-    def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
-        return in_all_containers(spec, [EnvVar(name=name, value=str(index)) for name in TASK_INDEX])
+    def add_to_pod(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
+        return add_to_containers(spec, [EnvVar(name=name, value=str(index)) for name in TASK_INDEX])
 
 
 _NOT_READY = "publish-not-ready-addresses"
@@ -57,24 +63,24 @@ class Svc(JobPlugin):
         """Read its arguments."""
         return Arguments("svc", texts, {_NOT_READY: False, _NO_POLICY: False, _HOSTS_ENV: True})
 
-    def belongings(self, job: Job) -> list[ApiObject]:
+    def objects(self, job: Job) -> list[ApiObject]:
         name = job.metadata.name
         labels = {JOB_NAME: name, JOB_NAMESPACE: job.metadata.namespace}
         service = HeadlessServiceSpec(
             selector=labels, cluster_ip="None", publish_not_ready_addresses=self._publish_not_ready
         )
-        made: list[ApiObject] = [*self.changing(job), Service(metadata=named(job, name), spec=service)]
+        made: list[ApiObject] = [*self.updated_objects(job), Service(metadata=object_metadata(job, name), spec=service)]
         if self._network_policy:
             own = LabelSelector(match_labels=labels)
             rule = NetworkPolicyIngressRule(peers=(NetworkPolicyPeer(pod_selector=own),))
             policy = NetworkPolicySpec(pod_selector=own, ingress=(rule,), policy_types=("Ingress",))
-            made.append(NetworkPolicy(metadata=named(job, name), spec=policy))
+            made.append(NetworkPolicy(metadata=object_metadata(job, name), spec=policy))
         return made
 
-    def changing(self, job: Job) -> list[ConfigMap]:
-        return [ConfigMap(metadata=named(job, _config_map(job)), data=host_files(job))]
+    def updated_objects(self, job: Job) -> list[ConfigMap]:
+        return [ConfigMap(metadata=object_metadata(job, _config_map(job)), data=host_files(job))]
 
-    def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
+    def add_to_pod(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
         """Return the spec with hostname and subdomain, the host files mounted, and the hosts of all tasks as variables.
 
         The values of these are in the ConfigMap.
@@ -89,7 +95,7 @@ class Svc(JobPlugin):
         )
         mount = VolumeMount(name=config_map, mount_path=_MOUNTED_AT)
         volume = TemplateVolume(name=config_map, config_map=ConfigMapSource(name=config_map))
-        return in_all_containers(spec, env, [mount], [volume])
+        return add_to_containers(spec, env, [mount], [volume])
 
 
 def host_files(job: Job) -> dict[str, str]:
@@ -98,16 +104,20 @@ def host_files(job: Job) -> dict[str, str]:
     for task in job.spec.tasks:
         names = [f"{host}.{subdomain}" for host, subdomain in hosts(job, task)]
         of_hosts, of_number = _variables(task)
-        files |= {f"{_bare(task)}.host": "\n".join(names), of_hosts: ",".join(names), of_number: str(len(names))}
+        files |= {
+            f"{_variable_name(task)}.host": "\n".join(names),
+            of_hosts: ",".join(names),
+            of_number: str(len(names)),
+        }
     return files
 
 
 def _variables(task: TaskSpec) -> tuple[str, str]:
-    name = _bare(task).upper()
+    name = _variable_name(task).upper()
     return f"VC_{name}_HOSTS", f"VC_{name}_NUM"
 
 
-def _bare(task: TaskSpec) -> str:
+def _variable_name(task: TaskSpec) -> str:
     return task.name.replace("-", "_")
 
 
@@ -116,12 +126,12 @@ def _config_map(job: Job) -> str:
 
 
 #: Plugins of Volcano for frameworks of machine learning: what they set up is passed over here.
-OF_VOLCANO = frozenset({"hcclrank", "mpi", "pytorch", "ray", "tensorflow"})
+UNSUPPORTED_PLUGINS = frozenset({"hcclrank", "mpi", "pytorch", "ray", "tensorflow"})
 #: Those that there are.
 INSTALLED = ("env", "ssh", "svc")
 
 
-def plugins_of(job: Job, chance: Random) -> dict[str, JobPlugin]:
+def create_plugins(job: Job, chance: Random) -> dict[str, JobPlugin]:
     """Make the plugins of a job, by name."""
     made: dict[str, JobPlugin] = {}
     for name, texts in job.spec.plugins.items():
@@ -135,10 +145,10 @@ def plugins_of(job: Job, chance: Random) -> dict[str, JobPlugin]:
     return made
 
 
-def problems_of(job: Job) -> Iterator[str]:
+def find_unsupported(job: Job) -> Iterator[str]:
     """Return the ignored arguments, without their values, and the ignored plugins."""
     for name, texts in job.spec.plugins.items():
-        if name in OF_VOLCANO:
+        if name in UNSUPPORTED_PLUGINS:
             yield f"spec.plugins: plugin {name}"
         elif name in ("svc", "ssh"):
             arguments = Svc.arguments(texts) if name == "svc" else Ssh.arguments(texts)

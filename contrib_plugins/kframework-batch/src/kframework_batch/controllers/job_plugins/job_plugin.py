@@ -9,7 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from kframework.objects import ApiObject, ConfigMap, ObjectMeta
-from kframework_batch.controllers.job_members import owned_by, pod_name
+from kframework_batch.controllers.job_pods import owner_references, pod_name
 from kframework_batch.objects import Job, TaskSpec
 from kframework_batch.pod_templates import EnvVar, TemplateContainer, TemplatePodSpec, TemplateVolume, VolumeMount
 
@@ -23,20 +23,20 @@ _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 class JobPlugin(ABC):
     """Adds to the pods of a job, and may have objects made for it."""
 
-    def belongings(self, job: Job) -> list[ApiObject]:
+    def objects(self, job: Job) -> list[ApiObject]:
         """Make what belongs to the job while it is alive."""
         return []
 
-    def changing(self, job: Job) -> list[ConfigMap]:
+    def updated_objects(self, job: Job) -> list[ConfigMap]:
         """Make those of them again that follow the job when it grows or shrinks."""
         return []
 
-    def names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
+    def object_names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
         """Name what belongs to the job."""
-        return [(type(made), made.metadata.name) for made in self.belongings(job)]
+        return [(type(made), made.metadata.name) for made in self.objects(job)]
 
     @abstractmethod
-    def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
+    def add_to_pod(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
         """Return the spec of a pod with what is added to it."""
 
 
@@ -48,36 +48,36 @@ class Arguments:
 
     def __init__(self, plugin: str, texts: Iterable[str], defaults: Mapping[str, bool | int | str]) -> None:
         self.problems: list[str] = []
-        self._found = dict(defaults)
+        self._values = dict(defaults)
         rest = iter(texts)
         for text in rest:
             if not text.startswith("-") or text in ("-", "--"):
                 break  # Go stops at the first that is no flag
             name, equals, value = text.lstrip("-").partition("=")
-            known = self._found.get(name)
+            known = self._values.get(name)
             if known is None:
                 self.problems.append(f"plugin {plugin} has no argument {name}")
             elif isinstance(known, bool) and not equals:
-                self._found[name] = True
+                self._values[name] = True
             else:
                 read = _value(value if equals else next(rest, ""), known)
                 if read is None:
                     self.problems.append(f"argument {name} of plugin {plugin} is not understood")
                 else:
-                    self._found[name] = read
+                    self._values[name] = read
 
     def flag(self, name: str) -> bool:
         """Return one that is true or false."""
-        return self._found[name] is True
+        return self._values[name] is True
 
     def number(self, name: str) -> int:
         """Return a whole number."""
-        found = self._found[name]
+        found = self._values[name]
         return found if isinstance(found, int) else 0
 
     def text(self, name: str) -> str:
         """Return a text."""
-        return str(self._found[name])
+        return str(self._values[name])
 
 
 def _value(text: str, known: bool | int | str) -> bool | int | str | None:
@@ -89,9 +89,9 @@ def _value(text: str, known: bool | int | str) -> bool | int | str | None:
     return text
 
 
-def named(job: Job, name: str) -> ObjectMeta:
+def object_metadata(job: Job, name: str) -> ObjectMeta:
     """Make the metadata of what belongs to a job."""
-    return ObjectMeta(name=name, namespace=job.metadata.namespace, owner_references=owned_by(job))
+    return ObjectMeta(name=name, namespace=job.metadata.namespace, owner_references=owner_references(job))
 
 
 def hosts(job: Job, task: TaskSpec) -> list[tuple[str, str]]:
@@ -103,7 +103,7 @@ def hosts(job: Job, task: TaskSpec) -> list[tuple[str, str]]:
     return [(pod_name(job, task, index), subdomain) for index in range(task.replicas)]
 
 
-def in_all_containers(
+def add_to_containers(
     spec: TemplatePodSpec,
     env: Iterable[EnvVar] = (),
     mounts: Iterable[VolumeMount] = (),

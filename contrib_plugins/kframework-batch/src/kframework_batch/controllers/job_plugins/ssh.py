@@ -15,9 +15,15 @@ from textwrap import wrap
 from typing import NamedTuple
 
 from kframework.objects import ApiObject
-from kframework_batch.belongings import Secret
-from kframework_batch.controllers.job_plugins.job_plugin import Arguments, JobPlugin, hosts, in_all_containers, named
+from kframework_batch.controllers.job_plugins.job_plugin import (
+    Arguments,
+    JobPlugin,
+    add_to_containers,
+    hosts,
+    object_metadata,
+)
 from kframework_batch.objects import Job, TaskSpec
+from kframework_batch.owned_kinds import Secret
 from kframework_batch.pod_templates import KeyToPath, SecretSource, TemplatePodSpec, TemplateVolume, VolumeMount
 
 _PATH = "ssh-key-file-path"
@@ -51,7 +57,7 @@ class Ssh(JobPlugin):
         self._private, self._public = arguments.text(_PRIVATE), arguments.text(_PUBLIC)
         port = arguments.number(_PORT)
         self._port = port if 0 < port < 65536 else _DEFAULT_PORT
-        self._chance = chance
+        self._random = chance
 
     @staticmethod
     def arguments(texts: tuple[str, ...]) -> Arguments:
@@ -65,19 +71,19 @@ class Ssh(JobPlugin):
             return ""
         return "job plugin ssh takes the package cryptography: pip install 'kframework-batch[ssh]'"
 
-    def belongings(self, job: Job) -> list[ApiObject]:
-        keys = KeyPair(self._private, self._public) if self._private else draw_key_pair(self._chance)
+    def objects(self, job: Job) -> list[ApiObject]:
+        keys = KeyPair(self._private, self._public) if self._private else draw_key_pair(self._random)
         lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
         for host, subdomain in (each for task in job.spec.tasks for each in hosts(job, task)):
             lines += [f"Host {host}", f"  HostName {host}.{subdomain}", f"  Port {self._port}"]
         texts = (keys.private, keys.public, keys.public, "".join(f"{line}\n" for line in lines))
         data = {name: b64encode(text.encode()).decode() for name, text in zip(_FILES, texts, strict=True)}
-        return [Secret(metadata=named(job, _secret(job)), data=data, type="Opaque")]
+        return [Secret(metadata=object_metadata(job, _secret(job)), data=data, type="Opaque")]
 
-    def names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
+    def object_names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
         return [(Secret, _secret(job))]
 
-    def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
+    def add_to_pod(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
         secret = _secret(job)
         source = SecretSource(
             secret_name=secret,
@@ -85,7 +91,7 @@ class Ssh(JobPlugin):
             default_mode=_FOR_ROOT if self._path == _ROOTS else _FOR_ALL,
         )
         mount = VolumeMount(name=secret, mount_path=self._path, sub_path=_RELATIVE)
-        return in_all_containers(spec, (), [mount], [TemplateVolume(name=secret, secret=source)])
+        return add_to_containers(spec, (), [mount], [TemplateVolume(name=secret, secret=source)])
 
 
 def draw_key_pair(chance: Random) -> KeyPair:
@@ -94,16 +100,16 @@ def draw_key_pair(chance: Random) -> KeyPair:
 
     kind, seed, check = b"ssh-ed25519", chance.randbytes(32), chance.randbytes(4)
     public = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
-    blob = _packed(kind, public)
-    secret = check + check + _packed(kind, public, seed + public, b"")
+    blob = _pack(kind, public)
+    secret = check + check + _pack(kind, public, seed + public, b"")
     secret += bytes(range(1, 1 + -len(secret) % 8))
-    whole = b"openssh-key-v1\0" + _packed(b"none", b"none", b"") + struct.pack(">I", 1) + _packed(blob, secret)
+    whole = b"openssh-key-v1\0" + _pack(b"none", b"none", b"") + struct.pack(">I", 1) + _pack(blob, secret)
     lines = wrap(b64encode(whole).decode(), 70)
     head, foot = (f"-----{word} OPENSSH PRIVATE KEY-----" for word in ("BEGIN", "END"))
     return KeyPair("".join(f"{line}\n" for line in (head, *lines, foot)), f"ssh-ed25519 {b64encode(blob).decode()}\n")
 
 
-def _packed(*parts: bytes) -> bytes:
+def _pack(*parts: bytes) -> bytes:
     return b"".join(struct.pack(">I", len(part)) + part for part in parts)
 
 

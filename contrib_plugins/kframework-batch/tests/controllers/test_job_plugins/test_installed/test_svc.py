@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from kframework_batch.belongings import NetworkPolicy
 from kframework_batch.controllers.job_plugins.installed import Svc, host_files
 from kframework_batch.objects import Job, JobSpec, TaskSpec
+from kframework_batch.owned_kinds import NetworkPolicy
 from kframework_batch.pod_templates import PodTemplateSpec, TemplateContainer, TemplatePodSpec
 
 from kframework.objects import ConfigMap, ObjectMeta, Service
@@ -38,31 +38,31 @@ def test_the_hosts_of_each_task_are_written_in_lines_and_with_commas() -> None:
 
 
 def test_there_are_a_config_map_a_headless_service_and_a_network_policy() -> None:
-    config_map, service, policy = svc().belongings(JOB)
+    config_map, service, policy = svc().objects(JOB)
     assert isinstance(config_map, ConfigMap) and isinstance(service, Service) and isinstance(policy, NetworkPolicy)
     assert (config_map.metadata.name, config_map.data) == ("j-svc", host_files(JOB))
     assert plain(service.spec) == {"selector": LABELS, "clusterIP": "None"}
     own = {"podSelector": {"matchLabels": LABELS}}
     assert plain(policy.spec) == own | {"ingress": [{"from": [own]}], "policyTypes": ["Ingress"]}
-    assert [(type(each), each.metadata.name) for each in (config_map, service, policy)] == svc().names(JOB)
+    assert [(type(each), each.metadata.name) for each in (config_map, service, policy)] == svc().object_names(JOB)
     assert {each.metadata.namespace for each in (config_map, service, policy)} == {"ns"}
-    assert svc().changing(JOB) == [config_map]
+    assert svc().updated_objects(JOB) == [config_map]
 
 
 @pytest.mark.parametrize(("argument", "kinds"), [("", 3), ("=true", 2), ("=false", 3)])
 def test_the_network_policy_may_be_disabled(argument: str, kinds: int) -> None:
     plugin = svc(f"--disable-network-policy{argument}") if argument else svc()
-    assert (len(plugin.belongings(JOB)), len(plugin.names(JOB))) == (kinds, kinds)
+    assert (len(plugin.objects(JOB)), len(plugin.object_names(JOB))) == (kinds, kinds)
 
 
 def test_addresses_may_be_published_before_pods_are_ready() -> None:
-    service = svc("--publish-not-ready-addresses").belongings(JOB)[1]
+    service = svc("--publish-not-ready-addresses").objects(JOB)[1]
     assert isinstance(service, Service)
     assert plain(service.spec) == {"selector": LABELS, "clusterIP": "None", "publishNotReadyAddresses": True}
 
 
 def test_pods_have_names_in_dns_and_the_hosts_in_files_and_variables() -> None:
-    spec = svc().applied(SPEC, JOB, WORKER, 1)
+    spec = svc().add_to_pod(SPEC, JOB, WORKER, 1)
     (container,) = spec.containers
     assert (spec.hostname, spec.subdomain) == ("j-gpu-worker-1", "j")
     assert plain(spec.volumes) == [{"name": "j-svc", "configMap": {"name": "j-svc"}}]
@@ -75,5 +75,5 @@ def test_pods_have_names_in_dns_and_the_hosts_in_files_and_variables() -> None:
 
 def test_names_of_the_template_stay_and_the_variables_may_be_left_out() -> None:
     named = msgspec.structs.replace(SPEC, hostname="master", subdomain="mesh")
-    spec = svc("--inject-hosts-env=false").applied(named, JOB, PS, 0)
+    spec = svc("--inject-hosts-env=false").add_to_pod(named, JOB, PS, 0)
     assert (spec.hostname, spec.subdomain, spec.containers[0].env) == ("master", "mesh", ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from kframework_batch.belongings import (
+from kframework_batch.owned_kinds import (
     HeadlessServiceSpec,
     NetworkPolicy,
     NetworkPolicyIngressRule,

@@ -26,16 +26,16 @@ from kframework.engine import (
 from kframework_batch.account import QueueState, SessionAccount, SessionHistory
 from kframework_batch.account_rows import (
     columns,
-    had,
+    format_had,
+    format_reasons,
     job_turns,
-    opponent,
     pod_verdicts,
     queue_section,
+    rejecting_plugin,
     session_ref,
     session_sections,
     sessions_section,
     tone_of,
-    why,
 )
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explainer import explain_by_name
@@ -43,7 +43,7 @@ from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.task_status import TaskStatus
 
 #: The number of jobs, and of pods, that are explained in a report.
-_EXPLAINED = 20
+_MAX_EXPLAINED = 20
 
 #: The queue of pods that no session looks at, since they have no pod group.
 NO_GROUP = "no pod group"
@@ -52,14 +52,14 @@ NO_GROUP = "no pod group"
 _WAITING = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 
-class BatchShown(EngineView[BatchEngine]):
+class BatchView(EngineView[BatchEngine]):
     """Shows pods by the queue of their job; `sessions` must be among the scheduler's observers, as the history is."""
 
     def __init__(self, engine: BatchEngine, history: History, sessions: SessionHistory) -> None:
         super().__init__(engine, history)
         self._sessions = sessions
         self._last: SessionAccount | None = None
-        self._against: dict[str, str] = {}
+        self._rejecting_plugins: dict[str, str] = {}
 
     # -- the pods that wait ------------------------------------------------------------------------------------------
 
@@ -89,14 +89,14 @@ class BatchShown(EngineView[BatchEngine]):
 
     def count_by_plugin(self) -> Mapping[tuple[str, str], int]:
         counts: Counter[tuple[str, str]] = Counter()
-        for uid, plugin in self._opponents().items():
+        for uid, plugin in self._rejecting_plugin_by_job().items():
             for task in self._first_waiting(uid):
                 counts[task.object.spec.scheduler_name, plugin] += task.job.count(*_WAITING)
         return counts
 
     def pods_held_by(self, holder: tuple[str, str]) -> Iterable[PodView]:
         profile, plugin = holder
-        for uid, found in self._opponents().items():
+        for uid, found in self._rejecting_plugin_by_job().items():
             for task in self._first_waiting(uid) if found == plugin else ():
                 if task.object.spec.scheduler_name == profile:
                     yield from self._tasks(task.job)
@@ -104,15 +104,17 @@ class BatchShown(EngineView[BatchEngine]):
     def _first_waiting(self, uid: str) -> Iterator[TaskInfo]:
         """List the first waiting task of a job, whose profile counts for all; none if no task waits."""
         job = self.engine.cache.jobs.get(uid)
-        return islice(_waiting(job), 1) if job is not None else iter(())
+        return islice(_waiting_tasks(job), 1) if job is not None else iter(())
 
-    def _opponents(self) -> Mapping[str, str]:
+    def _rejecting_plugin_by_job(self) -> Mapping[str, str]:
         """Name by job the first plugin that stood against it in the last session; worked out once for each session."""
         last = self._sessions.last
         if last is not None and last is not self._last:
             self._last = last
-            self._against = {turn.job: plugin for turn in reversed(last.turns) if (plugin := opponent(turn))}
-        return self._against
+            self._rejecting_plugins = {
+                turn.job: plugin for turn in reversed(last.turns) if (plugin := rejecting_plugin(turn))
+            }
+        return self._rejecting_plugins
 
     def _jobs(self) -> Iterable[JobInfo]:
         return self.engine.cache.jobs.values()
@@ -122,8 +124,8 @@ class BatchShown(EngineView[BatchEngine]):
         return (pod for uid, pod in self.engine.pending.items() if uid not in tasks)
 
     def _tasks(self, job: JobInfo) -> Iterator[PodView]:
-        plugin = self._opponents().get(job.uid, "")
-        for task in _waiting(job):
+        plugin = self._rejecting_plugin_by_job().get(job.uid, "")
+        for task in _waiting_tasks(job):
             yield self._pod(self.engine.core.pending(task), _queue_key(job), task.priority, plugin)
 
     def _pod(self, pod: PendingPod, queue: str, priority: int, plugin: str) -> PodView:
@@ -148,36 +150,38 @@ class BatchShown(EngineView[BatchEngine]):
         last, queues = self._sessions.last, self.engine.cache.queues
         states = [QueueState(queue=name, weight=queue.weight) for name, queue in queues.items()]
         count_by_queue = self.count_by_queue()
-        waiting = {name: count_by_queue.get(_in_queue(name), 0) for name in queues}
-        jobs = sorted((job for job in self._jobs() if job.known), key=_rank)
+        waiting = {name: count_by_queue.get(_queue_label(name), 0) for name in queues}
+        jobs = sorted((job for job in self._jobs() if job.has_group), key=_rank)
         note = "Those first that cannot run yet, then those of which more tasks wait." if len(jobs) > 1 else ""
         return (
             queue_section(states if last is None else last.queues, waiting, last),
-            Section.from_rows("jobs", "Jobs", _JOBS, map(self._job, jobs), len(jobs), note=note),
+            Section.from_rows("jobs", "Jobs", _JOBS, map(self._job_row, jobs), len(jobs), note=note),
             sessions_section(self._sessions, len(self._sessions)),
         )
 
-    def _job(self, job: JobInfo) -> Row:
+    def _job_row(self, job: JobInfo) -> Row:
         found = self._sessions.last_turns(job.uid)
         counts = (f"{job.count(status)} {status.value}" for status in TaskStatus if job.with_status(status))
         last = None if found is None else found[1][-1]
         cells: tuple[Cell, ...] = (
-            _ref(job),
+            _job_link(job),
             job.queue,
             job.phase or "none",
             f"{job.ready_num + job.best_effort_pending} of {job.min_available}",
             ", ".join(counts) or "none yet",
             "" if last is None else f"{last.outcome.value} in {last.action}",
-            "" if last is None else had(last),
+            "" if last is None else format_had(last),
             None if found is None else session_ref(found[0]),
-            (job.refused or why(*([] if found is None else found[1])) or job.message) if _is_waiting(job) else "",
+            (job.invalid_reason or format_reasons(*([] if found is None else found[1])) or job.message)
+            if _is_waiting(job)
+            else "",
         )
         waits = Tone.WAITING if last is None else tone_of(last)
-        return Row(cells, Tone.BAD if job.refused else waits if _is_waiting(job) else Tone.GOOD)
+        return Row(cells, Tone.BAD if job.invalid_reason else waits if _is_waiting(job) else Tone.GOOD)
 
-    def _name(self, uid: str) -> Ref:
+    def _job_ref(self, uid: str) -> Ref:
         job = self.engine.cache.jobs.get(uid)
-        return Ref("job", uid) if job is None else _ref(job)
+        return Ref("job", uid) if job is None else _job_link(job)
 
     # -- one session, one job, one pod -------------------------------------------------------------------------------
 
@@ -185,7 +189,7 @@ class BatchShown(EngineView[BatchEngine]):
         match kind:
             case "session":
                 account = self._sessions.session(name)
-                return DetailView() if account is None else DetailView(tuple(session_sections(account, self._name)))
+                return DetailView() if account is None else DetailView(tuple(session_sections(account, self._job_ref)))
             case "job":
                 job = self.engine.cache.jobs.get(name)
                 turns = job_turns(self._sessions.turns(name))
@@ -201,7 +205,7 @@ class BatchShown(EngineView[BatchEngine]):
 
     def explanations(self, kind: str, names: Sequence[str]) -> Mapping[str, object]:
         found: dict[str, object] = {}
-        for each in names[:_EXPLAINED] if kind in ("job", "pod") else ():
+        for each in names[:_MAX_EXPLAINED] if kind in ("job", "pod") else ():
             head, _, name = each.rpartition("/")
             with suppress(ExplainError):
                 found[each] = run_to_end(
@@ -230,15 +234,15 @@ def _task_section(job: JobInfo, history: History) -> Section:
 
 
 def _queue_key(job: JobInfo) -> str:
-    return _in_queue(job.queue) if job.known else NO_GROUP
+    return _queue_label(job.queue) if job.has_group else NO_GROUP
 
 
-def _in_queue(name: str) -> str:
+def _queue_label(name: str) -> str:
     """Return the key of a queue's pods, which no other key equals."""
     return f"queue {name}"
 
 
-def _waiting(job: JobInfo) -> Iterator[TaskInfo]:
+def _waiting_tasks(job: JobInfo) -> Iterator[TaskInfo]:
     return chain.from_iterable(job.with_status(status).values() for status in _WAITING)
 
 
@@ -254,7 +258,7 @@ def _rank(job: JobInfo) -> int:
     return 3 if job.phase == "Completed" else 2
 
 
-def _ref(job: JobInfo) -> Ref:
+def _job_link(job: JobInfo) -> Ref:
     """Name a job, by its owner where it has one, since the names of groups are made up by controllers."""
     owners = job.object.metadata.owner_references if job.object is not None else ()
     return Ref("job", job.uid, next((f"{job.namespace}/{owner.name}" for owner in owners), ""))

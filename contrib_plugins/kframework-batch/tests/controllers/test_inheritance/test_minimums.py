@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.handed_down import min_resources
+from kframework_batch.controllers.inheritance import min_resources
 from kframework_batch.resource import Resource
 
 from kframework.objects.quantity import QuantityError

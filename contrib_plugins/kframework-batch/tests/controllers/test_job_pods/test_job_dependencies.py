@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.job_admission import admitted
-from kframework_batch.controllers.job_members import VERSION, Members, are_ordered, may_begin
+from kframework_batch.controllers.job_admission import with_defaults
+from kframework_batch.controllers.job_pods import VERSION, JobPods, dependencies_met, is_acyclic
 from kframework_batch.objects import DependsOn, Job, JobSpec, TaskSpec
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ def task(name: str, *names: str, iteration: str = "", replicas: int = 2, least: 
     ],
 )
 def test_tasks_form_an_order_or_do_not(tasks: tuple[TaskSpec, ...], expected: bool) -> None:
-    assert are_ordered(tasks) is expected
+    assert is_acyclic(tasks) is expected
 
 
 def pod(name: str, phase: str = "Running", *, ready: bool | None = None) -> Pod:
@@ -65,5 +65,5 @@ BOTH = (pod("a-0"), pod("a-1"))
 )
 def test_a_task_begins_when_enough_pods_run(waiting: TaskSpec, pods: tuple[Pod, ...], expected: bool) -> None:
     spec = JobSpec(tasks=(task("a"), task("b", least=1), waiting))
-    job = admitted(Job(metadata=ObjectMeta(name="j"), spec=spec), "volcano")
-    assert may_begin(job, job.spec.tasks[2], Members(job, pods)) is expected
+    job = with_defaults(Job(metadata=ObjectMeta(name="j"), spec=spec), "volcano")
+    assert dependencies_met(job, job.spec.tasks[2], JobPods(job, pods)) is expected

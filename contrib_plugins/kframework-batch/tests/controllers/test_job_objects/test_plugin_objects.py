@@ -7,9 +7,9 @@ import logging
 from random import Random
 
 import pytest
-from kframework_batch.belongings import NetworkPolicy, Secret
-from kframework_batch.controllers.job_objects import JobBelongings
+from kframework_batch.controllers.job_objects import PluginObjects
 from kframework_batch.objects import Job, JobSpec, JobStatus, TaskSpec
+from kframework_batch.owned_kinds import NetworkPolicy, Secret
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop
@@ -45,68 +45,68 @@ ALL = ["ConfigMap j-svc", "Secret j-ssh", "Service j", "NetworkPolicy j"]
 
 async def test_all_is_made_and_deleted() -> None:
     memory = cluster()
-    belongings = JobBelongings(memory, Random(0))
-    assert await belongings.provide(job()) == MARKS
+    belongings = PluginObjects(memory, Random(0))
+    assert await belongings.create_missing(job()) == MARKS
     assert names(memory) == ALL
-    await belongings.withdraw(job(made=True))
+    await belongings.delete_all(job(made=True))
     assert names(memory) == []
-    await belongings.withdraw(job(made=True))  # what is gone is gone
+    await belongings.delete_all(job(made=True))  # what is gone is gone
 
 
 async def test_it_is_made_once_and_the_hosts_follow_the_job() -> None:
     memory = cluster()
-    belongings = JobBelongings(memory, Random(0))
-    await belongings.provide(job())
+    belongings = PluginObjects(memory, Random(0))
+    await belongings.create_missing(job())
     version, secret = memory.version, memory.read(Secret, "j-ssh")
-    await belongings.provide(job(made=True))
+    await belongings.create_missing(job(made=True))
     assert memory.version == version
-    await belongings.provide(job(3, made=True))
+    await belongings.create_missing(job(3, made=True))
     assert memory.read(ConfigMap, "j-svc").data["VC_A_NUM"] == "3"
     # A controller that has been started again writes nothing either, and draws no other key.
     version = memory.version
-    await JobBelongings(memory, Random(1)).provide(job(3))
+    await PluginObjects(memory, Random(1)).create_missing(job(3))
     assert (memory.version, memory.read(Secret, "j-ssh")) == (version, secret)
-    await JobBelongings(memory, Random(1)).provide(job(2, made=True))
+    await PluginObjects(memory, Random(1)).create_missing(job(2, made=True))
     assert memory.read(ConfigMap, "j-svc").data["VC_A_NUM"] == "2"
 
 
 async def test_what_is_somebody_elses_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     theirs = Service(metadata=ObjectMeta(name="j", namespace="default", labels={"mine": "yes"}))
     memory = cluster(theirs)
-    belongings = JobBelongings(memory, Random(0))
+    belongings = PluginObjects(memory, Random(0))
     with caplog.at_level(logging.WARNING):
-        assert await belongings.provide(job()) == MARKS
+        assert await belongings.create_missing(job()) == MARKS
     assert "job default/j: Service default/j is not its own, and is left alone" in caplog.text
-    await belongings.withdraw(job(made=True))
+    await belongings.delete_all(job(made=True))
     assert names(memory) == ["Service j"]
-    await belongings.provide(job())
-    await belongings.withdraw(job(made=True, uid="another"))
+    await belongings.create_missing(job())
+    await belongings.delete_all(job(made=True, uid="another"))
     assert names(memory) == ALL
 
 
 @pytest.mark.parametrize("method", ["create", "get", "patch", "delete"])
 async def test_what_fails_is_for_the_controller_to_try_again(method: str) -> None:
     memory = cluster()
-    await JobBelongings(memory, Random(0)).provide(job())
+    await PluginObjects(memory, Random(0)).create_missing(job())
     failing = [method]
 
     def fault(called: str, *_: object) -> Fault | None:
         return Fault(error=ClusterError("no", status=500)) if called in failing else None
 
     memory.faults.append(fault)
-    belongings = JobBelongings(memory, Random(0))
+    belongings = PluginObjects(memory, Random(0))
     with pytest.raises(ClusterError, match="no"):
-        await belongings.provide(job(2))
-        await belongings.withdraw(job(2, made=True))
+        await belongings.create_missing(job(2))
+        await belongings.delete_all(job(2, made=True))
     failing.clear()
-    await belongings.provide(job(2))
+    await belongings.create_missing(job(2))
     assert memory.read(ConfigMap, "j-svc").data["VC_A_NUM"] == "2"
-    await belongings.withdraw(replace(job(2), status=JobStatus(controlled_resources=MARKS)))
+    await belongings.delete_all(replace(job(2), status=JobStatus(controlled_resources=MARKS)))
     assert names(memory) == []
 
 
 def test_the_plugins_are_those_of_the_job() -> None:
-    belongings = JobBelongings(MemoryCluster(_Still()), Random(0))
+    belongings = PluginObjects(MemoryCluster(_Still()), Random(0))
     assert [type(each).__name__ for each in belongings.plugins(job())] == ["Svc", "Ssh"]
 
 

@@ -7,7 +7,16 @@ from functools import cache
 from typing import Any
 
 import pytest
-from kframework_batch.account import JobState, Outcome, QueueState, SessionAccount, Spared, Turn, Verdict, Victim
+from kframework_batch.account import (
+    JobState,
+    Outcome,
+    ProtectedTasks,
+    QueueState,
+    SessionAccount,
+    Turn,
+    Verdict,
+    Victim,
+)
 from msgspec.structs import replace
 
 from tests.support.batch_accounts.scene import Scene
@@ -139,13 +148,15 @@ def swapped(field: str) -> Lies:
     return lies
 
 
-def named_otherwise(spared: Spared) -> Spared:
+def named_otherwise(spared: ProtectedTasks) -> ProtectedTasks:
     others = {"priority": "conformance", "gang": "conformance", "conformance": "priority"}
     return replace(spared, plugin=others.get(spared.plugin, "conformance"))
 
 
-def with_spared(lie: Callable[[Spared], Spared]) -> Lies:
-    return of_turns(lambda turn: replace(turn, spared=(lie(turn.spared[0]), *turn.spared[1:])) if turn.spared else None)
+def with_spared(lie: Callable[[ProtectedTasks], ProtectedTasks]) -> Lies:
+    return of_turns(
+        lambda turn: replace(turn, protected=(lie(turn.protected[0]), *turn.protected[1:])) if turn.protected else None
+    )
 
 
 LIES: dict[str, Lies] = {

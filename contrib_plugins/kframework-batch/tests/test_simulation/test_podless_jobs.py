@@ -8,7 +8,7 @@ from kframework_batch.objects import Job
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import create_simulation, podless
+from kframework_batch.simulation import create_simulation, podless_jobs
 
 from kframework.clock import SystemClock
 from kframework.engine import MemoryCluster
@@ -41,9 +41,9 @@ REFUSAL = (
 def test_jobs_without_pods_say_why(job: Job, lines: list[str]) -> None:
     settings = Settings(compile_program(default_configuration()))
     with create_simulation([make_node("n", cpu=4), job], settings) as simulation:
-        assert list(podless(simulation.run(20.0).cluster)) == lines
+        assert list(podless_jobs(simulation.run(20.0).cluster)) == lines
 
 
 def test_where_no_session_was_held_yet_there_is_no_reason() -> None:
     cluster = MemoryCluster(SystemClock(), [make_job("early", 1)])
-    assert list(podless(cluster)) == ["job default/early waits without pods: it was not looked at yet"]
+    assert list(podless_jobs(cluster)) == ["job default/early waits without pods: it was not looked at yet"]

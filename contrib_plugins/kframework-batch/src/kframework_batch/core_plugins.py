@@ -28,10 +28,10 @@ from kframework.engine import (
 from kframework_batch.job import TaskInfo
 
 #: A task, and how far the logs of the nodes had come.
-Moment = tuple[str, int, int, int]
+SearchKey = tuple[str, int, int, int]
 
 
-class _Planned(NamedTuple):
+class _TaskPlan(NamedTuple):
     """The plan for a pod at the end of the log of changed rows, and whether no plugin must be called besides.
 
     It holds for the pods that follow, while all that is `alike` stays the same.
@@ -40,9 +40,9 @@ class _Planned(NamedTuple):
     pod: PendingPod
     end: int
     signature: Signature
-    alike: tuple[object, ...]
+    key: tuple[object, ...]
     plan: Plan
-    alone: bool
+    is_fully_cached: bool
 
 
 class Cycle(NamedTuple):
@@ -52,30 +52,30 @@ class Cycle(NamedTuple):
     state: CycleState
 
 
-class CoreQuestions:
+class CorePlugins:
     """The core's plugins as sessions call them, for tasks on the current nodes."""
 
     def __init__(self, cluster: ClusterState, profiles: Profiles, memory: int) -> None:
         self._cluster = cluster
         self._profiles = profiles
-        self._layers = {
+        self._plan_caches = {
             name: PlanCache(profile, cluster.nodes, memory // len(profiles)) for name, profile in profiles.items()
         }
         cluster.follow_kinds(kind for profile in profiles.values() for kind in profile.sign_reads)
         self._rotation = Rotation()
         self._random = Seeds(0).generator("nothing is drawn")
-        self._searched: tuple[Moment, AllNodesSearch] | None = None
-        self._planned: _Planned | None = None
-        self._even: dict[Plan, tuple[int, bool]] = {}
-        self._unasked: dict[tuple[Plan, Hashable, Hashable], tuple[int, bool]] = {}
+        self._last_search: tuple[SearchKey, AllNodesSearch] | None = None
+        self._last_plan: _TaskPlan | None = None
+        self._uniform: dict[Plan, tuple[int, bool]] = {}
+        self._fully_cached: dict[tuple[Plan, Hashable, Hashable], tuple[int, bool]] = {}
         self._cycles: dict[str, Cycle] = {}
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Forget the results for single tasks; those for nodes stay cached."""
-        self._even.clear()
-        self._unasked.clear()
+        self._uniform.clear()
+        self._fully_cached.clear()
         self._cycles.clear()
-        self._searched = self._planned = None
+        self._last_search = self._last_plan = None
 
     @staticmethod
     def pending(task: TaskInfo) -> PendingPod:
@@ -84,80 +84,80 @@ class CoreQuestions:
 
     def plan(self, task: TaskInfo) -> Plan:
         """Return what is remembered of tasks like this one, caught up with the nodes."""
-        return self._now_planned(task).plan
+        return self._task_plan(task).plan
 
-    def remembered(self, task: TaskInfo) -> AnswerColumns | None:
+    def cached_answers(self, task: TaskInfo) -> AnswerColumns | None:
         """Return the memory that alone answers for a task; None where all nodes must be searched.
 
         The scores of such a task depend on no other candidate.
         """
-        planned = self._now_planned(task)
-        return planned.plan.cache if planned.alone else None
+        planned = self._task_plan(task)
+        return planned.plan.cache if planned.is_fully_cached else None
 
     def sign(self, task: TaskInfo) -> Signature | None:
         """Return the core's signature of a task, if memory alone answers for it."""
-        planned = self._now_planned(task)
-        return planned.signature if planned.alone else None
+        planned = self._task_plan(task)
+        return planned.signature if planned.is_fully_cached else None
 
-    def _now_planned(self, task: TaskInfo) -> _Planned:
+    def _task_plan(self, task: TaskInfo) -> _TaskPlan:
         """Return the plan of a task as of now: several plugins ask for it. PluginError if the task cannot be signed."""
-        nodes, last = self._cluster.nodes, self._planned
+        nodes, last = self._cluster.nodes, self._last_plan
         if last is not None and last.pod is task.pod and last.end == nodes.pod_log.end:
             return last
         pod = self.pending(task)
         signature = self._profiles[pod.scheduler_name].sign(pod, self._cluster.epoch)
         alike = (signature, pod.kind, nodes.term_changes, nodes.node_log.end)
-        follows = last is not None and last.alone and last.alike == alike
-        plan = last.plan if last is not None and follows else self._layers[pod.scheduler_name].plan(signature, pod)
+        follows = last is not None and last.is_fully_cached and last.key == alike
+        plan = last.plan if last is not None and follows else self._plan_caches[pod.scheduler_name].plan(signature, pod)
         cache = plan.cache
         if cache is not None:
             cache.catch_up(plan.profile, plan.state, pod)
         sound = cache is not None and not cache.has_faults and not cache.faulty_scores
-        alone = sound and (follows or (self._is_even(plan) and self._needs_nobody(task, plan)))
-        planned = self._planned = _Planned(pod, nodes.pod_log.end, signature, alike, plan, alone)
-        self._keep_log()
+        alone = sound and (follows or (self._has_uniform_scores(plan) and self._is_fully_cached(task, plan)))
+        planned = self._last_plan = _TaskPlan(pod, nodes.pod_log.end, signature, alike, plan, alone)
+        self._pin_log()
         return planned
 
-    def _keep_log(self) -> None:
+    def _pin_log(self) -> None:
         """Keep the log of pods from being cut back to this moment: it could come to the same end another way."""
         log = self._cluster.nodes.pod_log
         log.since(log.end)
 
-    def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
+    def _is_fully_cached(self, task: TaskInfo, plan: Plan) -> bool:
         """Return whether all answers are cached; within a session only other pods' terms can change that."""
         # What is not remembered is no part of the signature, and so not of the plan either: a pod's own terms are not.
         alike, moved = (plan, task.pod.template, task.pod.label_class), self._cluster.nodes.term_changes
-        known = self._unasked.get(alike)
+        known = self._fully_cached.get(alike)
         if known is None or known[0] != moved:
-            known = self._unasked[alike] = (moved, self._fresh(task, plan).remembered())
+            known = self._fully_cached[alike] = (moved, self._create_search(task, plan).remembered())
         return known[1]
 
-    def _is_even(self, plan: Plan) -> bool:
+    def _has_uniform_scores(self, plan: Plan) -> bool:
         """Return whether the scores that are normalised are the same on all nodes: they then decide nothing."""
         end = self._cluster.nodes.node_log.end
-        known = self._even.get(plan)
+        known = self._uniform.get(plan)
         if known is None or known[0] != end:
             top = plan.cache
             assert top is not None
             raw = (top.raw_of(step.name).values for step in plan.normalizing)
-            known = self._even[plan] = (end, all(not len(column) or bool(np.ptp(column) == 0) for column in raw))
+            known = self._uniform[plan] = (end, all(not len(column) or bool(np.ptp(column) == 0) for column in raw))
         return known[1]
 
     def search(self, task: TaskInfo) -> AllNodesSearch:
         """Evaluate all nodes as they are now; the search for a task is cached until a node or a pod changes."""
         nodes = self._cluster.nodes
         now = task.uid, id(task.pod), nodes.pod_log.end, nodes.node_log.end
-        if self._searched is None or self._searched[0] != now:
-            search = self.ask(task)
+        if self._last_search is None or self._last_search[0] != now:
+            search = self.new_search(task)
             search.look()
             self._cycles[task.uid] = Cycle(search.plan, search.state)
-            self._searched = (now, search)
-            self._keep_log()
-        return self._searched[1]
+            self._last_search = (now, search)
+            self._pin_log()
+        return self._last_search[1]
 
-    def ask(self, task: TaskInfo) -> AllNodesSearch:
+    def new_search(self, task: TaskInfo) -> AllNodesSearch:
         """Return a search that has asked nothing yet, for one node."""
-        return self._fresh(task, self.plan(task))
+        return self._create_search(task, self.plan(task))
 
     def cycle(self, task: TaskInfo) -> Cycle:
         """Return by what a task has found its node: as plugins were last asked about it."""
@@ -184,5 +184,5 @@ class CoreQuestions:
         run_unreserve(plan.profile, state, self.pending(task), node_name)
         self._cluster.forget(task.uid)
 
-    def _fresh(self, task: TaskInfo, plan: Plan) -> AllNodesSearch:
+    def _create_search(self, task: TaskInfo, plan: Plan) -> AllNodesSearch:
         return AllNodesSearch(self._cluster, plan, self.pending(task), self._rotation, self._random)

@@ -110,12 +110,12 @@ def remembered(pod: Pod, *others: Pod, nodes: tuple[Any, ...] = ()) -> tuple[boo
         tasks: dict[str, TaskInfo] = {
             task.name: task for job in session.jobs.values() for task in job.with_status(TaskStatus.PENDING).values()
         }
-        seen.append(session.core.remembered(tasks["asks"]) is not None)
+        seen.append(session.core.cached_answers(tasks["asks"]) is not None)
         with session.statement() as statement:
             if "shy" in tasks:
                 assert statement.allocate(tasks["shy"], "n1") is None
-            seen.append(session.core.remembered(tasks["asks"]) is not None)
-        assert (session.core.remembered(tasks["asks"]) is not None) is seen[0]
+            seen.append(session.core.cached_answers(tasks["asks"]) is not None)
+        assert (session.core.cached_answers(tasks["asks"]) is not None) is seen[0]
 
     play(script, [pod, *others], nodes or (make_node("n1"), make_node("n2")))
     before, after = seen

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.account import GoneJob, JobState, Outcome, SessionAccount, Turn, Verdict, Victim
-from kframework_batch.explain.course import course, pieces
-from kframework_batch.explain.explanation import Stretch
+from kframework_batch.account import DeletedJob, JobState, Outcome, SessionAccount, Turn, Verdict, Victim
+from kframework_batch.explain.explanation import HistoryEntry
+from kframework_batch.explain.history import in_pieces, job_history
 
 from kframework.engine import run_to_end
 
@@ -26,12 +26,12 @@ def left(phase: str, next_phase: str, message: str = "", **tasks: int) -> JobSta
     return JobState(job=JOB, queue="q", phase=phase, next_phase=next_phase, tasks=tasks, message=message)
 
 
-def told(*accounts: SessionAccount) -> tuple[Stretch, ...]:
-    return run_to_end(course(accounts, JOB))
+def told(*accounts: SessionAccount) -> tuple[HistoryEntry, ...]:
+    return run_to_end(job_history(accounts, JOB))
 
 
 def lines(*accounts: SessionAccount) -> list[str]:
-    return [said for stretch in told(*accounts) for said in stretch.said]
+    return [said for stretch in told(*accounts) for said in stretch.events]
 
 
 def test_what_happens_again_is_one_stretch_in_the_words_of_the_last_session() -> None:
@@ -42,7 +42,7 @@ def test_what_happens_again_is_one_stretch_in_the_words_of_the_last_session() ->
         session(4, turn(Outcome.COMMITTED, had=4)),
     )
     assert (waits.at, waits.first, waits.last) == (1.0, "1", "3")
-    assert waits.said == ("allocate: discarded; 2 of the 4 tasks that it needs had a place; 2 nodes",)
+    assert waits.events == ("allocate: discarded; 2 of the 4 tasks that it needs had a place; 2 nodes",)
     assert (served.at, served.first, served.last) == (4.0, "4", "4")
 
 
@@ -107,11 +107,11 @@ def test_who_was_sent_away_is_told_of_pods_that_are_known_to_be_its() -> None:
     ("tasks", "said"), [({"Succeeded": 4}, "left of its tasks: 4 Succeeded"), ({}, "left of its tasks: none")]
 )
 def test_the_end_is_told(tasks: dict[str, int], said: str) -> None:
-    gone = (GoneJob(job=JOB, tasks=tasks), GoneJob(job="default/other"))
+    gone = (DeletedJob(job=JOB, tasks=tasks), DeletedJob(job="default/other"))
     assert lines(session(1, gone=gone)) == [f"its pod group is gone; {said}"]
 
 
 def test_others_have_their_turn_after_so_many_lines() -> None:
     long = [session(number, *[turn()] * 300) for number in range(10)]
-    assert [account is None for account in pieces(long)].count(True) == 2
-    assert sum(1 for _ in course(long, JOB)) == 2
+    assert [account is None for account in in_pieces(long)].count(True) == 2
+    assert sum(1 for _ in job_history(long, JOB)) == 2

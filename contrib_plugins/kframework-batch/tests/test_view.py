@@ -10,9 +10,9 @@ from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import Response
 from kframework_batch.account import SessionHistory
 from kframework_batch.objects import PodGroup
-from kframework_batch.shown import NO_GROUP, BatchShown
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_group, make_node, make_queue, make_task
+from kframework_batch.view import NO_GROUP, BatchView
 from msgspec.structs import replace
 
 from kframework.engine import DetailView, History, Ref, Section, Tone
@@ -21,14 +21,14 @@ from kframework.observe.web.routes import web_routes
 from kframework.testing import make_pod
 
 
-def shown(stage: Stage) -> BatchShown:
+def shown(stage: Stage) -> BatchView:
     """Show a stage, of whose sessions all is remembered."""
     history, sessions = History(), SessionHistory()
     for decision in stage.decisions:
         history.on_decision(decision)
     for account in stage.accounts:
         sessions.on_account(account)
-    return BatchShown(stage.engine, history, sessions)
+    return BatchView(stage.engine, history, sessions)
 
 
 def stage() -> Stage:
@@ -99,7 +99,7 @@ async def test_the_page_waits_for_the_end_of_a_session(view: str) -> None:
     while not made.job("large").count(TaskStatus.ALLOCATED):
         assert made.engine.step()
     asked = asyncio.ensure_future(viewed(made, view))
-    while not made.engine.stands:
+    while not made.engine.is_between_sessions:
         await asyncio.sleep(0)
         assert not asked.done()
         made.engine.step()
@@ -139,7 +139,7 @@ def test_the_plugin_that_stood_against_a_job_holds_its_pods_back() -> None:
 def test_what_an_earlier_session_said_holds_nobody_back() -> None:
     made = stage()
     found = shown(made)
-    made.gone("large", PodGroup)
+    made.delete("large", PodGroup)
     made.put(make_group("large", minimum=3, queue="nowhere"))
     made.session()
     assert found.count_by_plugin() != {} and shown(made).count_by_plugin() == {}
@@ -229,8 +229,8 @@ def test_a_job_has_tasks_and_turns() -> None:
 def test_a_job_that_is_gone_has_its_turns_still() -> None:
     made = stage()
     for number in range(3):
-        made.gone(f"large-{number}")
-    made.gone("large", PodGroup)
+        made.delete(f"large-{number}")
+    made.delete("large", PodGroup)
     made.engine.apply_messages()
     (turns,) = shown(made).details("job", "default/large").sections
     assert len(turns.rows) == 2

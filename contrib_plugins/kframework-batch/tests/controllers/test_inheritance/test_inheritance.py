@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down
+from kframework_batch.controllers.inheritance import inherited_annotations, inherited_labels
 
 PREEMPTABLE = {"volcano.sh/preemptable": "true"}
 COOLDOWN = {"volcano.sh/cooldown-time": "5m"}
@@ -21,8 +21,8 @@ LEAST, MOST = {"volcano.sh/jdb-min-available": "2"}, {"volcano.sh/jdb-max-unavai
     ],
 )
 def test_annotations(annotations: dict[str, str], expected: dict[str, str]) -> None:
-    assert annotations_handed_down(annotations) == expected
+    assert inherited_annotations(annotations) == expected
 
 
 def test_labels() -> None:
-    assert labels_handed_down(PREEMPTABLE | COOLDOWN | ZONE | LEAST | {"team": "a"}) == PREEMPTABLE | COOLDOWN
+    assert inherited_labels(PREEMPTABLE | COOLDOWN | ZONE | LEAST | {"team": "a"}) == PREEMPTABLE | COOLDOWN

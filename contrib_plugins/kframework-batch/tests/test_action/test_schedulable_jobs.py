@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kframework_batch.action import Action, candidates, pending_tasks, starving
+from kframework_batch.action import Action, pending_tasks, schedulable_jobs, starving_jobs
 from kframework_batch.session import Session
 from kframework_batch.testing import Stage, make_gang, make_node, make_queue, make_task
 
@@ -27,8 +27,8 @@ class Ask(Action):
     tasks: list[str]
 
     def run(self, session: Session) -> Iterator[None]:
-        Ask.jobs = [job.name for job in candidates(session)]
-        found = yield from starving(session)
+        Ask.jobs = [job.name for job in schedulable_jobs(session)]
+        found = yield from starving_jobs(session)
         Ask.hungry = {queue: [job.name for job in jobs] for queue, jobs in found.items()}
         Ask.tasks = [task.name for job in session.jobs.values() for task in pending_tasks(session, job)]
 

@@ -46,7 +46,7 @@ def positive(amounts: dict[str, int]) -> dict[str, int]:
 def begin(world: World) -> None:
     """Let it be time for a session, with something new."""
     world.time += 1.0
-    world.engine.offer(Upserted(world._knock()))
+    world.engine.offer(Upserted(world._touched_queue()))
 
 
 def play(make_world: Callable[[int], World], seed: int, sessions: int) -> World:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 from kframework_batch.account import Outcome, SubJobTurn, Turn
-from kframework_batch.account_rows import where
+from kframework_batch.account_rows import format_placement
 from kframework_batch.explain.explainer import explain_steps
-from kframework_batch.explain.explanation import text_of
+from kframework_batch.explain.explanation import format_explanation
 from kframework_batch.job import GangInfo
 from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus, SubGroupPolicy
 from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node, make_task
@@ -220,7 +220,7 @@ def test_a_gang_that_may_be_anywhere_is_not_asked_where_it_is(monkeypatch: pytes
         asked.append(gang)
         return set()
 
-    monkeypatch.setattr("kframework_batch.actions.domains.placed_rows", placed_rows)
+    monkeypatch.setattr("kframework_batch.actions.domains.occupied_rows", placed_rows)
     assert len(stage([make_gang("j", 4, minimum=1)], {"a": 4}).session().bound) == 4
     assert asked == []
 
@@ -243,11 +243,11 @@ def test_explanations_name_the_subgroups() -> None:
     gang = divided(make_gang("j", 6), "xxxyyy", size=3, needed=2, within=HARD)
     found = stage([gang], {"a": 2, "b": 1, "c": 2, "d": 0, "e": 1}).session()
     found.engine.apply_messages()
-    text = text_of(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
+    text = format_explanation(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
     assert "1 of the 2 subgroups of w that it needs have enough" in text
     assert "subgroup w-x: 3 of the 3 tasks that it needs had a place; in hypernode r0" in text
     assert "subgroup w-y: 0 of the 3 tasks that it needs had a place; 0/3 hypernodes hold it: " in text
     assert "not in hypernode r1 of tier 1, where 0 had a place: Insufficient cpu: 2 is left of 3" in text
     (turn,) = allocated(found)
     assert isinstance(turn.subjobs[0], SubJobTurn)
-    assert "subgroup w-x: in hypernode r0; subgroup w-y: 0/3 hypernodes hold it" in where(turn)
+    assert "subgroup w-x: in hypernode r0; subgroup w-y: 0/3 hypernodes hold it" in format_placement(turn)

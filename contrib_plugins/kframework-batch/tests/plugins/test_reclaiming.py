@@ -77,7 +77,7 @@ class Pool:
             if self.ask("allocatable", self.queues[task.job.queue], task, default=True) and task.request.fits(
                 self.idle
             ):
-                task.job.move(task, TaskStatus.RUNNING)
+                task.job.update_status(task, TaskStatus.RUNNING)
                 self.ask("allocated", task, default=None)
         promised = Resource()
         for task in self._by_queue(lambda task: bool(self.preemptive(task))):
@@ -114,7 +114,7 @@ class Pool:
         if not chosen or not reclaimer.request.fits(free):
             return
         for victim in chosen:
-            victim.job.move(victim, TaskStatus.PENDING)
+            victim.job.update_status(victim, TaskStatus.PENDING)
             self.ask("deallocated", victim, default=None)
             self.moves.append((reclaimer.job.queue, victim.job.queue))
         promised.add(reclaimer.request)
@@ -146,7 +146,7 @@ def pool(
         task.uid, task.request = job.uid, request
         job.add(task)
         if runs and request.fits(made.idle):
-            job.move(task, TaskStatus.RUNNING)
+            job.update_status(task, TaskStatus.RUNNING)
         made.jobs[job.uid] = job
     return made
 
@@ -321,7 +321,7 @@ def test_the_books_are_those_of_a_session_that_opens_now(name: str, data: st.Dat
         if data.draw(st.booleans()):
             answers(made)
             runs = task.status is TaskStatus.RUNNING
-            task.job.move(task, TaskStatus.PENDING if runs else TaskStatus.RUNNING)
+            task.job.update_status(task, TaskStatus.PENDING if runs else TaskStatus.RUNNING)
             made.ask("deallocated" if runs else "allocated", task, default=None)
     noted = answers(made)
     made.open()

@@ -21,7 +21,7 @@ def pod_name(job: Job, task: TaskSpec, index: int) -> str:
     return f"{job.metadata.name}-{task.name}-{index}"
 
 
-def owned_by(job: Job) -> tuple[OwnerReference, ...]:
+def owner_references(job: Job) -> tuple[OwnerReference, ...]:
     """Name the job as the owner of something."""
     return (
         OwnerReference(
@@ -35,30 +35,30 @@ def owned_by(job: Job) -> tuple[OwnerReference, ...]:
     )
 
 
-_NOTHING = DependsOn()
+_NO_DEPENDENCIES = DependsOn()
 
 
-def are_ordered(tasks: Iterable[TaskSpec]) -> bool:
+def is_acyclic(tasks: Iterable[TaskSpec]) -> bool:
     """Return whether each task depends on tasks that there are, and none on itself by way of others."""
-    graph = {task.name: (task.depends_on or _NOTHING).name for task in tasks}
+    graph = {task.name: (task.depends_on or _NO_DEPENDENCIES).name for task in tasks}
     try:
         return {*TopologicalSorter(graph).static_order()} == graph.keys()
     except CycleError:
         return False
 
 
-def may_begin(job: Job, task: TaskSpec, members: Members) -> bool:
+def dependencies_met(job: Job, task: TaskSpec, members: JobPods) -> bool:
     """Return whether enough pods run of the tasks that this one depends on: of any, or of all.
 
     Enough is the minimum of the task. A pod that has succeeded has run.
     """
-    depends_on = task.depends_on or _NOTHING
+    depends_on = task.depends_on or _NO_DEPENDENCIES
     others = (other for other in job.spec.tasks if other.name in depends_on.name)
-    begun = (sum(map(_has_begun, members.kept[other.name])) >= (other.min_available or 0) for other in others)
+    begun = (sum(map(_has_started, members.current[other.name])) >= (other.min_available or 0) for other in others)
     return any(begun) if depends_on.iteration == "any" and depends_on.name else all(begun)
 
 
-def _has_begun(pod: Pod) -> bool:
+def _has_started(pod: Pod) -> bool:
     if pod.status.phase == "Running":
         return all(container.ready for container in pod.status.container_statuses)
     return pod.status.phase == "Succeeded"
@@ -78,7 +78,7 @@ ENDED: frozenset[str] = frozenset({"Aborted", "Completed", "Terminated", "Failed
 
 
 @dataclass(frozen=True)
-class Tally:
+class PodPhaseCounts:
     """The number of a job's pods in each state; `succeeded_of` counts the succeeded pods by task.
 
     Pods that have to go, or are being deleted, count as terminating only.
@@ -93,7 +93,7 @@ class Tally:
     succeeded_of: dict[str, int] = field(default_factory=dict)
 
 
-class Members:
+class JobPods:
     """The pods of a job, sorted out.
 
     While a job is alive, those count that it wants, that were made for it as it is now, and that no restart takes away.
@@ -109,45 +109,45 @@ class Members:
         }
         task_of = {name: task for task, names in self._names.items() for name in names}
         #: Those that count, by task; "" for those that the job does not want any more.
-        self.kept: dict[str, list[Pod]] = {task.name: [] for task in self._tasks}
+        self.current: dict[str, list[Pod]] = {task.name: [] for task in self._tasks}
         #: Those that have to go.
-        self.doomed: list[Pod] = []
+        self.obsolete: list[Pod] = []
         for pod in pods:
             task = task_of.get(pod.metadata.name, "")
             counts = has_ended(pod) if is_over else task != "" and _is_current(pod, job.status)
-            (self.kept.setdefault(task, []) if counts else self.doomed).append(pod)
+            (self.current.setdefault(task, []) if counts else self.obsolete).append(pod)
 
     def missing(self) -> Iterator[tuple[TaskSpec, int]]:
         """Name the pods that are wanted and not there, by task and index; one whose name is still taken has to wait."""
-        taken = {pod.metadata.name for pods in (self.doomed, *self.kept.values()) for pod in pods}
+        taken = {pod.metadata.name for pods in (self.obsolete, *self.current.values()) for pod in pods}
         for task in self._tasks:
             for index, name in enumerate(self._names[task.name]):
                 if name not in taken:
                     yield task, index
 
-    def short_of(self, counts: Callable[[Pod], bool]) -> list[str]:
+    def tasks_short_of(self, counts: Callable[[Pod], bool]) -> list[str]:
         """Name the tasks that have fewer pods that count than they want."""
-        return [task.name for task in self._tasks if sum(map(counts, self.kept[task.name])) < task.replicas]
+        return [task.name for task in self._tasks if sum(map(counts, self.current[task.name])) < task.replicas]
 
     def partitions(self, task: str) -> dict[str, list[Pod]]:
         """Return the pods of a task that count, by the number of their partition."""
         found: dict[str, list[Pod]] = {}
-        for pod in self.kept[task]:
+        for pod in self.current[task]:
             found.setdefault(pod.metadata.labels.get(PARTITION, ""), []).append(pod)
         return found
 
     @cached_property
-    def tally(self) -> Tally:
+    def counts(self) -> PodPhaseCounts:
         """How many there are of each sort."""
         counts = dict.fromkeys(("Pending", "Running", "Succeeded", "Failed", "Unknown", "terminating"), 0)
-        succeeded_of = dict.fromkeys(self.kept, 0)
-        counts["terminating"] = len(self.doomed)
-        for task, pods in self.kept.items():
+        succeeded_of = dict.fromkeys(self.current, 0)
+        counts["terminating"] = len(self.obsolete)
+        for task, pods in self.current.items():
             for pod in pods:
-                phase = (pod.status.phase or "Pending") if stays(pod) else "terminating"
+                phase = (pod.status.phase or "Pending") if is_staying(pod) else "terminating"
                 counts[phase if phase in counts else "Unknown"] += 1
                 succeeded_of[task] += phase == "Succeeded"
-        return Tally(**{name.lower(): number for name, number in counts.items()}, succeeded_of=succeeded_of)
+        return PodPhaseCounts(**{name.lower(): number for name, number in counts.items()}, succeeded_of=succeeded_of)
 
 
 def is_stale(obj: ApiObject, status: JobStatus) -> bool:
@@ -162,7 +162,7 @@ def _is_current(pod: Pod, status: JobStatus) -> bool:
     return not restarted and not is_stale(pod, status)
 
 
-def stays(pod: Pod) -> bool:
+def is_staying(pod: Pod) -> bool:
     """Return whether a pod is not being deleted."""
     return pod.metadata.deletion_timestamp is None
 

@@ -10,39 +10,39 @@ from msgspec.structs import replace
 
 from kframework.engine import BRIEF
 from kframework_batch.account import SessionAccount, Turn
-from kframework_batch.account_rows import counted, opponent, why
+from kframework_batch.account_rows import format_counts, format_reasons, rejecting_plugin
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.explanation import VICTIMS, Stretch, outcome_words
+from kframework_batch.explain.explanation import VICTIMS, HistoryEntry, format_outcome
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.membership import owner_of, owners_of
 
 #: The number of turns and jobs that are processed before the generator yields.
-_PIECE = 1_000
+_PIECE_SIZE = 1_000
 
 #: The phases that are reported when a job enters them; its turns show the others.
-_TOLD = frozenset({"Running", "Completed", "Unknown"})
+_REPORTED_PHASES = frozenset({"Running", "Completed", "Unknown"})
 
 
-def pieces(sessions: Iterable[SessionAccount]) -> Iterator[SessionAccount | None]:
+def in_pieces(sessions: Iterable[SessionAccount]) -> Iterator[SessionAccount | None]:
     """Go through accounts, and yield None after as many as take a fraction of a millisecond to look through."""
     lines = 0
     for account in sessions:
         yield account
         lines += 1 + len(account.turns) + len(account.jobs)
-        if lines > _PIECE:
+        if lines > _PIECE_SIZE:
             lines = 0
             yield None
 
 
-def course(sessions: Iterable[SessionAccount], job: str) -> Generator[None, None, tuple[Stretch, ...]]:
+def job_history(sessions: Iterable[SessionAccount], job: str) -> Generator[None, None, tuple[HistoryEntry, ...]]:
     """Return the history of a job, by its uid, in these sessions, the oldest first; yields between pieces of work.
 
     Consecutive sessions with the same events become one stretch, whatever the numbers were.
     """
-    stretches: list[Stretch] = []
+    stretches: list[HistoryEntry] = []
     before: list[Hashable] = []
     pods: dict[str, None] = {}
-    for account in pieces(sessions):
+    for account in in_pieces(sessions):
         if account is None:
             yield
             continue
@@ -50,55 +50,55 @@ def course(sessions: Iterable[SessionAccount], job: str) -> Generator[None, None
             pods |= {verdict.pod: None for verdict in turn.verdicts if turn.job == job}
             pods |= {victim.pod: None for victim in turn.victims if victim.job == job}
         happened = [*_turns(account.turns_of(job)), *_evictions(account, pods), *_states(account, job)]
-        gists, said = [each.gist for each in happened], tuple(each.said for each in happened)
+        gists, said = [each.key for each in happened], tuple(each.text for each in happened)
         if happened and gists == before:
-            stretches[-1] = replace(stretches[-1], last=account.uid, said=said)
+            stretches[-1] = replace(stretches[-1], last=account.uid, events=said)
         elif happened:
-            stretches.append(Stretch(account.at, account.uid, account.uid, said))
+            stretches.append(HistoryEntry(account.at, account.uid, account.uid, said))
             before = gists
     return tuple(stretches)
 
 
-class _Happened(NamedTuple):
+class _Event(NamedTuple):
     """An event of a job: its identity, to compare it with the one before, and its wording."""
 
-    gist: Hashable
-    said: str
+    key: Hashable
+    text: str
 
 
-def _turns(turns: Iterable[Turn]) -> Iterator[_Happened]:
+def _turns(turns: Iterable[Turn]) -> Iterator[_Event]:
     """Yield the turns, grouped by how they ended, with the message of the last one."""
     alike: dict[tuple[str, str, str], list[Turn]] = {}
     for turn in turns:
-        alike.setdefault((turn.outcome, opponent(turn), turn.message or turn.action), []).append(turn)
+        alike.setdefault((turn.outcome, rejecting_plugin(turn), turn.message or turn.action), []).append(turn)
     for (outcome, plugin, _), same in alike.items():
         actions = tuple(dict.fromkeys(turn.action for turn in same))
-        said = "; ".join(filter(None, (outcome_words(same[-1]), why(same[-1]))))
-        yield _Happened((outcome, plugin, actions), f"{', '.join(actions)}: {said}")
+        said = "; ".join(filter(None, (format_outcome(same[-1]), format_reasons(same[-1]))))
+        yield _Event((outcome, plugin, actions), f"{', '.join(actions)}: {said}")
 
 
-def _evictions(account: SessionAccount, pods: Mapping[str, None]) -> Iterator[_Happened]:
+def _evictions(account: SessionAccount, pods: Mapping[str, None]) -> Iterator[_Event]:
     evicted: dict[str, list[str]] = {}
     for pod, reason in account.evicted:
         if pod in pods:
             evicted.setdefault(reason, []).append(pod)
     for reason, sent in evicted.items():
-        yield _Happened(tuple(sent), f"sent away because of {reason}: {BRIEF.names(sent, VICTIMS)}")
+        yield _Event(tuple(sent), f"sent away because of {reason}: {BRIEF.names(sent, VICTIMS)}")
 
 
-def _states(account: SessionAccount, job: str) -> Iterator[_Happened]:
+def _states(account: SessionAccount, job: str) -> Iterator[_Event]:
     """Yield how a session left a job; the deletion of its pod group goes before what came after."""
     for gone in account.gone:
         if gone.job == job:
-            yield _Happened("gone", f"its pod group is gone; left of its tasks: {counted(gone.tasks)}")
+            yield _Event("gone", f"its pod group is gone; left of its tasks: {format_counts(gone.tasks)}")
     for state in account.jobs:
         if state.job == job:
-            if state.phase != state.next_phase and state.next_phase in _TOLD:
+            if state.phase != state.next_phase and state.next_phase in _REPORTED_PHASES:
                 others = state.tasks.keys() - {state.next_phase}
-                said = f"{state.next_phase}: {counted(state.tasks)}" if others else state.next_phase
-                yield _Happened(state.next_phase, said)
+                said = f"{state.next_phase}: {format_counts(state.tasks)}" if others else state.next_phase
+                yield _Event(state.next_phase, said)
             elif state.message and not account.turns_of(job):
-                yield _Happened(state.message, state.message)
+                yield _Event(state.message, state.message)
 
 
 def find_job(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, TaskInfo | None] | None:
@@ -138,7 +138,7 @@ def find_ended_job(
     """
     pod = f"{namespace}/{name}"
     of_task: EndedJob | None = None
-    for account in pieces(sessions):
+    for account in in_pieces(sessions):
         if account is None:
             yield
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kframework_batch.action import Action
-from kframework_batch.actions.victim_selection import Residents
+from kframework_batch.actions.victim_selection import EvictableTasks
 from kframework_batch.session import Session
 from kframework_batch.testing import Stage, make_gang, make_node, make_task
 
@@ -20,11 +20,11 @@ class Ask(Action):
     after: list[str]
 
     def run(self, session: Session) -> Iterator[None]:
-        residents = yield from Residents.of(session)
-        Ask.before = [task.name for task in residents.on("n1")]
+        residents = yield from EvictableTasks.from_session(session)
+        Ask.before = [task.name for task in residents.on_node("n1")]
         with session.statement() as statement:
-            statement.evict(residents.on("n1")[0], "test")
-            Ask.after = [task.name for task in residents.on("n1")]
+            statement.evict(residents.on_node("n1")[0], "test")
+            Ask.after = [task.name for task in residents.on_node("n1")]
 
 
 def test_those_may_be_victims_who_are_there_and_do_not_mind() -> None:

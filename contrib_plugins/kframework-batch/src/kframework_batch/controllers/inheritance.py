@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kframework.objects import Pod, PodSpec, Quantity, ResourceList, on_node_requests
-from kframework_batch.job import MAY_BE_PREEMPTED
+from kframework_batch.job import POD_PREEMPTABLE
 from kframework_batch.resource import Resource
 
 _COOLDOWN = "volcano.sh/cooldown-time"
@@ -13,18 +13,18 @@ _ZONE = "volcano.sh/revocable-zone"
 _BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
 
 
-def annotations_handed_down(annotations: Mapping[str, str]) -> dict[str, str]:
+def inherited_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return those about preemption and its times; of the two disruption budgets only the first."""
     budgets = [key for key in _BUDGETS if key in annotations]
-    return _taken(annotations, MAY_BE_PREEMPTED, _COOLDOWN, _ZONE, *budgets[:1])
+    return _subset(annotations, POD_PREEMPTABLE, _COOLDOWN, _ZONE, *budgets[:1])
 
 
-def labels_handed_down(labels: Mapping[str, str]) -> dict[str, str]:
+def inherited_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Return those about preemption and its times."""
-    return _taken(labels, MAY_BE_PREEMPTED, _COOLDOWN)
+    return _subset(labels, POD_PREEMPTABLE, _COOLDOWN)
 
 
-def _taken(texts: Mapping[str, str], *keys: str) -> dict[str, str]:
+def _subset(texts: Mapping[str, str], *keys: str) -> dict[str, str]:
     return {key: texts[key] for key in keys if key in texts}
 
 
