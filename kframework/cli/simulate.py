@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -119,12 +120,18 @@ def command(
                 ),
             )
         )
-        result = simulation.run(duration).result
+        try:
+            simulation.run(duration)
+            code = 0
+        except KeyboardInterrupt:
+            code = 128 + signal.SIGINT
+        result = simulation.result
         if page is not None:
             page.write(simulation.report(f"Simulation of {', '.join(filenames)}"))
     say_notices(result, [profile.scheduler_name for profile in configuration.profiles])
     print_outcomes(result, output)
     summarise(result)
+    raise typer.Exit(code)
 
 
 def _watch(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
+import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import anyio
@@ -118,7 +120,7 @@ class Run(Generic[E]):
         self.is_over = False
         timer = None if seconds is None else self._loop.call_later(seconds, self._loop.stop)
         try:
-            with exit_on_debugger_quit(), reduced_gc():
+            with exit_on_debugger_quit(), reduced_gc(), _stopped_by_interrupt(self._loop):
                 spare()
                 if self._work is None:
                     self._work = self._loop.create_task(self._main())
@@ -174,6 +176,30 @@ class Run(Generic[E]):
         tried = next((each.attempt for each in reversed(self._records.decisions) if each.pod == pod), 0)
         ended = last.message if last is not None and (where or last.attempt == tried) else ""
         return "; before, ".join(filter(None, (where, ended)))
+
+
+@contextmanager
+def _stopped_by_interrupt(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Stop the loop at the first SIGINT and raise KeyboardInterrupt then, so that no task is interrupted midway."""
+    interrupts: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        signal.signal(number, signal.default_int_handler)  # the next one interrupts a plugin that does not end
+        interrupts.append(number)
+        loop.stop()
+        loop.call_soon_threadsafe(lambda: None)  # a loop that waits notices it now
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 #: Changes the cluster; any function of it will do.

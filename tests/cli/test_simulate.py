@@ -291,6 +291,29 @@ def test_a_plugin_that_always_fails_is_said_once(run: Command, cluster: Path, fi
     assert last == f"error: plugin 'Odd', hook reserve: failed {web['attempts'] - 1} more times (-v 4 shows each)"
 
 
+INTERRUPTED = """
+import signal
+from kframework import Plugin, hookimpl
+
+class Odd(Plugin):
+    name = "Odd"
+
+    @hookimpl
+    def pre_filter(self, state, pod, nodes):
+        signal.raise_signal(signal.SIGINT)
+"""
+
+
+def test_interrupted_simulation_prints_what_was_decided(
+    run: Command, cluster: Path, file: Path, install: Install
+) -> None:
+    install("odd_plugins", {"Odd": "Odd"}, INTERRUPTED)
+    file.write_text(WITH_ODD)
+    result = run("simulate", "-f", cluster, "--config", file)
+    assert (result.code, "Traceback" in result.err) == (130, False)
+    assert "shop" in result.out
+
+
 STARTING = """
 from kframework import Plugin, hookimpl
 

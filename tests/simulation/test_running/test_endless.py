@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from msgspec.structs import replace
 
@@ -51,3 +53,28 @@ def test_simulation_of_a_dump_starts_at_the_newest_instant_in_it() -> None:
         simulation.run()
         assert (simulation.started_at, simulation.seconds) == (started, 60.0)
         assert [each.node for each in simulation.outcomes] == ["a", "a"]
+
+
+class Interrupted(Plugin):
+    """Interrupts the process once, at the third pod."""
+
+    name = "Interrupted"
+    asked = 0
+
+    @hookimpl
+    def pre_filter(self, state, pod, nodes):  # type: ignore[no-untyped-def]
+        self.asked += 1
+        if self.asked == 3:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_interrupt_stops_a_simulation_between_two_attempts_and_it_can_go_on() -> None:
+    pods = [make_pod(f"p{number}") for number in range(6)]
+    with Simulation([make_node("a"), *pods], plugins=[Interrupted]) as simulation:
+        with pytest.raises(KeyboardInterrupt):
+            simulation.run()
+        decided = len(simulation.decisions)
+        assert 3 <= decided <= 6
+        simulation.run()
+        assert [each.node for each in simulation.outcomes] == ["a"] * 6
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
