@@ -47,7 +47,9 @@ class Host:
     @property
     def api(self) -> Api:
         """The cluster's API; raises RuntimeError if there is no cluster."""
-        raise RuntimeError("no API here: a plugin may call it from the hooks that bind, and from spawned coroutines")
+        raise RuntimeError(
+            "there is no API here: plugins may call it in pre_bind, bind and post_bind, and in spawned coroutines"
+        )
 
     def bind(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod; BindingStarted and BindingEnded report on it."""

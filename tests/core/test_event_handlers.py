@@ -108,7 +108,7 @@ class Gatekeeper(Plugin):
         return [ClusterEvent(EventResource.NODE, ActionType.ADD)]
 
 
-def test_until_all_is_listed_no_event_wakes_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_event_requeues_a_pod_before_the_initial_lists_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(Gatekeeper)
     stage.handlers = EventHandlers(stage.cluster, stage.queue, stage.handlers.profiles)
     monkeypatch.setattr(Gatekeeper, "asked", 0)
@@ -163,7 +163,7 @@ Deleted = tuple[str, ApiObject]
         ([Namespace(metadata=ObjectMeta(name="n"))], ["NamespaceAdd"]),
     ],
 )
-def test_events(history: list[ApiObject | Deleted], told: list[str]) -> None:
+def test_object_changes_emit_events(history: list[ApiObject | Deleted], told: list[str]) -> None:
     """Only those of the last step."""
     stage = Stage()
     for step in history:
@@ -175,7 +175,7 @@ def test_events(history: list[ApiObject | Deleted], told: list[str]) -> None:
     assert stage.queue.told == told
 
 
-def test_a_node_is_told_to_be_gone_before_it_goes() -> None:
+def test_node_deletion_event_precedes_the_removal() -> None:
     stage = Stage()
     stage.handlers.upsert(NODE)
     seen: list[int] = []
@@ -184,14 +184,14 @@ def test_a_node_is_told_to_be_gone_before_it_goes() -> None:
     assert seen == [1] and len(stage.cluster.nodes) == 0
 
 
-def test_pods_of_nobody_or_of_others_are_not_queued() -> None:
+def test_pods_of_other_schedulers_are_not_queued() -> None:
     stage = Stage()
     stage.handlers.upsert(make_pod("theirs", scheduler_name="another"))
     stage.handlers.upsert(make_pod("ours", scheduler_name=""))
     assert [queued.pod.name for queued in stage.queue] == ["ours"]
 
 
-def test_the_same_version_again_is_no_news() -> None:
+def test_unchanged_resource_version_is_ignored() -> None:
     stage = Stage()
     version = moved(POD)
     stage.handlers.upsert(version)
@@ -200,7 +200,7 @@ def test_the_same_version_again_is_no_news() -> None:
     assert stage.handlers.pending[version.metadata.uid] is pending
 
 
-def test_a_bound_pod_leaves_the_queue_and_its_nomination() -> None:
+def test_bound_pod_leaves_the_queue_and_loses_its_nomination() -> None:
     stage = Stage()
     stage.handlers.upsert(NODE)
     stage.handlers.upsert(nominated(POD, "a"))
@@ -220,7 +220,7 @@ def test_a_bound_pod_leaves_the_queue_and_its_nomination() -> None:
         ("", moved(POD), ""),
     ],
 )
-def test_a_nomination_in_memory_outlives_updates_that_know_of_none(held: str, update: Pod, node: str) -> None:
+def test_nomination_in_memory_survives_updates_without_one(held: str, update: Pod, node: str) -> None:
     stage = Stage()
     stage.handlers.upsert(POD)
     stage.cluster.nominator.nominate(stage.handlers.pending[POD.metadata.uid], held)
@@ -238,9 +238,7 @@ def test_a_nomination_in_memory_outlives_updates_that_know_of_none(held: str, up
         (nominated(POD, "a"), "a", "b", []),  # the change of the pod will tell
     ],
 )
-def test_room_that_only_memory_kept_wakes_others_when_it_is_given_up(
-    pod: Pod, held: str, node: str, told: list[str]
-) -> None:
+def test_cleared_nomination_in_memory_requeues_other_pods(pod: Pod, held: str, node: str, told: list[str]) -> None:
     stage = Stage()
     stage.handlers.upsert(pod)
     pending = stage.handlers.pending[POD.metadata.uid]
@@ -251,7 +249,7 @@ def test_room_that_only_memory_kept_wakes_others_when_it_is_given_up(
     assert stage.queue.told == told
 
 
-def test_room_that_only_memory_kept_is_free_when_the_pod_is_gone() -> None:
+def test_deleted_pod_with_nomination_in_memory_requeues_other_pods() -> None:
     stage = Stage()
     stage.handlers.upsert(POD)
     stage.cluster.nominator.nominate(stage.handlers.pending[POD.metadata.uid], "a")
@@ -274,7 +272,7 @@ def assumed(*, waiting: bool) -> tuple[Stage, ReservedPod]:
 
 @pytest.mark.parametrize("goes", ["gone", "deleting"])
 @pytest.mark.parametrize("waiting", [True, False])
-def test_an_assumed_pod_that_goes_gives_up_its_place(goes: str, waiting: bool) -> None:
+def test_deleted_assumed_pod_frees_its_room(goes: str, waiting: bool) -> None:
     stage, reserved = assumed(waiting=waiting)
     stage.handlers.delete(POD) if goes == "gone" else stage.handlers.upsert(DELETING)
     assert stage.queue.told == ["AssignedPodDelete"]
@@ -285,14 +283,14 @@ def test_an_assumed_pod_that_goes_gives_up_its_place(goes: str, waiting: bool) -
         assert not stage.cluster.assumed and not stage.cluster.pods
 
 
-def test_a_deletion_is_told_once() -> None:
+def test_deletion_of_an_assumed_pod_emits_one_event() -> None:
     stage, _ = assumed(waiting=True)
     stage.handlers.upsert(DELETING)
     stage.handlers.upsert(moved(DELETING))
     assert stage.queue.told == ["AssignedPodDelete"]
 
 
-def test_other_changes_of_an_assumed_pod_are_kept_for_its_return() -> None:
+def test_changes_of_an_assumed_pod_are_kept_for_its_return() -> None:
     stage, _ = assumed(waiting=True)
     changed = moved(POD, labels={"app": "db"})
     stage.handlers.upsert(changed)
@@ -301,7 +299,7 @@ def test_other_changes_of_an_assumed_pod_are_kept_for_its_return() -> None:
     assert stage.cluster.assumed == {POD.metadata.uid}
 
 
-def test_an_assumed_pod_that_is_bound_is_confirmed() -> None:
+def test_bound_assumed_pod_is_confirmed() -> None:
     stage, _ = assumed(waiting=False)
     stage.handlers.upsert(moved(POD, node="a"))
     assert stage.queue.told == ["AssignedPodAdd"]
@@ -309,14 +307,14 @@ def test_an_assumed_pod_that_is_bound_is_confirmed() -> None:
     assert stage.cluster.pods[POD.metadata.uid].node_name == "a"
 
 
-def test_a_pod_bound_elsewhere_than_assumed_stands_where_the_api_says() -> None:
+def test_pod_bound_to_another_node_than_assumed_follows_the_api() -> None:
     stage, _ = assumed(waiting=False)
     stage.handlers.upsert(make_node("b"))
     stage.handlers.upsert(moved(POD, node="b"))
     assert {node.name: len(node.pods) for node in stage.cluster.nodes} == {"a": 0, "b": 1}
 
 
-def test_objects_are_kept() -> None:
+def test_objects_of_other_kinds_are_stored() -> None:
     stage = Stage()
     stage.handlers.upsert(StorageClass(metadata=ObjectMeta(name="s")))
     store = stage.cluster.objects(StorageClass)
@@ -337,7 +335,7 @@ def test_objects_are_kept() -> None:
     ],
 )
 @pytest.mark.parametrize("before", [[NODE, ON_NODE], [ON_NODE], [NODE], [NODE, nominated(ON_NODE, "c")]])
-def test_a_status_alone_does_what_the_whole_pod_does(before: list[ApiObject], status: PodStatus) -> None:
+def test_status_update_equals_update_of_the_whole_pod(before: list[ApiObject], status: PodStatus) -> None:
     known = []
     for alone in (True, False):
         stage = Stage()

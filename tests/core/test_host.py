@@ -11,7 +11,7 @@ from kframework.testing import make_pod
 from tests.extension_points.scripted import profile
 
 
-def test_a_reservation_keeps_the_pod_as_it_was_decided_upon() -> None:
+def test_reservation_keeps_the_version_of_the_pod_that_was_scheduled() -> None:
     """Even when the queue's copy is replaced by a newer one meanwhile."""
     pod, newer = (PendingPod(each, TemplateInterner()) for each in (make_pod(), make_pod(labels={"x": "y"})))
     queued = QueuedPod(pod, 0.0)

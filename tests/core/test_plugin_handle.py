@@ -42,12 +42,12 @@ def asked(ask: Callable[[Handle, PendingPod], object], **cluster: Any) -> tuple[
         (lambda handle, pod: len(list(handle.objects(Namespace))), 0),
     ],
 )
-def test_what_a_hook_sees(ask: Callable[[Handle, PendingPod], object], answer: object) -> None:
+def test_handle_shows_nodes_pods_and_pending_pods(ask: Callable[[Handle, PendingPod], object], answer: object) -> None:
     seen, _ = asked(ask, nodes=("a", "b"), pods=[make_pod("old", node_name="a"), make_pod()])
     assert seen == answer
 
 
-def test_every_plugin_draws_its_own_numbers_and_always_the_same() -> None:
+def test_random_generator_is_separate_and_reproducible_per_plugin() -> None:
     def drawn(name: str) -> int:
         drawing = plugin(name, filter=None)
         run(drawing)
@@ -56,14 +56,14 @@ def test_every_plugin_draws_its_own_numbers_and_always_the_same() -> None:
     assert drawn("A") == drawn("A") != drawn("B")
 
 
-def test_an_event_is_recorded_for_the_profile() -> None:
+def test_event_is_recorded_for_the_profile() -> None:
     _, result = asked(lambda handle, pod: handle.event(pod, reason="Odd", action="Looking", note="odd", warning=True))
     event = next(event for event in result.events if event.reason == "Odd")
     assert (event.action, event.note, event.type) == ("Looking", "odd", "Warning")
     assert event.reporting_controller == "default-scheduler"
 
 
-def test_objects_of_watched_kinds_are_kept_and_their_changes_told() -> None:
+def test_objects_of_watched_kinds_are_stored_and_changes_call_back() -> None:
     told: list[tuple[str, str]] = []
 
     def shown(namespace: Namespace | None) -> str:
@@ -99,7 +99,7 @@ def later(state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
         ([plugin("F", filter=lambda state, pod, node: refuse(pod)), plugin("G", filter=later)], "no"),
     ],
 )
-def test_it_asks_the_filters_about_a_node_as_it_stands(filters: list[type[Plugin]], answer: str | None) -> None:
+def test_fits_runs_the_filters_on_the_current_node(filters: list[type[Plugin]], answer: str | None) -> None:
     """The pod itself is on the node by now, and does not fit beside itself."""
     answers: list[str | None] = []
 
@@ -114,7 +114,7 @@ def test_it_asks_the_filters_about_a_node_as_it_stands(filters: list[type[Plugin
     assert answers == [answer]
 
 
-def test_a_waiting_pod_can_be_looked_up_until_it_is_decided() -> None:
+def test_waiting_pod_is_available_until_its_verdict() -> None:
     waiting = plugin("A", permit=Wait(9))
     uid = make_pod().metadata.uid
     seen: list[object] = []
@@ -131,13 +131,13 @@ def test_a_waiting_pod_can_be_looked_up_until_it_is_decided() -> None:
     assert seen == [("pod", "a", ("A",)), None, None]
 
 
-def test_pods_without_a_node_can_be_looked_up() -> None:
+def test_pending_pods_are_available_by_uid() -> None:
     rejecting = plugin("R", filter=unschedulable("no"))
     run(rejecting, pods=("x", "y"))
     assert sorted(pod.name for pod in held(rejecting).pending.values()) == ["x", "y"]
 
 
-def test_pods_that_room_must_be_left_for_can_be_looked_up() -> None:
+def test_nominated_pods_are_listed_by_node() -> None:
     def nominate_and_look(handle: Handle, pod: PendingPod) -> list[list[str]]:
         less, more = (
             PendingPod(make_pod(name, priority=priority), TemplateInterner())
@@ -150,7 +150,7 @@ def test_pods_that_room_must_be_left_for_can_be_looked_up() -> None:
     assert asked(nominate_and_look)[0] == [["more"], []]
 
 
-def test_the_api_does_what_it_is_asked() -> None:
+def test_handle_api_calls_the_cluster() -> None:
     log: list[str] = []
 
     async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -171,7 +171,7 @@ def test_the_api_does_what_it_is_asked() -> None:
     assert result.state_of("pod") == "bound"
 
 
-def test_a_statement_that_is_left_open_is_undone_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_open_statement_is_rolled_back_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     def leak(state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
         if pod.name == "leaky" and len(node.pods):
             held(leaking).statement().remove(next(iter(node.pods)))
@@ -184,7 +184,7 @@ def test_a_statement_that_is_left_open_is_undone_and_told(caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("kind", [Pod, Node])
-def test_pods_and_nodes_are_not_looked_for_in_a_store(kind: type[Pod] | type[Node]) -> None:
+def test_objects_of_pods_and_nodes_raises_type_error(kind: type[Pod] | type[Node]) -> None:
     reading = plugin("R", filter=None)
     run(reading)
     with pytest.raises(TypeError, match=f"read handle.{kind.__name__.lower()}s"):

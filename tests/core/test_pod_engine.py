@@ -99,7 +99,7 @@ class Stage(Host):
         return count
 
 
-def test_nothing_is_scheduled_before_everything_has_been_listed() -> None:
+def test_no_pod_is_scheduled_before_the_initial_lists_are_complete() -> None:
     stage = Stage()
     engine = PodEngine(ClusterState(), stage, stage, lambda engine: Profiles({"default-scheduler": profile()}))
     engine.offer(Upserted(POD))
@@ -108,7 +108,7 @@ def test_nothing_is_scheduled_before_everything_has_been_listed() -> None:
     assert engine.step()
 
 
-def test_a_step_applies_all_messages_and_tries_one_pod() -> None:
+def test_step_applies_all_messages_and_schedules_one_pod() -> None:
     stage = Stage(objects=[make_node("a"), make_pod("x"), make_pod("y")])
     assert stage.engine.step()
     assert len(stage.engine.inbox) == 0
@@ -118,7 +118,7 @@ def test_a_step_applies_all_messages_and_tries_one_pod() -> None:
     assert [reservation.attempt for reservation in stage.bound] == [1, 2]
 
 
-def test_a_decision_says_what_happened() -> None:
+def test_decision_records_the_attempt() -> None:
     stage = Stage(plugin("A", score=lambda state, pod, node: 7 if node.name == "b" else 3), objects=[POD])
     for name in "abc":
         stage.engine.offer(Upserted(make_node(name)))
@@ -134,7 +134,7 @@ def test_a_decision_says_what_happened() -> None:
     assert {"pre_filter", "filter", "score", "reserve", "permit"} <= {point for point, *_ in decision.timings}
 
 
-def test_a_rejection_is_written_recorded_and_decided_in_the_same_words() -> None:
+def test_rejection_has_one_message_in_status_event_and_decision() -> None:
     stage = Stage(plugin("A", filter=unschedulable("no")), objects=[make_node("a"), POD])
     stage.steps()
     text = "0/1 nodes are available: 1 no."
@@ -151,7 +151,7 @@ def bound_stage(*plugins: type[Plugin]) -> Stage:
     return stage
 
 
-def test_a_binding_under_way_is_not_settled_until_it_ends() -> None:
+def test_engine_is_not_idle_until_the_binding_ends() -> None:
     stage = bound_stage()
     assert not stage.engine.is_idle
     stage.engine.offer(BindingStarted(UID, 1))
@@ -162,7 +162,7 @@ def test_a_binding_under_way_is_not_settled_until_it_ends() -> None:
     assert stage.engine.cluster.assumed == {UID}, "until the API confirms it"
 
 
-def test_the_end_of_another_attempt_is_none_of_this_one() -> None:
+def test_end_of_another_attempt_is_ignored() -> None:
     stage = bound_stage()
     stage.engine.offer(BindingEnded(UID, 9, Status(Code.ERROR, ("late",))))
     stage.engine.offer(BindingEnded("unknown", 1, None))
@@ -179,7 +179,7 @@ def test_the_end_of_another_attempt_is_none_of_this_one() -> None:
         (Status(Code.SKIP), None, "backoff", None),
     ],
 )
-def test_a_failed_binding_is_undone_in_one_message(
+def test_failed_binding_is_undone_by_one_message(
     status: Status, rejector: str | None, place: str, text: str | None
 ) -> None:
     journal: list[str] = []
@@ -196,7 +196,7 @@ def test_a_failed_binding_is_undone_in_one_message(
 
 
 @pytest.mark.parametrize("gone", [Deleted(POD), Upserted(make_pod(node_name="b"))])
-def test_a_failed_binding_of_a_pod_that_is_gone_or_bound_requeues_nothing(gone: Deleted | Upserted) -> None:
+def test_failed_binding_of_a_deleted_or_bound_pod_requeues_nothing(gone: Deleted | Upserted) -> None:
     stage = bound_stage()
     stage.engine.offer(gone)
     stage.engine.offer(BindingEnded(UID, 1, Status(Code.ERROR, ("late",))))
@@ -210,9 +210,7 @@ def test_a_failed_binding_of_a_pod_that_is_gone_or_bound_requeues_nothing(gone: 
     ("meanwhile", "woken"),
     [(Upserted(make_pod(node_name="a")), 0), (Upserted(make_pod(node_name="b")), 0), (Deleted(POD), 1)],
 )
-def test_a_failed_binding_frees_nothing_if_the_pod_was_bound_all_the_same(
-    meanwhile: Deleted | Upserted, woken: int
-) -> None:
+def test_failed_binding_frees_nothing_if_the_pod_is_bound(meanwhile: Deleted | Upserted, woken: int) -> None:
     """The answer to a binding may be lost: the pod stays where it is, and nobody need hear of an end."""
     woken_by = [ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)]
     sleepy = plugin("S", filter=lambda state, pod, node: unschedulable("no") if pod.name == "sleeper" else None)
@@ -248,7 +246,7 @@ def preempting_stage() -> Stage:
     return stage
 
 
-def test_victims_are_sent_away_outside() -> None:
+def test_victims_are_evicted_through_the_host() -> None:
     stage = preempting_stage()
     (eviction,) = stage.evictions
     assert (eviction.attempt, eviction.profile, eviction.plugin) == (1, "default-scheduler", "Finds")
@@ -261,7 +259,7 @@ def test_victims_are_sent_away_outside() -> None:
     assert stage.engine.cluster.nominator.nominated_node(UID) == "a"
 
 
-def test_a_preemptor_waits_until_its_last_victim_is_going() -> None:
+def test_preemptor_waits_until_its_last_victim_terminates() -> None:
     stage = preempting_stage()
     pod = stage.engine.handlers.pending[UID]
     seen = []
@@ -276,7 +274,7 @@ def test_a_preemptor_waits_until_its_last_victim_is_going() -> None:
     assert [*seen, stage.engine.preemption.in_progress(pod)] == [True, True, False, False]
 
 
-def test_a_preemptor_whose_victims_stay_is_tried_again() -> None:
+def test_preemptor_is_retried_if_its_victims_stay() -> None:
     stage = preempting_stage()
     stage.engine.offer(PreemptionEnded(UID, 1, failed=True))
     stage.steps()
@@ -286,7 +284,7 @@ def test_a_preemptor_whose_victims_stay_is_tried_again() -> None:
     assert len(stage.decisions) == 2, "that was said of an older preemption"
 
 
-def test_what_would_have_woken_the_preemptor_before_wakes_it_at_the_end() -> None:
+def test_events_during_preemption_requeue_the_preemptor_at_its_end() -> None:
     stage = preempting_stage()
     stage.engine.queue.activate(UID)
     assert stage.engine.queue.count_by_queue()["gated"] == 1
@@ -295,7 +293,7 @@ def test_what_would_have_woken_the_preemptor_before_wakes_it_at_the_end() -> Non
     assert len(stage.decisions) == 2
 
 
-def test_the_end_of_a_preemption_by_a_pod_that_is_gone_wakes_nobody() -> None:
+def test_end_of_a_preemption_by_a_deleted_pod_requeues_nothing() -> None:
     stage = preempting_stage()
     for message in (Deleted(POD), PreemptionEnded(UID, 1, failed=True)):
         stage.engine.offer(message)
@@ -303,7 +301,7 @@ def test_the_end_of_a_preemption_by_a_pod_that_is_gone_wakes_nobody() -> None:
     assert len(stage.decisions) == 1 and stage.engine.is_idle
 
 
-def test_a_nomination_that_the_api_has_not_heard_of_stays_when_nothing_is_said_about_it() -> None:
+def test_unwritten_nomination_is_kept_if_the_next_result_is_silent() -> None:
     stage = Stage(plugin("A", filter=unschedulable("no"), post_filter=None), objects=[make_node("a"), POD])
     for message in stage.engine.inbox.drain():
         stage.engine._apply(message)
@@ -313,14 +311,14 @@ def test_a_nomination_that_the_api_has_not_heard_of_stays_when_nothing_is_said_a
     assert stage.engine.cluster.nominator.nominated_node(UID) == "a"
 
 
-def test_an_assumed_pod_cannot_be_nominated() -> None:
+def test_assumed_pod_cannot_be_nominated() -> None:
     stage = bound_stage()
     stage.engine.offer(Nominated(UID, "a"))
     stage.steps()
     assert len(stage.engine.cluster.nominator) == 0
 
 
-def test_an_idle_engine_has_nothing_due() -> None:
+def test_idle_engine_has_no_deadline() -> None:
     assert Stage(objects=[make_node("a")]).engine.deadline is None
 
 
@@ -332,12 +330,12 @@ def test_an_idle_engine_has_nothing_due() -> None:
         (plugin("A", permit=Wait(7)), 7.0),
     ],
 )
-def test_it_says_when_something_is_due_next(failing: type[Plugin], due: float) -> None:
+def test_deadline_is_the_earliest_timer(failing: type[Plugin], due: float) -> None:
     stage = bound_stage(failing)
     assert stage.engine.deadline == VIRTUAL_EPOCH + due
 
 
-def test_a_wait_that_runs_out_is_rejected_on_time() -> None:
+def test_permit_timeout_rejects_on_time() -> None:
     stage = bound_stage(plugin("A", permit=Wait(7)))
     (reservation,) = stage.bound
     stage.time += 6.9
@@ -368,19 +366,19 @@ def waiting(ask: Callable[[PluginHandle, PendingPod], None]) -> Stage:
     return stage
 
 
-def test_what_a_hook_asks_for_is_done_when_its_cycle_ends() -> None:
+def test_requests_of_a_hook_are_applied_when_its_cycle_ends() -> None:
     stage = waiting(lambda handle, pod: handle.activate([pod]))
     pending, inbox = stage.seen  # type: ignore[attr-defined]  # noted
     assert (pending["unschedulable"], inbox) == (1, 0), "not at once, and not through the inbox"
     assert stage.engine.queue.count_by_queue()["active"] == 1
 
 
-def test_a_nomination_takes_effect_when_the_cycle_ends() -> None:
+def test_nomination_of_a_hook_takes_effect_when_its_cycle_ends() -> None:
     stage = waiting(lambda handle, pod: handle.nominate(pod, "a"))
     assert stage.engine.cluster.nominator.nominated_node(make_pod("sleeper").metadata.uid) == "a"
 
 
-def test_asked_between_two_cycles_it_is_a_message() -> None:
+def test_request_between_two_cycles_is_a_message() -> None:
     stage = waiting(lambda handle, pod: None)
     stage.engine.request(ActivateRequested((make_pod("sleeper").metadata.uid, "unknown")))
     stage.engine.request(Nominated("unknown", "a"))
@@ -390,7 +388,7 @@ def test_asked_between_two_cycles_it_is_a_message() -> None:
 
 
 @pytest.mark.parametrize(("names", "asked"), [((), 4), (("a",), 3), (("gone",), 2)])
-def test_touched_nodes_are_asked_again(names: tuple[str, ...], asked: int) -> None:
+def test_invalidated_nodes_are_filtered_again(names: tuple[str, ...], asked: int) -> None:
     questions: list[str] = []
     noting = plugin("A", filter=lambda state, pod, node: questions.append(node.name), reads="node")
     scoring = plugin("S", score=1)
@@ -402,7 +400,7 @@ def test_touched_nodes_are_asked_again(names: tuple[str, ...], asked: int) -> No
     assert len(questions) == asked
 
 
-def test_a_pod_that_is_on_a_node_already_is_let_go() -> None:
+def test_pod_that_is_already_assigned_is_skipped() -> None:
     stage = Stage(objects=[make_node("a"), POD])
     for message in stage.engine.inbox.drain():
         stage.engine._apply(message)
@@ -412,7 +410,7 @@ def test_a_pod_that_is_on_a_node_already_is_let_go() -> None:
     assert stage.decisions == [] and len(stage.engine.queue.in_flight) == 0
 
 
-def test_a_pod_that_is_being_deleted_is_let_go_with_an_event() -> None:
+def test_terminating_pod_is_skipped_with_an_event() -> None:
     stage = Stage(objects=[make_node("a"), make_pod(deletion_timestamp="2026-01-01T00:00:00Z")])
     stage.steps()
     assert stage.events == ["FailedScheduling pod: skip schedule deleting pod: default/pod"]
@@ -438,7 +436,7 @@ class Leaking(Plugin):
             self.handle.statement().__enter__().add(pod, node.name)
 
 
-def test_a_what_if_that_a_plugin_leaves_open_is_undone_before_the_pod_has_its_node() -> None:
+def test_open_what_if_of_a_plugin_is_rolled_back_before_the_pod_is_assumed() -> None:
     Leaking.opened.clear()
     nodes, pods = [make_node(name, cpu=2) for name in "abcd"], [make_pod(f"p{n}", cpu="250m") for n in range(8)]
     simulation = Simulation([*nodes, *pods], plugins=[Leaking]).run()

@@ -45,18 +45,18 @@ def filled(*keys: object, report: Callable[[Exception], None] = unexpected) -> H
         ((None, None), "01"),
     ],
 )
-def test_pods_leave_by_key_and_among_equals_as_they_came(keys: tuple[object, ...], order: str) -> None:
+def test_heap_pops_by_key_then_by_insertion_order(keys: tuple[object, ...], order: str) -> None:
     assert "".join(names(filled(*keys))) == order
 
 
-def test_an_empty_heap_has_no_first_pod() -> None:
+def test_empty_heap_has_no_first_pod() -> None:
     heap = filled()
     assert heap.peek() is None
     assert not heap
     assert heap.pop() is None
 
 
-def test_get_leaves_the_pod_in() -> None:
+def test_get_does_not_remove_the_pod() -> None:
     heap = filled(1)
     got = heap.get(pending("0").uid)
     assert got is not None and got.pod.name == "0"
@@ -65,7 +65,7 @@ def test_get_leaves_the_pod_in() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["push", "pop", "remove"]), st.integers(0, 7), st.integers(0, 3))))
-def test_a_heap_is_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
+def test_heap_behaves_like_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
     heap = filled()
     model: list[tuple[int, int, str]] = []
     for arrival, (step, number, key) in enumerate(steps):
@@ -92,7 +92,7 @@ class Watched(QueuedPod):
     __slots__ = ("__weakref__",)
 
 
-def test_pods_that_come_and_go_behind_the_first_are_not_kept() -> None:
+def test_entries_of_removed_pods_are_dropped() -> None:
     heap = filled(0)
     gone = []
     for _ in range(100):
@@ -128,19 +128,19 @@ class Fragile:
         ((0, 5), (1, "a"), (1, 3)),
     ],
 )
-def test_keys_that_do_not_compare_are_reported_once_and_lose_no_pod(keys: tuple[object, ...]) -> None:
+def test_incomparable_keys_are_reported_once_and_lose_no_pod(keys: tuple[object, ...]) -> None:
     reports: list[Exception] = []
     heap = filled(*keys, report=reports.append)
     assert sorted(names(heap)) == [str(number) for number in range(len(keys))]
     assert [type(report) for report in reports] == [TypeError]
 
 
-def test_what_compares_keeps_its_order_among_keys_that_do_not() -> None:
+def test_comparable_keys_keep_their_order_among_incomparable_ones() -> None:
     heap = filled((-1, "a"), (-2, 3), (-1, 3), (-2, "a"), (-9, 0), report=lambda error: None)
     assert names(heap) == ["4", "1", "3", "0", "2"]
 
 
-def test_a_fault_that_shows_while_removed_pods_are_dropped_loses_no_other() -> None:
+def test_failing_comparison_while_dropping_entries_loses_no_pod() -> None:
     reports: list[Exception] = []
     heap = filled((0, 5), (1, "a"), (1, 3), (2, 0), report=reports.append)
     heap.remove(pending("0").uid)
@@ -152,7 +152,7 @@ def test_a_fault_that_shows_while_removed_pods_are_dropped_loses_no_other() -> N
     st.lists(st.one_of(st.integers(0, 9), st.none()), max_size=30),
     st.lists(st.booleans(), min_size=1, max_size=20),
 )
-def test_no_pod_is_lost_when_comparisons_fail_at_any_moment(steps: list[int | None], script: list[bool]) -> None:
+def test_failing_comparison_at_any_time_loses_no_pod(steps: list[int | None], script: list[bool]) -> None:
     turns = iter(script)
     heap = Heap(lambda error: None)
     came: list[str] = []

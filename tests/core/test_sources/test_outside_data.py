@@ -42,7 +42,7 @@ def shown(world: Scene) -> SourceStatus:
     return found
 
 
-def test_absent_fresh_and_stale_data_are_shown() -> None:
+def test_source_status_shows_absent_fresh_and_stale_data() -> None:
     world = scene(stale_after=60, when_stale="ignore")
     heard(world, SourceFailed(KEY, "ConnectionError: no route"))
     absent = SourceStatus("Load", "load", "node", 0, None, 60, False, "ignore", "ConnectionError: no route")
@@ -56,7 +56,7 @@ def test_absent_fresh_and_stale_data_are_shown() -> None:
     assert shown(scene(stale_after=math.inf)).stale_after is None
 
 
-def test_an_explanation_has_them_and_names_the_source_that_wakes() -> None:
+def test_explanation_lists_sources_and_names_the_one_that_requeues() -> None:
     world = scene()
     explanation = heard(world, told(world)).explain("web")
     assert explanation.sources == (shown(world),)
@@ -72,7 +72,7 @@ def test_an_explanation_has_them_and_names_the_source_that_wakes() -> None:
         (1, 75, "  Load: source load is stale: it has 1 node, last updated 1m15s ago\n"),
     ],
 )
-def test_the_text_says_how_old_they_are(messages: int, seconds: float, said: str) -> None:
+def test_explanation_text_shows_the_age_of_data(messages: int, seconds: float, said: str) -> None:
     world = scene()
     heard(world, told(world) if messages else SourceFailed(KEY, "it took too long"))
     world.time += seconds
@@ -80,7 +80,7 @@ def test_the_text_says_how_old_they_are(messages: int, seconds: float, said: str
     assert f"OUTSIDE DATA that plugins use:\n{said}" in format_explanation(world.explain("web"))
 
 
-def test_the_metrics_count_them() -> None:
+def test_metrics_count_sources() -> None:
     world = scene()
 
     labels = '{plugin="Load",profile="default-scheduler",source="load"'

@@ -34,7 +34,7 @@ def attempts(result: ScenarioResult, pod: str = "web") -> list[tuple[float, str]
 
 @pytest.mark.parametrize("reads", ["node", "pods", None])
 @pytest.mark.parametrize("by", ["node", "key"])
-def test_a_change_wakes_those_whom_the_plugin_rejected(reads: Any, by: Any) -> None:
+def test_change_requeues_pods_that_the_plugin_rejected(reads: Any, by: Any) -> None:
     world = scenario(busy_plugin(reads, by))
     load = world.source("Load", "load", {"a": 0.9})
     result = world.at(30, load.publish({"a": 0.1})).run()
@@ -42,7 +42,7 @@ def test_a_change_wakes_those_whom_the_plugin_rejected(reads: Any, by: Any) -> N
     assert result.node_of("web") == "a"
 
 
-def test_it_wakes_nobody_else() -> None:
+def test_change_requeues_no_pod_rejected_by_another_plugin() -> None:
     """The pod was rejected by another plugin: the source of this one says nothing about that."""
 
     class Never(Plugin):
@@ -69,7 +69,7 @@ def engine_of(plugin: type[Plugin], **sources: dict[str, float]) -> PodEngine:
     return PodEngine(ClusterState(), clock, Host(), functools.partial(build_profiles, plugin, {}, sources=sources))
 
 
-def test_backoff_is_respected() -> None:
+def test_change_respects_the_backoff() -> None:
     engine = engine_of(busy_plugin(), load={"a": 0.9})
     for message in (Upserted(make_node("a")), Upserted(make_pod("web")), Synced()):
         engine.offer(message)
@@ -79,7 +79,7 @@ def test_backoff_is_respected() -> None:
     assert engine.queue.count_by_queue() == {"active": 0, "backoff": 1, "unschedulable": 0, "gated": 0}
 
 
-def test_a_hint_looks_at_the_change() -> None:
+def test_wakes_pod_receives_the_change() -> None:
     def helps(pod: PendingPod, change: SourceChange[float]) -> bool:
         return any(value <= 0.5 for value in change.values.values())
 
@@ -89,7 +89,7 @@ def test_a_hint_looks_at_the_change() -> None:
     assert attempts(world.run()) == [(0.0, "PodAdd"), (40.0, "Load/load")]
 
 
-def test_a_hint_that_fails_wakes() -> None:
+def test_failing_wakes_pod_requeues_the_pod() -> None:
     def broken(pod: PendingPod, change: SourceChange[float]) -> bool:
         raise RuntimeError("no idea")
 
@@ -98,13 +98,13 @@ def test_a_hint_that_fails_wakes() -> None:
     assert world.at(20, load.publish({"a": 0.1})).run().node_of("web") == "a"
 
 
-def test_the_same_data_wake_nobody() -> None:
+def test_unchanged_data_requeue_no_pod() -> None:
     world = scenario(busy_plugin())
     world.source("Load", "load", {"a": 0.9})
     assert attempts(world.run(until=100)) == [(0.0, "PodAdd")]
 
 
-def test_a_change_while_the_pod_is_tried_is_not_lost() -> None:
+def test_change_during_an_attempt_is_not_lost() -> None:
     """It waits on Permit when the data change; once rejected it is tried again."""
     from kframework import Wait
 
@@ -121,7 +121,7 @@ def test_a_change_while_the_pod_is_tried_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize("by", ["node", "key"])
-def test_remembered_answers_are_forgotten_where_data_changed(by: Any) -> None:
+def test_change_invalidates_cached_answers(by: Any) -> None:
     """Two equal pods: what was remembered for the first does not hold for the second."""
     world = scenario(busy_plugin("node", by), nodes="ab")
     load = world.source("Load", "load", {"a": 0.9, "b": 0.1})
@@ -131,7 +131,7 @@ def test_remembered_answers_are_forgotten_where_data_changed(by: Any) -> None:
     assert [result.node_of(name) for name in ("web", "late", "last")] == ["b", "a", "a"]
 
 
-def test_only_the_named_nodes_are_asked_about_again() -> None:
+def test_change_invalidates_only_the_named_nodes() -> None:
     asked: list[str] = []
 
     class Counting(busy_plugin()):  # type: ignore[misc]  # the base is made by a function
@@ -157,7 +157,7 @@ ABSENT: dict[WhenStale, tuple[str, str]] = {
 
 @pytest.mark.parametrize("reads", ["node", None])
 @pytest.mark.parametrize("when_stale", ABSENT)
-def test_absent_data(when_stale: WhenStale, reads: Any) -> None:
+def test_absent_data_are_handled_as_declared(when_stale: WhenStale, reads: Any) -> None:
     world = scenario(busy_plugin(reads, when_stale=when_stale))
     world.source("Load", "load")
     result = world.run(until=60)
@@ -167,7 +167,7 @@ def test_absent_data(when_stale: WhenStale, reads: Any) -> None:
 
 
 @pytest.mark.parametrize("when_stale", ["reject", "gate"])
-def test_pods_go_on_once_there_are_data(when_stale: WhenStale) -> None:
+def test_pods_are_scheduled_once_data_arrive(when_stale: WhenStale) -> None:
     world = scenario(busy_plugin(when_stale=when_stale))
     load = world.source("Load", "load")
     result = world.at(50, load.publish({"a": 0.1})).run()
@@ -177,7 +177,7 @@ def test_pods_go_on_once_there_are_data(when_stale: WhenStale) -> None:
 
 @pytest.mark.parametrize("reads", ["node", None])
 @pytest.mark.parametrize("when_stale", ABSENT)
-def test_stale_data(when_stale: WhenStale, reads: Any) -> None:
+def test_stale_data_are_handled_as_declared(when_stale: WhenStale, reads: Any) -> None:
     """It says what makes the node too busy, then nothing: only who ignores that goes on, when the data are stale."""
     world = scenario(busy_plugin(reads, when_stale=when_stale, stale_after=60))
     load = world.source("Load", "load", {"a": 0.9})
@@ -191,14 +191,14 @@ def test_stale_data(when_stale: WhenStale, reads: Any) -> None:
         assert STALE in result.message_of("late")
 
 
-def test_the_last_data_hold_for_ever_where_that_is_declared() -> None:
+def test_data_never_become_stale_if_declared_so() -> None:
     world = scenario(busy_plugin(stale_after=math.inf))
     load = world.source("Load", "load", {"a": 0.1})
     result = world.at(1, load.stop_publishing()).at(10_000, create(make_pod("late"))).run()
     assert result.node_of("late") == "a"
 
 
-def test_a_failure_stands_in_the_message_once_the_data_are_stale() -> None:
+def test_message_contains_the_failure_once_data_are_stale() -> None:
     world = scenario(busy_plugin(stale_after=60))
     load = world.source("Load", "load", {"a": 0.9})
     world.at(5, load.fail("no route")).at(70, create(make_pod("late")))
@@ -206,7 +206,7 @@ def test_a_failure_stands_in_the_message_once_the_data_are_stale() -> None:
 
 
 @pytest.mark.parametrize("reads", ["node", "pods", None])
-def test_the_message_names_the_last_failure(reads: Any) -> None:
+def test_message_contains_the_latest_failure(reads: Any) -> None:
     """Nothing but what went wrong differs between the attempts, and what a plugin that reads says is remembered."""
     world = scenario(busy_plugin(reads))
     load = world.source("Load", "load")
@@ -218,7 +218,7 @@ def test_the_message_names_the_last_failure(reads: Any) -> None:
     assert f"{absent}no such host." in result.message_of("last")
 
 
-def test_a_failure_wakes_nobody() -> None:
+def test_failure_requeues_no_pod() -> None:
     world = scenario(busy_plugin())
     load = world.source("Load", "load")
     assert attempts(world.at(3, load.fail("no route")).at(40, load.fail("no such host")).run(until=100)) == [
@@ -226,7 +226,7 @@ def test_a_failure_wakes_nobody() -> None:
     ]
 
 
-def test_who_follows_another_engine_knows_the_last_failure() -> None:
+def test_copied_source_has_the_latest_failure() -> None:
     followed, follower = engine_of(busy_plugin()), engine_of(busy_plugin())
     for error in ("no route", "no such host"):
         followed.offer(SourceFailed("default-scheduler/Load/load", error))
@@ -235,7 +235,7 @@ def test_who_follows_another_engine_knows_the_last_failure() -> None:
     assert not [*follower.sources.copy_from(followed.sources)]
 
 
-def test_a_plugin_that_says_skip_to_a_pod_does_not_lack_its_data() -> None:
+def test_stale_source_does_not_reject_a_pod_that_the_plugin_skips() -> None:
     from kframework import Skip
     from kframework.state.nodes import NodeTable
 
@@ -250,7 +250,7 @@ def test_a_plugin_that_says_skip_to_a_pod_does_not_lack_its_data() -> None:
     assert (result.state_of("web"), result.state_of("other")) == ("bound", "unschedulable")
 
 
-def test_each_profile_has_its_own() -> None:
+def test_each_profile_has_its_own_source() -> None:
     """Two profiles with the plugin: the data of one wake no pod of the other."""
     config = """
         apiVersion: kubescheduler.config.k8s.io/v1
@@ -274,7 +274,7 @@ def test_each_profile_has_its_own() -> None:
     assert made == ["default-scheduler/Load/load", "second/Load/load"]
 
 
-def test_a_name_that_is_taken_is_refused() -> None:
+def test_duplicate_source_name_is_rejected() -> None:
     class Twice(busy_plugin()):  # type: ignore[misc]  # the base is made by a function
         def __init__(self, args: Any, handle: Any) -> None:
             super().__init__(args, handle)

@@ -16,7 +16,7 @@ from kframework.testing import make_node, make_pod
 from tests.core.preemption.test_evaluator.stopped import WEB, budget, told, unfit
 
 
-def test_a_pod_without_labels_has_no_budget() -> None:
+def test_pod_without_labels_is_covered_by_no_budget() -> None:
     no_app = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="DoesNotExist"),))
     stopped = unfit(
         [make_node("n", cpu=1)],
@@ -27,7 +27,7 @@ def test_a_pod_without_labels_has_no_budget() -> None:
     assert told(stopped.victims("n")) == (["default/a"], 0)
 
 
-def test_budgets_are_read_again_when_they_change() -> None:
+def test_changed_budgets_are_compiled_again() -> None:
     web = make_pod("a", cpu=1, node_name="n", labels={"app": "web"})
     stopped = unfit([make_node("n", cpu=1)], [web], make_pod("x", cpu=1, priority=1), budgets=[budget("web", WEB)])
     assert told(stopped.victims("n")) == (["default/a"], 1)
@@ -42,7 +42,7 @@ def named(name: str) -> LabelSelector:
     return LabelSelector(match_expressions=(requirement,))
 
 
-def test_budgets_over_the_same_pods_are_charged_as_one() -> None:
+def test_budgets_over_the_same_pods_are_counted_as_one() -> None:
     budgets = [budget(f"b{n}", named(f"b{n}"), allowed=3 + n % 5) for n in range(300)]
     store = ObjectStore[PodDisruptionBudget]()
     for each in budgets:
@@ -56,7 +56,7 @@ def test_budgets_over_the_same_pods_are_charged_as_one() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_they_are_charged_as_if_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grouped_budgets_give_the_same_violations_as_single_ones(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_CACHED_USES", 3)
     random, store, interned = Random(seed), ObjectStore[PodDisruptionBudget](), TemplateInterner()
     made = Budgets(store)

@@ -141,7 +141,7 @@ class Course:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_remembered_and_fresh_agree(seed: int) -> None:
+def test_cached_dry_runs_equal_uncached_ones(seed: int) -> None:
     course = Course(seed)
     for _ in range(60):
         course.happen()
@@ -152,7 +152,7 @@ def test_remembered_and_fresh_agree(seed: int) -> None:
 def fails(seeds: range) -> bool:
     try:
         for seed in seeds:
-            test_remembered_and_fresh_agree(seed)
+            test_cached_dry_runs_equal_uncached_ones(seed)
     except AssertionError:
         return True
     return False
@@ -229,7 +229,7 @@ def crowd() -> Cycle:
     return unfit(nodes, pods, make_pod("x", cpu=1, priority=5), verifying=False)
 
 
-def test_the_next_of_its_kind_asks_only_about_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_preemptor_of_a_kind_runs_only_changed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Counted(monkeypatch)
     stopped = crowd()
     cluster = stopped.engine.cluster
@@ -257,7 +257,7 @@ def test_the_next_of_its_kind_asks_only_about_what_changed(monkeypatch: pytest.M
         (budget("web", WEB, allowed=1), []),
     ],
 )
-def test_a_budget_counts_when_it_changes_what_it_allows(
+def test_changed_budget_status_clears_the_cache(
     monkeypatch: pytest.MonkeyPatch, change: PodDisruptionBudget, asked_again: list[str]
 ) -> None:
     asked = Counted(monkeypatch)
@@ -272,7 +272,7 @@ def test_a_budget_counts_when_it_changes_what_it_allows(
     assert asked.since() == asked_again
 
 
-def test_what_a_plugin_that_does_not_sign_says_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_with_an_unsigned_plugin_are_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Counted(monkeypatch)
     nodes, pods = full("a", "b")
     web = {"app": "web"}
@@ -283,7 +283,7 @@ def test_what_a_plugin_that_does_not_sign_says_is_not_remembered(monkeypatch: py
         stopped = again(stopped, make_pod(name, cpu=1, priority=5, labels=web))
 
 
-def test_a_state_of_ones_own_is_asked_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_cycle_state_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Counted(monkeypatch)
     stopped = crowd()
     stopped.candidates()
@@ -292,7 +292,7 @@ def test_a_state_of_ones_own_is_asked_afresh(monkeypatch: pytest.MonkeyPatch) ->
     assert asked.since() == ["a", "b", "c"]
 
 
-def test_what_is_remembered_can_be_verified() -> None:
+def test_verification_finds_a_wrong_cached_result() -> None:
     nodes, pods = full("a", "b")
     stopped = unfit(nodes, pods, make_pod("x", cpu=1, priority=5), verifying=True)
     stopped.candidates()
@@ -303,7 +303,7 @@ def test_what_is_remembered_can_be_verified() -> None:
         again(stopped, make_pod("z", cpu=1, priority=5)).candidates()
 
 
-def test_the_memory_is_bounded() -> None:
+def test_cache_size_is_bounded() -> None:
     stopped = crowd()
     memory = DryRunCache(stopped.engine.cluster, budget=3000)
     pods = [make_pod("y", cpu=f"{cpu}m", priority=5) for cpu in range(900, 910)]

@@ -43,7 +43,7 @@ def created(scenario: Scenario, seconds: float, pod: Pod) -> Scenario:
     return scenario.at(seconds, lambda cluster: cluster.add(pod))
 
 
-def test_a_plugin_makes_room_for_a_pod_of_high_priority() -> None:
+def test_plugin_preempts_for_a_pod_of_high_priority() -> None:
     web = {"app": "web"}
     pods = [
         make_pod("guarded", cpu=2, node_name="a", labels=web),
@@ -63,14 +63,14 @@ def test_a_plugin_makes_room_for_a_pod_of_high_priority() -> None:
     assert [result.node_of(name) for name in ("guarded", "dear")] == ["a", "c"]
 
 
-def test_without_victims_the_message_says_why() -> None:
+def test_message_names_the_reason_if_there_are_no_victims() -> None:
     scenario = scenario_of([MakeRoom], nodes=[make_node("a", cpu=2)])
     result = created(scenario, 0.0, make_pod("huge", cpu=3, priority=10)).run()
     why = "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     assert result.message_of("huge") == f"0/1 nodes are available: 1 Insufficient cpu. {why}"
 
 
-def test_a_victim_that_is_going_already_is_left_alone() -> None:
+def test_terminating_victim_is_not_evicted_again() -> None:
     going = make_pod("going", cpu=2, node_name="a")
     scenario = scenario_of([MakeRoom], nodes=[make_node("a", cpu=2)], pods=[going])
     scenario.at(1.0, delete(going))
@@ -90,7 +90,7 @@ class HoldsLow(Plugin):
         return None if pod.priority else Wait(600.0)
 
 
-def test_a_victim_that_waits_for_permit_goes_back_to_the_queue() -> None:
+def test_victim_waiting_in_permit_returns_to_the_queue() -> None:
     scenario = scenario_of([MakeRoom, HoldsLow], nodes=[make_node("a", cpu=2)])
     created(scenario, 0.0, make_pod("waiting", cpu=2))
     result = created(scenario, 5.0, make_pod("urgent", cpu=2, priority=10)).run(until=60.0)
@@ -102,7 +102,7 @@ def test_a_victim_that_waits_for_permit_goes_back_to_the_queue() -> None:
     assert ("FailedScheduling", "waiting on permit for pod: preempted") in result.events_on("waiting")
 
 
-def test_less_important_pods_lose_their_nomination_to_the_node() -> None:
+def test_preemption_clears_lower_priority_nominations_to_the_node() -> None:
     pods = [make_pod(name, cpu=2, node_name="a") for name in ("slow-to-go", "stays")]
     scenario = scenario_of([MakeRoom], nodes=[make_node("a", cpu=4)], pods=pods)
     created(scenario, 1.0, make_pod("middle", cpu=2, priority=5))
@@ -113,7 +113,7 @@ def test_less_important_pods_lose_their_nomination_to_the_node() -> None:
     assert result.pod("middle").status.nominated_node_name == ""
 
 
-def test_where_all_victims_are_going_nothing_is_done_but_to_wait() -> None:
+def test_preemptor_waits_if_all_victims_are_terminating() -> None:
     scenario = scenario_of([MakeRoom], nodes=[make_node("a", cpu=2)], pods=[make_pod("low", cpu=2, node_name="a")])
     created(scenario, 1.0, make_pod("middle", cpu=2, priority=5))
     result = created(scenario, 2.0, make_pod("urgent", cpu=2, priority=10)).run(until=20.0)
@@ -132,7 +132,7 @@ class Recorder(Host):
         self.evictions.append(eviction)
 
 
-def test_a_nomination_is_lost_at_once() -> None:
+def test_nomination_is_cleared_before_the_api_confirms() -> None:
     """A pod that comes before the API has heard of it must not find room kept for the loser."""
     recorder = Recorder()
     profiles = profiles_factory(parse(configuration_of("MakeRoom"), "config"), Registry.with_plugins(MakeRoom), NOTHING)
@@ -159,7 +159,7 @@ class WrongKey(MakeRoom):
         return Preempt(found.candidates, lambda candidate: object())
 
 
-def test_keys_that_do_not_compare_are_the_fault_of_the_plugin() -> None:
+def test_incomparable_candidate_keys_are_a_plugin_fault() -> None:
     nodes, pods = full("a", "b")
     scenario = scenario_of([WrongKey], nodes=nodes, pods=pods)
     result = created(scenario, 1.0, make_pod("urgent", priority=10)).run(until=10.0)

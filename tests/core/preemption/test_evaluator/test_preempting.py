@@ -21,7 +21,7 @@ def in_progress() -> OngoingPreemptions:
     return preempting
 
 
-def test_only_a_preemptor_is_held_back() -> None:
+def test_only_a_preemptor_is_blocked() -> None:
     preempting = in_progress()
     assert preempting.blocks("p", {})
     assert not preempting.blocks("q", {})
@@ -30,13 +30,13 @@ def test_only_a_preemptor_is_held_back() -> None:
 @pytest.mark.parametrize(
     ("pods", "held"), [(STAYING, True), ({UID: PodInfo(GOING, TemplateInterner())}, False), ({}, False)]
 )
-def test_the_last_victim_lets_it_go_by_going(pods: dict[str, PodInfo], held: bool) -> None:
+def test_preemptor_is_released_when_the_last_victim_terminates(pods: dict[str, PodInfo], held: bool) -> None:
     preempting = in_progress()
     preempting.record_last_victim("p", 7, UID)
     assert preempting.blocks("p", pods) is held
 
 
-def test_the_end_lets_it_go() -> None:
+def test_preemptor_is_released_at_the_end_of_the_preemption() -> None:
     preempting = in_progress()
     preempting.record_last_victim("p", 7, UID)
     assert preempting.end("p", 7)
@@ -45,7 +45,7 @@ def test_the_end_lets_it_go() -> None:
     assert len(preempting) == 0
 
 
-def test_reports_on_an_older_preemption_do_not_count() -> None:
+def test_reports_on_an_older_preemption_are_ignored() -> None:
     preempting = in_progress()
     preempting.begin("p", 9)
     preempting.record_last_victim("p", 7, "gone")

@@ -23,7 +23,7 @@ def candidate(node: str, *victims: tuple[int, str | None], violations: int = 0) 
 DAYS = [f"2026-01-0{day}T00:00:00Z" for day in range(1, 5)]
 
 
-def test_the_cheapest_candidate_has_the_smallest_key() -> None:
+def test_cheapest_candidate_has_the_smallest_key() -> None:
     """Each of these costs less than the next by one criterion, and more by all that come after it."""
     ranked = [
         candidate("z", (9, DAYS[0]), (9, DAYS[0]), (9, DAYS[0])),
@@ -45,9 +45,7 @@ def test_the_cheapest_candidate_has_the_smallest_key() -> None:
 @pytest.mark.parametrize(
     ("percentage", "absolute", "looked_at"), [(100, 0, 20), (10, 5, 5), (50, 5, 10), (10, 100, 20), (5, 0, 1)]
 )
-def test_enough_is_a_share_of_the_nodes_where_preemption_may_help(
-    percentage: int, absolute: int, looked_at: int
-) -> None:
+def test_number_of_candidates_is_a_share_of_the_potential_nodes(percentage: int, absolute: int, looked_at: int) -> None:
     nodes, pods = full(*(f"n{n}" for n in range(20)))
     cordoned = make_node("cordoned", cpu="50m")  # too small for the pod: no preemption helps
     found = unfit([*nodes, cordoned], pods, make_pod("x", priority=1)).candidates(percentage, absolute)
@@ -55,7 +53,7 @@ def test_enough_is_a_share_of_the_nodes_where_preemption_may_help(
     assert found.status == Status(Code.SUCCESS)
 
 
-def test_where_no_candidate_is_enough_none_is_found() -> None:
+def test_zero_candidates_requested_gives_none() -> None:
     """A tenth of nine nodes is none: kube-scheduler drops whatever its dry runs find."""
     nodes, pods = full(*(f"n{n}" for n in range(9)))
     unhelpful = make_pod("equal", cpu=1, node_name="n8", priority=1)
@@ -65,7 +63,7 @@ def test_where_no_candidate_is_enough_none_is_found() -> None:
     assert found.status == Status(Code.UNSCHEDULABLE, (f"0/9 nodes are available: {text}",))
 
 
-def test_the_start_is_drawn_from_a_generator_of_its_own_and_moves_on_by_one() -> None:
+def test_start_offset_is_random_once_and_then_increases_by_one() -> None:
     nodes, pods = full(*(f"n{n}" for n in range(20)))
     stopped = unfit(nodes, pods, make_pod("x", priority=1))
     start = Seeds(0).generator("preemption offset").randrange(20)
@@ -73,7 +71,7 @@ def test_the_start_is_drawn_from_a_generator_of_its_own_and_moves_on_by_one() ->
     assert first == [f"n{(start + n) % 20}" for n in range(25)]
 
 
-def test_why_there_is_no_candidate_is_counted_over_all_nodes() -> None:
+def test_reasons_without_candidate_are_counted_over_all_nodes() -> None:
     nodes = [
         make_node("equals", cpu=1),
         make_node("tight", cpu=2),
@@ -94,7 +92,7 @@ def test_why_there_is_no_candidate_is_counted_over_all_nodes() -> None:
     assert not found.candidates
 
 
-def test_errors_are_told_when_there_is_no_candidate() -> None:
+def test_errors_are_reported_if_there_is_no_candidate() -> None:
     stopped = unfit(*full("fragile", "sticky"), make_pod("x", priority=1), plugins=("Breaks",))
     found = stopped.candidates()
     assert found.status.code == Code.ERROR
@@ -104,13 +102,13 @@ def test_errors_are_told_when_there_is_no_candidate() -> None:
     ]
 
 
-def test_errors_do_not_matter_beside_a_candidate() -> None:
+def test_errors_are_ignored_if_there_is_a_candidate() -> None:
     found = unfit(*full("fragile", "sound"), make_pod("x", priority=1), plugins=("Breaks",)).candidates()
     assert [each.node for each in found.candidates] == ["sound"]
     assert found.status == Status(Code.SUCCESS)
 
 
-def test_only_the_pod_of_the_cycle_may_ask() -> None:
+def test_preemption_of_another_pod_raises_runtime_error() -> None:
     stopped = unfit(*full("n"), make_pod("x", priority=1))
     other = PendingPod(make_pod("y", priority=1), stopped.engine.cluster.interner)
     with pytest.raises(RuntimeError, match="pod default/y"):

@@ -24,7 +24,7 @@ steps = st.lists(st.tuples(st.sampled_from(["pop", "happened", "happened", "done
 
 
 @given(steps)
-def test_it_is_one_list_of_pops_and_events(steps: list[tuple[str, str]]) -> None:
+def test_in_flight_pods_equal_the_single_list_of_kube_scheduler(steps: list[tuple[str, str]]) -> None:
     """Compare with the one list of kube-scheduler, in which pods and events stand as they came."""
     in_flight = InFlightPods()
     entries: list[tuple[str, str]] = []

@@ -16,7 +16,7 @@ def names(pool: HeldPods, *plugins: str) -> list[str]:
     return [found.pod.name for found in pool.held_by_any({(PROFILE, plugin): None for plugin in plugins})]
 
 
-def test_pods_are_found_by_those_who_hold_them() -> None:
+def test_held_pods_are_found_by_plugin() -> None:
     pool = HeldPods()
     pool.put(queued("a"), ("Fit", "Taints"))
     other = queued("b")
@@ -30,7 +30,7 @@ def test_pods_are_found_by_those_who_hold_them() -> None:
 
 
 @pytest.mark.parametrize("holders", [(), ("Fit",), ("Fit", "Taints")])
-def test_it_lists_all_in_the_order_of_their_arrival(holders: tuple[str, ...]) -> None:
+def test_held_pods_are_listed_in_order_of_arrival(holders: tuple[str, ...]) -> None:
     pool = HeldPods()
     for name in ("c", "a", "b"):
         pool.put(queued(name), holders)
@@ -42,7 +42,7 @@ def test_it_lists_all_in_the_order_of_their_arrival(holders: tuple[str, ...]) ->
         st.tuples(st.integers(0, 8), st.frozensets(st.sampled_from("ABCD")), st.frozensets(st.sampled_from("ABCD")))
     )
 )
-def test_the_index_finds_what_a_look_at_all_pods_finds(
+def test_index_finds_the_same_pods_as_a_full_scan(
     steps: list[tuple[int, frozenset[str], frozenset[str]]],
 ) -> None:
     pool = HeldPods()

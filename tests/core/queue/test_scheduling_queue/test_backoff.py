@@ -14,7 +14,7 @@ from tests.core.queue.rig import START, queued
     ("failures", "seconds"),
     [(0, 0), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (64, 10), (65, 10), (2**31, 10), (10**400, 10)],
 )
-def test_the_default_backoff(failures: int, seconds: float) -> None:
+def test_default_backoff_doubles_up_to_ten_seconds(failures: int, seconds: float) -> None:
     assert Backoff().duration(queued(rejections=failures)) == seconds
     assert Backoff().duration(queued(errors=failures)) == seconds
 
@@ -29,13 +29,13 @@ def test_the_default_backoff(failures: int, seconds: float) -> None:
         (1, 0, [0, 0, 0]),
     ],
 )
-def test_a_configured_backoff(initial: float, maximum: float, durations: list[float]) -> None:
+def test_configured_backoff_doubles_up_to_its_maximum(initial: float, maximum: float, durations: list[float]) -> None:
     backoff = Backoff(initial, maximum)
     assert [backoff.duration(queued(rejections=count + 1)) for count in range(len(durations))] == durations
 
 
 @given(st.integers(1, 200), st.integers(1, 10**9), st.integers(0, 10**9))
-def test_doubling_never_overflows(failures: int, initial: int, more: int) -> None:
+def test_backoff_of_many_failures_does_not_overflow(failures: int, initial: int, more: int) -> None:
     maximum = initial + more
     assert Backoff(initial, maximum).duration(queued(errors=failures)) == min(initial << (failures - 1), maximum)
 
@@ -44,13 +44,13 @@ def test_doubling_never_overflows(failures: int, initial: int, more: int) -> Non
     ("rejections", "errors", "seconds"),
     [(0, 0, 0), (3, 0, 4), (0, 3, 4), (4, 1, 1), (1, 4, 8)],
 )
-def test_errors_in_a_row_count_before_rejections(rejections: int, errors: int, seconds: float) -> None:
+def test_consecutive_errors_define_the_backoff_before_rejections(rejections: int, errors: int, seconds: float) -> None:
     assert Backoff().duration(queued(rejections=rejections, errors=errors)) == seconds
 
 
 @pytest.mark.parametrize("fraction", [0, 0.25, 0.5, 0.875])
 @pytest.mark.parametrize(("failures", "seconds"), [(1, 1), (2, 2), (3, 4), (5, 10)])
-def test_the_pod_leaves_at_the_first_whole_second_after_its_window(
+def test_backoff_ends_at_the_first_whole_second_after_its_expiry(
     fraction: float, failures: int, seconds: float
 ) -> None:
     is_backing_off = queued(rejections=failures, timestamp=START + fraction)
@@ -65,13 +65,13 @@ def test_the_pod_leaves_at_the_first_whole_second_after_its_window(
     ]
 
 
-def test_half_a_second_of_backoff_may_end_in_the_next_window() -> None:
+def test_backoff_of_half_a_second_may_end_a_second_later() -> None:
     backoff = Backoff(initial=0.5)
     assert backoff.expiry(queued(rejections=1, timestamp=START + 0.25)) == START
     assert backoff.expiry(queued(rejections=1, timestamp=START + 0.5)) == START + 1
 
 
-def test_the_expiry_is_worked_out_once_and_with_the_counts_of_then() -> None:
+def test_backoff_expiry_is_computed_once_per_failure() -> None:
     backoff = Backoff()
     is_backing_off = queued(rejections=1)
     assert backoff.expiry(is_backing_off) == START + 1

@@ -21,13 +21,13 @@ def tried(*rejectors: str) -> Rig:
     return rig
 
 
-def test_the_first_attempt_is_called_for_by_the_pod_itself() -> None:
+def test_first_attempt_is_attributed_to_the_new_pod() -> None:
     rig = Rig()
     rig.add("pod")
     assert woken(rig) == "PodAdd"
 
 
-def test_the_event_counts_and_not_the_end_of_the_rest_after_it() -> None:
+def test_attempt_is_attributed_to_the_event_before_the_backoff() -> None:
     rig = tried("Fit")
     rig.queue.move_on_event(NODE_ADD)
     assert rig.place() == "backoff"
@@ -35,26 +35,26 @@ def test_the_event_counts_and_not_the_end_of_the_rest_after_it() -> None:
     assert woken(rig) == "NodeAdd"
 
 
-def test_nor_does_it_count_that_the_rest_is_cut_short() -> None:
+def test_attempt_is_attributed_to_the_event_if_backoff_is_cut_short() -> None:
     rig = tried("Fit")
     rig.queue.move_on_event(NODE_ADD)
     assert rig.place() == "backoff"
     assert woken(rig) == "NodeAdd"
 
 
-def test_time_may_have_called() -> None:
+def test_attempt_is_attributed_to_the_flush() -> None:
     rig = tried("Fit")
     rig.sleep(360)
     assert woken(rig) == "UnschedulableTimeout"
 
 
-def test_an_error_calls_for_another_attempt() -> None:
+def test_attempt_is_attributed_to_the_error_before() -> None:
     rig = tried()
     rig.sleep(10)
     assert woken(rig) == "ScheduleAttemptFailure"
 
 
-def test_an_event_of_the_attempt_itself_calls_when_it_ends() -> None:
+def test_attempt_is_attributed_to_the_failure_if_the_event_came_in_flight() -> None:
     rig = Rig()
     rig.add("pod")
     rig.pop()
@@ -63,7 +63,7 @@ def test_an_event_of_the_attempt_itself_calls_when_it_ends() -> None:
     assert woken(rig) == "ScheduleAttemptFailure"
 
 
-def test_whoever_activates_a_pod_calls() -> None:
+def test_attempt_is_attributed_to_the_activation() -> None:
     rig = tried("Fit")
     rig.queue.activate(pending().uid)
     assert woken(rig) == "ForceActivate"

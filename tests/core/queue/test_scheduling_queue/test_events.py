@@ -35,7 +35,7 @@ from tests.core.queue.states import LONG, STATES, failed, gated
     ],
 )
 @pytest.mark.parametrize("rested", [False, True])
-def test_an_event_wakes_the_pods_whose_rejector_registered_it(
+def test_event_requeues_pods_whose_rejector_registered_it(
     rejectors: tuple[str, ...], event: ObservedEvent, wakes: bool, rested: bool
 ) -> None:
     rig = failed(*rejectors)
@@ -50,7 +50,7 @@ def test_an_event_wakes_the_pods_whose_rejector_registered_it(
     ("event", "place"),
     [(NODE_ADD, "active"), (NODE_TAINT, "backoff"), (ANYTHING, "backoff"), (POD_GONE, "active")],
 )
-def test_an_event_for_which_a_plugin_waits_skips_the_rest(event: ObservedEvent, place: str) -> None:
+def test_event_of_a_pending_plugin_skips_the_backoff(event: ObservedEvent, place: str) -> None:
     rig = failed("Taints", pending=("Fit",))
     rig.queue.move_on_event(event)
     assert rig.place() == place
@@ -71,7 +71,7 @@ def test_an_event_for_which_a_plugin_waits_skips_the_rest(event: ObservedEvent, 
         ((), (), [NODE_ADD], "backoff"),
     ],
 )
-def test_what_happened_meanwhile_counts_on_return(
+def test_events_in_flight_count_when_the_pod_is_put_back(
     rejectors: tuple[str, ...], waiting_for: tuple[str, ...], events: list[ObservedEvent], place: str
 ) -> None:
     rig = Rig()
@@ -85,7 +85,7 @@ def test_what_happened_meanwhile_counts_on_return(
     assert rig.queue.in_flight.events == 0
 
 
-def test_a_gated_pod_waits_and_has_made_no_attempt() -> None:
+def test_gated_pod_has_no_attempt() -> None:
     rig = gated()
     (queued,) = rig.queue
     assert rig.place() == "gated"
@@ -107,7 +107,7 @@ def test_a_gated_pod_waits_and_has_made_no_attempt() -> None:
         ("Everything", NODE_TAINT, "active"),
     ],
 )
-def test_only_events_of_the_gating_plugin_release_a_gated_pod(gate: str, event: ObservedEvent, place: str) -> None:
+def test_gated_pod_is_released_only_by_events_of_its_gating_plugin(gate: str, event: ObservedEvent, place: str) -> None:
     rig = gated(by=gate)
     rig.gates.clear()
     rig.queue.move_on_event(event)
@@ -126,7 +126,7 @@ def test_only_events_of_the_gating_plugin_release_a_gated_pod(gate: str, event: 
     ],
 )
 @pytest.mark.parametrize("gate", [False, True])
-def test_its_own_update_wakes_a_pod_if_its_rejector_registered_it(
+def test_update_of_a_pod_requeues_it_if_its_rejector_registered_it(
     rejector: str, event: ObservedEvent, wakes: bool, gate: bool
 ) -> None:
     rig = gated(by=rejector) if gate else failed(rejector)
@@ -137,14 +137,14 @@ def test_its_own_update_wakes_a_pod_if_its_rejector_registered_it(
     assert rig.queue.incoming[goes, event.label] == (1 if wakes else 0)
 
 
-def test_the_update_of_an_unknown_pod_is_ignored() -> None:
+def test_update_of_unknown_pod_is_ignored() -> None:
     rig = Rig()
     rig.update(pending())
     assert rig.places() == {}
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_activate_makes_any_waiting_pod_active(state: str) -> None:
+def test_activate_moves_any_waiting_pod_to_the_active_queue(state: str) -> None:
     rig = STATES[state]()
     rig.gates.clear()
     rig.queue.activate(pending().uid)
@@ -153,13 +153,13 @@ def test_activate_makes_any_waiting_pod_active(state: str) -> None:
     assert rig.drain() == ["pod"]
 
 
-def test_activating_an_unknown_pod_does_nothing() -> None:
+def test_activation_of_unknown_pod_is_ignored() -> None:
     rig = Rig()
     rig.queue.activate("unknown")
     assert rig.places() == {} and not rig.queue.incoming
 
 
-def test_get_finds_a_pod_where_it_waits_but_not_in_flight() -> None:
+def test_get_finds_queued_pods_but_not_pods_in_flight() -> None:
     for state in STATES:
         (queued,) = (rig := STATES[state]()).queue
         assert rig.queue.get(pending().uid) is queued

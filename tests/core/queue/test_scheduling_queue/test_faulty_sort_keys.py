@@ -48,7 +48,7 @@ def raises() -> None:
 
 
 @pytest.mark.parametrize("bad", [None, {}, object(), 1j, raises], ids=["None", "dict", "object", "complex", "raises"])
-def test_a_pod_without_a_sortable_key_comes_after_all_others(bad: object, caplog: pytest.LogCaptureFixture) -> None:
+def test_pod_without_sortable_key_comes_last(bad: object, caplog: pytest.LogCaptureFixture) -> None:
     assert order({"a": bad, "b": 2, "c": bad, "d": 1}) == "dbac"
     assert "Sorter" in caplog.text and "queue_sort" in caplog.text
 
@@ -61,7 +61,7 @@ def test_a_pod_without_a_sortable_key_comes_after_all_others(bad: object, caplog
         ({"a": (0, 5), "b": (1, "x"), "c": (1, 3), "d": (2, 0)}, "abcd"),
     ],
 )
-def test_keys_of_which_some_do_not_compare(
+def test_incomparable_keys_are_reported_and_lose_no_pod(
     keys: dict[str, object], popped: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert order(keys) == popped
@@ -69,6 +69,6 @@ def test_keys_of_which_some_do_not_compare(
     assert "Sorter" in record.message and "TypeError: '<' not supported between" in record.message
 
 
-def test_sound_keys_are_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+def test_comparable_keys_are_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     assert order({"a": (1, 0), "b": (0, 1.5), "c": (0, 1.5), "d": (-1, 2.0)}) == "dbca"
     assert not caplog.records

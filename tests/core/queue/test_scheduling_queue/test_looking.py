@@ -19,20 +19,20 @@ def looked_up(rig: Rig, place: str) -> list[str]:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_pod_is_found_in_its_place(state: str) -> None:
+def test_queue_of_names_the_queue_of_a_pod(state: str) -> None:
     rig = STATES[state]()
     assert rig.queue.queue_of(pending().uid) == place_of(state)
     assert {place: looked_up(rig, place) for place in PLACES if looked_up(rig, place)} == {place_of(state): ["pod"]}
 
 
-def test_a_pod_in_no_queue_has_no_place() -> None:
+def test_queue_of_is_empty_for_a_pod_in_no_queue() -> None:
     rig = Rig()
     rig.add("pod")
     rig.pop()
     assert rig.queue.queue_of(pending().uid) == ""
 
 
-def test_there_are_no_other_queues() -> None:
+def test_unknown_queue_raises_value_error() -> None:
     with pytest.raises(ValueError, match="there is no queue 'elsewhere'"):
         Rig().queue.pods_in("elsewhere")
 
@@ -47,7 +47,7 @@ def test_there_are_no_other_queues() -> None:
         max_size=60,
     )
 )
-def test_all_pods_are_listed_once(steps: list[tuple[str, int, set[str]]]) -> None:
+def test_iteration_lists_each_pod_once(steps: list[tuple[str, int, set[str]]]) -> None:
     rig = Rig()
     rig.gates["9"] = "Labels"
     for step, number, plugins in steps:
@@ -91,7 +91,7 @@ def _do(rig: Rig, step: str, name: str, plugins: set[str]) -> None:
             rig.sleep(0.7)
 
 
-def test_it_is_said_when_a_rest_ends() -> None:
+def test_backoff_expiry_time_is_reported() -> None:
     rig = STATES["backoff"]()
     (queued,) = rig.queue.pods_in("backoff")
     assert rig.queue.backoff_expires_at(queued) == START + 2 == rig.queue.retry_deadline

@@ -15,7 +15,7 @@ PODS, IN_FLIGHT = 6, 3
 
 
 @pytest.mark.slow
-def test_events_are_kept_no_longer_than_the_oldest_pod_in_flight() -> None:
+def test_events_are_dropped_when_no_older_pod_is_in_flight() -> None:
     """Pods are always in flight, each comes back or is done after a few cycles, and every cycle something happens."""
     rig = Rig()
     queue, in_flight = rig.queue, deque[QueuedPod]()

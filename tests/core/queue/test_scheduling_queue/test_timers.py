@@ -9,7 +9,7 @@ from tests.core.queue.rig import NODE_ADD, START, Rig
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.75])
 @pytest.mark.parametrize("after_error", [False, True])
-def test_a_rest_ends_at_a_whole_second(fraction: float, after_error: bool) -> None:
+def test_backoff_ends_at_a_whole_second(fraction: float, after_error: bool) -> None:
     rig = Rig()
     rig.sleep(fraction)
     rig.add("pod")
@@ -31,7 +31,7 @@ def test_a_rest_ends_at_a_whole_second(fraction: float, after_error: bool) -> No
     [(0.0, 330.0), (0.25, 330.0), (29.75, 330.0), (30.0, 360.0), (30.25, 360.0), (60.0, 390.0)],
     ids=str,
 )
-def test_a_pod_that_has_waited_for_more_than_five_minutes_is_tried_again(waits_since: float, flushed: float) -> None:
+def test_pod_unschedulable_for_over_five_minutes_is_requeued(waits_since: float, flushed: float) -> None:
     rig = Rig()
     rig.sleep(waits_since)
     rig.add("pod")

@@ -9,7 +9,7 @@ from tests.core.queue.rig import NODE_ADD, START, Rig, pending
 from tests.core.queue.states import LONG, STATES, failed, is_backing_off, place_of
 
 
-def test_priority_first_then_the_time_of_queueing_then_arrival() -> None:
+def test_pods_are_popped_by_priority_then_time_then_arrival() -> None:
     rig = Rig()
     for name, priority, pause in [("a", 0, 0), ("b", 5, 0), ("c", 0, 0), ("d", 5, 1), ("e", 9, 1)]:
         rig.sleep(pause)
@@ -17,7 +17,7 @@ def test_priority_first_then_the_time_of_queueing_then_arrival() -> None:
     assert rig.drain() == ["e", "b", "d", "a", "c"]
 
 
-def test_the_key_is_frozen_while_the_pod_is_queued() -> None:
+def test_sort_key_is_fixed_while_the_pod_is_queued() -> None:
     ranks = {"a": 1, "b": 2}
     rig = Rig(sort=lambda queued: ranks[queued.pod.name])
     rig.add("a", "b")
@@ -26,7 +26,7 @@ def test_the_key_is_frozen_while_the_pod_is_queued() -> None:
 
 
 @pytest.mark.parametrize("state", ["active", "backoff"])
-def test_an_update_asks_for_the_key_anew(state: str) -> None:
+def test_update_computes_the_sort_key_again(state: str) -> None:
     ranks = {"pod": 1, "other": 2}
     rig = Rig(sort=lambda queued: ranks[queued.pod.name])
     rig.add("pod", "other")
@@ -40,7 +40,7 @@ def test_an_update_asks_for_the_key_anew(state: str) -> None:
     assert rig.drain() == ["other", "pod"]
 
 
-def test_a_pop_counts_the_attempt_and_puts_the_pod_in_flight() -> None:
+def test_pop_counts_the_attempt_and_marks_the_pod_in_flight() -> None:
     rig = Rig()
     rig.add("pod")
     for attempts in (1, 2, 3):
@@ -52,21 +52,21 @@ def test_a_pop_counts_the_attempt_and_puts_the_pod_in_flight() -> None:
         rig.queue.move_on_event(NODE_ADD)
 
 
-def test_with_nothing_active_a_rejected_pod_is_handed_out_before_its_rest_is_over() -> None:
+def test_rejected_pod_is_popped_from_backoff_if_none_is_active() -> None:
     rig = is_backing_off(after_error=False)
     rig.add("other")
     assert [rig.pop(), rig.pop(), rig.pop()] == ["other", "pod", None]
     assert rig.queue.incoming["active", "PopFromBackoffQ"] == 1
 
 
-def test_a_pod_that_failed_with_an_error_rests_to_the_end() -> None:
+def test_pod_that_failed_with_an_error_is_not_popped_from_backoff() -> None:
     rig = is_backing_off(after_error=True)
     assert rig.pop() is None
     rig.sleep(2)
     assert rig.pop() == "pod"
 
 
-def test_what_stands_in_the_queue_of_a_pod_in_flight_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+def test_queue_entry_of_a_pod_in_flight_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     rig.add("pod")
     rig.pop()
@@ -80,7 +80,9 @@ def test_what_stands_in_the_queue_of_a_pod_in_flight_is_dropped(caplog: pytest.L
     ("rejectors", "place", "rejections", "errors"),
     [((), "backoff", 0, 1), (("Fit",), "unschedulable", 1, 0), (("Deaf",), "unschedulable", 1, 0)],
 )
-def test_where_a_failed_pod_goes(rejectors: tuple[str, ...], place: str, rejections: int, errors: int) -> None:
+def test_failed_pod_is_put_into_the_expected_queue(
+    rejectors: tuple[str, ...], place: str, rejections: int, errors: int
+) -> None:
     rig = failed(*rejectors)
     (queued,) = rig.queue
     assert rig.place() == place
@@ -90,7 +92,7 @@ def test_where_a_failed_pod_goes(rejectors: tuple[str, ...], place: str, rejecti
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_pod_that_is_queued_already_is_not_put_back(state: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_queued_pod_is_not_put_back(state: str, caplog: pytest.LogCaptureFixture) -> None:
     rig = STATES[state]()
     (queued,) = rig.queue
     rig.queue.put_back(QueuedPod(pending(), START))
@@ -99,7 +101,7 @@ def test_a_pod_that_is_queued_already_is_not_put_back(state: str, caplog: pytest
     assert "Pod default/pod is already present in the queue" in caplog.text
 
 
-def test_a_key_that_does_not_compare_takes_no_pod_out_of_its_turn_and_is_reported() -> None:
+def test_incomparable_key_is_reported_and_keeps_the_order_of_others() -> None:
     keys = {"a": (0, 5), "b": (1, "x"), "c": (1, 3), "d": (2, 0)}
     rig = Rig(sort=lambda queued: keys[queued.pod.name])
     rig.add(*"dcba")
@@ -107,7 +109,7 @@ def test_a_key_that_does_not_compare_takes_no_pod_out_of_its_turn_and_is_reporte
     assert [type(error) for error in rig.unsorted] == [TypeError]
 
 
-def test_such_keys_do_not_disturb_the_end_of_rests() -> None:
+def test_incomparable_keys_do_not_delay_the_end_of_backoffs() -> None:
     keys: dict[str, object] = {"a": 1, "b": "x", "c": None, "d": 2}
     rig = Rig(sort=lambda queued: keys[queued.pod.name])
     rig.add(*"abcd")
@@ -120,7 +122,7 @@ def test_such_keys_do_not_disturb_the_end_of_rests() -> None:
     assert sorted(rig.drain()) == [*"abcd"]
 
 
-def test_the_pods_of_each_queue_are_counted() -> None:
+def test_pods_are_counted_by_queue() -> None:
     rig = Rig()
     rig.gates["gated"] = "Labels"
     rig.add("rejected", "woken", "failed", "popped")
