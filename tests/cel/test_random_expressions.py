@@ -21,8 +21,8 @@ def _oracle(expression: str) -> object:
 def test_both_implementations_agree(expression: str) -> None:
     # What an empty list holds is of no type; to cel-go `-` makes it a double, where C++ takes it for an int.
     assume("-([][" not in expression)
-    found = answer(expression)
-    assert ("error" if isinstance(found, str) else found) == _oracle(expression)
+    actual = answer(expression)
+    assert ("error" if isinstance(actual, str) else actual) == _oracle(expression)
 
 
 def test_oracle_distinguishes_errors_from_results() -> None:

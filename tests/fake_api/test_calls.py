@@ -10,14 +10,14 @@ from kframework.errors import ClusterError
 from kframework.fake_api.calls import ApiCall, DeleteOptions, decode_object, read_body
 from kframework.objects import Pod
 from kframework.process.http.statuses import Subject
-from tests.fake_api.serving import request, served_as
+from tests.fake_api.fake_api_client import request, resource_of
 
 
 def call(method: str = "GET", name: str = "", body: object = None, **query: str) -> ApiCall:
     path = f"/api/v1/namespaces/a/pods/{name}"
     read = ResourcePath.parse(path)
     assert read is not None
-    return ApiCall(read, served_as(Pod), query, request(method, path, body))
+    return ApiCall(read, resource_of(Pod), query, request(method, path, body))
 
 
 def test_call_has_its_query_and_subject() -> None:

@@ -60,16 +60,16 @@ async def test_draft_keeps_unknown_fields() -> None:
     stored = collected.write(Draft(admitted, data))
     assert stored.data == {**data, "metadata": {**data["metadata"], "resourceVersion": str(memory.version)}}  # type: ignore[dict-item]  # plain JSON
     memory.put(lease("a", holder="b"))
-    found = collected.find(("default", "a"))
-    assert found is not None
-    assert found.data["unknown"] == 1
-    assert found.data["spec"] == {"holderIdentity": "b"}
+    actual = collected.find(("default", "a"))
+    assert actual is not None
+    assert actual.data["unknown"] == 1
+    assert actual.data["spec"] == {"holderIdentity": "b"}
     (first, second) = collected.changes_since(memory.version - 2)
     assert first.new is stored
-    assert (second.old, second.new) == (stored, found)
+    assert (second.old, second.new) == (stored, actual)
     memory.remove(Lease, "a", "default")
     assert collected.find(("default", "a")) is None
-    assert collected.changes_since(memory.version - 1)[0].old is found
+    assert collected.changes_since(memory.version - 1)[0].old is actual
 
 
 async def test_every_document_is_completed() -> None:

@@ -17,7 +17,7 @@ from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, kind
 from kframework.state.inbox import Deleted, Message, Synced, Upserted
-from tests.fake_api.serving import MERGE, TABLE, Served
+from tests.fake_api.fake_api_client import MERGE, TABLE, FakeApi
 from tests.support.declared_kinds import Gang, GangStatus, Quota, Team, gang, team
 
 
@@ -40,9 +40,9 @@ async def test_declared_kinds_are_created_watched_changed_and_deleted() -> None:
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
 
-    told = [(type(each), each.obj.metadata.name) for each in messages if isinstance(each, Upserted | Deleted)]
-    assert sorted(told[:2], key=str) == [(Upserted, "all"), (Upserted, "red")]
-    assert told[2:] == [(Upserted, "red"), (Deleted, "all")]
+    result = [(type(each), each.obj.metadata.name) for each in messages if isinstance(each, Upserted | Deleted)]
+    assert sorted(result[:2], key=str) == [(Upserted, "all"), (Upserted, "red")]
+    assert result[2:] == [(Upserted, "red"), (Deleted, "all")]
     assert sum(isinstance(each, Synced) for each in messages) == 1
 
 
@@ -55,10 +55,10 @@ async def test_discovery_lists_declared_kinds() -> None:
 
 
 async def test_declared_columns_are_printed() -> None:
-    served = Served(gang())
-    (resource, _) = (await served.ask("GET", "/apis/example.com/v1"))["resources"][:2]
+    api = FakeApi(gang())
+    (resource, _) = (await api.call("GET", "/apis/example.com/v1"))["resources"][:2]
     assert (resource["name"], resource["shortNames"], resource["categories"]) == ("gangs", ["gn"], [])
-    table = await served.ask("GET", GANGS, accept=TABLE)
+    table = await api.call("GET", GANGS, accept=TABLE)
     assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "PHASE"]
     assert [row["cells"] for row in table["rows"]] == [["crew", None]]
 
@@ -67,51 +67,51 @@ GANGS = "/apis/example.com/v1/namespaces/default/gangs"
 
 
 async def test_discovery_lists_the_status_of_kinds_that_have_one() -> None:
-    served = Served()
-    resources = (await served.ask("GET", "/apis/example.com/v1"))["resources"]
+    api = FakeApi()
+    resources = (await api.call("GET", "/apis/example.com/v1"))["resources"]
     assert {each["name"]: each["verbs"] for each in resources if "/" in each["name"]} == {
         "gangs/status": ["get", "patch", "update"]
     }
 
 
 async def test_status_has_its_own_path() -> None:
-    served = Served()
+    api = FakeApi()
     written = {"metadata": {"name": "crew"}, "spec": {"size": 2}, "status": {"phase": "Running"}}
-    created = await served.ask("POST", GANGS, written)
+    created = await api.call("POST", GANGS, written)
     assert "status" not in created
-    ignored = await served.ask("PUT", f"{GANGS}/crew", created | {"status": {"phase": "Running"}})
+    ignored = await api.call("PUT", f"{GANGS}/crew", created | {"status": {"phase": "Running"}})
     assert "status" not in ignored
 
     status = {"phase": "Running", "podsRunning": 2, "unread": {"by": "structs"}}
-    stored = await served.ask("PUT", f"{GANGS}/crew/status", created | {"spec": {"size": 9}, "status": status})
+    stored = await api.call("PUT", f"{GANGS}/crew/status", created | {"spec": {"size": 9}, "status": status})
     assert (stored["spec"], stored["status"]) == ({"size": 2}, status)
-    assert served.cluster.read(Gang, "crew").status == GangStatus(phase="Running", pods_running=2)
-    assert await served.ask("GET", f"{GANGS}/crew/status") == stored == await served.ask("GET", f"{GANGS}/crew")
+    assert api.cluster.read(Gang, "crew").status == GangStatus(phase="Running", pods_running=2)
+    assert await api.call("GET", f"{GANGS}/crew/status") == stored == await api.call("GET", f"{GANGS}/crew")
 
     patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"size": 9}, "status": {"phase": None}}
-    patched = await served.ask("PATCH", f"{GANGS}/crew/status", patch, content_type=MERGE)
+    patched = await api.call("PATCH", f"{GANGS}/crew/status", patch, content_type=MERGE)
     assert (patched["spec"], patched["status"]) == ({"size": 2}, {"podsRunning": 2, "unread": {"by": "structs"}})
     assert "labels" not in patched["metadata"]
-    assert served.cluster.read(Gang, "crew").status == GangStatus(pods_running=2)
+    assert api.cluster.read(Gang, "crew").status == GangStatus(pods_running=2)
 
 
 async def test_status_update_checks_the_version() -> None:
-    served = Served(gang())
-    first = await served.ask("GET", f"{GANGS}/crew")
-    await served.ask("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Running"}})
-    status, reason, _ = await served.refused("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Pending"}})
+    api = FakeApi(gang())
+    first = await api.call("GET", f"{GANGS}/crew")
+    await api.call("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Running"}})
+    status, reason, _ = await api.call_error("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Pending"}})
     assert (status, reason) == (409, "Conflict")
     unversioned = first | {"metadata": {"name": "crew"}}
-    status, reason, message = await served.refused("PUT", f"{GANGS}/crew/status", unversioned)
+    status, reason, message = await api.call_error("PUT", f"{GANGS}/crew/status", unversioned)
     assert (status, reason) == (422, "Invalid")
     assert "metadata.resourceVersion" in message
 
 
 async def test_kind_without_a_status_has_no_status_path() -> None:
-    served = Served(Quota(metadata=ObjectMeta(name="all")))
+    api = FakeApi(Quota(metadata=ObjectMeta(name="all")))
     path = "/apis/example.com/v1/quotas/all/status"
-    assert (await served.send("GET", path)).status == 404
-    assert (await served.send("PATCH", path, {"status": {}}, content_type=MERGE)).status == 404
+    assert (await api.send("GET", path)).status == 404
+    assert (await api.send("PATCH", path, {"status": {}}, content_type=MERGE)).status == 404
 
 
 @kind("first.example.com/v1", "troops")
@@ -127,21 +127,21 @@ class OtherTroop(ApiObject, frozen=True, kw_only=True):
 
 
 async def test_kinds_of_the_same_name_in_two_groups_are_separate() -> None:
-    served = Served()
+    api = FakeApi()
     first, second = "/apis/first.example.com/v1", "/apis/second.example.com/v1alpha2"
     for place in (first, second):
-        (resource, *_) = (await served.ask("GET", place))["resources"]
+        (resource, *_) = (await api.call("GET", place))["resources"]
         assert (resource["name"], resource["kind"]) == ("troops", "Troop")
         troop = {"kind": "Troop", "metadata": {"name": "t", "labels": {"at": place[6:11]}}}
-        await served.ask("POST", f"{place}/namespaces/default/troops", troop)
-    await served.ask(
+        await api.call("POST", f"{place}/namespaces/default/troops", troop)
+    await api.call(
         "PATCH", f"{first}/namespaces/default/troops/t/status", {"status": {"phase": "On"}}, content_type=MERGE
     )
-    assert served.cluster.read(Troop, "t").status.phase == "On"
-    assert served.cluster.read(OtherTroop, "t").metadata.labels == {"at": "secon"}
-    status, _, message = await served.refused("DELETE", f"{second}/namespaces/default/troops/none")
+    assert api.cluster.read(Troop, "t").status.phase == "On"
+    assert api.cluster.read(OtherTroop, "t").metadata.labels == {"at": "secon"}
+    status, _, message = await api.call_error("DELETE", f"{second}/namespaces/default/troops/none")
     assert (status, message) == (404, 'troops.second.example.com "none" not found')
-    await served.ask("DELETE", f"{second}/namespaces/default/troops/t")
-    assert [each["metadata"]["labels"] for each in (await served.ask("GET", f"{first}/troops"))["items"]] == [
+    await api.call("DELETE", f"{second}/namespaces/default/troops/t")
+    assert [each["metadata"]["labels"] for each in (await api.call("GET", f"{first}/troops"))["items"]] == [
         {"at": "first"}
     ]

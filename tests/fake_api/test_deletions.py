@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fake_api.serving import MERGE, PODS, Json, Served, pod, read
+from tests.fake_api.fake_api_client import MERGE, PODS, FakeApi, Json, pod, read
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 #: When the clock begins, and nothing here takes time.
@@ -16,45 +16,45 @@ def lease_with(**metadata: object) -> Json:
 
 
 async def test_object_with_finalizers_stays_until_they_are_removed() -> None:
-    served = Served()
+    api = FakeApi()
     body = lease_with(finalizers=["example.com/a", "example.com/b"])
-    await served.ask("POST", LEASES, body)
-    going = await served.ask("DELETE", f"{LEASES}/a")
+    await api.call("POST", LEASES, body)
+    going = await api.call("DELETE", f"{LEASES}/a")
     assert (going["metadata"]["deletionTimestamp"], going["metadata"]["deletionGracePeriodSeconds"]) == (NOW, 0)
-    again = await served.ask("DELETE", f"{LEASES}/a")
+    again = await api.call("DELETE", f"{LEASES}/a")
     assert again == going
     patch = {"metadata": {"finalizers": ["example.com/b"]}}
-    left = await served.ask("PATCH", f"{LEASES}/a", patch, content_type=MERGE)
+    left = await api.call("PATCH", f"{LEASES}/a", patch, content_type=MERGE)
     assert left["metadata"]["finalizers"] == ["example.com/b"]
     added = {"metadata": {"finalizers": ["example.com/b", "example.com/c"]}}
-    assert (await served.refused("PATCH", f"{LEASES}/a", added, content_type=MERGE))[2] == (
+    assert (await api.call_error("PATCH", f"{LEASES}/a", added, content_type=MERGE))[2] == (
         'Lease.coordination.k8s.io "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if'
         ' the object is being deleted, found new finalizers []string{"example.com/c"}'
     )
-    async with served.watching(LEASES, resourceVersion=served.cluster.version) as events:
-        await served.ask("PATCH", f"{LEASES}/a", {"metadata": {"finalizers": None}}, content_type=MERGE)
-        assert await events.told(2) == ["MODIFIED a", "DELETED a"]
-    assert (await served.refused("GET", f"{LEASES}/a"))[0] == 404
+    async with api.watching(LEASES, resourceVersion=api.cluster.version) as events:
+        await api.call("PATCH", f"{LEASES}/a", {"metadata": {"finalizers": None}}, content_type=MERGE)
+        assert await events.take(2) == ["MODIFIED a", "DELETED a"]
+    assert (await api.call_error("GET", f"{LEASES}/a"))[0] == 404
 
 
 async def test_finalizers_of_absent_controllers_are_ignored() -> None:
-    served = Served()
+    api = FakeApi()
     claims = "/api/v1/namespaces/default/persistentvolumeclaims"
     metadata = {"name": "a", "finalizers": ["kubernetes.io/pvc-protection"]}
-    await served.ask("POST", claims, {"metadata": metadata, "spec": {}})
-    assert (await served.ask("DELETE", f"{claims}/a"))["status"] == "Success"
+    await api.call("POST", claims, {"metadata": metadata, "spec": {}})
+    assert (await api.call("DELETE", f"{claims}/a"))["status"] == "Success"
 
 
 async def test_pod_with_finalizers_has_its_grace_period_first() -> None:
-    served = Served()
+    api = FakeApi()
     created = pod(nodeName="n1")
     created["metadata"]["finalizers"] = ["example.com/a"]
-    await served.ask("POST", PODS, created)
-    assert (await served.ask("DELETE", f"{PODS}/web"))["metadata"]["deletionGracePeriodSeconds"] == 30
-    ended = await served.ask("DELETE", f"{PODS}/web", {"gracePeriodSeconds": 0})
+    await api.call("POST", PODS, created)
+    assert (await api.call("DELETE", f"{PODS}/web"))["metadata"]["deletionGracePeriodSeconds"] == 30
+    ended = await api.call("DELETE", f"{PODS}/web", {"gracePeriodSeconds": 0})
     assert ended["metadata"]["deletionGracePeriodSeconds"] == 0
-    await served.ask("PATCH", f"{PODS}/web", {"metadata": {"finalizers": None}}, content_type=MERGE)
-    assert (await served.refused("GET", f"{PODS}/web"))[0] == 404
+    await api.call("PATCH", f"{PODS}/web", {"metadata": {"finalizers": None}}, content_type=MERGE)
+    assert (await api.call_error("GET", f"{PODS}/web"))[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ async def test_pod_with_finalizers_has_its_grace_period_first() -> None:
 async def test_propagation_policy_delays_the_deletion_of_the_owner(
     options: Json | None, query: Json, finalizers: list[str]
 ) -> None:
-    served = Served()
-    await served.ask("POST", LEASES, lease_with())
-    going = await served.ask("DELETE", f"{LEASES}/a", options, **query)
+    api = FakeApi()
+    await api.call("POST", LEASES, lease_with())
+    going = await api.call("DELETE", f"{LEASES}/a", options, **query)
     assert going["metadata"]["finalizers"] == finalizers
 
 
@@ -89,18 +89,18 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
     ],
 )
 async def test_pods_of_a_job_are_orphaned_by_default(options: Json, own: list[str], left: list[str] | None) -> None:
-    served = Served()
+    api = FakeApi()
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}
-    await served.ask("POST", JOBS, {"metadata": {"name": "a", "finalizers": own}, "spec": {"template": template}})
-    going = await served.ask("DELETE", f"{JOBS}/a", options)
+    await api.call("POST", JOBS, {"metadata": {"name": "a", "finalizers": own}, "spec": {"template": template}})
+    going = await api.call("DELETE", f"{JOBS}/a", options)
     assert going["metadata"].get("finalizers") == left
 
 
 @pytest.mark.parametrize("options", [{"propagationPolicy": "Background"}, {"orphanDependents": False}, {}])
 async def test_background_deletion_is_immediate(options: Json) -> None:
-    served = Served()
-    await served.ask("POST", LEASES, lease_with())
-    assert (await served.ask("DELETE", f"{LEASES}/a", options))["status"] == "Success"
+    api = FakeApi()
+    await api.call("POST", LEASES, lease_with())
+    assert (await api.call("DELETE", f"{LEASES}/a", options))["status"] == "Success"
 
 
 @pytest.mark.parametrize(
@@ -117,24 +117,24 @@ async def test_background_deletion_is_immediate(options: Json) -> None:
     ],
 )
 async def test_invalid_policies_are_rejected(options: Json, why: str) -> None:
-    served = Served()
-    await served.ask("POST", LEASES, lease_with())
+    api = FakeApi()
+    await api.call("POST", LEASES, lease_with())
     message = f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {why}'
-    assert await served.refused("DELETE", f"{LEASES}/a", options) == (422, "Invalid", message)
+    assert await api.call_error("DELETE", f"{LEASES}/a", options) == (422, "Invalid", message)
 
 
 async def test_namespace_waits_until_it_is_empty() -> None:
-    served = Served()
-    await served.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
-    shop = await served.ask("GET", "/api/v1/namespaces/shop")
+    api = FakeApi()
+    await api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
+    shop = await api.call("GET", "/api/v1/namespaces/shop")
     assert (shop["spec"], shop["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
     held, free = LEASES.replace("default", "shop"), PODS.replace("default", "shop")
-    await served.ask("POST", held, lease_with(finalizers=["example.com/a"]))
-    await served.ask("POST", free, pod())
-    going = await served.ask("DELETE", "/api/v1/namespaces/shop")
+    await api.call("POST", held, lease_with(finalizers=["example.com/a"]))
+    await api.call("POST", free, pod())
+    going = await api.call("DELETE", "/api/v1/namespaces/shop")
     assert (going["metadata"]["deletionTimestamp"], going["status"]["phase"]) == (NOW, "Terminating")
-    assert (await served.ask("GET", free))["items"] == []
-    response = await served.send("POST", free, pod())
+    assert (await api.call("GET", free))["items"] == []
+    response = await api.send("POST", free, pod())
     refused = read(response.body)
     assert (response.status, refused["message"]) == (
         403,
@@ -147,13 +147,13 @@ async def test_namespace_waits_until_it_is_empty() -> None:
             "field": "metadata.namespace",
         }
     ]
-    await served.ask("PATCH", f"{held}/a", {"metadata": {"finalizers": None}}, content_type=MERGE)
-    assert (await served.refused("GET", "/api/v1/namespaces/shop"))[0] == 404
+    await api.call("PATCH", f"{held}/a", {"metadata": {"finalizers": None}}, content_type=MERGE)
+    assert (await api.call_error("GET", "/api/v1/namespaces/shop"))[0] == 404
 
 
 async def test_watch_shows_a_terminating_namespace() -> None:
-    served = Served()
-    await served.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
-    async with served.watching("/api/v1/namespaces", resourceVersion=served.cluster.version) as events:
-        await served.ask("DELETE", "/api/v1/namespaces/shop")
-        assert await events.told(3) == ["MODIFIED shop", "MODIFIED shop", "DELETED shop"]
+    api = FakeApi()
+    await api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
+    async with api.watching("/api/v1/namespaces", resourceVersion=api.cluster.version) as events:
+        await api.call("DELETE", "/api/v1/namespaces/shop")
+        assert await events.take(3) == ["MODIFIED shop", "MODIFIED shop", "DELETED shop"]

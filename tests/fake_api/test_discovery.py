@@ -7,35 +7,35 @@ import pytest
 from kframework.fake_api.resources import built_in_kinds
 from kframework.objects import all_kinds
 from kframework.process.http.health import PLAIN
-from tests.fake_api.serving import Json, Served
+from tests.fake_api.fake_api_client import FakeApi, Json
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
 
 async def test_version_is_served() -> None:
-    version = await Served().ask("GET", "/version")
+    version = await FakeApi().call("GET", "/version")
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].startswith("v1.36.")
 
 
 async def test_core_group_is_served() -> None:
-    answer = await Served().ask("GET", "/api")
+    answer = await FakeApi().call("GET", "/api")
     assert (answer["kind"], answer["versions"]) == ("APIVersions", ["v1"])
 
 
 async def test_groups_are_listed() -> None:
-    served = Served()
-    groups = {group["name"]: group for group in (await served.ask("GET", "/apis"))["groups"]}
+    api = FakeApi()
+    groups = {group["name"]: group for group in (await api.call("GET", "/apis"))["groups"]}
     served_kinds = (*(each.api_version for each in built_in_kinds()), *(kind.api_version for kind in all_kinds()))
     assert groups.keys() == {api_version.rpartition("/")[0] for api_version in served_kinds} - {""} | {"metrics.k8s.io"}
     apps = {"groupVersion": "apps/v1", "version": "v1"}
     assert groups["apps"] == {"name": "apps", "versions": [apps], "preferredVersion": apps}
-    assert await served.ask("GET", "/apis/apps") == {"apiVersion": "v1", "kind": "APIGroup", **groups["apps"]}
-    assert (await served.send("GET", "/apis/nonsense")).status == 404
+    assert await api.call("GET", "/apis/apps") == {"apiVersion": "v1", "kind": "APIGroup", **groups["apps"]}
+    assert (await api.send("GET", "/apis/nonsense")).status == 404
 
 
 async def test_stable_versions_are_preferred() -> None:
-    served = Served()
+    api = FakeApi()
     schema = {"openAPIV3Schema": {"type": "object"}}
     names = ("v1alpha1", "v1", "v1beta1")
     versions = [{"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in names]
@@ -46,26 +46,26 @@ async def test_stable_versions_are_preferred() -> None:
         "versions": versions,
     }
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    await served.ask("POST", path, {"metadata": {"name": "things.example.dev"}, "spec": spec})
-    group = await served.ask("GET", "/apis/example.dev")
+    await api.call("POST", path, {"metadata": {"name": "things.example.dev"}, "spec": spec})
+    group = await api.call("GET", "/apis/example.dev")
     assert [each["version"] for each in group["versions"]] == ["v1", "v1beta1", "v1alpha1"]
     assert group["preferredVersion"]["version"] == "v1"
 
 
 async def test_resources_of_a_version_are_listed() -> None:
-    served = Served()
-    listed = await served.ask("GET", "/api/v1")
+    api = FakeApi()
+    listed = await api.call("GET", "/api/v1")
     assert (listed["kind"], listed["groupVersion"]) == ("APIResourceList", "v1")
-    found = {each["name"]: each for each in listed["resources"]}
-    assert found["pods"]["shortNames"] == ["po"]
-    assert (found["pods"]["namespaced"], found["nodes"]["namespaced"]) == (True, False)
-    assert {"pods/status", "pods/binding", "pods/eviction", "nodes/status", "events"} <= found.keys()
-    eviction = found["pods/eviction"]
+    actual = {each["name"]: each for each in listed["resources"]}
+    assert actual["pods"]["shortNames"] == ["po"]
+    assert (actual["pods"]["namespaced"], actual["nodes"]["namespaced"]) == (True, False)
+    assert {"pods/status", "pods/binding", "pods/eviction", "nodes/status", "events"} <= actual.keys()
+    eviction = actual["pods/eviction"]
     assert (eviction["group"], eviction["version"], eviction["kind"]) == ("policy", "v1", "Eviction")
-    events = await served.ask("GET", "/apis/events.k8s.io/v1")
+    events = await api.call("GET", "/apis/events.k8s.io/v1")
     assert [each["name"] for each in events["resources"]] == ["events"]
     for path in ("/api/v2", "/apis/apps/v2"):
-        assert (await served.refused("GET", path))[:2] == (404, "NotFound")
+        assert (await api.call_error("GET", path))[:2] == (404, "NotFound")
 
 
 def described(answer: Json) -> dict[tuple[str, str, str], Json]:
@@ -80,19 +80,19 @@ def described(answer: Json) -> dict[tuple[str, str, str], Json]:
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
 async def test_aggregated_discovery_lists_everything(version: str) -> None:
-    served = Served()
+    api = FakeApi()
     accept = f"{AGGREGATED.format(version)},application/json"
-    response = await served.send("GET", "/apis", accept=accept)
+    response = await api.send("GET", "/apis", accept=accept)
     assert response.headers["content-type"] == AGGREGATED.format(version)
-    answers = [await served.ask("GET", path, accept=accept) for path in ("/api", "/apis")]
+    answers = [await api.call("GET", path, accept=accept) for path in ("/api", "/apis")]
     assert {answer["apiVersion"] for answer in answers} == {f"apidiscovery.k8s.io/{version}"}
-    found = described(answers[0]) | described(answers[1])
+    actual = described(answers[0]) | described(answers[1])
     for kind in all_kinds():
         group, _, kind_version = kind.api_version.rpartition("/")
-        resource = found[group, kind_version, kind.plural]
+        resource = actual[group, kind_version, kind.plural]
         assert resource["responseKind"] == {"group": group, "version": kind_version, "kind": kind.name}
         assert resource["scope"] == ("Namespaced" if kind.namespaced else "Cluster")
-    pods = found["", "v1", "pods"]
+    pods = actual["", "v1", "pods"]
     subresources = [each["subresource"] for each in pods["subresources"]]
     assert subresources == [
         "attach",
@@ -129,18 +129,18 @@ readyz check passed
     ],
 )
 async def test_health_checks_pass(path: str, query: dict[str, str], text: str) -> None:
-    response = await Served().send("GET", path, **query)
+    response = await FakeApi().send("GET", path, **query)
     assert (response.status, response.body.decode(), response.headers) == (200, text, PLAIN)
 
 
 async def test_root_lists_all_paths() -> None:
-    served = Served()
+    api = FakeApi()
     for path in ("/", "/index.html"):
-        paths = (await served.ask("GET", path))["paths"]
+        paths = (await api.call("GET", path))["paths"]
         assert paths == sorted(paths)
         assert {"/api/v1", "/apis/apps", "/apis/apps/v1", "/readyz/etcd", "/version"}.issubset(paths)
     for path in paths:
-        assert (await served.send("GET", path)).status == 200, path
+        assert (await api.send("GET", path)).status == 200, path
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ async def test_root_lists_all_paths() -> None:
     ["/nonsense", "/readyz/", "/livez/informer-sync", "/apis/example.dev", "/apis/example.dev/v1/things", "/apis/x/v"],
 )
 async def test_unknown_path_is_a_404_in_plain_text(path: str) -> None:
-    response = await Served().send("GET", path)
+    response = await FakeApi().send("GET", path)
     assert (response.status, response.body, response.headers) == (404, b"404 page not found\n", PLAIN)
 
 
 @pytest.mark.parametrize("path", ["/api/v2", "/api/v1/things", "/apis/apps/v9", "/apis/apps/v1/things"])
 async def test_unknown_path_in_a_kubernetes_group_is_a_status(path: str) -> None:
     unknown = (404, "NotFound", "the server could not find the requested resource")
-    assert await Served().refused("GET", path) == unknown
+    assert await FakeApi().call_error("GET", path) == unknown

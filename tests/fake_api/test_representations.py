@@ -14,10 +14,10 @@ from kframework.fake_api.representations import MediaType, Representation, negot
 from kframework.fake_api.wire.documents import ApiDocument
 from kframework.fake_api.wire.yaml_bodies import YAML
 from kframework.objects import CoreEvent, Event, Namespace, ObjectMeta
-from tests.fake_api.serving import TABLE, served_as
+from tests.fake_api.fake_api_client import TABLE, resource_of
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-NAMESPACES = served_as(Namespace)
+NAMESPACES = resource_of(Namespace)
 DOCUMENT = ApiDocument.from_struct(Namespace(metadata=ObjectMeta(name="a", resource_version="7", labels={"b": "c"})))
 
 
@@ -68,7 +68,7 @@ def test_ages_follow_the_clock() -> None:
 
 def test_view_is_encoded() -> None:
     event = ApiDocument.from_struct(Event(metadata=ObjectMeta(name="e"), note="Hello"))
-    written = negotiate("", served_as(CoreEvent), SystemClock(), "")
+    written = negotiate("", resource_of(CoreEvent), SystemClock(), "")
     assert msgspec.json.decode(written.encode_one(event))["message"] == "Hello"
     (item,) = msgspec.json.decode(written.encode_list([event], {}))["items"]
     assert (item["apiVersion"], item["message"]) == ("v1", "Hello")

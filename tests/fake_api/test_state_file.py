@@ -15,7 +15,7 @@ from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.state_file import StateFile
 from kframework.objects.manifest import Manifest
 from kframework.testing import make_node
-from tests.fake_api.serving import PODS, Json, pod, read, request
+from tests.fake_api.fake_api_client import PODS, Json, pod, read, request
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
@@ -53,31 +53,31 @@ class Life:
         self._running.cancel()
         await asyncio.wait([self._running])
 
-    async def ask(self, method: str, path: str, body: object = None, **query: str) -> Json:
-        asked = request(method, path, body, **query)
-        await self.local.server.prepare(asked)
-        return read((await self.local.server.answer(asked)).body)
+    async def call(self, method: str, path: str, body: object = None, **query: str) -> Json:
+        sent = request(method, path, body, **query)
+        await self.local.server.prepare(sent)
+        return read((await self.local.server.answer(sent)).body)
 
 
 async def test_saved_cluster_is_restored(tmp_path: Path) -> None:
     state = StateFile(tmp_path / "state")
     async with Life(state, Manifest([make_node("n1")])) as life:
-        await life.ask("POST", DEFINITIONS, DEFINITION)
+        await life.call("POST", DEFINITIONS, DEFINITION)
         before = [
-            await life.ask("POST", WIDGETS, {"metadata": {"name": "w"}, "spec": {"any": [1, {"thing": True}]}}),
-            await life.ask("POST", PODS, pod(), fieldManager="me"),
-            await life.ask("POST", SECRETS, {"metadata": {"name": "s"}, "data": {"a": "Yg=="}}),
+            await life.call("POST", WIDGETS, {"metadata": {"name": "w"}, "spec": {"any": [1, {"thing": True}]}}),
+            await life.call("POST", PODS, pod(), fieldManager="me"),
+            await life.call("POST", SECRETS, {"metadata": {"name": "s"}, "data": {"a": "Yg=="}}),
         ]
         assert before[1]["metadata"]["managedFields"]
     again = await asyncio.to_thread(StateFile, tmp_path / "state")
     async with Life(again, Manifest([make_node("other")])) as life:
-        after = [await life.ask("GET", path) for path in (f"{WIDGETS}/w", f"{PODS}/web", f"{SECRETS}/s")]
+        after = [await life.call("GET", path) for path in (f"{WIDGETS}/w", f"{PODS}/web", f"{SECRETS}/s")]
         versions = [each["metadata"].pop("resourceVersion") for each in (*before, *after)]
         assert after == before
         assert min(map(int, versions[3:])) > max(map(int, versions[:3]))
-        nodes = await life.ask("GET", "/api/v1/nodes")
+        nodes = await life.call("GET", "/api/v1/nodes")
         assert [each["metadata"]["name"] for each in nodes["items"]] == ["n1"]
-        expired = await life.ask("GET", PODS, resourceVersion=versions[0], resourceVersionMatch="Exact")
+        expired = await life.call("GET", PODS, resourceVersion=versions[0], resourceVersionMatch="Exact")
         assert (expired["code"], expired["reason"]) == (410, "Expired")
 
 
@@ -94,9 +94,9 @@ def test_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         state.write([b"{}", None], 8)  # type: ignore[list-item]  # it breaks off
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
-    kept = StateFile(tmp_path / "state").saved
-    assert kept is not None
-    assert kept.version == 7
+    remaining = StateFile(tmp_path / "state").saved
+    assert remaining is not None
+    assert remaining.version == 7
 
 
 def test_missing_file_is_no_error(tmp_path: Path) -> None:

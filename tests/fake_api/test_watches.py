@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kframework.clock import run_virtual
 from kframework.fake_api import collection, watches
 from kframework.objects import Lease, ObjectMeta, Pod, PodStatus
-from tests.fake_api.serving import PODS, TABLE, Events, Json, Served, request
+from tests.fake_api.fake_api_client import PODS, TABLE, Events, FakeApi, Json, request
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 
@@ -20,42 +20,42 @@ def lease(name: str, namespace: str = "default", **labels: str) -> Lease:
     return Lease(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels))
 
 
-async def version(served: Served) -> str:
+async def version(api: FakeApi) -> str:
     """List once, as every client does, and return the version of the list."""
-    listed = await served.ask("GET", LEASES)
+    listed = await api.call("GET", LEASES)
     return str(listed["metadata"]["resourceVersion"])
 
 
 async def test_watch_starts_after_a_version() -> None:
-    served = Served(lease("a"))
-    start = await version(served)
-    served.cluster.add(lease("b"))
-    async with served.watching(LEASES, resourceVersion=start) as events:
-        assert await events.told(1) == ["ADDED b"]
-        served.cluster.put(lease("b", x="y"))
-        served.cluster.remove(Lease, "a", "default")
-        changed, gone = await events.next(), await events.next()
+    api = FakeApi(lease("a"))
+    start = await version(api)
+    api.cluster.add(lease("b"))
+    async with api.watching(LEASES, resourceVersion=start) as events:
+        assert await events.take(1) == ["ADDED b"]
+        api.cluster.put(lease("b", x="y"))
+        api.cluster.remove(Lease, "a", "default")
+        changed, deleted = await events.next(), await events.next()
     assert (changed["type"], changed["object"]["metadata"]["labels"]) == ("MODIFIED", {"x": "y"})
-    assert (gone["type"], gone["object"]["metadata"]["name"]) == ("DELETED", "a")
-    assert gone["object"]["metadata"]["resourceVersion"] == str(served.cluster.version)
-    assert gone["object"]["kind"] == "Lease"
+    assert (deleted["type"], deleted["object"]["metadata"]["name"]) == ("DELETED", "a")
+    assert deleted["object"]["metadata"]["resourceVersion"] == str(api.cluster.version)
+    assert deleted["object"]["kind"] == "Lease"
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
 async def test_watch_without_a_version_starts_with_all_objects(query: Json) -> None:
-    served = Served(lease("b"), lease("a"))
-    async with served.watching(LEASES, **query) as events:
-        assert await events.told(2) == ["ADDED a", "ADDED b"]
-        served.cluster.add(lease("c"))
-        assert await events.told(1) == ["ADDED c"]
+    api = FakeApi(lease("b"), lease("a"))
+    async with api.watching(LEASES, **query) as events:
+        assert await events.take(2) == ["ADDED a", "ADDED b"]
+        api.cluster.add(lease("c"))
+        assert await events.take(1) == ["ADDED c"]
 
 
 async def test_streaming_list_marks_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "BATCH_SIZE", 2)
-    served = Served(*(lease(name) for name in "abc"))
+    api = FakeApi(*(lease(name) for name in "abc"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
-    async with served.watching(LEASES, **query) as events:
-        assert await events.told(3) == ["ADDED a", "ADDED b", "ADDED c"]
+    async with api.watching(LEASES, **query) as events:
+        assert await events.take(3) == ["ADDED a", "ADDED b", "ADDED c"]
         mark = await events.next()
         assert mark == {
             "type": "BOOKMARK",
@@ -63,95 +63,95 @@ async def test_streaming_list_marks_its_end(monkeypatch: pytest.MonkeyPatch) -> 
                 "kind": "Lease",
                 "apiVersion": "coordination.k8s.io/v1",
                 "metadata": {
-                    "resourceVersion": str(served.cluster.version),
+                    "resourceVersion": str(api.cluster.version),
                     "annotations": {"k8s.io/initial-events-end": "true"},
                 },
             },
         }
-        served.cluster.add(lease("d"))
-        assert await events.told(1) == ["ADDED d"]
+        api.cluster.add(lease("d"))
+        assert await events.take(1) == ["ADDED d"]
 
 
 async def test_changes_during_a_streaming_list_follow_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "BATCH_SIZE", 1)
-    served = Served(lease("a"), lease("b"))
+    api = FakeApi(lease("a"), lease("b"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
-    async with served.watching(LEASES, **query) as events:
-        assert await events.told(1) == ["ADDED a"]
-        served.cluster.remove(Lease, "b", "default")
-        assert await events.told(3) == ["ADDED b", "BOOKMARK", "DELETED b"]
+    async with api.watching(LEASES, **query) as events:
+        assert await events.take(1) == ["ADDED a"]
+        api.cluster.remove(Lease, "b", "default")
+        assert await events.take(3) == ["ADDED b", "BOOKMARK", "DELETED b"]
 
 
 async def test_watch_sends_no_initial_events_on_request() -> None:
-    served = Served(lease("a"))
+    api = FakeApi(lease("a"))
     query = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
-    async with served.watching(LEASES, **query) as events:
-        told = asyncio.ensure_future(events.told(1))
+    async with api.watching(LEASES, **query) as events:
+        result = asyncio.ensure_future(events.take(1))
         await asyncio.sleep(1)
-        served.cluster.add(lease("b"))
-        assert await told == ["ADDED b"]
+        api.cluster.add(lease("b"))
+        assert await result == ["ADDED b"]
 
 
 async def test_watch_sends_only_selected_objects() -> None:
-    served = Served(lease("a", app="x"), lease("b"), lease("c", "other", app="x"))
+    api = FakeApi(lease("a", app="x"), lease("b"), lease("c", "other", app="x"))
     path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-    async with served.watching(path, labelSelector="app=x") as events:
-        assert await events.told(1) == ["ADDED a"]
-        served.cluster.put(lease("b", app="x"))
-        served.cluster.put(lease("c", "other", app="x", more="y"))
-        served.cluster.put(lease("b", app="x", more="y"))
-        served.cluster.put(lease("a", app="z"))
-        served.cluster.put(lease("a", app="w"))
-        assert await events.told(2) == ["ADDED b", "MODIFIED b"]
-        gone = await events.next()
-        served.cluster.remove(Lease, "a", "default")
-        served.cluster.remove(Lease, "b", "default")
-        assert await events.told(1) == ["DELETED b"]
-    assert (gone["type"], gone["object"]["metadata"]["labels"]) == ("DELETED", {"app": "x"})
-    assert int(gone["object"]["metadata"]["resourceVersion"]) == served.cluster.version - 3
+    async with api.watching(path, labelSelector="app=x") as events:
+        assert await events.take(1) == ["ADDED a"]
+        api.cluster.put(lease("b", app="x"))
+        api.cluster.put(lease("c", "other", app="x", more="y"))
+        api.cluster.put(lease("b", app="x", more="y"))
+        api.cluster.put(lease("a", app="z"))
+        api.cluster.put(lease("a", app="w"))
+        assert await events.take(2) == ["ADDED b", "MODIFIED b"]
+        deleted = await events.next()
+        api.cluster.remove(Lease, "a", "default")
+        api.cluster.remove(Lease, "b", "default")
+        assert await events.take(1) == ["DELETED b"]
+    assert (deleted["type"], deleted["object"]["metadata"]["labels"]) == ("DELETED", {"app": "x"})
+    assert int(deleted["object"]["metadata"]["resourceVersion"]) == api.cluster.version - 3
 
 
 async def test_terminated_pods_leave_the_watch_of_a_scheduler() -> None:
     pod = Pod(metadata=ObjectMeta(name="web"))
-    served = Served(pod)
-    async with served.watching(PODS, fieldSelector="status.phase!=Succeeded,status.phase!=Failed") as events:
-        assert await events.told(1) == ["ADDED web"]
-        served.cluster.set_status(served.cluster.read(Pod, "web", "default"), PodStatus(phase="Succeeded"))
-        assert await events.told(1) == ["DELETED web"]
+    api = FakeApi(pod)
+    async with api.watching(PODS, fieldSelector="status.phase!=Succeeded,status.phase!=Failed") as events:
+        assert await events.take(1) == ["ADDED web"]
+        api.cluster.set_status(api.cluster.read(Pod, "web", "default"), PodStatus(phase="Succeeded"))
+        assert await events.take(1) == ["DELETED web"]
 
 
 async def test_watch_sends_bookmarks_and_ends() -> None:
-    served = Served()
+    api = FakeApi()
     loop = asyncio.get_running_loop()
-    start = await version(served)
-    async with served.watching(LEASES, resourceVersion=start, allowWatchBookmarks="true", timeoutSeconds=150) as events:
+    start = await version(api)
+    async with api.watching(LEASES, resourceVersion=start, allowWatchBookmarks="true", timeoutSeconds=150) as events:
         began = loop.time()
-        served.cluster.add(lease("a", "default"))
-        assert await events.told(1) == ["ADDED a"]
+        api.cluster.add(lease("a", "default"))
+        assert await events.take(1) == ["ADDED a"]
         mark = await events.next()
         assert (mark["type"], mark["object"]["metadata"]) == (
             "BOOKMARK",
-            {"resourceVersion": str(served.cluster.version)},
+            {"resourceVersion": str(api.cluster.version)},
         )
         assert loop.time() - began == pytest.approx(60)
-        assert await events.rest() == ["BOOKMARK", "BOOKMARK"]
+        assert await events.remaining() == ["BOOKMARK", "BOOKMARK"]
         assert loop.time() - began == pytest.approx(150)
 
 
 async def test_bookmark_has_the_version_of_the_cluster() -> None:
-    served = Served()
-    start = await version(served)
-    async with served.watching(LEASES, resourceVersion=start, allowWatchBookmarks="true", timeoutSeconds=60) as events:
-        served.cluster.add(Pod(metadata=ObjectMeta(name="web")))
+    api = FakeApi()
+    start = await version(api)
+    async with api.watching(LEASES, resourceVersion=start, allowWatchBookmarks="true", timeoutSeconds=60) as events:
+        api.cluster.add(Pod(metadata=ObjectMeta(name="web")))
         (mark,) = [await events.next()]
-        assert mark["object"]["metadata"]["resourceVersion"] == str(served.cluster.version)
+        assert mark["object"]["metadata"]["resourceVersion"] == str(api.cluster.version)
 
 
 async def test_watch_ends_without_a_timeout_option() -> None:
-    served = Served()
+    api = FakeApi()
     began = asyncio.get_running_loop().time()
-    async with served.watching(LEASES) as events:
-        assert await events.rest() == []
+    async with api.watching(LEASES) as events:
+        assert await events.remaining() == []
     assert asyncio.get_running_loop().time() - began == pytest.approx(watches.DEFAULT_WATCH_SECONDS)
 
 
@@ -163,33 +163,33 @@ def expired(since: int | str, oldest: int | str) -> Json:
 
 async def test_expired_version_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 2)
-    served = Served(lease("a"))
-    start = int(await version(served))
+    api = FakeApi(lease("a"))
+    start = int(await version(api))
     for turn in range(3):
-        served.cluster.put(lease("a", turn=str(turn)))
-    async with served.watching(LEASES, resourceVersion=start) as events:
+        api.cluster.put(lease("a", turn=str(turn)))
+    async with api.watching(LEASES, resourceVersion=start) as events:
         assert await events.next() == expired(start, start + 1)
-        assert await events.rest() == []
+        assert await events.remaining() == []
 
 
 async def test_future_version_is_an_error() -> None:
-    served = Served()
-    start = int(await version(served))
-    async with served.watching(LEASES, resourceVersion=start + 100) as events:
+    api = FakeApi()
+    start = int(await version(api))
+    async with api.watching(LEASES, resourceVersion=start + 100) as events:
         assert await events.next() == expired(start + 100, start)
 
 
 async def test_slow_client_gets_an_expired_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 3)
-    served = Served(lease("a"))
-    async with served.watching(LEASES) as events:
-        assert await events.told(1) == ["ADDED a"]
+    api = FakeApi(lease("a"))
+    async with api.watching(LEASES) as events:
+        assert await events.take(1) == ["ADDED a"]
         for turn in range(3):
-            served.cluster.put(lease("a", turn=str(turn)))
-        assert await events.told(1) == ["MODIFIED a"]
+            api.cluster.put(lease("a", turn=str(turn)))
+        assert await events.take(1) == ["MODIFIED a"]
         for turn in range(4):
-            served.cluster.put(lease("a", again=str(turn)))
-        assert await events.rest() == ["MODIFIED a", "MODIFIED a", "ERROR"]
+            api.cluster.put(lease("a", again=str(turn)))
+        assert await events.remaining() == ["MODIFIED a", "MODIFIED a", "ERROR"]
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ async def test_slow_client_gets_an_expired_error(monkeypatch: pytest.MonkeyPatch
     ],
 )
 async def test_invalid_watch_is_rejected(query: Json, status: int, message: str | None) -> None:
-    served = Served()
-    async with served.server.follow(request("GET", LEASES, watch="true", **query)) as stream:
+    api = FakeApi()
+    async with api.server.follow(request("GET", LEASES, watch="true", **query)) as stream:
         assert stream.status == status
         answer = await Events(stream.lines).next()
     assert (answer["kind"], answer["code"]) == ("Status", status)
@@ -222,22 +222,22 @@ async def test_invalid_watch_is_rejected(query: Json, status: int, message: str 
 
 
 async def test_objects_are_encoded_as_rows() -> None:
-    served = Served(lease("a"))
-    async with served.watching(LEASES, accept=TABLE) as events:
+    api = FakeApi(lease("a"))
+    async with api.watching(LEASES, accept=TABLE) as events:
         event = await events.next()
     assert event["type"] == "ADDED"
     assert (event["object"]["kind"], event["object"]["rows"][0]["cells"][0]) == ("Table", "a")
 
 
 async def test_closed_watch_leaves_no_timer() -> None:
-    served = Served(lease("a"))
-    async with served.watching(LEASES) as events:
-        await events.told(1)
+    api = FakeApi(lease("a"))
+    async with api.watching(LEASES) as events:
+        await events.take(1)
         left = asyncio.ensure_future(events.next())
         await asyncio.sleep(0)
         left.cancel()
         await asyncio.wait([left])
-    (kept,) = served.server._store._collections.values()
+    (kept,) = api.server._store._collections.values()
     assert not kept._listeners
 
 
@@ -247,16 +247,14 @@ _writes = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", "
 @given(_writes, st.integers(0, 20), st.booleans())
 def test_watch_mirrors_the_stored_objects(writes: list[tuple[str, str]], joins: int, selects: bool) -> None:
     async def main() -> None:
-        served = Served()
+        api = FakeApi()
         query = {"labelSelector": "app=x"} if selects else {}
         known: dict[str, str] = {}
 
         async def follow() -> None:
-            listed = await served.ask("GET", LEASES, **query)
+            listed = await api.call("GET", LEASES, **query)
             known.update({each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in listed["items"]})
-            async with served.watching(
-                LEASES, resourceVersion=listed["metadata"]["resourceVersion"], **query
-            ) as events:
+            async with api.watching(LEASES, resourceVersion=listed["metadata"]["resourceVersion"], **query) as events:
                 while True:
                     event = await events.next()
                     metadata = event["object"]["metadata"]
@@ -271,12 +269,12 @@ def test_watch_mirrors_the_stored_objects(writes: list[tuple[str, str]], joins: 
             if turn == min(joins, len(writes)):
                 follower = asyncio.ensure_future(follow())
             if label:
-                served.cluster.put(lease(name, app=label))
-            elif served.cluster.find(Lease, name, "default") is not None:
-                served.cluster.remove(Lease, name, "default")
+                api.cluster.put(lease(name, app=label))
+            elif api.cluster.find(Lease, name, "default") is not None:
+                api.cluster.remove(Lease, name, "default")
             await asyncio.sleep(turn % 2)
         await asyncio.sleep(1)
-        there = [each.metadata for each in served.cluster.objects(Lease)]
+        there = [each.metadata for each in api.cluster.objects(Lease)]
         expected = {each.name: each.resource_version for each in there if not selects or each.labels["app"] == "x"}
         assert known == expected
         follower.cancel()

@@ -19,7 +19,7 @@ from kframework.fake_api.server import ApiServer
 from kframework.fake_api.web import MAX_BODY_BYTES, serve
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Lease, Node, ObjectMeta
-from tests.fake_api.serving import NODES, PODS, node, read
+from tests.fake_api.fake_api_client import NODES, PODS, node, read
 
 
 @pytest.fixture(scope="module")
@@ -125,11 +125,11 @@ async def test_disconnected_client_is_dropped() -> None:
     async with line() as client:
         async with client.session.get(NODES, params={"watch": "true"}) as answer:
             await answer.content.readline()
-            (kept,) = client.server._store._collections.values()
-            assert len(kept._listeners) == 1
+            (remaining,) = client.server._store._collections.values()
+            assert len(remaining._listeners) == 1
             answer.close()
         async with asyncio.timeout(10):
-            while kept._listeners:  # noqa: ASYNC110 -- nothing tells that a connection was closed
+            while remaining._listeners:  # noqa: ASYNC110 -- nothing tells that a connection was closed
                 await asyncio.sleep(0)
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from kframework.objects import ObjectMeta, Pod
-from tests.fake_api.serving import MERGE, NODES, PODS, Json, Served, node, pod
+from tests.fake_api.fake_api_client import MERGE, NODES, PODS, FakeApi, Json, node, pod
 
 
 async def test_status_update_of_a_built_in_kind_changes_metadata_too() -> None:
-    served, path = Served(), "/apis/batch/v1/namespaces/default/jobs"
+    api, path = FakeApi(), "/apis/batch/v1/namespaces/default/jobs"
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
-    await served.ask("POST", path, {"metadata": {"name": "a"}, "spec": {"template": template}})
+    await api.call("POST", path, {"metadata": {"name": "a"}, "spec": {"template": template}})
     patch = {"metadata": {"labels": {"a": "b"}}, "status": {"active": 1}}
-    job = await served.ask("PATCH", f"{path}/a/status", patch, content_type=MERGE)
+    job = await api.call("PATCH", f"{path}/a/status", patch, content_type=MERGE)
     assert (job["metadata"]["labels"], job["status"]) == ({"a": "b"}, {"active": 1})
 
 
 async def test_invalid_new_object_is_rejected() -> None:
-    served = Served()
+    api = FakeApi()
     metadata = {
         "name": "web",
         "uid": "mine",
@@ -28,40 +28,38 @@ async def test_invalid_new_object_is_rejected() -> None:
         "managedFields": [{"manager": "me"}],
         "selfLink": "/me",
     }
-    created = await served.ask(
-        "POST", PODS, pod() | {"metadata": metadata, "status": {"phase": "Running", "podIP": "x"}}
-    )
+    created = await api.call("POST", PODS, pod() | {"metadata": metadata, "status": {"phase": "Running", "podIP": "x"}})
     assert created["status"] == {"qosClass": "BestEffort", "phase": "Pending"}
-    told = created["metadata"]
-    assert told["uid"] != "mine"
-    assert (told["generation"], told["creationTimestamp"]) == (1, "2026-01-01T00:00:00Z")
-    assert not {"managedFields", "selfLink", "deletionTimestamp"} & told.keys()
+    result = created["metadata"]
+    assert result["uid"] != "mine"
+    assert (result["generation"], result["creationTimestamp"]) == (1, "2026-01-01T00:00:00Z")
+    assert not {"managedFields", "selfLink", "deletionTimestamp"} & result.keys()
 
 
 async def test_pod_needs_a_container() -> None:
-    served = Served()
+    api = FakeApi()
     specs: list[Json] = [{}, {"containers": []}, {"contaners": [{"name": "c"}]}]
     for spec in specs:
-        assert await served.refused("POST", PODS, pod() | {"spec": spec}) == (
+        assert await api.call_error("POST", PODS, pod() | {"spec": spec}) == (
             422,
             "Invalid",
             'Pod "web" is invalid: spec.containers: Required value',
         )
-    assert served.cluster.add(Pod(metadata=ObjectMeta(name="bare"))).spec.containers == ()
+    assert api.cluster.add(Pod(metadata=ObjectMeta(name="bare"))).spec.containers == ()
 
 
 async def test_node_is_created_with_its_status() -> None:
-    created = await Served().ask("POST", NODES, node())
+    created = await FakeApi().call("POST", NODES, node())
     assert created["status"]["capacity"] == created["status"]["allocatable"] == {"cpu": "4"}
     assert created["status"]["nodeInfo"] == {"kubeletVersion": "v1.36.0"}
 
 
 async def test_immutable_fields_cannot_change() -> None:
-    served = Served()
-    stored = await served.ask("POST", PODS, pod())
+    api = FakeApi()
+    stored = await api.call("POST", PODS, pod())
     patch = {"metadata": {"creationTimestamp": None, "generation": 9, "deletionTimestamp": "2020-01-01T00:00:00Z"}}
-    assert await served.ask("PATCH", f"{PODS}/web", patch, content_type=MERGE) == stored
-    status, reason, message = await served.refused(
+    assert await api.call("PATCH", f"{PODS}/web", patch, content_type=MERGE) == stored
+    status, reason, message = await api.call_error(
         "PATCH", f"{PODS}/web", {"spec": {"nodeName": "n1"}}, content_type=MERGE
     )
     assert (status, reason) == (422, "Invalid")
@@ -69,10 +67,10 @@ async def test_immutable_fields_cannot_change() -> None:
 
 
 async def test_changed_spec_increases_the_generation() -> None:
-    served = Served()
-    await served.ask("POST", PODS, pod())
-    changed = await served.ask("PATCH", f"{PODS}/web", {"spec": {"activeDeadlineSeconds": 5}}, content_type=MERGE)
-    labelled = await served.ask("PATCH", f"{PODS}/web", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+    api = FakeApi()
+    await api.call("POST", PODS, pod())
+    changed = await api.call("PATCH", f"{PODS}/web", {"spec": {"activeDeadlineSeconds": 5}}, content_type=MERGE)
+    labelled = await api.call("PATCH", f"{PODS}/web", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
     assert (changed["metadata"]["generation"], labelled["metadata"]["generation"]) == (2, 2)
 
 
@@ -144,23 +142,23 @@ async def test_changed_spec_increases_the_generation() -> None:
     ],
 )
 async def test_invalid_update_is_rejected(body: Json, status: int, reason: str, message: str) -> None:
-    served = Served()
-    await served.ask("POST", PODS, pod("there"))
-    version = served.cluster.version
-    refused = await served.refused("POST", PODS, body)
+    api = FakeApi()
+    await api.call("POST", PODS, pod("there"))
+    version = api.cluster.version
+    refused = await api.call_error("POST", PODS, body)
     assert refused[:2] == (status, reason)
     assert refused[2].startswith(message)
-    assert served.cluster.version == version
+    assert api.cluster.version == version
 
 
 async def test_missing_namespace_is_an_error() -> None:
-    refused = await Served().refused("POST", "/api/v1/namespaces/nowhere/pods", pod())
+    refused = await FakeApi().call_error("POST", "/api/v1/namespaces/nowhere/pods", pod())
     assert refused == (404, "NotFound", 'namespaces "nowhere" not found')
 
 
 async def test_update_needs_the_same_name() -> None:
-    served = Served()
-    await served.ask("POST", PODS, pod())
-    refused = await served.refused("PUT", f"{PODS}/web", pod("other"))
+    api = FakeApi()
+    await api.call("POST", PODS, pod())
+    refused = await api.call_error("PUT", f"{PODS}/web", pod("other"))
     assert refused == (400, "BadRequest", "the name of the object (other) does not match the name on the URL (web)")
-    assert (await served.refused("PUT", f"{PODS}/other", pod("other")))[:2] == (404, "NotFound")
+    assert (await api.call_error("PUT", f"{PODS}/other", pod("other")))[:2] == (404, "NotFound")

@@ -50,7 +50,7 @@ def claims(cluster: MemoryCluster) -> list[ResourceClaim]:
     return cluster.objects(ResourceClaim)
 
 
-def told(cluster: MemoryCluster, name: str = "web") -> dict[str, str | None]:
+def result(cluster: MemoryCluster, name: str = "web") -> dict[str, str | None]:
     statuses = cluster.read(Pod, name, "default").status.resource_claim_statuses
     return {each.name: each.resource_claim_name for each in statuses}
 
@@ -59,8 +59,8 @@ async def test_each_pod_gets_its_own_claim() -> None:
     web = claiming(claiming(pod(), template="one-gpu"), template="one-gpu", called="other")
     async with running(template(), web, claiming(pod("db"), template="one-gpu")) as cluster:
         first, second, third = claims(cluster)
-        assert told(cluster) == {"gpu": first.metadata.name, "other": second.metadata.name}
-        assert told(cluster, "db") == {"gpu": third.metadata.name}
+        assert result(cluster) == {"gpu": first.metadata.name, "other": second.metadata.name}
+        assert result(cluster, "db") == {"gpu": third.metadata.name}
         assert first.metadata.name.startswith("web-gpu-") and second.metadata.name.startswith("web-other-")
         assert first.metadata.labels == {"made": "so"}
         assert first.metadata.annotations == {"a": "b", POD_CLAIM_NAME: "gpu"}
@@ -74,7 +74,7 @@ async def test_claim_is_created_when_its_template_appears() -> None:
         assert claims(cluster) == []
         cluster.add(template())
         await settled()
-        assert told(cluster) == {"gpu": claims(cluster)[0].metadata.name}
+        assert result(cluster) == {"gpu": claims(cluster)[0].metadata.name}
 
 
 async def test_deleted_claim_is_created_again() -> None:
@@ -83,7 +83,7 @@ async def test_deleted_claim_is_created_again() -> None:
         cluster.remove(ResourceClaim, first.metadata.name, "default")
         await settled()
         (second,) = claims(cluster)
-        assert told(cluster) == {"gpu": second.metadata.name}
+        assert result(cluster) == {"gpu": second.metadata.name}
         assert second.metadata.uid != first.metadata.uid
 
 
@@ -93,7 +93,7 @@ async def test_claim_missing_in_the_pod_status_is_reused() -> None:
         forgotten = replace(cluster.read(Pod, "web", "default").status, resource_claim_statuses=())
         cluster.set_status(cluster.read(Pod, "web", "default"), forgotten)
         await settled()
-        assert told(cluster) == {"gpu": made.metadata.name} and claims(cluster) == [made]
+        assert result(cluster) == {"gpu": made.metadata.name} and claims(cluster) == [made]
 
 
 async def test_pod_that_needs_no_claim_gets_none() -> None:
@@ -132,7 +132,7 @@ async def test_devices_are_released_after_the_last_consumer() -> None:
         cluster.add(allocated(claim(), *cluster.objects(Pod)))
         await settled()
         assert users(cluster) == ["web", "db"]
-        cluster.set_status(found := cluster.read(Pod, "web", "default"), replace(found.status, phase="Succeeded"))
+        cluster.set_status(actual := cluster.read(Pod, "web", "default"), replace(actual.status, phase="Succeeded"))
         await settled()
         assert users(cluster) == ["db"]
         assert cluster.read(ResourceClaim, "shared", "default").status.allocation is not None
@@ -165,7 +165,7 @@ async def test_claim_from_a_template_is_deleted_with_its_pod(ended: bool) -> Non
         (made,) = claims(cluster)
         cluster.replace(allocated(made, *cluster.objects(Pod)))
         if ended:
-            cluster.set_status(found := cluster.read(Pod, "web", "default"), replace(found.status, phase="Failed"))
+            cluster.set_status(actual := cluster.read(Pod, "web", "default"), replace(actual.status, phase="Failed"))
         else:
             cluster.remove(Pod, "web", "default", grace=0)
         await settled()

@@ -73,7 +73,7 @@ async def watching(source: Cluster, *kinds: type[ApiObject]) -> AsyncIterator[li
     await asyncio.gather(watch, return_exceptions=True)
 
 
-def told(messages: list[Message]) -> list[str]:
+def result(messages: list[Message]) -> list[str]:
     """Write messages short: `+name` for Changed, `-name` for Gone."""
     words = []
     for message in messages:
@@ -113,9 +113,9 @@ class Runs(Container, frozen=True, kw_only=True):
 
 async def test_created_object_keeps_only_the_fields_of_its_kind() -> None:
     memory = cluster()
-    told = pod("a")
+    result = pod("a")
     more = Runs(name="c", image="x", command="true")
-    created = await memory.create(replace(told, spec=replace(told.spec, containers=(more,))))
+    created = await memory.create(replace(result, spec=replace(result.spec, containers=(more,))))
     assert created.spec.containers == (Container(name="c", image="x"),)
 
 
@@ -237,7 +237,7 @@ async def test_unchanged_object_is_not_written() -> None:
         await memory.patch_pod_status("default", "a", "", nominated_node_name="n1")
         await memory.patch_pod_status("default", "a", "")
     assert memory.version == version
-    assert told(messages) == ["+a", "+n1", "synced"]
+    assert result(messages) == ["+a", "+n1", "synced"]
 
 
 @pytest.mark.parametrize(
@@ -360,8 +360,8 @@ async def test_event_watcher_receives_events_at_once() -> None:
     await memory.record_event(failed_scheduling("web", count=2))
     stop()
     await memory.record_event(failed_scheduling("after"))
-    seen = [(change.old is None, change.subject.metadata.name.partition(".")[0]) for change in changes]
-    assert seen == [(True, "web"), (False, "web")]
+    recorded = [(change.old is None, change.subject.metadata.name.partition(".")[0]) for change in changes]
+    assert recorded == [(True, "web"), (False, "web")]
     assert len(memory.objects(Event)) == 3
 
 
@@ -384,7 +384,7 @@ async def test_declared_kind_is_stored() -> None:
         await memory.create(team("blue"))
         await memory.patch(Team, "blue", {"spec": {"maxPods": 2}}, "default")
         await memory.delete(Team, "red", "default")
-    assert told(messages) == ["+all", "+red", "synced", "+blue", "+blue", "-red"]
+    assert result(messages) == ["+all", "+red", "synced", "+blue", "+blue", "-red"]
     assert (await memory.get(Team, "blue", "default")).spec.max_pods == 2
 
 
@@ -392,11 +392,11 @@ async def test_watch_lists_and_then_follows() -> None:
     memory = cluster(node("n1"), pod("a"))
     async with watching(memory, Node, Pod) as messages:
         await memory.create(pod("b"))
-        assert told(messages) == ["+a", "+n1", "synced", "+b"]  # at the time of the write
+        assert result(messages) == ["+a", "+n1", "synced", "+b"]  # at the time of the write
         await memory.delete(Node, "n1")
         await memory.create(Event(metadata=ObjectMeta(name="unwatched")))
     await memory.create(pod("late"))
-    assert told(messages) == ["+a", "+n1", "synced", "+b", "-n1"]
+    assert result(messages) == ["+a", "+n1", "synced", "+b", "-n1"]
 
 
 async def test_terminated_pods_leave_the_watch() -> None:
@@ -407,7 +407,7 @@ async def test_terminated_pods_leave_the_watch() -> None:
         memory.put(replace(ended, metadata=replace(ended.metadata, labels={"x": "y"})))
         await memory.delete(Pod, "a", "default")
         await memory.delete(Pod, "ended", "default")
-    assert told(messages) == ["+a", "synced", "-a"]
+    assert result(messages) == ["+a", "synced", "-a"]
     assert messages[-1] == Deleted(running)
 
 
@@ -427,10 +427,10 @@ DOWN = ClusterError("the server is down", status=503, retryable=True)
 )
 async def test_faults_apply_to_client_calls(fault: Fault, bound_to: str, raised: bool, seconds: float) -> None:
     memory = cluster(pod("a"), pod("b"))
-    asked: list[tuple[str, str, str, str]] = []
+    requested: list[tuple[str, str, str, str]] = []
 
     def breaks_bindings_of_a(method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
-        asked.append((method, kind.__name__, namespace, name))
+        requested.append((method, kind.__name__, namespace, name))
         return fault if (method, name) == ("bind", "a") else None
 
     memory.faults.append(breaks_bindings_of_a)
@@ -445,13 +445,13 @@ async def test_faults_apply_to_client_calls(fault: Fault, bound_to: str, raised:
         assert not raised
     assert asyncio.get_running_loop().time() - begin == seconds
     assert memory.read(Pod, "a", "default").spec.node_name == bound_to
-    assert asked == [("bind", "Pod", "default", "b"), ("bind", "Pod", "default", "a")]
+    assert requested == [("bind", "Pod", "default", "b"), ("bind", "Pod", "default", "a")]
 
 
 @pytest.mark.parametrize("done", [False, True])
 async def test_status_update_can_have_a_fault(done: bool) -> None:
     memory = cluster(pod("a"))
-    memory.faults.append(lambda *asked: Fault(error=DOWN, done=done) if asked == STATUS_OF_A else None)
+    memory.faults.append(lambda *requested: Fault(error=DOWN, done=done) if requested == STATUS_OF_A else None)
     assert await refusal(memory.patch_status(Pod, "a", {"phase": "Failed"}, "default")) is DOWN
     assert memory.read(Pod, "a", "default").status.phase == ("Failed" if done else "Pending")
 
@@ -461,7 +461,7 @@ STATUS_OF_A = ("patch_status", Pod, "default", "a")
 
 async def test_fault_of_an_event_receives_its_name() -> None:
     memory, record = cluster(), failed_scheduling()
-    memory.faults.append(lambda *asked: Fault(error=DOWN) if asked == of_record else None)
+    memory.faults.append(lambda *requested: Fault(error=DOWN) if requested == of_record else None)
     of_record = ("record_event", Event, "default", record.name)
     assert await refusal(memory.record_event(record)) is DOWN
     assert memory.objects(Event) == []
@@ -552,8 +552,8 @@ def replayed(messages: list[Message]) -> dict[str, Pod]:
         match message:
             case Upserted(Pod() as changed):
                 pods[changed.metadata.name] = changed
-            case Deleted(Pod() as gone):
-                assert pods.pop(gone.metadata.name) == gone
+            case Deleted(Pod() as deleted):
+                assert pods.pop(deleted.metadata.name) == deleted
     return pods
 
 

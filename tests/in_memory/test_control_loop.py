@@ -33,13 +33,13 @@ class Recorder(ControlLoop):
         self.cluster = MemoryCluster(self.clock, [make_pod("a"), make_pod("b")])
         super().__init__(self.cluster, self.clock)
         self.began, self.failures = self.clock.now(), failures
-        self.seen: list[tuple[str, float]] = []
+        self.recorded: list[tuple[str, float]] = []
 
     def _affected_keys(self, change: Change) -> Iterator[Key]:
         yield "default", change.subject.metadata.name
 
     def _reconcile(self, key: Key) -> None:
-        self.seen.append((key[1], round(self.clock.now() - self.began, 3)))
+        self.recorded.append((key[1], round(self.clock.now() - self.began, 3)))
         if key[1] == "a" and self.failures:
             self.failures -= 1
             raise self.error
@@ -61,12 +61,12 @@ async def test_failed_key_is_retried_with_backoff_and_delays_no_other(
     loop = Recorder(3, error)
     task = asyncio.ensure_future(loop.run())
     await asyncio.sleep(10)
-    assert loop.seen == [("a", 0.0), ("b", 0.0), ("a", 0.005), ("a", 0.015), ("a", 0.035)]
+    assert loop.recorded == [("a", 0.0), ("b", 0.0), ("a", 0.005), ("a", 0.015), ("a", 0.035)]
     assert caplog.messages == ["Recorder default/a: not now"] * 3
     assert loop.idle
     loop.cluster.remove(Pod, "b")
     await asyncio.sleep(1)
-    assert loop.seen[5:] == [("b", 10.0)]
+    assert loop.recorded[5:] == [("b", 10.0)]
     task.cancel()
     await asyncio.wait([task])
 

@@ -32,8 +32,8 @@ ALLOWED = {"resource.kubernetes.io/admin-access": "true"}
 
 def claim(*requests: object, **status: Any) -> ResourceClaim:
     spec = {"devices": {"requests": requests}}
-    made = msgspec.convert({"metadata": {"name": "c", "namespace": "n"}, "spec": spec}, ResourceClaim)
-    return replace(made, status=ResourceClaimStatus(**status))
+    created = msgspec.convert({"metadata": {"name": "c", "namespace": "n"}, "spec": spec}, ResourceClaim)
+    return replace(created, status=ResourceClaimStatus(**status))
 
 
 def template(*requests: object) -> ResourceClaimTemplate:
@@ -71,8 +71,8 @@ def test_device_count_gets_its_default(settings: dict[str, object], mode: str, c
             assert (said.allocation_mode, said.count) == (mode, count)
 
 
-def _of(made: ResourceClaimTemplate) -> Any:
-    return device_admission.set_defaults(made, NOW).spec.spec
+def _of(created: ResourceClaimTemplate) -> Any:
+    return device_admission.set_defaults(created, NOW).spec.spec
 
 
 def test_device_taints_get_their_time() -> None:
@@ -132,8 +132,8 @@ def users(*uids: object) -> tuple[ResourceClaimConsumerReference, ...]:
     return tuple(ResourceClaimConsumerReference(resource="pods", name="p", uid=str(uid)) for uid in uids)
 
 
-def deleted(made: ResourceClaim) -> ResourceClaim:
-    return replace(made, metadata=replace(made.metadata, deletion_timestamp=NOW))
+def deleted(created: ResourceClaim) -> ResourceClaim:
+    return replace(created, metadata=replace(created.metadata, deletion_timestamp=NOW))
 
 
 DELETED = "Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
@@ -185,7 +185,9 @@ def test_valid_claim_status_is_accepted(old: ResourceClaim, new: ResourceClaim) 
 
 
 def test_device_reports_are_dropped_with_their_devices() -> None:
-    told = tuple(AllocatedDeviceStatus(driver="d", pool="p", device=name) for name in "xy")
-    assert device_admission.admit_update(claim(), claim(allocation=ALLOCATED, devices=told)).status.devices == told[:1]
-    gone = device_admission.admit_update(claim(allocation=ALLOCATED, devices=told[:1]), claim(devices=told[:1]))
+    result = tuple(AllocatedDeviceStatus(driver="d", pool="p", device=name) for name in "xy")
+    assert (
+        device_admission.admit_update(claim(), claim(allocation=ALLOCATED, devices=result)).status.devices == result[:1]
+    )
+    gone = device_admission.admit_update(claim(allocation=ALLOCATED, devices=result[:1]), claim(devices=result[:1]))
     assert gone.status.devices == ()

@@ -131,8 +131,8 @@ def test_remaining_objects_have_an_owner_or_never_lost_one(
             assert all(each.metadata.deletion_timestamp is None for each in left.values())
             owners = {owner.uid for each in left.values() for owner in each.metadata.owner_references}
             assert owners <= left.keys()
-            kept = _kept(parents, deletions)
-            assert set(left) == kept
+            remaining = _kept(parents, deletions)
+            assert set(left) == remaining
 
     run_virtual(main)
 

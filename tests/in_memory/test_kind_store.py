@@ -14,23 +14,23 @@ def node(name: str) -> Node:
 
 def test_change_has_the_object_before_and_after() -> None:
     kind_store = KindStore(kind_of(Node))
-    seen: list[Change] = []
-    kind_store.subscribe(seen.append)
+    recorded: list[Change] = []
+    kind_store.subscribe(recorded.append)
     first, second = node("a"), node("a")
     kind_store.write(("", "a"), first, 1)
     kind_store.write(("", "a"), second, 2)
     kind_store.write(("", "a"), None, 3)
-    assert seen == [Change(1, None, first), Change(2, first, second), Change(3, second, None)]
+    assert recorded == [Change(1, None, first), Change(2, first, second), Change(3, second, None)]
     assert kind_store.objects == {}
 
 
 def test_object_is_stored_before_subscribers_are_notified() -> None:
     kind_store = KindStore(kind_of(Node))
-    found: list[bool] = []
-    kind_store.subscribe(lambda change: found.append(("", "a") in kind_store.objects))
+    actual: list[bool] = []
+    kind_store.subscribe(lambda change: actual.append(("", "a") in kind_store.objects))
     kind_store.write(("", "a"), node("a"), 1)
     kind_store.write(("", "a"), None, 2)
-    assert found == [True, False]
+    assert actual == [True, False]
 
 
 def test_unsubscribed_handler_is_not_called() -> None:
@@ -48,8 +48,8 @@ def test_unsubscribed_handler_is_not_called() -> None:
 @pytest.mark.parametrize("before", [0, 1])
 def test_batch_of_writes_equals_single_writes(before: int) -> None:
     at_once, singly = KindStore(kind_of(Node)), KindStore(kind_of(Node))
-    seen: list[Change] = []
-    at_once.subscribe(seen.append)
+    recorded: list[Change] = []
+    at_once.subscribe(recorded.append)
     for kind_store in (at_once, singly):
         for version in range(before):
             kind_store.write(("", "a"), node("a"), version)
@@ -58,7 +58,7 @@ def test_batch_of_writes_equals_single_writes(before: int) -> None:
     at_once.write_all(changes)
     for change in changes:
         singly.write(("", "a"), change.new, change.version)  # type: ignore[arg-type]  # a Node, as all of them
-    assert seen[-4:] == changes
+    assert recorded[-4:] == changes
     assert at_once.objects == singly.objects
 
 

@@ -124,8 +124,8 @@ async def test_kubelet_is_idle_when_nothing_is_due() -> None:
     ],
 )
 async def test_pod_with_an_exit_code_fails(code: str, phase: str, told: list[int]) -> None:
-    made = make_pod("a", annotations={RUN_SECONDS: "2", EXIT_CODE: code}, node_name="n1")
-    async with running(replace(made, status=PodStatus())) as (memory, kubelet):
+    created = make_pod("a", annotations={RUN_SECONDS: "2", EXIT_CODE: code}, node_name="n1")
+    async with running(replace(created, status=PodStatus())) as (memory, kubelet):
         await asyncio.sleep(5)
         status = memory.read(Pod, "a").status
         assert status.phase == phase

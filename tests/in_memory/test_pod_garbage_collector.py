@@ -27,7 +27,7 @@ from kframework.objects import (
     PodStatus,
     Taint,
 )
-from tests.in_memory.workloads.stage import acting
+from tests.in_memory.workloads.workload_cluster import run_controllers
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 HELD = ("example.com/held",)
@@ -70,16 +70,16 @@ def pods(memory: MemoryCluster) -> list[str]:
     return [each.metadata.name for each in memory.objects(Pod)]
 
 
-def told(memory: MemoryCluster) -> list[tuple[str, tuple[PodCondition, ...]]]:
+def result(memory: MemoryCluster) -> list[tuple[str, tuple[PodCondition, ...]]]:
     """Note phase and conditions of pods as they change: it grows while time passes."""
-    seen: list[tuple[str, tuple[PodCondition, ...]]] = []
+    recorded: list[tuple[str, tuple[PodCondition, ...]]] = []
 
     def note(change: Change) -> None:
         if isinstance(change.new, Pod):
-            seen.append((change.new.status.phase, change.new.status.conditions))
+            recorded.append((change.new.status.phase, change.new.status.conditions))
 
     memory.subscribe([Pod], note)
-    return seen
+    return recorded
 
 
 def release(memory: MemoryCluster, name: str) -> None:
@@ -92,10 +92,10 @@ async def test_pods_are_deleted_some_time_after_their_node() -> None:
         memory.remove(Node, "n1")
         await asyncio.sleep(39)
         assert pods(memory) == ["a", "b", "c"]
-        seen = told(memory)
+        recorded = result(memory)
         await asyncio.sleep(2)
         assert pods(memory) == ["b", "c"]
-        ((phase, (condition,)),) = seen
+        ((phase, (condition,)),) = recorded
         assert phase == "Failed"
         said = condition.type, condition.status, condition.reason, condition.message, condition.observed_generation
         assert said == ("DisruptionTarget", "True", "DeletionByPodGC", "PodGC: node no longer exists", 1)
@@ -103,10 +103,10 @@ async def test_pods_are_deleted_some_time_after_their_node() -> None:
 
 async def test_terminated_pod_is_deleted_without_a_status_change() -> None:
     async with collect_errors(node(), pod("a", phase="Succeeded")) as memory:
-        seen = told(memory)
+        recorded = result(memory)
         memory.remove(Node, "n1")
         await asyncio.sleep(41)
-        assert pods(memory) == [] == seen
+        assert pods(memory) == [] == recorded
 
 
 async def test_pods_of_a_recreated_node_stay() -> None:
@@ -212,7 +212,7 @@ async def test_oldest_terminated_pods_are_deleted_after_evicted_ones() -> None:
 
 @pytest.mark.parametrize(("controllers", "left"), [(["*"], []), (["*", "-pod-garbage-collector-controller"], ["a"])])
 async def test_controller_can_be_disabled(controllers: list[str], left: list[str]) -> None:
-    async with acting(node(), pod("a"), controllers=controllers) as memory:
+    async with run_controllers(node(), pod("a"), controllers=controllers) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(100)
         assert pods(memory) == left

@@ -67,12 +67,12 @@ def volume_of(cluster: MemoryCluster, name: str = "data") -> PersistentVolume | 
     if not is_bound(mine):
         assert (mine.spec.volume_name, mine.status.phase) in (("", "Pending"), ("disk", "Pending"))
         return None
-    found = cluster.read(PersistentVolume, mine.spec.volume_name)
-    by = found.spec.claim_ref
+    actual = cluster.read(PersistentVolume, mine.spec.volume_name)
+    by = actual.spec.claim_ref
     assert by is not None and (by.uid, by.name, by.namespace) == (mine.metadata.uid, name, "default")
-    assert (mine.status.phase, found.status.phase) == ("Bound", "Bound")
-    assert mine.status.capacity == found.spec.capacity
-    return found
+    assert (mine.status.phase, actual.status.phase) == ("Bound", "Bound")
+    assert mine.status.capacity == actual.spec.capacity
+    return actual
 
 
 async def test_smallest_matching_volume_is_bound() -> None:
@@ -80,17 +80,17 @@ async def test_smallest_matching_volume_is_bound() -> None:
     async with running(
         *disks, volume("other", "x", "2Gi"), storage_class("now", mode="Immediate"), claim(of="now", size="2Gi")
     ) as cluster:
-        found = volume_of(cluster)
-        assert found is not None and found.metadata.name == "fits"
-        assert found.metadata.annotations == {BY_US: "yes"}
+        actual = volume_of(cluster)
+        assert actual is not None and actual.metadata.name == "fits"
+        assert actual.metadata.annotations == {BY_US: "yes"}
         assert the_claim(cluster).metadata.annotations == {BY_US: "yes", COMPLETE: "yes"}
         assert cluster.read(PersistentVolume, "small").status.phase == "Available"
 
 
 async def test_claim_without_a_class_gets_a_volume_without_one() -> None:
     async with running(claim(of=""), volume("disk", of="")) as cluster:
-        found = volume_of(cluster)
-        assert found is not None and found.metadata.name == "disk"
+        actual = volume_of(cluster)
+        assert actual is not None and actual.metadata.name == "disk"
 
 
 async def test_claim_is_bound_when_a_volume_appears() -> None:
@@ -106,8 +106,8 @@ async def test_volume_may_be_reserved_for_a_claim(phase: str) -> None:
     async with running(
         claim(of="later"), LATER, volume(of="later", kept_for=reference(uid=""), phase=phase)
     ) as cluster:
-        found = volume_of(cluster)
-        assert found is not None and found.metadata.annotations == {}
+        actual = volume_of(cluster)
+        assert actual is not None and actual.metadata.annotations == {}
 
 
 async def test_claim_may_name_its_volume() -> None:
@@ -131,8 +131,8 @@ async def test_claim_is_not_bound_to_a_named_volume_that_does_not_match(wrong: M
 async def test_reserved_volume_that_does_not_match_is_skipped(wrong: Mapping[str, Any]) -> None:
     kept = volume("kept", "now", kept_for=reference(uid=""), **wrong)
     async with running(kept, volume(of="now"), claim(of="now"), storage_class("now", mode="Immediate")) as cluster:
-        found = volume_of(cluster)
-        assert found is not None and found.metadata.name == "disk"
+        actual = volume_of(cluster)
+        assert actual is not None and actual.metadata.name == "disk"
 
 
 async def test_claim_with_an_invalid_selector_is_skipped() -> None:
@@ -152,19 +152,19 @@ async def test_waiting_claim_gets_the_volume_reserved_by_the_scheduler() -> None
         assert volume_of(cluster) is None
         await cluster.patch(PersistentVolume, "disk", {"spec": {"claimRef": reference()}})
         await asyncio.sleep(0.1)
-        found = volume_of(cluster)
-        assert found is not None and found.metadata.name == "disk"
+        actual = volume_of(cluster)
+        assert actual is not None and actual.metadata.name == "disk"
 
 
 async def test_volume_is_provisioned_immediately() -> None:
     async with running(claim(of="now", size="3Gi", volumeMode="Block"), NOW) as cluster:
-        found = volume_of(cluster)
-        assert found is not None and found.metadata.name == "pvc-uid-data"
-        spec = found.spec
+        actual = volume_of(cluster)
+        assert actual is not None and actual.metadata.name == "pvc-uid-data"
+        spec = actual.spec
         assert (spec.capacity, spec.access_modes, spec.volume_mode) == ({"storage": "3Gi"}, ("ReadWriteOnce",), "Block")
         assert (spec.storage_class_name, spec.node_affinity) == ("now", None)
         assert spec.csi is not None and spec.csi.driver == DRIVER
-        assert found.metadata.annotations == {"pv.kubernetes.io/provisioned-by": DRIVER}
+        assert actual.metadata.annotations == {"pv.kubernetes.io/provisioned-by": DRIVER}
 
 
 async def test_volume_is_provisioned_for_the_selected_node() -> None:
@@ -173,8 +173,8 @@ async def test_volume_is_provisioned_for_the_selected_node() -> None:
         await selected(cluster, "gone")
         assert volume_of(cluster) is None
         await selected(cluster, "n")
-        found = volume_of(cluster)
-        assert found is not None and found.spec.node_affinity == affinity(near(HOSTNAME, "n"))
+        actual = volume_of(cluster)
+        assert actual is not None and actual.spec.node_affinity == affinity(near(HOSTNAME, "n"))
 
 
 async def test_volume_is_provisioned_when_the_selected_node_appears() -> None:
@@ -212,16 +212,16 @@ async def test_provisioned_volume_has_the_topology_of_the_node(
     csi_node = CSINode(metadata=ObjectMeta(name="n"), spec=spec)
     later = storage_class("later", DRIVER, allowed=allowed)
     async with running(claim(of="later", selected="n"), later, make_node("n", zone="z"), csi_node) as cluster:
-        found = volume_of(cluster)
-        assert found is not None
-        assert found.spec.node_affinity == (affinity(reached) if reached is not None else None)
+        actual = volume_of(cluster)
+        assert actual is not None
+        assert actual.spec.node_affinity == (affinity(reached) if reached is not None else None)
 
 
 async def test_immediate_volume_has_all_allowed_topologies() -> None:
     now = storage_class("now", DRIVER, "Immediate", allowed=[{ZONE: ["a", "b"]}])
     async with running(claim(of="now"), now) as cluster:
-        found = volume_of(cluster)
-        assert found is not None and found.spec.node_affinity == affinity(near(ZONE, "a", "b"))
+        actual = volume_of(cluster)
+        assert actual is not None and actual.spec.node_affinity == affinity(near(ZONE, "a", "b"))
 
 
 @pytest.mark.parametrize("provisioner", ["", "kubernetes.io/no-provisioner"])
@@ -241,8 +241,8 @@ async def test_volume_is_provisioned_when_the_class_appears() -> None:
 async def test_claim_without_a_class_gets_the_default_one() -> None:
     default = storage_class("first", DRIVER, "Immediate", default=True)
     async with running(claim(of=None), storage_class("other", DRIVER), default) as cluster:
-        found = volume_of(cluster)
-        assert found is not None and found.spec.storage_class_name == "first"
+        actual = volume_of(cluster)
+        assert actual is not None and actual.spec.storage_class_name == "first"
         assert the_claim(cluster).spec.storage_class_name == "first"
 
 
@@ -289,10 +289,10 @@ async def test_deleted_volume_is_forgotten() -> None:
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         task = tasks.create_task(controller.run())
         await settled(controller)
-        made = volume_of(memory)
-        assert made is not None
+        created = volume_of(memory)
+        assert created is not None
         memory.remove(PersistentVolumeClaim, "data", "default")
-        memory.remove(PersistentVolume, made.metadata.name)
+        memory.remove(PersistentVolume, created.metadata.name)
         await settled(controller)
         task.cancel()
     assert not any(held for held in vars(controller).values() if isinstance(held, dict))

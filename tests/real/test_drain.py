@@ -11,7 +11,7 @@ import pytest
 from tests.end_to_end.api import Api, Followed, Json
 from tests.end_to_end.processes import kframework
 from tests.end_to_end.servers import RealServer
-from tests.real.objects_made import PODS, node, pod
+from tests.real.objects import PODS, node, pod
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -32,10 +32,10 @@ def test_every_pod_of_a_backlog_is_bound_once_and_has_an_event(server: RealServe
     api.create("/api/v1/nodes", *(node(f"n{number}", cpu=PODS_PER_NODE) for number in range(NUMBER // PODS_PER_NODE)))
     api.create(PODS, *(pod(f"p{number}") for number in range(NUMBER)))
     arguments = "run", "--config", str(config), "--kubeconfig", str(kubeconfig), "--secure-port=0"
-    placed, told = api.follow(PODS, "spec.nodeName!="), api.follow(EVENTS, "reason=Scheduled")
-    with server.client(kubeconfig) as account, placed, told, kframework(*arguments) as scheduler:
+    placed, result = api.follow(PODS, "spec.nodeName!="), api.follow(EVENTS, "reason=Scheduled")
+    with server.client(kubeconfig) as account, placed, result, kframework(*arguments) as scheduler:
         seen_growing(placed)
-        seen_growing(told)
+        seen_growing(result)
         assert scheduler.stop() == 0
     there = Counter(each["spec"]["nodeName"] for each in api.items(PODS))
     assert set(there.values()) == {PODS_PER_NODE}

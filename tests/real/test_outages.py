@@ -10,7 +10,7 @@ import pytest
 from tests.end_to_end.api import Api
 from tests.end_to_end.processes import kframework, until
 from tests.end_to_end.servers import Program, RealServer
-from tests.real.objects_made import PODS, node, pod
+from tests.real.objects import PODS, node, pod
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

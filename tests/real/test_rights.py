@@ -11,7 +11,7 @@ from tests.end_to_end.api import Api
 from tests.end_to_end.processes import Kubectl, Running, kframework, until
 from tests.end_to_end.servers import RealServer
 from tests.examples.clean_environment import ROOT
-from tests.real.objects_made import PODS, node, pod
+from tests.real.objects import PODS, node, pod
 
 pytestmark = [pytest.mark.real, pytest.mark.tool("kubectl"), pytest.mark.timeout(180)]
 
@@ -41,13 +41,13 @@ def test_service_account_has_all_needed_rights(api: Api, deployed: Running) -> N
     api.ask("DELETE", f"{PODS}/low?gracePeriodSeconds=0")
     until(lambda: api.ask("GET", f"{PODS}/vip")["spec"].get("nodeName"))
     expected = {("Scheduled", "kframework"), ("Preempted", "kframework"), ("FailedScheduling", "kframework")}
-    until(lambda: expected <= told(api))
+    until(lambda: expected <= result(api))
     until(lambda: any(e["reason"] == "LeaderElection" for e in api.items("/api/v1/namespaces/kframework/events")))
     assert deployed.stop() == 0
     assert not deployed.said("forbidden")
 
 
-def told(api: Api) -> set[tuple[str, str]]:
+def result(api: Api) -> set[tuple[str, str]]:
     """Return the reasons of all events about what is in the namespace, and who told."""
     events = api.items("/apis/events.k8s.io/v1/namespaces/default/events")
     return {(event["reason"], event.get("reportingController", "")) for event in events}

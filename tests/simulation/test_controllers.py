@@ -6,7 +6,7 @@ from kframework.objects import Job, PodTemplate
 from kframework.simulation.controllers import create_workload_controllers
 from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node
-from tests.in_memory.workloads.stage import deployment, job, template
+from tests.in_memory.workloads.workload_cluster import deployment, job, template
 
 
 def test_a_deployment_of_a_file_has_pods_that_are_scheduled() -> None:

@@ -29,26 +29,26 @@ def test_types_unify(wanted: Type, given: Type, fits: bool) -> None:
 
 
 def test_parameter_keeps_its_first_binding() -> None:
-    found = Substitutions()
-    assert found.unify([INT, list_of(STRING)], [A, list_of(B)])
-    assert [found.resolve(A), found.resolve(B)] == [INT, STRING]
-    assert not found.unify([STRING], [A])
-    assert found.unify([DYN], [A])
-    assert found.resolve(A) == DYN
+    actual = Substitutions()
+    assert actual.unify([INT, list_of(STRING)], [A, list_of(B)])
+    assert [actual.resolve(A), actual.resolve(B)] == [INT, STRING]
+    assert not actual.unify([STRING], [A])
+    assert actual.unify([DYN], [A])
+    assert actual.resolve(A) == DYN
 
 
 def test_failed_unification_changes_nothing() -> None:
-    found = Substitutions()
-    assert not found.unify([INT, STRING], [A, INT])
-    assert found.resolve(A) == A
-    assert found.finalize(list_of(A)) == list_of(DYN)
+    actual = Substitutions()
+    assert not actual.unify([INT, STRING], [A, INT])
+    assert actual.resolve(A) == A
+    assert actual.finalize(list_of(A)) == list_of(DYN)
 
 
 def test_parameter_does_not_occur_in_its_binding() -> None:
-    found = Substitutions()
-    assert not found.unify([list_of(A)], [A])
-    assert found.unify([list_of(B)], [A])
-    assert not found.unify([A], [B])
+    actual = Substitutions()
+    assert not actual.unify([list_of(A)], [A])
+    assert actual.unify([list_of(B)], [A])
+    assert not actual.unify([A], [B])
 
 
 def test_more_general_type_is_kept() -> None:
@@ -59,6 +59,6 @@ def test_more_general_type_is_kept() -> None:
 
 
 def test_new_parameters_are_distinct() -> None:
-    found = Substitutions()
-    assert found.new_parameter() != found.new_parameter()
+    actual = Substitutions()
+    assert actual.new_parameter() != actual.new_parameter()
     assert instantiate([list_of(A), INT], {A: STRING}) == [list_of(STRING), INT]

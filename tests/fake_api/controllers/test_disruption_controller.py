@@ -84,7 +84,7 @@ async def settled() -> None:
     await asyncio.sleep(1)
 
 
-def counts(memory: MemoryCluster) -> tuple[int, int, int, int]:
+def budget_counts(memory: MemoryCluster) -> tuple[int, int, int, int]:
     """Return how many pods are expected, healthy, desired and may go."""
     status = memory.read(PodDisruptionBudget, "web", "default").status
     return status.expected_pods, status.current_healthy, status.desired_healthy, status.disruptions_allowed
@@ -145,38 +145,38 @@ async def test_budget_status_allows_disruptions(
     about: PodDisruptionBudget, others: list[ApiObject], expected: tuple[int, int, int, int]
 ) -> None:
     async with run_cluster(about, *others) as memory:
-        assert counts(memory) == expected
+        assert budget_counts(memory) == expected
 
 
 async def test_status_follows_pods() -> None:
     async with run_cluster(budget(highest=1)) as memory:
-        assert counts(memory) == (0, 0, 0, 0)
+        assert budget_counts(memory) == (0, 0, 0, 0)
         memory.load(pods(3))
         await settled()
-        assert counts(memory) == (3, 3, 2, 1)
+        assert budget_counts(memory) == (3, 3, 2, 1)
         memory.remove(Pod, "bare-0", "default")  # it takes its grace, which nobody ends here
         await settled()
-        assert counts(memory) == (3, 2, 2, 0)
+        assert budget_counts(memory) == (3, 2, 2, 0)
         memory.remove(Pod, "bare-0", "default", grace=0)
         await settled()
-        assert counts(memory) == (2, 2, 1, 1)
+        assert budget_counts(memory) == (2, 2, 1, 1)
         memory.set_status(memory.read(Pod, "bare-1", "default"), PodStatus(phase="Failed"))
         await settled()
-        assert counts(memory) == (1, 1, 0, 1)
+        assert budget_counts(memory) == (1, 1, 0, 1)
 
 
 async def test_status_follows_budgets_and_controllers() -> None:
     async with run_cluster(*pods(3, owner="r")) as memory:
         memory.add(budget(highest=1))
         await settled()
-        assert counts(memory) == (3, 3, 2, 1)
+        assert budget_counts(memory) == (3, 3, 2, 1)
         memory.add(replicas("r", 5))
         await settled()
-        assert counts(memory) == (5, 3, 4, 0)
+        assert budget_counts(memory) == (5, 3, 4, 0)
         stored = memory.read(PodDisruptionBudget, "web", "default")
         memory.replace(replace(stored, spec=replace(stored.spec, max_unavailable=3)))
         await settled()
-        assert counts(memory) == (5, 3, 2, 1)
+        assert budget_counts(memory) == (5, 3, 2, 1)
 
 
 async def test_disrupted_pods_are_cleared() -> None:
@@ -208,7 +208,7 @@ async def test_many_changes_are_handled_in_one_pass() -> None:
             memory.add(each)
             await asyncio.sleep(0.001)
         await settled()
-        assert counts(memory) == (50, 50, 49, 1)
+        assert budget_counts(memory) == (50, 50, 49, 1)
         assert memory.version <= version + 50 + 2
 
 
@@ -226,9 +226,9 @@ def test_budget_status_agrees_with_the_rules(
     """Each plan: phase and controller; `r` is there and wants `scale` pods, `s` is not."""
 
     async def main() -> tuple[int, int, int, int]:
-        made = [pod(f"p{number}", phase, owner=owner) for number, (phase, owner) in enumerate(plans)]
-        async with run_cluster(budget(*limits), replicas("r", scale), *made) as memory:
-            return counts(memory)
+        created = [pod(f"p{number}", phase, owner=owner) for number, (phase, owner) in enumerate(plans)]
+        async with run_cluster(budget(*limits), replicas("r", scale), *created) as memory:
+            return budget_counts(memory)
 
     lowest, highest = limits
     healthy = sum(phase == "Running" for phase, _ in plans)

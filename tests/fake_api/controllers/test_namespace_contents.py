@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ConfigMap, Namespace, ObjectMeta, ServiceAccount
-from tests.in_memory.workloads.stage import acting
+from tests.in_memory.workloads.workload_cluster import run_controllers
 
 CERTIFICATE = "kube-root-ca.crt"
 DESCRIPTION = "kubernetes.io/description"
@@ -27,7 +27,7 @@ def certificate(memory: MemoryCluster, namespace: str = "default") -> ConfigMap:
 
 @MADE
 async def test_all_namespaces_get_their_objects(kind: type[ApiObject], name: str) -> None:
-    async with acting() as memory:
+    async with run_controllers() as memory:
         assert namespaces_with(memory, kind, name) == SYSTEM
         memory.add(Namespace(metadata=ObjectMeta(name="later")))
         await asyncio.sleep(1)
@@ -36,7 +36,7 @@ async def test_all_namespaces_get_their_objects(kind: type[ApiObject], name: str
 
 @MADE
 async def test_deleted_object_is_created_again(kind: type[ApiObject], name: str) -> None:
-    async with acting() as memory:
+    async with run_controllers() as memory:
         before = memory.read(kind, name, "default").metadata.uid
         memory.remove(kind, name, "default")
         await asyncio.sleep(1)
@@ -46,7 +46,7 @@ async def test_deleted_object_is_created_again(kind: type[ApiObject], name: str)
 @MADE
 async def test_terminating_namespace_gets_no_objects(kind: type[ApiObject], name: str) -> None:
     held = ConfigMap(metadata=ObjectMeta(name="held", namespace="going", finalizers=("example.com/hold",)))
-    async with acting(held) as memory:
+    async with run_controllers(held) as memory:
         memory.remove(Namespace, "going")
         await asyncio.sleep(1)
         assert memory.read(Namespace, "going").status.phase == "Terminating"
@@ -59,7 +59,7 @@ async def test_terminating_namespace_gets_no_objects(kind: type[ApiObject], name
 
 async def test_other_objects_are_ignored() -> None:
     other = ConfigMap(metadata=ObjectMeta(name="other", namespace="default"))
-    async with acting(other, ServiceAccount(metadata=ObjectMeta(name="robot", namespace="default"))) as memory:
+    async with run_controllers(other, ServiceAccount(metadata=ObjectMeta(name="robot", namespace="default"))) as memory:
         memory.remove(ConfigMap, "other", "default")
         memory.remove(ServiceAccount, "robot", "default")
         await asyncio.sleep(1)
@@ -68,7 +68,7 @@ async def test_other_objects_are_ignored() -> None:
 
 
 async def test_certificate_is_that_of_the_server() -> None:
-    async with acting() as memory:
+    async with run_controllers() as memory:
         assert certificate(memory).data == {"ca.crt": ""}
         assert certificate(memory).metadata.annotations[DESCRIPTION].startswith("Contains a CA bundle")
         memory.certificate_authority = "PEM"
@@ -87,19 +87,19 @@ async def test_certificate_is_that_of_the_server() -> None:
 )
 async def test_changed_certificate_is_restored(annotations: dict[str, str], data: dict[str, str]) -> None:
     metadata = ObjectMeta(name=CERTIFICATE, namespace="default", annotations=annotations)
-    async with acting(ConfigMap(metadata=metadata, data=data)) as memory:
+    async with run_controllers(ConfigMap(metadata=metadata, data=data)) as memory:
         for _ in range(2):
-            found = certificate(memory)
-            assert found.data == {"ca.crt": ""}
-            assert found.metadata.annotations["note"] == "kept"
-            assert found.metadata.annotations[DESCRIPTION].startswith("Contains a CA bundle")
-            memory.replace(replace(found, data=data))
+            actual = certificate(memory)
+            assert actual.data == {"ca.crt": ""}
+            assert actual.metadata.annotations["note"] == "kept"
+            assert actual.metadata.annotations[DESCRIPTION].startswith("Contains a CA bundle")
+            memory.replace(replace(actual, data=data))
             await asyncio.sleep(1)
 
 
 async def test_own_description_is_kept() -> None:
     metadata = ObjectMeta(name=CERTIFICATE, namespace="default", annotations={DESCRIPTION: "mine"})
-    async with acting(ConfigMap(metadata=metadata, data={"ca.crt": ""})) as memory:
+    async with run_controllers(ConfigMap(metadata=metadata, data={"ca.crt": ""})) as memory:
         assert certificate(memory).metadata.annotations == {DESCRIPTION: "mine"}
 
 
@@ -111,5 +111,5 @@ async def test_own_description_is_kept() -> None:
     ],
 )
 async def test_each_controller_can_be_disabled(controllers: list[str], made: list[int]) -> None:
-    async with acting(controllers=controllers) as memory:
+    async with run_controllers(controllers=controllers) as memory:
         assert [len(memory.objects(kind)) for kind in (ServiceAccount, ConfigMap)] == made

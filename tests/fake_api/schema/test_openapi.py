@@ -6,7 +6,7 @@ import msgspec
 
 from kframework.fake_api.schema.openapi import OpenApi
 from kframework.objects.openapi.definitions import definition_of
-from tests.fake_api.serving import Json, Served, read, request
+from tests.fake_api.fake_api_client import FakeApi, Json, read, request
 
 SPEC = {"type": "object", "description": "What it is."}
 
@@ -21,11 +21,11 @@ def kinds(document: Json) -> dict[tuple[str, str, str], Json]:
 
 
 async def test_every_path_is_described_and_every_reference_resolves() -> None:
-    served = Served()
-    index = await served.ask("GET", "/openapi/v3")
+    api = FakeApi()
+    index = await api.call("GET", "/openapi/v3")
     assert {"api/v1", "apis/apps/v1", "apis/storage.k8s.io/v1"} <= index["paths"].keys()
     for place in index["paths"]:
-        document = await served.ask("GET", f"/openapi/v3/{place}")
+        document = await api.call("GET", f"/openapi/v3/{place}")
         schemas = document["components"]["schemas"]
         assert document["openapi"] == "3.0.0"
         assert set(_references(document)) <= {f"#/components/schemas/{name}" for name in schemas}
@@ -38,14 +38,14 @@ async def test_every_path_is_described_and_every_reference_resolves() -> None:
 
 def _references(value: object) -> list[str]:
     if isinstance(value, dict):
-        if isinstance(found := value.get("$ref"), str):  # a schema of schemas has a property of that name
-            return [found]
+        if isinstance(actual := value.get("$ref"), str):  # a schema of schemas has a property of that name
+            return [actual]
         return [each for item in value.values() for each in _references(item)]
     return [each for item in value for each in _references(item)] if isinstance(value, list) else []
 
 
 async def test_document_describes_its_kinds() -> None:
-    document = await Served().ask("GET", "/openapi/v3/api/v1")
+    document = await FakeApi().call("GET", "/openapi/v3/api/v1")
     pod = kinds(document)["", "v1", "Pod"]
     assert pod["properties"]["spec"]["allOf"] == [{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}]
     spec = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]
@@ -62,20 +62,20 @@ async def test_document_describes_its_kinds() -> None:
 
 
 async def test_cached_document_is_not_sent_again() -> None:
-    served = Served()
-    url = (await served.ask("GET", "/openapi/v3"))["paths"]["api/v1"]["serverRelativeURL"]
+    api = FakeApi()
+    url = (await api.call("GET", "/openapi/v3"))["paths"]["api/v1"]["serverRelativeURL"]
     path, _, tag = url.partition("?hash=")
-    whole = await served.send("GET", path, hash=tag)
+    whole = await api.send("GET", path, hash=tag)
     assert (whole.status, whole.headers["etag"], whole.headers["cache-control"]) == (
         *(200, f'"{tag}"'),
         "public, immutable",
     )
-    moved = await served.send("GET", path, hash="OLD")
+    moved = await api.send("GET", path, hash="OLD")
     assert (moved.status, moved.headers["location"]) == (301, url)
-    for asked in (path, "/openapi/v3", "/openapi/v2"):
-        first = await served.send("GET", asked)
-        known = msgspec.structs.replace(request("GET", asked), if_none_match=first.headers["etag"])
-        again = await served.server.answer(known)
+    for sent in (path, "/openapi/v3", "/openapi/v2"):
+        first = await api.send("GET", sent)
+        known = msgspec.structs.replace(request("GET", sent), if_none_match=first.headers["etag"])
+        again = await api.server.answer(known)
         assert (again.status, again.body) == (304, b"")
 
 
@@ -86,7 +86,7 @@ def test_index_builds_no_document() -> None:
 
 
 async def test_custom_kind_is_described_until_it_changes() -> None:
-    served = Served()
+    api = FakeApi()
     definition = {
         "metadata": {"name": "widgets.example.com"},
         "spec": {
@@ -103,25 +103,25 @@ async def test_custom_kind_is_described_until_it_changes() -> None:
             ],
         },
     }
-    await served.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-    index = await served.ask("GET", "/openapi/v3")
-    document = await served.ask("GET", "/openapi/v3/apis/example.com/v1")
+    await api.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    index = await api.call("GET", "/openapi/v3")
+    document = await api.call("GET", "/openapi/v3/apis/example.com/v1")
     widget = kinds(document)["example.com", "v1", "Widget"]
     assert widget["properties"]["spec"] == SPEC
     assert widget["properties"]["kind"] == {"type": "string"}
     assert "com.example.v1.Widget" in document["components"]["schemas"]
     patch = {"metadata": {"labels": {"a": "b"}}}
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"
-    await served.ask("PATCH", path, patch, content_type="application/merge-patch+json")
-    assert (await served.ask("GET", "/openapi/v3")) == index
+    await api.call("PATCH", path, patch, content_type="application/merge-patch+json")
+    assert (await api.call("GET", "/openapi/v3")) == index
 
 
 async def test_version_2_describes_all_kinds() -> None:
-    served = Served()
+    api = FakeApi()
     accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-    response = await served.send("GET", "/openapi/v2", accept=accept)
+    response = await api.send("GET", "/openapi/v2", accept=accept)
     assert (response.status, response.body) == (200, b"")
-    document = await served.ask("GET", "/openapi/v2")
+    document = await api.call("GET", "/openapi/v2")
     assert document["swagger"] == "2.0"
     pod = document["definitions"]["io.k8s.api.core.v1.Pod"]
     assert pod["properties"]["spec"]["$ref"] == "#/definitions/io.k8s.api.core.v1.PodSpec"
@@ -130,4 +130,4 @@ async def test_version_2_describes_all_kinds() -> None:
 
 
 async def test_unknown_version_has_no_document() -> None:
-    assert (await Served().send("GET", "/openapi/v3/apis/nonsense/v1")).status == 404
+    assert (await FakeApi().send("GET", "/openapi/v3/apis/nonsense/v1")).status == 404

@@ -7,9 +7,9 @@ from kframework.objects import kind_named, kind_of
 
 
 def test_each_binding_grants_an_existing_role() -> None:
-    made = default_roles()
-    roles = {each.metadata.name for each in made if isinstance(each, ClusterRole)}
-    bound = {each.role_ref.name for each in made if isinstance(each, ClusterRoleBinding)}
+    created = default_roles()
+    roles = {each.metadata.name for each in created if isinstance(each, ClusterRole)}
+    bound = {each.role_ref.name for each in created if isinstance(each, ClusterRoleBinding)}
     assert {"cluster-admin", "admin", "edit", "view"} <= roles
     assert bound == {"cluster-admin", "system:basic-user", "system:discovery", "system:public-info-viewer"} <= roles
 

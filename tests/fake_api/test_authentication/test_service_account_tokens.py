@@ -13,73 +13,73 @@ from kframework.client.transport import User
 from kframework.errors import ClusterError
 from kframework.fake_api.authentication import AUDIENCE
 from kframework.objects import Pod
-from tests.fake_api.serving import PODS, Json, Served, pod
+from tests.fake_api.fake_api_client import PODS, FakeApi, Json, pod
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 BOT = "system:serviceaccount:default:bot"
 
 
-@pytest.fixture(name="served")
-async def with_an_account() -> Served:
-    served = Served()
-    await served.ask("POST", ACCOUNTS, {"metadata": {"name": "bot"}})
-    return served
+@pytest.fixture(name="api")
+async def with_an_account() -> FakeApi:
+    api = FakeApi()
+    await api.call("POST", ACCOUNTS, {"metadata": {"name": "bot"}})
+    return api
 
 
-async def token(served: Served, **spec: object) -> str:
-    asked = await served.ask("POST", f"{ACCOUNTS}/bot/token", {"spec": spec})
-    return str(asked["status"]["token"])
+async def token(api: FakeApi, **spec: object) -> str:
+    sent = await api.call("POST", f"{ACCOUNTS}/bot/token", {"spec": spec})
+    return str(sent["status"]["token"])
 
 
-def user(served: Served, brought: str) -> User:
-    return served.server.authenticator.authenticate(CIMultiDict(Authorization=f"Bearer {brought}"))
+def user(api: FakeApi, token_text: str) -> User:
+    return api.server.authenticator.authenticate(CIMultiDict(Authorization=f"Bearer {token_text}"))
 
 
-async def test_token_identifies_the_service_account(served: Served) -> None:
-    account = await served.ask("GET", f"{ACCOUNTS}/bot")
-    asked = await served.ask("POST", f"{ACCOUNTS}/bot/token", {"spec": {"expirationSeconds": 600}})
-    assert asked["metadata"].items() >= {"name": "bot", "namespace": "default"}.items()
-    known = user(served, asked["status"]["token"])
+async def test_token_identifies_the_service_account(api: FakeApi) -> None:
+    account = await api.call("GET", f"{ACCOUNTS}/bot")
+    sent = await api.call("POST", f"{ACCOUNTS}/bot/token", {"spec": {"expirationSeconds": 600}})
+    assert sent["metadata"].items() >= {"name": "bot", "namespace": "default"}.items()
+    known = user(api, sent["status"]["token"])
     assert (known.name, known.uid) == (BOT, account["metadata"]["uid"])
     assert "system:serviceaccounts:default" in known.groups
-    claims = asked["status"]["token"].split(".")[1]
-    told = msgspec.json.decode(urlsafe_b64decode(claims + "=="[: -len(claims) % 4]))
-    assert (told["sub"], told["aud"], told["exp"] - told["iat"]) == (BOT, [AUDIENCE], 600)
+    claims = sent["status"]["token"].split(".")[1]
+    result = msgspec.json.decode(urlsafe_b64decode(claims + "=="[: -len(claims) % 4]))
+    assert (result["sub"], result["aud"], result["exp"] - result["iat"]) == (BOT, [AUDIENCE], 600)
 
 
-async def test_token_is_invalid_after_expiry_or_without_its_account(served: Served) -> None:
-    first, second = await token(served, expirationSeconds=600), await token(served)
+async def test_token_is_invalid_after_expiry_or_without_its_account(api: FakeApi) -> None:
+    first, second = await token(api, expirationSeconds=600), await token(api)
     await asyncio.sleep(599)
-    assert user(served, first).name == BOT
+    assert user(api, first).name == BOT
     await asyncio.sleep(2)
-    assert user(served, first).name == "kubernetes-admin"  # nobody has to log in here
-    assert user(served, second).name == BOT
-    await served.ask("DELETE", f"{ACCOUNTS}/bot")
-    await served.ask("POST", ACCOUNTS, {"metadata": {"name": "bot"}})
-    assert user(served, second).name == "kubernetes-admin"
+    assert user(api, first).name == "kubernetes-admin"  # nobody has to log in here
+    assert user(api, second).name == BOT
+    await api.call("DELETE", f"{ACCOUNTS}/bot")
+    await api.call("POST", ACCOUNTS, {"metadata": {"name": "bot"}})
+    assert user(api, second).name == "kubernetes-admin"
 
 
-async def test_token_is_invalid_without_its_bound_pod(served: Served) -> None:
-    await served.ask("POST", PODS, pod(serviceAccountName="bot"))
-    bound = await token(served, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "web"})
-    assert user(served, bound).name == BOT
-    served.cluster.remove(Pod, "web")
-    assert user(served, bound).name == "kubernetes-admin"
+async def test_token_is_invalid_without_its_bound_pod(api: FakeApi) -> None:
+    await api.call("POST", PODS, pod(serviceAccountName="bot"))
+    bound = await token(api, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "web"})
+    assert user(api, bound).name == BOT
+    api.cluster.remove(Pod, "web")
+    assert user(api, bound).name == "kubernetes-admin"
 
 
 @pytest.mark.parametrize("forged", ["", "a.b.c", "{}", "{}x", "x{}"])
-async def test_foreign_token_has_no_user(served: Served, forged: str) -> None:
-    real = await token(served)
-    brought = forged.format(real[:-4])
-    served.server.authenticator._tokens = {}
+async def test_foreign_token_has_no_user(api: FakeApi, forged: str) -> None:
+    real = await token(api)
+    token_text = forged.format(real[:-4])
+    api.server.authenticator._tokens = {}
     with pytest.raises(ClusterError, match="Unauthorized"):
-        user(served, brought or "x")
-    assert user(served, real).name == BOT
+        user(api, token_text or "x")
+    assert user(api, real).name == BOT
 
 
 @pytest.mark.parametrize(
-    ("account", "asked", "status", "why"),
+    ("account", "sent", "status", "why"),
     [
         ("other", {}, 404, 'serviceaccounts "other" not found'),
         ("bot", {"spec": {"expirationSeconds": 599}}, 422, "may not specify a duration less than 10 minutes"),
@@ -91,23 +91,21 @@ async def test_foreign_token_has_no_user(served: Served, forged: str) -> None:
         ("bot", {"spec": {"boundObjectRef": {"kind": "Pod", "name": "web"}}}, 404, 'pods "web" not found'),
     ],
 )
-async def test_invalid_token_request_is_rejected(
-    served: Served, account: str, asked: Json, status: int, why: str
-) -> None:
-    found, _, message = await served.refused("POST", f"{ACCOUNTS}/{account}/token", asked)
-    assert (found, why) == (status, why if why in message else message)
+async def test_invalid_token_request_is_rejected(api: FakeApi, account: str, sent: Json, status: int, why: str) -> None:
+    actual, _, message = await api.call_error("POST", f"{ACCOUNTS}/{account}/token", sent)
+    assert (actual, why) == (status, why if why in message else message)
 
 
-async def test_token_review_names_the_user(served: Served) -> None:
-    mine, others = await token(served), await token(served, audiences=["vault"])
-    for brought, audiences, status in (
+async def test_token_review_names_the_user(api: FakeApi) -> None:
+    mine, others = await token(api), await token(api, audiences=["vault"])
+    for token_text, audiences, status in (
         (mine, None, {"authenticated": True, "audiences": [AUDIENCE]}),
         (others, ["vault", "x"], {"authenticated": True, "audiences": ["vault"]}),
         (others, None, {"error": "invalid bearer token"}),
         ("other", None, {"error": "invalid bearer token"}),
     ):
-        answer = await served.ask("POST", REVIEWS, {"spec": {"token": brought, "audiences": audiences}})
+        answer = await api.call("POST", REVIEWS, {"spec": {"token": token_text, "audiences": audiences}})
         assert answer["status"].items() >= status.items()
         assert answer["status"]["user"].get("username", BOT) == BOT
-    assert (await served.refused("POST", REVIEWS, {"spec": {}}))[0] == 400
-    assert (await served.refused("GET", REVIEWS))[0] == 405
+    assert (await api.call_error("POST", REVIEWS, {"spec": {}}))[0] == 400
+    assert (await api.call_error("GET", REVIEWS))[0] == 405

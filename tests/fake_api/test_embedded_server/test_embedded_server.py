@@ -16,7 +16,7 @@ from kframework.objects.manifest import Manifest
 from kframework.process.observers import PodObservers
 from kframework.process.process import Process
 from kframework.testing import make_node, make_pod
-from tests.in_memory.workloads.stage import stateful_set, template
+from tests.in_memory.workloads.workload_cluster import stateful_set, template
 from tests.support.bound_pods import Until
 
 

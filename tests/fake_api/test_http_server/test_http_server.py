@@ -57,25 +57,25 @@ def test_cluster_has_the_certificate_of_the_kubeconfig(tls: bool) -> None:
         local = LocalCluster(SystemClock(), Manifest())
         async with publish(local.server, ServerOptions(tls=tls)) as file:
             cluster = yaml.safe_load(file.read_text())["clusters"][0]["cluster"]
-        told = base64.b64decode(cluster.get("certificate-authority-data", ""))
-        return local.memory.certificate_authority, told.decode()
+        result = base64.b64decode(cluster.get("certificate-authority-data", ""))
+        return local.memory.certificate_authority, result.decode()
 
-    known, told = asyncio.run(certificates())
-    assert known == told
-    assert tls == told.startswith("-----BEGIN CERTIFICATE-----")
+    known, result = asyncio.run(certificates())
+    assert known == result
+    assert tls == result.startswith("-----BEGIN CERTIFICATE-----")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "localhost"])
 def test_temporary_kubeconfig_is_removed_with_the_server(address: str) -> None:
-    seen: list[Path] = []
+    recorded: list[Path] = []
 
     async def work(file: Path) -> None:
-        seen.append(file)
+        recorded.append(file)
         assert await asyncio.to_thread(nodes, file) == ["a"]
         assert await asyncio.to_thread(mode, file) == 0o600
 
     publishing(ServerOptions(bind_address=address), work)
-    assert not seen[0].exists()
+    assert not recorded[0].exists()
 
 
 def test_requested_kubeconfig_stays_and_is_overwritten(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kframework.clock import run_virtual
 from kframework.fake_api import collection
 from kframework.objects import Lease, ObjectMeta
-from tests.fake_api.serving import Json, Served
+from tests.fake_api.fake_api_client import FakeApi, Json
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 
@@ -25,23 +25,23 @@ def names(page: Json) -> list[str]:
 
 
 async def test_list_has_its_version() -> None:
-    served = Served(lease("b"), lease("a"), lease("c", "other"))
-    whole = await served.ask("GET", LEASES)
+    api = FakeApi(lease("b"), lease("a"), lease("c", "other"))
+    whole = await api.call("GET", LEASES)
     assert (whole["kind"], whole["apiVersion"]) == ("LeaseList", "coordination.k8s.io/v1")
     assert names(whole) == ["a", "b", "c"]
-    assert whole["metadata"] == {"resourceVersion": str(served.cluster.version)}
-    assert names(await served.ask("GET", "/apis/coordination.k8s.io/v1/namespaces/other/leases")) == ["c"]
-    assert names(await served.ask("GET", "/apis/coordination.k8s.io/v1/namespaces/none/leases")) == []
+    assert whole["metadata"] == {"resourceVersion": str(api.cluster.version)}
+    assert names(await api.call("GET", "/apis/coordination.k8s.io/v1/namespaces/other/leases")) == ["c"]
+    assert names(await api.call("GET", "/apis/coordination.k8s.io/v1/namespaces/none/leases")) == []
 
 
 async def test_pages_show_the_version_of_the_first() -> None:
-    served = Served(*(lease(name) for name in "abcde"))
-    first = await served.ask("GET", LEASES, limit=2)
-    served.cluster.remove(Lease, "c", "default")
-    served.cluster.add(lease("ca"))
-    served.cluster.put(lease("d", "default", new="yes"))
-    second = await served.ask("GET", LEASES, limit=2, continue_=first["metadata"]["continue"])
-    third = await served.ask("GET", LEASES, limit=2, continue_=second["metadata"]["continue"])
+    api = FakeApi(*(lease(name) for name in "abcde"))
+    first = await api.call("GET", LEASES, limit=2)
+    api.cluster.remove(Lease, "c", "default")
+    api.cluster.add(lease("ca"))
+    api.cluster.put(lease("d", "default", new="yes"))
+    second = await api.call("GET", LEASES, limit=2, continue_=first["metadata"]["continue"])
+    third = await api.call("GET", LEASES, limit=2, continue_=second["metadata"]["continue"])
     assert [names(page) for page in (first, second, third)] == [["a", "b"], ["c", "d"], ["e"]]
     assert "labels" not in second["items"][1]["metadata"]
     assert len({page["metadata"]["resourceVersion"] for page in (first, second, third)}) == 1
@@ -49,9 +49,9 @@ async def test_pages_show_the_version_of_the_first() -> None:
 
 
 async def test_exactly_full_page_is_the_last() -> None:
-    served = Served(lease("a"), lease("b", app="x"), lease("c"))
-    assert "continue" not in (await served.ask("GET", LEASES, limit=3))["metadata"]
-    page = await served.ask("GET", LEASES, limit=1, labelSelector="app=x")
+    api = FakeApi(lease("a"), lease("b", app="x"), lease("c"))
+    assert "continue" not in (await api.call("GET", LEASES, limit=3))["metadata"]
+    page = await api.call("GET", LEASES, limit=1, labelSelector="app=x")
     assert (names(page), "continue" in page["metadata"]) == (["b"], False)
 
 
@@ -66,15 +66,15 @@ async def test_exactly_full_page_is_the_last() -> None:
     ],
 )
 async def test_remaining_items_are_counted(query: dict[str, Any], remaining: int | None) -> None:
-    served = Served(lease("a", app="x"), lease("b", app="x"), lease("c"), lease("d", "other"))
+    api = FakeApi(lease("a", app="x"), lease("b", app="x"), lease("c"), lease("d", "other"))
     namespace = query.pop("namespace", "")
     path = LEASES.replace("/leases", f"/namespaces/{namespace}/leases") if namespace else LEASES
-    assert (await served.ask("GET", path, **query))["metadata"].get("remainingItemCount") == remaining
+    assert (await api.call("GET", path, **query))["metadata"].get("remainingItemCount") == remaining
 
 
 async def test_negative_limit_is_no_limit() -> None:
-    served = Served(lease("a"), lease("b"))
-    assert names(await served.ask("GET", LEASES, limit=-1)) == ["a", "b"]
+    api = FakeApi(lease("a"), lease("b"))
+    assert names(await api.call("GET", LEASES, limit=-1)) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -100,69 +100,69 @@ async def test_negative_limit_is_no_limit() -> None:
 )
 async def test_exclusive_options_are_rejected(query: dict[str, str], why: str) -> None:
     message = f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}'
-    assert await Served().refused("GET", LEASES, **query) == (422, "Invalid", message)
+    assert await FakeApi().call_error("GET", LEASES, **query) == (422, "Invalid", message)
 
 
 async def test_resource_version_selects_the_list() -> None:
-    served = Served(lease("a"))
-    version = (await served.ask("GET", LEASES))["metadata"]["resourceVersion"]
-    served.cluster.add(lease("b"))
-    assert names(await served.ask("GET", LEASES, resourceVersion=version, resourceVersionMatch="Exact")) == ["a"]
-    assert names(await served.ask("GET", LEASES, resourceVersion=version)) == ["a", "b"]
-    assert names(await served.ask("GET", LEASES, resourceVersion="0")) == ["a", "b"]
+    api = FakeApi(lease("a"))
+    version = (await api.call("GET", LEASES))["metadata"]["resourceVersion"]
+    api.cluster.add(lease("b"))
+    assert names(await api.call("GET", LEASES, resourceVersion=version, resourceVersionMatch="Exact")) == ["a"]
+    assert names(await api.call("GET", LEASES, resourceVersion=version)) == ["a", "b"]
+    assert names(await api.call("GET", LEASES, resourceVersion="0")) == ["a", "b"]
 
 
 async def test_object_is_listed_by_its_name() -> None:
-    served = Served(lease("a"), lease("b"), lease("a", "other"))
+    api = FakeApi(lease("a"), lease("b"), lease("a", "other"))
     by_name = {"fieldSelector": "metadata.name=a"}
-    assert len((await served.ask("GET", LEASES, **by_name))["items"]) == 2
+    assert len((await api.call("GET", LEASES, **by_name))["items"]) == 2
     in_namespace = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-    assert names(await served.ask("GET", in_namespace, **by_name)) == ["a"]
-    assert names(await served.ask("GET", in_namespace, fieldSelector="metadata.name=z")) == []
-    assert names(await served.ask("GET", "/api/v1/namespaces", fieldSelector="metadata.name=default")) == ["default"]
+    assert names(await api.call("GET", in_namespace, **by_name)) == ["a"]
+    assert names(await api.call("GET", in_namespace, fieldSelector="metadata.name=z")) == []
+    assert names(await api.call("GET", "/api/v1/namespaces", fieldSelector="metadata.name=default")) == ["default"]
 
 
 async def test_invalid_query_is_rejected() -> None:
-    served = Served(*(lease(name) for name in "abc"))
-    token = (await served.ask("GET", LEASES, limit=1))["metadata"]["continue"]
-    version = served.cluster.version
-    status, reason, message = await served.refused("GET", LEASES, resourceVersion=version + 5)
+    api = FakeApi(*(lease(name) for name in "abc"))
+    token = (await api.call("GET", LEASES, limit=1))["metadata"]["continue"]
+    version = api.cluster.version
+    status, reason, message = await api.call_error("GET", LEASES, resourceVersion=version + 5)
     assert (status, reason) == (504, "Timeout")
     assert message == f"Timeout: Too large resource version: {version + 5}, current: {version}"
     for query in ({"limit": "x"}, {"limit": "-x"}, {"resourceVersion": "1.5"}, {"continue_": "nonsense"}):
-        assert (await served.refused("GET", LEASES, **query))[:2] == (400, "BadRequest")
-    assert (await Served().refused("GET", LEASES, limit=1, continue_=token))[:2] == (410, "Expired")
+        assert (await api.call_error("GET", LEASES, **query))[:2] == (400, "BadRequest")
+    assert (await FakeApi().call_error("GET", LEASES, limit=1, continue_=token))[:2] == (410, "Expired")
 
 
 async def test_expired_page_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 3)
-    served = Served(*(lease(name) for name in "abc"))
-    token = (await served.ask("GET", LEASES, limit=1))["metadata"]["continue"]
+    api = FakeApi(*(lease(name) for name in "abc"))
+    token = (await api.call("GET", LEASES, limit=1))["metadata"]["continue"]
     for turn in range(3):
-        served.cluster.put(lease("a", turn=str(turn)))
-    assert names(await served.ask("GET", LEASES, limit=2, continue_=token)) == ["b", "c"]
-    served.cluster.put(lease("a", turn="last"))
-    assert (await served.refused("GET", LEASES, limit=2, continue_=token))[:2] == (410, "Expired")
+        api.cluster.put(lease("a", turn=str(turn)))
+    assert names(await api.call("GET", LEASES, limit=2, continue_=token)) == ["b", "c"]
+    api.cluster.put(lease("a", turn="last"))
+    assert (await api.call_error("GET", LEASES, limit=2, continue_=token))[:2] == (410, "Expired")
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=8), st.integers(1, 4), st.lists(st.sampled_from("abcdefgh")))
 def test_pages_together_are_the_list(first: list[str], limit: int, changes: list[str]) -> None:
     async def main() -> None:
-        served = Served(*(lease(name) for name in dict.fromkeys(first)))
-        whole = names(await served.ask("GET", LEASES))
-        page = await served.ask("GET", LEASES, limit=limit)
-        seen = names(page)
+        api = FakeApi(*(lease(name) for name in dict.fromkeys(first)))
+        whole = names(await api.call("GET", LEASES))
+        page = await api.call("GET", LEASES, limit=limit)
+        recorded = names(page)
         todo = list(changes)
         while token := page["metadata"].get("continue"):
             for name in todo[:2]:
-                if served.cluster.find(Lease, name, "default") is None:
-                    served.cluster.add(lease(name))
+                if api.cluster.find(Lease, name, "default") is None:
+                    api.cluster.add(lease(name))
                 else:
-                    served.cluster.remove(Lease, name, "default")
+                    api.cluster.remove(Lease, name, "default")
             todo = todo[2:]
-            page = await served.ask("GET", LEASES, limit=limit, continue_=token)
+            page = await api.call("GET", LEASES, limit=limit, continue_=token)
             assert len(page["items"]) <= limit
-            seen += names(page)
-        assert seen == whole
+            recorded += names(page)
+        assert recorded == whole
 
     run_virtual(main)

@@ -8,7 +8,7 @@ from kframework.errors import ClusterError
 from kframework.fake_api.lists import ObjectSelection
 from kframework.fake_api.wire.documents import ApiDocument
 from kframework.objects import CoreEvent, Event, ObjectMeta, ObjectReference, Pod, PodSpec, PodStatus
-from tests.fake_api.serving import served_as
+from tests.fake_api.fake_api_client import resource_of
 
 POD = ApiDocument.from_struct(
     Pod(
@@ -36,7 +36,7 @@ POD = ApiDocument.from_struct(
     ],
 )
 def test_selectors_select_pods(namespace: str, query: dict[str, str], selected: bool) -> None:
-    selection = ObjectSelection(served_as(Pod), namespace, query)
+    selection = ObjectSelection(resource_of(Pod), namespace, query)
     assert selection.matches(POD) is selected
     assert not selection.matches(None)
 
@@ -46,7 +46,7 @@ def test_selectors_select_pods(namespace: str, query: dict[str, str], selected: 
     [("metadata.name=web", "web"), ("metadata.name!=web", ""), ("spec.nodeName=n1", ""), ("metadata.name==web", "web")],
 )
 def test_field_selector_names_one_object(fields: str, name: str) -> None:
-    assert ObjectSelection(served_as(Pod), "", {"fieldSelector": fields}).name == name
+    assert ObjectSelection(resource_of(Pod), "", {"fieldSelector": fields}).name == name
 
 
 def test_field_selector_reads_the_view() -> None:
@@ -54,10 +54,12 @@ def test_field_selector_reads_the_view() -> None:
     event = ApiDocument.from_struct(
         Event(metadata=ObjectMeta(name="e", namespace="default"), regarding=reference, reason="R")
     )
-    core = ObjectSelection(served_as(CoreEvent), "", {"fieldSelector": "involvedObject.name=web,involvedObject.uid=u"})
+    core = ObjectSelection(
+        resource_of(CoreEvent), "", {"fieldSelector": "involvedObject.name=web,involvedObject.uid=u"}
+    )
     assert core.matches(event)
-    assert ObjectSelection(served_as(Event), "", {"fieldSelector": "regarding.name=web"}).matches(event)
-    assert not ObjectSelection(served_as(Event), "", {"fieldSelector": "reason=S"}).matches(event)
+    assert ObjectSelection(resource_of(Event), "", {"fieldSelector": "regarding.name=web"}).matches(event)
+    assert not ObjectSelection(resource_of(Event), "", {"fieldSelector": "reason=S"}).matches(event)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +72,6 @@ def test_field_selector_reads_the_view() -> None:
 )
 def test_invalid_selector_is_rejected(query: dict[str, str], message: str) -> None:
     with pytest.raises(ClusterError) as refused:
-        ObjectSelection(served_as(Pod), "", query)
+        ObjectSelection(resource_of(Pod), "", query)
     assert refused.value.status == 400
     assert refused.value.message.startswith(message)

@@ -54,8 +54,8 @@ def status_of(data: Json) -> Json:
 
 def container(name: str, image: str, state: Json, **more: object) -> Json:
     runs = "running" in state
-    told = {"name": name, "image": image, "imageID": "", "ready": runs, "started": runs, "restartCount": 0}
-    return told | {"state": state} | more
+    result = {"name": name, "image": image, "imageID": "", "ready": runs, "started": runs, "restartCount": 0}
+    return result | {"state": state} | more
 
 
 def test_node_is_ready_by_default() -> None:
@@ -171,5 +171,5 @@ def test_init_containers_are_terminated_except_sidecars() -> None:
     ],
 )
 def test_pod_has_a_qos_class(resources: Json, expected: str) -> None:
-    told = pod(RUNNING, containers=[{"name": "main", "image": "nginx", "resources": resources}])
-    assert status_of(told)["qosClass"] == expected
+    result = pod(RUNNING, containers=[{"name": "main", "image": "nginx", "resources": resources}])
+    assert status_of(result)["qosClass"] == expected

@@ -23,22 +23,22 @@ from kframework.objects import (
 )
 from kframework.objects.manifest import Manifest
 from kframework.objects.manifest import read as read_files
-from tests.fake_api.serving import PODS, pod, read, request
+from tests.fake_api.fake_api_client import PODS, pod, read, request
 
 
 async def test_cluster_has_its_service_unless_a_file_contains_it() -> None:
     clock = LoopClock(asyncio.get_running_loop())
     path = "/api/v1/namespaces/default/services/kubernetes"
 
-    async def found(manifest: Manifest) -> object:
+    async def actual(manifest: Manifest) -> object:
         spec = read((await InProcessTransport(LocalCluster(clock, manifest).server).send(request("GET", path))).body)[
             "spec"
         ]
         return spec.get("clusterIP"), spec.get("selector")
 
-    assert await found(Manifest([])) == ("10.96.0.1", None)
+    assert await actual(Manifest([])) == ("10.96.0.1", None)
     own = Service(metadata=ObjectMeta(name="kubernetes", namespace="default"), spec=ServiceSpec(selector={"a": "b"}))
-    assert await found(Manifest([own])) == (None, {"a": "b"})
+    assert await actual(Manifest([own])) == (None, {"a": "b"})
 
 
 async def test_pods_run_and_claims_get_volumes() -> None:
@@ -138,8 +138,8 @@ async def test_objects_from_files_are_served(manifest: Manifest) -> None:
 async def test_every_cluster_has_the_system_priority_classes() -> None:
     local = LocalCluster(LoopClock(asyncio.get_running_loop()), Manifest([]))
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    found = read((await InProcessTransport(local.server).send(request("GET", classes))).body)["items"]
-    assert {each["metadata"]["name"]: each["value"] for each in found} == {
+    actual = read((await InProcessTransport(local.server).send(request("GET", classes))).body)["items"]
+    assert {each["metadata"]["name"]: each["value"] for each in actual} == {
         "system-cluster-critical": 2_000_000_000,
         "system-node-critical": 2_000_001_000,
     }

@@ -107,8 +107,8 @@ def test_heartbeat_has_an_api_servers_format() -> None:
 def test_heartbeats_continue_from_a_renewed_one() -> None:
     clock = Hands()
     shown = with_heartbeats(clock, ApiDocument.from_struct(node(more="2026-01-01T00:01:00Z")))
-    seen = []
+    recorded = []
     for seconds in (0, 359, 360, 361, 599.9, 600):
         clock.seconds = seconds
-        seen.append([str(each)[14:19] for each in heartbeats(shown)])
-    assert seen == [["00:00", "01:00"], ["05:00", "01:00"], *[["05:00", "06:00"]] * 3, ["10:00", "06:00"]]
+        recorded.append([str(each)[14:19] for each in heartbeats(shown)])
+    assert recorded == [["00:00", "01:00"], ["05:00", "01:00"], *[["05:00", "06:00"]] * 3, ["10:00", "06:00"]]

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.errors import ClusterError
 from kframework.fake_api.resources import ScalePaths, to_scale, with_scale
-from tests.fake_api.serving import MERGE, Json, Served
+from tests.fake_api.fake_api_client import MERGE, FakeApi, Json
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 WEB: Json = {
@@ -55,19 +55,19 @@ def test_invalid_scale_is_rejected(scale: Json, status: int) -> None:
 
 
 async def test_workload_is_scaled() -> None:
-    served = Served()
-    await served.ask("POST", DEPLOYMENTS, WEB)
-    scale = await served.ask("GET", f"{DEPLOYMENTS}/web/scale")
+    api = FakeApi()
+    await api.call("POST", DEPLOYMENTS, WEB)
+    scale = await api.call("GET", f"{DEPLOYMENTS}/web/scale")
     assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 2})
     assert scale["status"] == {"replicas": 0, "selector": "app=web"}
     scale["spec"] = {"replicas": 5}
-    assert (await served.ask("PUT", f"{DEPLOYMENTS}/web/scale", scale))["spec"] == {"replicas": 5}
-    assert (await served.refused("PUT", f"{DEPLOYMENTS}/web/scale", scale))[0] == 409
-    patched = await served.ask("PATCH", f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 0}}, content_type=MERGE)
+    assert (await api.call("PUT", f"{DEPLOYMENTS}/web/scale", scale))["spec"] == {"replicas": 5}
+    assert (await api.call_error("PUT", f"{DEPLOYMENTS}/web/scale", scale))[0] == 409
+    patched = await api.call("PATCH", f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 0}}, content_type=MERGE)
     assert patched["spec"] == {}
-    web = await served.ask("GET", f"{DEPLOYMENTS}/web")
+    web = await api.call("GET", f"{DEPLOYMENTS}/web")
     assert (web["spec"]["replicas"], web["metadata"]["generation"]) == (0, 3)
 
 
 async def test_kind_without_a_scale_is_not_found() -> None:
-    assert (await Served().refused("GET", "/apis/apps/v1/namespaces/default/daemonsets/a/scale"))[0] == 404
+    assert (await FakeApi().call_error("GET", "/apis/apps/v1/namespaces/default/daemonsets/a/scale"))[0] == 404

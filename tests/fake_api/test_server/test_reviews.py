@@ -12,7 +12,7 @@ from kframework.clock import LoopClock
 from kframework.fake_api.access import RbacAuthorizer, RbacSubject, RoleBinding, RoleRef, default_roles
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ObjectMeta
-from tests.fake_api.serving import Json, Served, request
+from tests.fake_api.fake_api_client import FakeApi, Json, request
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 MYSELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -20,27 +20,27 @@ CREATE_PODS = {"resourceAttributes": {"verb": "create", "resource": "pods", "nam
 ANN = User("ann", ("system:authenticated",), "7")
 
 
-async def ask(served: Served, path: str, body: Json, user: User | None = ANN) -> Json:
-    response = await served.server.answer(msgspec.structs.replace(request("POST", path, body), user=user))
+async def ask(api: FakeApi, path: str, body: Json, user: User | None = ANN) -> Json:
+    response = await api.server.answer(msgspec.structs.replace(request("POST", path, body), user=user))
     assert response.status == 201, response.body
     answer: Json = msgspec.json.decode(response.body)
     return answer
 
 
 async def test_self_subject_review_names_the_user() -> None:
-    answer = await ask(Served(), MYSELF, {"kind": "SelfSubjectReview"})
+    answer = await ask(FakeApi(), MYSELF, {"kind": "SelfSubjectReview"})
     assert answer["status"]["userInfo"] == {"username": "ann", "groups": ["system:authenticated"], "uid": "7"}
 
 
 @pytest.mark.parametrize("roles", [False, True])
 async def test_access_review_checks_the_user(roles: bool) -> None:
-    served = Served()
+    api = FakeApi()
     if roles:
-        served.server.authorizer = RbacAuthorizer(served.cluster)
-    answer = await ask(served, f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": CREATE_PODS}, None)
+        api.server.authorizer = RbacAuthorizer(api.cluster)
+    answer = await ask(api, f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": CREATE_PODS}, None)
     assert answer["status"] == {"allowed": True}
     other = await ask(
-        served,
+        api,
         f"{AUTHORIZATION}/subjectaccessreviews",
         {"spec": CREATE_PODS | {"user": "bob", "groups": []}},
         None,
@@ -50,12 +50,12 @@ async def test_access_review_checks_the_user(roles: bool) -> None:
 
 @pytest.mark.parametrize("spec", [None, [], 7, {"resourceAttributes": 7}, {"user": 7, "groups": [7]}])
 async def test_review_of_any_spec_is_answered(spec: object) -> None:
-    await ask(Served(), f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
+    await ask(FakeApi(), f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
 
 
 async def test_rules_review_lists_all_rights() -> None:
-    served, path = Served(), f"{AUTHORIZATION}/selfsubjectrulesreviews"
-    status = (await ask(served, path, {"spec": {"namespace": "default"}}))["status"]
+    api, path = FakeApi(), f"{AUTHORIZATION}/selfsubjectrulesreviews"
+    status = (await ask(api, path, {"spec": {"namespace": "default"}}))["status"]
     everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
     assert (status["resourceRules"], status["incomplete"]) == ([everything], False)
     assert status["nonResourceRules"] == [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
@@ -66,7 +66,7 @@ async def test_rules_review_lists_granted_rules() -> None:
     ref, ann = RoleRef(kind="ClusterRole", name="view"), RbacSubject(kind="User", name="ann")
     cluster.add(RoleBinding(metadata=ObjectMeta(name="ann", namespace="shop"), role_ref=ref, subjects=(ann,)))
     authorizer = RbacAuthorizer(cluster)
-    seen = {verb for rule in authorizer.rules(User("ann"), "shop") for verb in rule.verbs}
-    assert seen == {"get", "list", "watch"}
+    recorded = {verb for rule in authorizer.rules(User("ann"), "shop") for verb in rule.verbs}
+    assert recorded == {"get", "list", "watch"}
     assert authorizer.rules(User("ann"), "other") == []
     assert [rule.verbs for rule in authorizer.rules(ADMIN, "other")] == [("*",), ("*",)]

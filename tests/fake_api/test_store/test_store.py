@@ -19,42 +19,42 @@ def store() -> Store:
 
 
 def test_collection_is_created_once() -> None:
-    kept = store()
-    assert kept.collection(kind_of(Pod)) is kept.collection(kind_of(Pod))
-    assert kept.collection(kind_of(Node)) is not kept.collection(kind_of(Pod))
+    remaining = store()
+    assert remaining.collection(kind_of(Pod)) is remaining.collection(kind_of(Pod))
+    assert remaining.collection(kind_of(Node)) is not remaining.collection(kind_of(Pod))
 
 
 def test_custom_resources_are_deleted_with_a_definition() -> None:
-    kept = store()
+    remaining = store()
     spec = {
         "group": "example.dev",
         "names": {"kind": "Thing", "plural": "things"},
         "versions": [{"name": "v1", "served": True}],
     }
     definition = convert({"metadata": {"name": "things.example.dev"}, "spec": spec}, kind_of(CustomResourceDefinition))
-    kept.cluster.add(definition)
-    things = kept.catalogue.find("example.dev/v1", "things")
+    remaining.cluster.add(definition)
+    things = remaining.catalogue.find("example.dev/v1", "things")
     assert things is not None
-    kept.cluster.add(convert({"metadata": {"name": "t"}}, things.storage_kind))
-    kept.cluster.add(Node(metadata=ObjectMeta(name="n")))
-    kept.delete_contents(definition)
-    assert kept.cluster.objects(things.storage_kind.struct) == []
-    assert len(kept.cluster.objects(Node)) == 1
+    remaining.cluster.add(convert({"metadata": {"name": "t"}}, things.storage_kind))
+    remaining.cluster.add(Node(metadata=ObjectMeta(name="n")))
+    remaining.delete_contents(definition)
+    assert remaining.cluster.objects(things.storage_kind.struct) == []
+    assert len(remaining.cluster.objects(Node)) == 1
 
 
 def test_deleting_a_pod_deletes_nothing_else() -> None:
-    kept = store()
-    pod = kept.cluster.add(Pod(metadata=ObjectMeta(name="default")))
-    kept.delete_contents(pod)
-    assert kept.cluster.objects(Pod) == [pod]
+    remaining = store()
+    pod = remaining.cluster.add(Pod(metadata=ObjectMeta(name="default")))
+    remaining.delete_contents(pod)
+    assert remaining.cluster.objects(Pod) == [pod]
 
 
 def test_every_known_kind_is_served() -> None:
     catalogue = Catalogue(MemoryCluster(SystemClock()))
     for kind in all_kinds():
-        found = catalogue.find(kind.api_version, kind.plural)
-        assert found is not None
-        assert found.kind is kind
+        actual = catalogue.find(kind.api_version, kind.plural)
+        assert actual is not None
+        assert actual.kind is kind
     assert catalogue.find("v1", "nonsense") is None
     assert catalogue.find("v2", "pods") is None
 
@@ -69,16 +69,16 @@ def test_later_declared_kind_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     class Gadget(ApiObject, frozen=True, kw_only=True):
         pass
 
-    found = catalogue.find("example.dev/v1", "gadgets")
-    assert found is not None
-    assert found.storage_kind.struct is Gadget
+    actual = catalogue.find("example.dev/v1", "gadgets")
+    assert actual is not None
+    assert actual.storage_kind.struct is Gadget
 
 
 def test_nothing_is_served_twice() -> None:
-    served = Catalogue(MemoryCluster(SystemClock())).resources()
-    names = [(each.kind.api_version, each.kind.plural) for each in served]
+    api = Catalogue(MemoryCluster(SystemClock())).resources()
+    names = [(each.kind.api_version, each.kind.plural) for each in api]
     assert len(names) == len(set(names))
-    assert next(each for each in served if each.kind.plural == "pods").storage_kind.struct is Pod
+    assert next(each for each in api if each.kind.plural == "pods").storage_kind.struct is Pod
 
 
 def resource(api_version: str, plural: str) -> ApiResource:

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionBudget
 from kframework.objects.workloads import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from tests.fake_api.serving import MERGE, PODS, Json, Served, pod, read
+from tests.fake_api.fake_api_client import MERGE, PODS, FakeApi, Json, pod, read
 
 COMPLETED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
@@ -17,12 +17,12 @@ def to(node: str, **metadata: object) -> Json:
 
 async def test_valid_binding_binds_the_pod() -> None:
     labels = {"topology.kubernetes.io/zone": "z"}
-    served = Served(Node(metadata=ObjectMeta(name="n1", labels=labels)))
-    created = await served.ask("POST", PODS, pod())
+    api = FakeApi(Node(metadata=ObjectMeta(name="n1", labels=labels)))
+    created = await api.call("POST", PODS, pod())
     uid = created["metadata"]["uid"]
-    response = await served.send("POST", f"{PODS}/web/binding", to("n1", name="web", uid=uid, annotations={"a": "b"}))
+    response = await api.send("POST", f"{PODS}/web/binding", to("n1", name="web", uid=uid, annotations={"a": "b"}))
     assert (response.status, read(response.body)) == (201, COMPLETED)
-    bound = await served.ask("GET", f"{PODS}/web")
+    bound = await api.call("GET", f"{PODS}/web")
     assert bound["spec"] == created["spec"] | {"nodeName": "n1"}
     assert (bound["metadata"]["labels"], bound["metadata"]["annotations"]) == (labels, {"a": "b"})
     (condition,) = bound["status"]["conditions"]
@@ -30,12 +30,12 @@ async def test_valid_binding_binds_the_pod() -> None:
 
 
 async def test_pod_is_bound_through_the_bindings_of_its_namespace() -> None:
-    served = Served()
-    await served.ask("POST", PODS, pod())
+    api = FakeApi()
+    await api.call("POST", PODS, pod())
     path = PODS.replace("/pods", "/bindings")
-    assert (await served.send("POST", path, to("n1", name="web"))).status == 201
-    assert (await served.ask("GET", f"{PODS}/web"))["spec"]["nodeName"] == "n1"
-    assert (await served.refused("POST", path, to("n1", name="absent")))[:2] == (404, "NotFound")
+    assert (await api.send("POST", path, to("n1", name="web"))).status == 201
+    assert (await api.call("GET", f"{PODS}/web"))["spec"]["nodeName"] == "n1"
+    assert (await api.call_error("POST", path, to("n1", name="absent")))[:2] == (404, "NotFound")
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ async def test_pod_is_bound_through_the_bindings_of_its_namespace() -> None:
     ],
 )
 async def test_invalid_binding_is_rejected(binding: Json, status: int, message: str) -> None:
-    served = Served()
-    await served.ask("POST", PODS, pod())
-    await served.ask("POST", f"{PODS}/web/binding", to("n1"))
-    refused = await served.refused("POST", f"{PODS}/web/binding", binding)
+    api = FakeApi()
+    await api.call("POST", PODS, pod())
+    await api.call("POST", f"{PODS}/web/binding", to("n1"))
+    refused = await api.call_error("POST", f"{PODS}/web/binding", binding)
     assert refused[0] == status
     assert refused[2].startswith(message)
-    assert (await served.refused("POST", f"{PODS}/nobody/binding", to("n1")))[:2] == (404, "NotFound")
+    assert (await api.call_error("POST", f"{PODS}/nobody/binding", to("n1")))[:2] == (404, "NotFound")
 
 
 def budget(name: str = "b", allowed: int = 0, **labels: str) -> PodDisruptionBudget:
@@ -79,12 +79,12 @@ def budget(name: str = "b", allowed: int = 0, **labels: str) -> PodDisruptionBud
     )
 
 
-async def run_cluster(*budgets: PodDisruptionBudget) -> Served:
+async def run_cluster(*budgets: PodDisruptionBudget) -> FakeApi:
     """Serve a pod that runs, and its budgets."""
-    served = Served(*budgets)
-    await served.ask("POST", PODS, pod(labels={"app": "x"}))
-    await served.ask("POST", f"{PODS}/web/binding", to("n1"))
-    return served
+    api = FakeApi(*budgets)
+    await api.call("POST", PODS, pod(labels={"app": "x"}))
+    await api.call("POST", f"{PODS}/web/binding", to("n1"))
+    return api
 
 
 EVICTION: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web", "namespace": "default"}}
@@ -92,23 +92,23 @@ EVICTION: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"n
 
 @pytest.mark.parametrize("budgets", [[], [budget(app="other")]])
 async def test_pod_without_a_budget_is_evicted(budgets: list[PodDisruptionBudget]) -> None:
-    served = await run_cluster(*budgets)
-    response = await served.send("POST", f"{PODS}/web/eviction", EVICTION)
+    api = await run_cluster(*budgets)
+    response = await api.send("POST", f"{PODS}/web/eviction", EVICTION)
     assert (response.status, read(response.body)) == (201, COMPLETED)
-    assert served.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 30
+    assert api.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 30
 
 
 async def test_eviction_is_charged_to_the_budget() -> None:
-    served = await run_cluster(budget(allowed=1, app="x"))
-    await served.ask("POST", f"{PODS}/web/eviction", EVICTION | {"deleteOptions": {"gracePeriodSeconds": 7}})
-    assert served.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 7
-    status = served.cluster.read(PodDisruptionBudget, "b", "default").status
+    api = await run_cluster(budget(allowed=1, app="x"))
+    await api.call("POST", f"{PODS}/web/eviction", EVICTION | {"deleteOptions": {"gracePeriodSeconds": 7}})
+    assert api.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 7
+    status = api.cluster.read(PodDisruptionBudget, "b", "default").status
     assert (status.disruptions_allowed, status.disrupted_pods) == (0, {"web": "2026-01-01T00:00:00Z"})
 
 
 async def test_exhausted_budget_rejects_an_eviction() -> None:
-    served = await run_cluster(budget(app="x"))
-    response = await served.send("POST", f"{PODS}/web/eviction", EVICTION)
+    api = await run_cluster(budget(app="x"))
+    response = await api.send("POST", f"{PODS}/web/eviction", EVICTION)
     answer = read(response.body)
     assert (response.status, answer["reason"]) == (429, "TooManyRequests")
     assert answer["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
@@ -119,40 +119,40 @@ async def test_exhausted_budget_rejects_an_eviction() -> None:
         }
     ]
     assert "retry-after" not in response.headers
-    assert served.cluster.read(Pod, "web", "default").metadata.deletion_timestamp is None
+    assert api.cluster.read(Pod, "web", "default").metadata.deletion_timestamp is None
 
 
 async def test_pending_pod_is_evicted_without_its_budget() -> None:
-    served = Served(budget(app="x"))
-    await served.ask("POST", PODS, pod(labels={"app": "x"}))
-    await served.ask("POST", f"{PODS}/web/eviction", EVICTION)
-    assert served.cluster.objects(Pod) == []
+    api = FakeApi(budget(app="x"))
+    await api.call("POST", PODS, pod(labels={"app": "x"}))
+    await api.call("POST", f"{PODS}/web/eviction", EVICTION)
+    assert api.cluster.objects(Pod) == []
 
 
 async def test_invalid_eviction_is_rejected() -> None:
-    served = await run_cluster(budget("a", 1, app="x"), budget("b", 1, app="x"))
-    status, reason, message = await served.refused("POST", f"{PODS}/web/eviction", EVICTION)
+    api = await run_cluster(budget("a", 1, app="x"), budget("b", 1, app="x"))
+    status, reason, message = await api.call_error("POST", f"{PODS}/web/eviction", EVICTION)
     assert (status, reason) == (500, "InternalError")
     assert message.startswith("This pod has more than one PodDisruptionBudget")
     other = EVICTION | {"deleteOptions": {"preconditions": {"uid": "other"}}}
-    assert (await served.refused("POST", f"{PODS}/web/eviction", other))[:2] == (409, "Conflict")
-    assert (await served.refused("POST", f"{PODS}/nobody/eviction", EVICTION))[:2] == (404, "NotFound")
+    assert (await api.call_error("POST", f"{PODS}/web/eviction", other))[:2] == (409, "Conflict")
+    assert (await api.call_error("POST", f"{PODS}/nobody/eviction", EVICTION))[:2] == (404, "NotFound")
 
 
 async def test_finalized_namespace_is_deleted() -> None:
     stuck = ObjectMeta(name="stuck", namespace="gone", finalizers=("example.com/never",))
-    served, path = Served(Pod(metadata=stuck)), "/api/v1/namespaces/gone"
-    await served.ask("DELETE", path)
-    await served.ask("PATCH", path, {"spec": {"finalizers": []}}, content_type=MERGE)  # it is not for everybody
-    left = await served.ask("GET", path)
+    api, path = FakeApi(Pod(metadata=stuck)), "/api/v1/namespaces/gone"
+    await api.call("DELETE", path)
+    await api.call("PATCH", path, {"spec": {"finalizers": []}}, content_type=MERGE)  # it is not for everybody
+    left = await api.call("GET", path)
     assert left["spec"]["finalizers"] == ["kubernetes"]
-    await served.ask("PUT", f"{path}/finalize", left | {"spec": {}})
-    assert (await served.refused("GET", path))[0] == 404
-    await served.ask("PATCH", f"{path}/pods/stuck", {"metadata": {"finalizers": None}}, content_type=MERGE)
+    await api.call("PUT", f"{path}/finalize", left | {"spec": {}})
+    assert (await api.call_error("GET", path))[0] == 404
+    await api.call("PATCH", f"{path}/pods/stuck", {"metadata": {"finalizers": None}}, content_type=MERGE)
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "binding"), ("PUT", "eviction"), ("POST", "resize")])
 async def test_unsupported_subresource_methods_are_not_allowed(method: str, path: str) -> None:
-    served = Served()
-    await served.ask("POST", PODS, pod())
-    assert (await served.refused(method, f"{PODS}/web/{path}", {}))[:2] == (405, "MethodNotAllowed")
+    api = FakeApi()
+    await api.call("POST", PODS, pod())
+    assert (await api.call_error(method, f"{PODS}/web/{path}", {}))[:2] == (405, "MethodNotAllowed")

@@ -7,7 +7,7 @@ import pytest
 from kframework.fake_api.resources import built_in_kinds, built_in_resource
 from kframework.fake_api.verbs import merge_part
 from kframework.objects import Pod
-from tests.fake_api.serving import Json, served_as
+from tests.fake_api.fake_api_client import Json, resource_of
 from tests.support.declared_kinds import Gang
 
 NOW = "2026-01-01T00:00:00Z"
@@ -33,7 +33,7 @@ def test_status_of_a_declared_kind_changes_no_metadata() -> None:
     old: Json = {"metadata": {"name": "g", "uid": "1", "resourceVersion": "4", "labels": {"a": "b"}}, "status": 1}
     new: Json = {"metadata": {"name": "h", "uid": "2", "labels": {"a": "c"}}, "status": 2}
     meant = {"name": "h", "uid": "2", "labels": {"a": "b"}}
-    assert merge_part(served_as(Gang), "status", old, new, NOW) == {"metadata": meant, "status": 2}
+    assert merge_part(resource_of(Gang), "status", old, new, NOW) == {"metadata": meant, "status": 2}
 
 
 def container(name: str, **more: object) -> Json:
@@ -44,10 +44,10 @@ def test_resize_changes_only_resources() -> None:
     old: Json = {"metadata": {"v": 1}, "spec": {"containers": [container("a"), container("b")], "nodeName": "n"}}
     wanted = {"resources": {"requests": {"cpu": "1"}}, "resizePolicy": []}
     new: Json = {"metadata": {"v": 2}, "spec": {"containers": [container("a", image="j", **wanted), container("b")]}}
-    resized = merge_part(served_as(Pod), "resize", old, new, NOW)
+    resized = merge_part(resource_of(Pod), "resize", old, new, NOW)
     assert resized["spec"] == {"containers": [container("a", **wanted), container("b")], "nodeName": "n"}
     others: Json = {"metadata": {}, "spec": {"containers": [container("b"), container("a")]}}
-    assert merge_part(served_as(Pod), "resize", old, others, NOW)["spec"] == others["spec"]  # validation refuses it
+    assert merge_part(resource_of(Pod), "resize", old, others, NOW)["spec"] == others["spec"]  # validation refuses it
 
 
 def test_approval_conditions_get_their_times() -> None:

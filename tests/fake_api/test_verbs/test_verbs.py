@@ -7,23 +7,23 @@ import asyncio
 import pytest
 
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
-from tests.fake_api.serving import MERGE, NODES, PODS, STRATEGIC, TABLE, Json, Served, node, pod
+from tests.fake_api.fake_api_client import MERGE, NODES, PODS, STRATEGIC, TABLE, FakeApi, Json, node, pod
 
 START = "2026-01-01T00:00:00Z"
 
 
 async def test_created_object_is_admitted_and_otherwise_unchanged() -> None:
-    served = Served()
-    response = await served.send("POST", PODS, pod(labels={"a": "b"}), fieldValidation="Strict")
+    api = FakeApi()
+    response = await api.send("POST", PODS, pod(labels={"a": "b"}), fieldValidation="Strict")
     assert response.status == 201
-    stored = await served.ask("GET", f"{PODS}/web")
+    stored = await api.call("GET", f"{PODS}/web")
     metadata, spec = stored["metadata"], stored["spec"]
     assert metadata == {
         "name": "web",
         "namespace": "default",
         "labels": {"a": "b"},
-        "uid": served.cluster.read(Pod, "web", "default").metadata.uid,
-        "resourceVersion": str(served.cluster.version),
+        "uid": api.cluster.read(Pod, "web", "default").metadata.uid,
+        "resourceVersion": str(api.cluster.version),
         "creationTimestamp": START,
         "generation": 1,
     }
@@ -37,40 +37,40 @@ async def test_created_object_is_admitted_and_otherwise_unchanged() -> None:
 
 
 async def test_name_is_generated() -> None:
-    served = Served()
-    created = await served.ask("POST", PODS, pod() | {"metadata": {"generateName": "web-"}})
+    api = FakeApi()
+    created = await api.call("POST", PODS, pod() | {"metadata": {"generateName": "web-"}})
     assert created["metadata"]["name"].startswith("web-")
     assert len(created["metadata"]["name"]) == len("web-") + 5
 
 
 async def test_update_replaces_all_but_the_status() -> None:
-    served = Served(Node(metadata=ObjectMeta(name="n1")))
-    await served.ask("PUT", f"{NODES}/n1/status", node(spec={"unschedulable": True}))
-    stored = await served.ask("GET", f"{NODES}/n1")
+    api = FakeApi(Node(metadata=ObjectMeta(name="n1")))
+    await api.call("PUT", f"{NODES}/n1/status", node(spec={"unschedulable": True}))
+    stored = await api.call("GET", f"{NODES}/n1")
     assert stored["status"]["nodeInfo"] == {"kubeletVersion": "v1.36.0"}
     assert "spec" not in stored
     new = node(status={"capacity": {"cpu": "99"}}, spec={"unschedulable": True, "podCIDR": "10.0.0.0/24"})
-    updated = await served.ask("PUT", f"{NODES}/n1", new)
+    updated = await api.call("PUT", f"{NODES}/n1", new)
     assert updated["spec"] == {"unschedulable": True, "podCIDR": "10.0.0.0/24"}
     assert updated["status"] == stored["status"]
-    assert served.cluster.read(Node, "n1").status.capacity == {"cpu": "4"}
+    assert api.cluster.read(Node, "n1").status.capacity == {"cpu": "4"}
     assert updated["metadata"]["uid"] == stored["metadata"]["uid"]
 
 
 async def test_lease_update_needs_the_last_version() -> None:
-    served = Served()
+    api = FakeApi()
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-    lease = await served.ask("POST", leases, {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}})
-    renewed = await served.ask("PUT", f"{leases}/l", lease | {"spec": {"holderIdentity": "a", "leaseTransitions": 1}})
+    lease = await api.call("POST", leases, {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}})
+    renewed = await api.call("PUT", f"{leases}/l", lease | {"spec": {"holderIdentity": "a", "leaseTransitions": 1}})
     assert renewed["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"]
-    status, reason, message = await served.refused("PUT", f"{leases}/l", lease | {"spec": {"holderIdentity": "b"}})
+    status, reason, message = await api.call_error("PUT", f"{leases}/l", lease | {"spec": {"holderIdentity": "b"}})
     assert (status, reason) == (409, "Conflict")
     assert message == (
         'Operation cannot be fulfilled on leases.coordination.k8s.io "l": the object has been modified; '
         "please apply your changes to the latest version and try again"
     )
     unconditional = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "c"}}
-    status, reason, message = await served.refused("PUT", f"{leases}/l", unconditional)
+    status, reason, message = await api.call_error("PUT", f"{leases}/l", unconditional)
     assert (status, reason) == (422, "Invalid")
     assert message.endswith("metadata.resourceVersion: Invalid value: 0x0: must be specified for an update")
 
@@ -90,20 +90,20 @@ async def test_lease_update_needs_the_last_version() -> None:
     ],
 )
 async def test_objects_are_patched(content_type: str, patch: object) -> None:
-    served = Served()
-    await served.ask("POST", PODS, pod(labels={"old": "x"}))
-    patched = await served.ask("PATCH", f"{PODS}/web", patch, content_type=content_type)
+    api = FakeApi()
+    await api.call("POST", PODS, pod(labels={"old": "x"}))
+    patched = await api.call("PATCH", f"{PODS}/web", patch, content_type=content_type)
     assert patched["metadata"]["labels"] == {"a": "b"}
     assert patched["spec"]["containers"][0]["command"] == ["nginx"]
-    assert served.cluster.read(Pod, "web", "default").metadata.labels == {"a": "b"}
+    assert api.cluster.read(Pod, "web", "default").metadata.labels == {"a": "b"}
 
 
 async def test_status_is_patched_alone() -> None:
-    served = Served()
-    await served.ask("POST", PODS, pod())
+    api = FakeApi()
+    await api.call("POST", PODS, pod())
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": START}
     patch = {"status": {"conditions": [condition], "nominatedNodeName": "n1"}, "spec": {"nodeName": "x"}}
-    patched = await served.ask("PATCH", f"{PODS}/web/status", patch, content_type=STRATEGIC)
+    patched = await api.call("PATCH", f"{PODS}/web/status", patch, content_type=STRATEGIC)
     assert patched["status"] == {
         "qosClass": "BestEffort",
         "phase": "Pending",
@@ -111,24 +111,24 @@ async def test_status_is_patched_alone() -> None:
         "nominatedNodeName": "n1",
     }
     assert "nodeName" not in patched["spec"]
-    ignored = await served.ask("PATCH", f"{PODS}/web", {"status": {"phase": "Failed"}}, content_type=MERGE)
+    ignored = await api.call("PATCH", f"{PODS}/web", {"status": {"phase": "Failed"}}, content_type=MERGE)
     assert ignored == patched
 
 
 async def test_unchanged_object_is_not_written() -> None:
-    served = Served()
-    stored = await served.ask("POST", PODS, pod())
-    version = served.cluster.version
-    assert await served.ask("PUT", f"{PODS}/web", stored) == stored
-    assert await served.ask("PATCH", f"{PODS}/web", {}, content_type=MERGE) == stored
-    assert served.cluster.version == version
+    api = FakeApi()
+    stored = await api.call("POST", PODS, pod())
+    version = api.cluster.version
+    assert await api.call("PUT", f"{PODS}/web", stored) == stored
+    assert await api.call("PATCH", f"{PODS}/web", {}, content_type=MERGE) == stored
+    assert api.cluster.version == version
 
 
 async def test_change_of_an_unknown_field_is_written() -> None:
-    served = Served()
-    stored = await served.ask("POST", PODS, pod())
-    async with served.watching(PODS, resourceVersion=stored["metadata"]["resourceVersion"]) as events:
-        patched = await served.ask("PATCH", f"{PODS}/web", {"spec": {"activeDeadlineSeconds": 9}}, content_type=MERGE)
+    api = FakeApi()
+    stored = await api.call("POST", PODS, pod())
+    async with api.watching(PODS, resourceVersion=stored["metadata"]["resourceVersion"]) as events:
+        patched = await api.call("PATCH", f"{PODS}/web", {"spec": {"activeDeadlineSeconds": 9}}, content_type=MERGE)
         event = await events.next()
     assert patched["spec"]["activeDeadlineSeconds"] == 9
     assert patched["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]
@@ -136,24 +136,24 @@ async def test_change_of_an_unknown_field_is_written() -> None:
 
 
 async def test_update_checks_its_preconditions() -> None:
-    served = Served()
-    stored = await served.ask("POST", PODS, pod())
+    api = FakeApi()
+    stored = await api.call("POST", PODS, pod())
     other = {"metadata": {"name": "web", "uid": "other"}}
-    status, reason, message = await served.refused("PUT", f"{PODS}/web", stored | other)
+    status, reason, message = await api.call_error("PUT", f"{PODS}/web", stored | other)
     uid = stored["metadata"]["uid"]
     assert (status, reason) == (409, "Conflict")
     assert message.endswith(f"Precondition failed: UID in precondition: other, UID in object meta: {uid}")
-    status, reason, message = await served.refused("PATCH", f"{PODS}/web", other, content_type=MERGE)
+    status, reason, message = await api.call_error("PATCH", f"{PODS}/web", other, content_type=MERGE)
     assert (status, reason) == (422, "Invalid")
     assert message == 'Pod "web" is invalid: metadata.uid: Invalid value: "other": field is immutable'
     old = {"metadata": {"resourceVersion": "1"}}
-    assert (await served.refused("PATCH", f"{PODS}/web", old, content_type=MERGE))[:2] == (409, "Conflict")
+    assert (await api.call_error("PATCH", f"{PODS}/web", old, content_type=MERGE))[:2] == (409, "Conflict")
 
 
 async def test_object_is_deleted_at_once() -> None:
-    served = Served(Node(metadata=ObjectMeta(name="n1")))
-    stored = await served.ask("GET", f"{NODES}/n1")
-    answer = await served.ask("DELETE", f"{NODES}/n1", {"propagationPolicy": "Background"})
+    api = FakeApi(Node(metadata=ObjectMeta(name="n1")))
+    stored = await api.call("GET", f"{NODES}/n1")
+    answer = await api.call("DELETE", f"{NODES}/n1", {"propagationPolicy": "Background"})
     assert answer == {
         "kind": "Status",
         "apiVersion": "v1",
@@ -161,113 +161,113 @@ async def test_object_is_deleted_at_once() -> None:
         "status": "Success",
         "details": {"name": "n1", "kind": "nodes", "uid": stored["metadata"]["uid"]},
     }
-    assert await served.refused("GET", f"{NODES}/n1") == (404, "NotFound", 'nodes "n1" not found')
-    assert await served.refused("DELETE", f"{NODES}/n1") == (404, "NotFound", 'nodes "n1" not found')
+    assert await api.call_error("GET", f"{NODES}/n1") == (404, "NotFound", 'nodes "n1" not found')
+    assert await api.call_error("DELETE", f"{NODES}/n1") == (404, "NotFound", 'nodes "n1" not found')
 
 
 async def test_pod_on_a_node_has_a_grace_period() -> None:
-    served = Served()
-    await served.ask("POST", PODS, pod())
-    await served.ask("POST", f"{PODS}/web/binding", {"target": {"kind": "Node", "name": "n1"}})
-    going = await served.ask("DELETE", f"{PODS}/web", {"gracePeriodSeconds": 5})
+    api = FakeApi()
+    await api.call("POST", PODS, pod())
+    await api.call("POST", f"{PODS}/web/binding", {"target": {"kind": "Node", "name": "n1"}})
+    going = await api.call("DELETE", f"{PODS}/web", {"gracePeriodSeconds": 5})
     assert going["metadata"]["deletionGracePeriodSeconds"] == 5
     assert going["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:05Z"
-    gone = await served.ask("DELETE", f"{PODS}/web", gracePeriodSeconds=0)
-    assert gone["metadata"]["resourceVersion"] == str(served.cluster.version)
-    assert (await served.refused("GET", f"{PODS}/web"))[0] == 404
+    deleted = await api.call("DELETE", f"{PODS}/web", gracePeriodSeconds=0)
+    assert deleted["metadata"]["resourceVersion"] == str(api.cluster.version)
+    assert (await api.call_error("GET", f"{PODS}/web"))[0] == 404
 
 
 async def test_deletion_checks_its_preconditions() -> None:
-    served = Served()
-    stored = await served.ask("POST", PODS, pod())
+    api = FakeApi()
+    stored = await api.call("POST", PODS, pod())
     metadata = stored["metadata"]
     for field, value, word in (("uid", "other", "UID"), ("resourceVersion", "1", "ResourceVersion")):
-        status, reason, message = await served.refused("DELETE", f"{PODS}/web", {"preconditions": {field: value}})
+        status, reason, message = await api.call_error("DELETE", f"{PODS}/web", {"preconditions": {field: value}})
         assert (status, reason) == (409, "Conflict")
         expected = f"the {word} in the precondition ({value}) does not match the {word} in record ({metadata[field]})"
         assert message.startswith(f'Operation cannot be fulfilled on Pod "web": {expected}. The object might have been')
     right = {"preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}}
-    await served.ask("DELETE", f"{PODS}/web", right)
+    await api.call("DELETE", f"{PODS}/web", right)
 
 
 async def test_selected_objects_are_deleted_together() -> None:
-    served = Served()
+    api = FakeApi()
     for name in "abc":
-        await served.ask("POST", PODS, pod(name, labels={"app": "x" if name != "b" else "y"}))
-    dry = await served.ask("DELETE", PODS, labelSelector="app=x", dryRun="All")
-    gone = await served.ask("DELETE", PODS, labelSelector="app=x")
+        await api.call("POST", PODS, pod(name, labels={"app": "x" if name != "b" else "y"}))
+    dry = await api.call("DELETE", PODS, labelSelector="app=x", dryRun="All")
+    deleted = await api.call("DELETE", PODS, labelSelector="app=x")
     assert (
-        [each["metadata"]["name"] for each in gone["items"]]
+        [each["metadata"]["name"] for each in deleted["items"]]
         == ["a", "c"]
         == [each["metadata"]["name"] for each in dry["items"]]
     )
-    assert [each.metadata.name for each in served.cluster.objects(Pod)] == ["b"]
+    assert [each.metadata.name for each in api.cluster.objects(Pod)] == ["b"]
 
 
 async def test_namespace_is_deleted_with_its_contents() -> None:
-    served = Served(Namespace(metadata=ObjectMeta(name="foo")))
-    await served.ask("POST", "/api/v1/namespaces/foo/pods", pod())
-    await served.ask("POST", "/api/v1/namespaces/foo/pods/web/binding", {"target": {"name": "n1"}})
-    await served.ask("POST", PODS, pod())
-    await served.ask("DELETE", "/api/v1/namespaces/foo")
-    assert [each.metadata.namespace for each in served.cluster.objects(Pod)] == ["default"]
-    assert (await served.refused("GET", "/api/v1/namespaces/foo"))[0] == 404
+    api = FakeApi(Namespace(metadata=ObjectMeta(name="foo")))
+    await api.call("POST", "/api/v1/namespaces/foo/pods", pod())
+    await api.call("POST", "/api/v1/namespaces/foo/pods/web/binding", {"target": {"name": "n1"}})
+    await api.call("POST", PODS, pod())
+    await api.call("DELETE", "/api/v1/namespaces/foo")
+    assert [each.metadata.namespace for each in api.cluster.objects(Pod)] == ["default"]
+    assert (await api.call_error("GET", "/api/v1/namespaces/foo"))[0] == 404
 
 
 async def test_dry_runs_write_nothing() -> None:
-    served = Served(Node(metadata=ObjectMeta(name="n1")))
-    stored = await served.ask("POST", PODS, pod("there"))
-    version = served.cluster.version
-    created = await served.ask("POST", PODS, pod(), dryRun="All")
+    api = FakeApi(Node(metadata=ObjectMeta(name="n1")))
+    stored = await api.call("POST", PODS, pod("there"))
+    version = api.cluster.version
+    created = await api.call("POST", PODS, pod(), dryRun="All")
     assert (created["metadata"]["name"], created["status"]) == ("web", {"qosClass": "BestEffort", "phase": "Pending"})
     assert "resourceVersion" not in created["metadata"]
     patch = {"metadata": {"labels": {"a": "b"}}}
-    patched = await served.ask("PATCH", f"{PODS}/there", patch, content_type=MERGE, dryRun="All")
+    patched = await api.call("PATCH", f"{PODS}/there", patch, content_type=MERGE, dryRun="All")
     assert patched["metadata"] == stored["metadata"] | {"labels": {"a": "b"}}
-    assert (await served.ask("DELETE", f"{PODS}/there", dryRun="All")) == stored
-    assert (await served.ask("DELETE", f"{PODS}/there", {"dryRun": ["All"]})) == stored
-    await served.ask("POST", f"{PODS}/there/binding", {"target": {"name": "n1"}}, dryRun="All")
-    await served.ask("POST", f"{PODS}/there/eviction", {}, dryRun="All")
-    assert (await served.refused("POST", PODS, pod("there"), dryRun="All"))[:2] == (409, "AlreadyExists")
-    assert (await served.refused("POST", PODS, pod(), dryRun="some"))[:2] == (422, "Invalid")
-    assert served.cluster.version == version
+    assert (await api.call("DELETE", f"{PODS}/there", dryRun="All")) == stored
+    assert (await api.call("DELETE", f"{PODS}/there", {"dryRun": ["All"]})) == stored
+    await api.call("POST", f"{PODS}/there/binding", {"target": {"name": "n1"}}, dryRun="All")
+    await api.call("POST", f"{PODS}/there/eviction", {}, dryRun="All")
+    assert (await api.call_error("POST", PODS, pod("there"), dryRun="All"))[:2] == (409, "AlreadyExists")
+    assert (await api.call_error("POST", PODS, pod(), dryRun="some"))[:2] == (422, "Invalid")
+    assert api.cluster.version == version
 
 
 async def test_object_is_returned_as_a_row() -> None:
-    served = Served()
-    await served.ask("POST", PODS, pod())
-    table = await served.ask("GET", f"{PODS}/web", accept=TABLE)
+    api = FakeApi()
+    await api.call("POST", PODS, pod())
+    table = await api.call("GET", f"{PODS}/web", accept=TABLE)
     assert (table["kind"], table["rows"][0]["cells"][0]) == ("Table", "web")
-    assert table["metadata"] == {"resourceVersion": str(served.cluster.version)}
+    assert table["metadata"] == {"resourceVersion": str(api.cluster.version)}
 
 
 async def test_events_are_one_store_in_two_versions() -> None:
-    served = Served()
+    api = FakeApi()
     core, newer = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
     event: Json = {"metadata": {"name": "e"}, "note": "Hello", "regarding": {"kind": "Pod", "name": "web"}}
-    await served.ask("POST", newer, event | {"apiVersion": "events.k8s.io/v1", "kind": "Event"})
-    shown = await served.ask("GET", f"{core}/e")
+    await api.call("POST", newer, event | {"apiVersion": "events.k8s.io/v1", "kind": "Event"})
+    shown = await api.call("GET", f"{core}/e")
     assert (shown["apiVersion"], shown["message"], shown["involvedObject"]) == ("v1", "Hello", event["regarding"])
-    assert len((await served.ask("GET", core, fieldSelector="involvedObject.name=web"))["items"]) == 1
+    assert len((await api.call("GET", core, fieldSelector="involvedObject.name=web"))["items"]) == 1
     series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}}
-    patched = await served.ask("PATCH", f"{newer}/e", series, content_type=STRATEGIC)
+    patched = await api.call("PATCH", f"{newer}/e", series, content_type=STRATEGIC)
     assert patched["note"] == "Hello"
     old = {"metadata": {"name": "f"}, "message": "Hi", "count": 3, "source": {"component": "me"}}
-    created = await served.ask("POST", core, {"apiVersion": "v1", "kind": "Event"} | old)
+    created = await api.call("POST", core, {"apiVersion": "v1", "kind": "Event"} | old)
     assert (created["message"], created["count"]) == ("Hi", 3)
-    counted = await served.ask("PATCH", f"{core}/f", {"count": 4}, content_type=STRATEGIC)
+    counted = await api.call("PATCH", f"{core}/f", {"count": 4}, content_type=STRATEGIC)
     assert counted["count"] == 4
-    assert (await served.ask("GET", f"{newer}/f"))["deprecatedCount"] == 4
-    assert await served.refused("GET", f"{core}/g") == (404, "NotFound", 'events "g" not found')
+    assert (await api.call("GET", f"{newer}/f"))["deprecatedCount"] == 4
+    assert await api.call_error("GET", f"{core}/g") == (404, "NotFound", 'events "g" not found')
 
 
 async def test_watch_reports_writes_of_clients_and_cluster() -> None:
-    served = Served()
-    async with served.watching(
-        PODS, resourceVersion=(await served.ask("GET", PODS))["metadata"]["resourceVersion"]
+    api = FakeApi()
+    async with api.watching(
+        PODS, resourceVersion=(await api.call("GET", PODS))["metadata"]["resourceVersion"]
     ) as events:
-        created = await served.ask("POST", PODS, pod())
-        served.cluster.assign("default", "web", "", "n1")
+        created = await api.call("POST", PODS, pod())
+        api.cluster.assign("default", "web", "", "n1")
         assert await events.next() == {"type": "ADDED", "object": created}
         bound = await events.next()
         await asyncio.sleep(0)

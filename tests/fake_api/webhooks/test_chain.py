@@ -18,7 +18,7 @@ from kframework.errors import ClusterError
 from kframework.fake_api.webhooks import chain
 from kframework.fake_api.webhooks import hooks as hooks_module
 from kframework.objects import Namespace, ObjectMeta
-from tests.fake_api.serving import MERGE, PODS, Json, Served, pod, read, request
+from tests.fake_api.fake_api_client import MERGE, PODS, FakeApi, Json, pod, read, request
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +33,19 @@ ANY = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources
 Says = Callable[[Json], Json]
 
 
-def allowed(asked: Json) -> Json:
+def allowed(sent: Json) -> Json:
     return {"allowed": True}
 
 
-def refused(asked: Json) -> Json:
+def refused(sent: Json) -> Json:
     return {"allowed": False, "status": {"message": "no", "code": 403}}
 
 
 def labelled(key: str, value: str = "yes") -> Says:
     """Add a label, and a map for it where there is none."""
 
-    def says(asked: Json) -> Json:
-        labels = asked["object"]["metadata"].get("labels", {}) | {key: value}
+    def says(sent: Json) -> Json:
+        labels = sent["object"]["metadata"].get("labels", {}) | {key: value}
         patch = [{"op": "add", "path": "/metadata/labels", "value": labels}]
         return patched(patch)
 
@@ -60,9 +60,9 @@ def patched(patch: object) -> Json:
 class Hooks:
     """A server of webhooks; each has its path, and notes what it is asked."""
 
-    def __init__(self, served: Served, port: int) -> None:
-        self.served = served
-        self.asked: list[Json] = []
+    def __init__(self, api: FakeApi, port: int) -> None:
+        self.api = api
+        self.sent: list[Json] = []
         self.said: dict[str, Says] = {}
         self._url = f"http://127.0.0.1:{port}"
 
@@ -76,14 +76,14 @@ class Hooks:
             "admissionReviewVersions": ["v1"],
         } | settings
         body = {"metadata": {"name": name}, "webhooks": [hook]}
-        await self.served.ask("POST", f"{HOOKS}/{kind.lower()}webhookconfigurations", body)
+        await self.api.call("POST", f"{HOOKS}/{kind.lower()}webhookconfigurations", body)
 
     async def send(self, method: str, path: str, body: object = None, **query: Any) -> Response:
         """Answer a request as the front over HTTP does."""
-        asked = request(method, path, body, **query)
-        server = self.served.server
-        await server.prepare(asked)
-        written, warnings = await server.webhooks.review(asked)
+        sent = request(method, path, body, **query)
+        server = self.api.server
+        await server.prepare(sent)
+        written, warnings = await server.webhooks.review(sent)
         answer = await server.answer(written)
         return replace(answer, headers={**answer.headers, **warnings})
 
@@ -98,11 +98,11 @@ class Hooks:
         return error.value.status, error.value.reason, error.value.message
 
     def names(self) -> list[str]:
-        return [each["hook"] for each in self.asked]
+        return [each["hook"] for each in self.sent]
 
-    async def answer(self, asked: web.BaseRequest) -> web.Response:
-        review, name = msgspec.json.decode(await asked.read()), asked.path.strip("/")
-        self.asked.append(review["request"] | {"hook": name})
+    async def answer(self, sent: web.BaseRequest) -> web.Response:
+        review, name = msgspec.json.decode(await sent.read()), sent.path.strip("/")
+        self.sent.append(review["request"] | {"hook": name})
         says = self.said[name](review["request"])
         response = {"uid": review["request"]["uid"]} | says
         return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
@@ -112,15 +112,15 @@ class Hooks:
 async def webhooks() -> AsyncIterator[Hooks]:
     """Serve a cluster with webhooks."""
 
-    async def handle(asked: web.BaseRequest) -> web.Response:
-        return await hooks.answer(asked)
+    async def handle(sent: web.BaseRequest) -> web.Response:
+        return await hooks.answer(sent)
 
     runner = web.ServerRunner(web.Server(handle, handler_cancellation=True), shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     (address,) = runner.addresses
-    hooks = Hooks(Served(Namespace(metadata=ObjectMeta(name="team", labels={"team": "a"}))), address[1])
+    hooks = Hooks(FakeApi(Namespace(metadata=ObjectMeta(name="team", labels={"team": "a"}))), address[1])
     try:
         yield hooks
     finally:
@@ -132,10 +132,10 @@ async def test_webhook_receives_an_admission_review() -> None:
         await hooks.add("look")
         await hooks.written("POST", PODS, pod())
         await hooks.written("PATCH", f"{PODS}/web", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
-        await hooks.written("PUT", f"{PODS}/web/status", await hooks.served.ask("GET", f"{PODS}/web"))
+        await hooks.written("PUT", f"{PODS}/web/status", await hooks.api.call("GET", f"{PODS}/web"))
         await hooks.written("POST", f"{PODS}/web/binding", {"target": {"name": "n1"}})
         await hooks.written("DELETE", f"{PODS}/web")
-        create, update, delete = hooks.asked
+        create, update, delete = hooks.sent
         assert create["kind"] == {"group": "", "version": "v1", "kind": "Pod"}
         assert create["resource"] == {"group": "", "version": "v1", "resource": "pods"}
         assert (create["operation"], create["name"], create["namespace"]) == ("CREATE", "web", "default")
@@ -153,12 +153,12 @@ async def test_mutating_webhooks_change_the_object() -> None:
         await hooks.add("b", labelled("b"), kind="Mutating")
         await hooks.add("a", labelled("a"), kind="Mutating")
         await hooks.add("look")
-        made = await hooks.written("POST", PODS, pod(labels={"own": "1"}))
-        assert made["metadata"]["labels"] == {"own": "1", "a": "yes", "b": "yes"}
+        created = await hooks.written("POST", PODS, pod(labels={"own": "1"}))
+        assert created["metadata"]["labels"] == {"own": "1", "a": "yes", "b": "yes"}
         assert hooks.names() == ["a", "b", "look"]
-        assert hooks.asked[-1]["object"]["metadata"]["labels"] == made["metadata"]["labels"]
-        found = await hooks.served.ask("GET", f"{PODS}/web")
-        assert (found["metadata"]["labels"], found["spec"]["dnsPolicy"]) == (made["metadata"]["labels"], "Default")
+        assert hooks.sent[-1]["object"]["metadata"]["labels"] == created["metadata"]["labels"]
+        actual = await hooks.api.call("GET", f"{PODS}/web")
+        assert (actual["metadata"]["labels"], actual["spec"]["dnsPolicy"]) == (created["metadata"]["labels"], "Default")
         patch = {"metadata": {"labels": {"a": None}, "annotations": {"x": "y"}}}
         changed = await hooks.written("PATCH", f"{PODS}/web", patch, content_type=MERGE)
         assert changed["metadata"]["labels"] == {"own": "1", "a": "yes", "b": "yes"}
@@ -168,23 +168,23 @@ async def test_mutating_webhooks_change_the_object() -> None:
 async def test_pod_has_the_priority_of_the_class_set_by_a_webhook() -> None:
     async with webhooks() as hooks:
         body = {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"}
-        await hooks.served.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        await hooks.api.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
         patch = [{"op": "add", "path": "/spec/priorityClassName", "value": "high"}]
-        await hooks.add("class", lambda asked: patched(patch), kind="Mutating")
+        await hooks.add("class", lambda sent: patched(patch), kind="Mutating")
         spec = (await hooks.written("POST", PODS, pod()))["spec"]
         assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
 
 
 async def test_reinvoked_webhook_sees_later_changes() -> None:
-    def noted(asked: Json) -> Json:
-        labels = asked["object"]["metadata"].get("labels", {})
-        return labelled("seen", "-".join(sorted(labels)) or "none")(asked)
+    def noted(sent: Json) -> Json:
+        labels = sent["object"]["metadata"].get("labels", {})
+        return labelled("seen", "-".join(sorted(labels)) or "none")(sent)
 
     async with webhooks() as hooks:
         await hooks.add("a", noted, kind="Mutating", reinvocationPolicy="IfNeeded")
         await hooks.add("b", labelled("b"), kind="Mutating")
-        made = await hooks.written("POST", PODS, pod())
-        assert (hooks.names(), made["metadata"]["labels"]["seen"]) == (["a", "b", "a"], "b-seen")
+        created = await hooks.written("POST", PODS, pod())
+        assert (hooks.names(), created["metadata"]["labels"]["seen"]) == (["a", "b", "a"], "b-seen")
 
 
 @pytest.mark.parametrize(
@@ -199,12 +199,12 @@ async def test_reinvoked_webhook_sees_later_changes() -> None:
 )
 async def test_rejection_has_an_api_servers_text(status: Json, expected: tuple[int, str, str]) -> None:
     async with webhooks() as hooks:
-        await hooks.add("no", lambda asked: {"allowed": False, "status": status})
+        await hooks.add("no", lambda sent: {"allowed": False, "status": status})
         code, reason, why = expected
         head = 'admission webhook "no.example.com" denied the request'
         message = f"{head}: {why}" if why else f"{head} without explanation"
         assert await hooks.refusal("POST", PODS, pod()) == (code, reason, message)
-        assert (await hooks.served.ask("GET", PODS))["items"] == []
+        assert (await hooks.api.call("GET", PODS))["items"] == []
 
 
 async def test_invalid_write_is_not_reviewed() -> None:
@@ -212,7 +212,7 @@ async def test_invalid_write_is_not_reviewed() -> None:
         await hooks.add("no", refused)
         assert (await hooks.send("POST", PODS, {"kind": "Nonsense"})).status == 400
         assert (await hooks.send("DELETE", f"{PODS}/none")).status == 404
-        assert hooks.asked == []
+        assert hooks.sent == []
 
 
 async def test_webhook_configurations_are_not_reviewed() -> None:
@@ -220,7 +220,7 @@ async def test_webhook_configurations_are_not_reviewed() -> None:
         await hooks.add("no", refused)
         await hooks.written("DELETE", f"{HOOKS}/validatingwebhookconfigurations/no")
         await hooks.written("POST", PODS, pod())
-        assert hooks.asked == []
+        assert hooks.sent == []
 
 
 @pytest.mark.parametrize(("policy", "goes_on"), [("Ignore", True), ("Fail", False)])
@@ -228,9 +228,9 @@ async def test_webhook_configurations_are_not_reviewed() -> None:
 @pytest.mark.parametrize(
     ("says", "why"),
     [
-        (lambda asked: {"uid": "other", "allowed": True}, 'got "other"'),
-        (lambda asked: {"allowed": "maybe"}, "its answer is not an AdmissionReview"),
-        (lambda asked: 1 / 0, "HTTP status 500"),
+        (lambda sent: {"uid": "other", "allowed": True}, 'got "other"'),
+        (lambda sent: {"allowed": "maybe"}, "its answer is not an AdmissionReview"),
+        (lambda sent: 1 / 0, "HTTP status 500"),
     ],
 )
 async def test_invalid_answer_follows_the_failure_policy(
@@ -266,11 +266,11 @@ async def test_unreachable_webhook_follows_the_failure_policy(said: Json, why: s
 
 async def test_slow_or_large_answer_follows_the_failure_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     async with webhooks() as hooks:
-        await hooks.add("long", lambda asked: {"allowed": True, "status": {"message": "x" * 5000}})
+        await hooks.add("long", lambda sent: {"allowed": True, "status": {"message": "x" * 5000}})
         monkeypatch.setattr(chain, "MAX_ANSWER_BYTES", 4000)
         assert "the answer exceeds 4000 bytes" in (await hooks.refusal("POST", PODS, pod()))[2]
 
-    async def never(asked: web.BaseRequest) -> web.Response:
+    async def never(sent: web.BaseRequest) -> web.Response:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -290,7 +290,7 @@ async def test_slow_or_large_answer_follows_the_failure_policy(monkeypatch: pyte
 )
 async def test_invalid_patch_follows_the_failure_policy(answer: Json, why: str) -> None:
     async with webhooks() as hooks:
-        await hooks.add("bad", lambda asked: answer, kind="Mutating")
+        await hooks.add("bad", lambda sent: answer, kind="Mutating")
         assert why in (await hooks.refusal("POST", PODS, pod()))[2]
 
 
@@ -319,7 +319,7 @@ async def test_conditions_decide_whether_a_webhook_is_called(expressions: list[s
         await hooks.add("no", refused, matchConditions=conditions, failurePolicy=policy)
         if not said:
             await hooks.written("POST", PODS, pod())
-            assert hooks.asked == []
+            assert hooks.sent == []
             return
         code, reason, message = await hooks.refusal("POST", PODS, pod())
         assert code == 403 and said in message
@@ -328,14 +328,14 @@ async def test_conditions_decide_whether_a_webhook_is_called(expressions: list[s
 
 async def test_warnings_are_passed_on() -> None:
     async with webhooks() as hooks:
-        await hooks.add("warn", lambda asked: {"allowed": True, "warnings": ['old "field"', "two\nlines"]})
-        made = await hooks.send("POST", PODS, pod())
-        assert made.headers["warning"] == '299 - "old \\"field\\"", 299 - "twolines"'
+        await hooks.add("warn", lambda sent: {"allowed": True, "warnings": ['old "field"', "two\nlines"]})
+        created = await hooks.send("POST", PODS, pod())
+        assert created.headers["warning"] == '299 - "old \\"field\\"", 299 - "twolines"'
 
 
 async def test_dry_run_is_reviewed() -> None:
     async with webhooks() as hooks:
         await hooks.add("none", sideEffects="NoneOnDryRun")
         await hooks.written("POST", PODS, pod(), dryRun="All")
-        assert hooks.asked[0]["dryRun"]
+        assert hooks.sent[0]["dryRun"]
         await hooks.written("POST", PODS, pod())

@@ -23,11 +23,11 @@ from kframework.fake_api.webhooks.match_conditions import UndecidedError, condit
     ],
 )
 def test_condition_compiles(expression: str, said: str) -> None:
-    found = condition_problem(expression)
-    assert found.startswith(said) and bool(found) == bool(said)
+    actual = condition_problem(expression)
+    assert actual.startswith(said) and bool(actual) == bool(said)
 
 
-def asked(**changes: Any) -> dict[str, Any]:
+def sent(**changes: Any) -> dict[str, Any]:
     return {"object": {"words": ["a"] * 600}, "oldObject": None, "operation": "UPDATE"} | changes
 
 
@@ -41,15 +41,15 @@ def asked(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_conditions_hold_together(expressions: list[str], holds: bool) -> None:
-    assert conditions_hold([{"expression": each} for each in expressions], asked()) is holds
+    assert conditions_hold([{"expression": each} for each in expressions], sent()) is holds
 
 
 @pytest.mark.slow
 def test_conditions_have_a_budget_together() -> None:
     slow: dict[str, object] = {"expression": "object.words.all(a, object.words.all(b, a == b))"}
-    wordy = asked(object={"words": ["a"] * 330})
+    wordy = sent(object={"words": ["a"] * 330})
     assert conditions_hold([slow] * 2, wordy)
     with pytest.raises(UndecidedError, match="running out of cost budget"):
         conditions_hold([slow] * 8, wordy)
     with pytest.raises(UndecidedError, match="actual cost limit exceeded"):
-        conditions_hold([slow], asked())
+        conditions_hold([slow], sent())

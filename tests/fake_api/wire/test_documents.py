@@ -57,14 +57,14 @@ def test_changed_field_keeps_unknown_ones() -> None:
 
 def test_status_is_added_to_a_document_without_one() -> None:
     conditions = (PodCondition(type="PodScheduled", status="True"),)
-    told = shown(replace(SUBJECT, status=PodStatus(conditions=conditions)))
-    assert told["status"] == {"conditions": [{"type": "PodScheduled", "status": "True"}]}
+    result = shown(replace(SUBJECT, status=PodStatus(conditions=conditions)))
+    assert result["status"] == {"conditions": [{"type": "PodScheduled", "status": "True"}]}
 
 
 def test_list_elements_are_matched_by_name() -> None:
     c, d = SUBJECT.spec.containers
-    told = shown(spec(containers=(replace(d, resources=Resources(requests={"cpu": "2"})), Container(name="e"), c)))
-    assert told["spec"]["containers"] == [  # type: ignore[index]  # plain JSON
+    result = shown(spec(containers=(replace(d, resources=Resources(requests={"cpu": "2"})), Container(name="e"), c)))
+    assert result["spec"]["containers"] == [  # type: ignore[index]  # plain JSON
         {"name": "d", "resources": {"requests": {"cpu": "2"}, "claims": []}},
         {"name": "e"},
         {"name": "c", "image": "nginx", "command": ["nginx"]},
@@ -72,10 +72,10 @@ def test_list_elements_are_matched_by_name() -> None:
 
 
 def test_mappings_lose_and_gain_keys() -> None:
-    told = shown(replace(SUBJECT, metadata=replace(SUBJECT.metadata, labels={"c": "d"})))
-    assert told["metadata"]["labels"] == {"c": "d"}  # type: ignore[index]  # plain JSON
-    told = shown(replace(SUBJECT, metadata=replace(SUBJECT.metadata, labels={})))
-    assert told["metadata"] == {"name": "web", "namespace": "default", "selfLink": "x"}
+    result = shown(replace(SUBJECT, metadata=replace(SUBJECT.metadata, labels={"c": "d"})))
+    assert result["metadata"]["labels"] == {"c": "d"}  # type: ignore[index]  # plain JSON
+    result = shown(replace(SUBJECT, metadata=replace(SUBJECT.metadata, labels={})))
+    assert result["metadata"] == {"name": "web", "namespace": "default", "selfLink": "x"}
 
 
 def test_original_document_is_not_modified() -> None:
@@ -135,10 +135,10 @@ def test_unknown_fields_outlive_a_change_elsewhere(pod: Pod) -> None:
     data = with_unknown_fields(msgspec.to_builtins(pod))
     assert isinstance(data, dict)
     renamed = replace(pod, metadata=replace(pod.metadata, resource_version="7"))
-    told = update_document(data, pod, renamed)
-    metadata = told.pop("metadata")
+    result = update_document(data, pod, renamed)
+    metadata = result.pop("metadata")
     was = data.pop("metadata", {})
-    assert told == data
+    assert result == data
     assert metadata == {**was, "resourceVersion": "7"}
 
 

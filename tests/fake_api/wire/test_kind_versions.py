@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kframework.fake_api.wire.kind_versions import from_core, from_v1, to_core, to_v1
-from tests.fake_api.serving import MERGE, Json, Served
+from tests.fake_api.fake_api_client import MERGE, FakeApi, Json
 
 TARGET = {"kind": "Deployment", "name": "web"}
 
@@ -52,14 +52,14 @@ def test_invalid_annotations_are_ignored(written: str) -> None:
 
 
 async def test_both_versions_are_views_of_one_object() -> None:
-    served, path = Served(), "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
+    api, path = FakeApi(), "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
     body = {"metadata": {"name": "a"}, "spec": {"scaleTargetRef": TARGET, "maxReplicas": 3}}
-    await served.ask("POST", path.format("v1"), body)
+    await api.call("POST", path.format("v1"), body)
     patch = {"spec": {"targetCPUUtilizationPercentage": 60}}
-    await served.ask("PATCH", path.format("v1") + "/a", patch, content_type=MERGE)
-    newer = await served.ask("GET", path.format("v2") + "/a")
+    await api.call("PATCH", path.format("v1") + "/a", patch, content_type=MERGE)
+    newer = await api.call("GET", path.format("v2") + "/a")
     assert (newer["apiVersion"], newer["spec"]["metrics"]) == ("autoscaling/v2", [cpu(60)])
-    groups = (await served.ask("GET", "/apis/autoscaling"))["preferredVersion"]
+    groups = (await api.call("GET", "/apis/autoscaling"))["preferredVersion"]
     assert groups["version"] == "v2"
 
 

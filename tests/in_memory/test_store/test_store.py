@@ -53,20 +53,20 @@ def test_loading_a_duplicate_is_an_error() -> None:
 
 def test_all_objects_can_be_replaced() -> None:
     memory = cluster(make_node("a"), make_pod("web", namespace="shop"))
-    told: list[Change] = []
-    memory.subscribe([Node, Pod], told.append)
+    result: list[Change] = []
+    memory.subscribe([Node, Pod], result.append)
     before = memory.version
     memory.replace_all([make_node("b"), make_node("a")])
     assert [each.metadata.name for each in memory.objects(Node)] == ["b", "a"]
     assert memory.objects(Pod) == []
     assert memory.find(Namespace, "shop") is None
     assert memory.find(Namespace, "default") is not None
-    assert [(each.subject.metadata.name, each.new is None) for each in told] == [
+    assert [(each.subject.metadata.name, each.new is None) for each in result] == [
         *[("a", True), ("web", True)],
         *[("b", False), ("a", False)],
     ]
-    assert [each.version for each in told] == sorted({each.version for each in told})
-    assert told[0].version > before
+    assert [each.version for each in result] == sorted({each.version for each in result})
+    assert result[0].version > before
 
 
 def test_equal_labels_are_shared_within_one_cluster() -> None:

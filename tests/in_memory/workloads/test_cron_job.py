@@ -11,7 +11,7 @@ import pytest
 from kframework.clock import VirtualTimeLoop
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import CronJob, CronJobSpec, Job, JobTemplate, ObjectMeta, Pod
-from tests.in_memory.workloads.stage import acting, template
+from tests.in_memory.workloads.workload_cluster import run_controllers, template
 
 #: Read once, and here: to read the file of a zone for the first time blocks.
 ZONES = [ZoneInfo(name) for name in ("Asia/Tokyo", "Europe/Berlin")]
@@ -49,14 +49,14 @@ def minutes(memory: MemoryCluster) -> list[int]:
     ],
 )
 async def test_jobs_are_created_when_due(runs: float, spec: dict[str, Any], at: list[int], active: int) -> None:
-    async with acting(cron_job(runs, **spec)) as memory:
+    async with run_controllers(cron_job(runs, **spec)) as memory:
         await asyncio.sleep(10 * 60 + 5)
         assert minutes(memory) == at
         assert len(memory.read(CronJob, "tick").status.active) == active
 
 
 async def test_job_has_its_scheduled_time_and_owner() -> None:
-    async with acting(cron_job(30, schedule="7 9 * * *", time_zone="Asia/Tokyo")) as memory:
+    async with run_controllers(cron_job(30, schedule="7 9 * * *", time_zone="Asia/Tokyo")) as memory:
         await asyncio.sleep(8 * 60)
         (job,) = memory.objects(Job)
         due = {"batch.kubernetes.io/cronjob-scheduled-timestamp": "2026-01-01T09:07:00+09:00"}
@@ -69,7 +69,7 @@ async def test_job_has_its_scheduled_time_and_owner() -> None:
 
 
 async def test_failed_jobs_have_their_own_history() -> None:
-    async with acting(cron_job(1, code=1, schedule="* * * * *", failed_jobs_history_limit=2)) as memory:
+    async with run_controllers(cron_job(1, code=1, schedule="* * * * *", failed_jobs_history_limit=2)) as memory:
         await asyncio.sleep(6 * 60 + 30)
         assert minutes(memory) == [5, 6]
         assert memory.read(CronJob, "tick").status.last_successful_time is None
@@ -77,7 +77,7 @@ async def test_failed_jobs_have_their_own_history() -> None:
 
 @pytest.mark.parametrize(("deadline", "made"), [(None, [5]), (600, [5]), (60, [])])
 async def test_missed_job_is_created_before_its_deadline(deadline: int | None, made: list[int]) -> None:
-    async with acting(cron_job(30, suspend=True, starting_deadline_seconds=deadline)) as memory:
+    async with run_controllers(cron_job(30, suspend=True, starting_deadline_seconds=deadline)) as memory:
         await asyncio.sleep(8 * 60)
         memory.merge(CronJob, "tick", {"spec": {"suspend": False}})
         await asyncio.sleep(5)
@@ -86,15 +86,15 @@ async def test_missed_job_is_created_before_its_deadline(deadline: int | None, m
 
 @pytest.mark.parametrize(("policy", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 1)])
 async def test_jobs_and_pods_are_deleted_with_their_owner_unless_orphaned(policy: str, left: int) -> None:
-    async with acting(cron_job(1000)) as memory:
+    async with run_controllers(cron_job(1000)) as memory:
         await asyncio.sleep(6 * 60)
         memory.remove(CronJob, "tick", policy=policy)
         await asyncio.sleep(40)
-        found = [len(memory.objects(kind)) for kind in (CronJob, Job, Pod)]
-        assert found == [0, left, left]
+        actual = [len(memory.objects(kind)) for kind in (CronJob, Job, Pod)]
+        assert actual == [0, left, left]
 
 
 async def test_controller_can_be_disabled() -> None:
-    async with acting(cron_job(1), controllers=["*", "-cronjob"]) as memory:
+    async with run_controllers(cron_job(1), controllers=["*", "-cronjob"]) as memory:
         await asyncio.sleep(10 * 60)
         assert memory.objects(Job) == []

@@ -14,7 +14,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.workloads.revisions import REVISION_LABEL
 from kframework.objects import ControllerRevision, DaemonSet, Node, NodeSpec, Pod, RollingUpdate, Taint, UpdateStrategy
 from kframework.testing import make_node
-from tests.in_memory.workloads.stage import acting, daemon_set, pods
+from tests.in_memory.workloads.workload_cluster import daemon_set, pods, run_controllers
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +26,9 @@ NODES = [make_node(name) for name in ("n1", "n2", "n3", "n4")]
 
 
 def with_template(**spec: object) -> DaemonSet:
-    made = daemon_set()
-    template = replace(made.spec.template, spec=made.spec.template.spec | spec)
-    return replace(made, spec=replace(made.spec, template=template))
+    created = daemon_set()
+    template = replace(created.spec.template, spec=created.spec.template.spec | spec)
+    return replace(created, spec=replace(created.spec, template=template))
 
 
 def rolling(surge: int | str | None = None, unavailable: int | str | None = None) -> UpdateStrategy:
@@ -46,15 +46,15 @@ def images(memory: MemoryCluster) -> list[str]:
 
 
 def numbers(memory: MemoryCluster) -> tuple[int, ...]:
-    told = memory.read(DaemonSet, "web").status
+    result = memory.read(DaemonSet, "web").status
     return (
-        told.desired_number_scheduled,
-        told.current_number_scheduled,
-        told.number_misscheduled,
-        told.number_ready,
-        told.updated_number_scheduled,
-        told.number_available,
-        told.number_unavailable,
+        result.desired_number_scheduled,
+        result.current_number_scheduled,
+        result.number_misscheduled,
+        result.number_ready,
+        result.updated_number_scheduled,
+        result.number_available,
+        result.number_unavailable,
     )
 
 
@@ -98,7 +98,7 @@ def tainted(name: str, key: str, effect: str) -> Node:
     ],
 )
 async def test_matching_nodes_get_a_pod(owner: DaemonSet, others: list[Node], expected: list[str]) -> None:
-    async with acting(make_node("n1"), *others, owner) as memory:
+    async with run_controllers(make_node("n1"), *others, owner) as memory:
         assert nodes(memory) == expected
         count = len(expected)
         assert numbers(memory) == (count, count, 0, count, count, count, 0)
@@ -109,7 +109,7 @@ async def test_daemon_pod_fits_only_its_node() -> None:
     owner = with_template(
         affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}, hostNetwork=True
     )
-    async with acting(make_node("n1"), make_node("n2", labels={"disk": "ssd"}), owner) as memory:
+    async with run_controllers(make_node("n1"), make_node("n2", labels={"disk": "ssd"}), owner) as memory:
         (pod,) = memory.objects(Pod)
         assert pod.spec.affinity is not None and pod.spec.affinity.node_affinity is not None
         required_now = pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
@@ -130,7 +130,7 @@ async def test_daemon_pod_fits_only_its_node() -> None:
 
 
 async def test_pods_follow_nodes() -> None:
-    async with acting(make_node("n1"), daemon_set()) as memory:
+    async with run_controllers(make_node("n1"), daemon_set()) as memory:
         memory.add(make_node("n2"))
         await asyncio.sleep(5)
         assert nodes(memory) == ["n1", "n2"]
@@ -152,23 +152,23 @@ async def test_pods_follow_nodes() -> None:
     ],
 )
 async def test_rollout_respects_its_limits(strategy: UpdateStrategy, most: int, fewest: int) -> None:
-    async with acting(*NODES, daemon_set(update_strategy=strategy, min_ready_seconds=3)) as memory:
+    async with run_controllers(*NODES, daemon_set(update_strategy=strategy, min_ready_seconds=3)) as memory:
         await asyncio.sleep(10)
         assert numbers(memory) == (4, 4, 0, 4, 4, 4, 0)
-        seen: list[tuple[int, int]] = []
+        recorded: list[tuple[int, int]] = []
 
         def note(change: object) -> None:
             alive = [pod for pod in memory.objects(Pod) if pod.metadata.deletion_timestamp is None]
-            seen.append((len(alive), sum(pod.status.phase == "Running" for pod in alive)))
+            recorded.append((len(alive), sum(pod.status.phase == "Running" for pod in alive)))
 
         memory.subscribe([Pod], note)
         await roll(memory, "app:2")
-        assert (max(count for count, _ in seen), min(ready for _, ready in seen)) == (most, fewest)
+        assert (max(count for count, _ in recorded), min(ready for _, ready in recorded)) == (most, fewest)
         assert (images(memory), numbers(memory)) == (["app:2"] * 4, (4, 4, 0, 4, 4, 4, 0))
 
 
 async def test_on_delete_pods_are_updated_when_deleted() -> None:
-    async with acting(*NODES[:2], daemon_set(update_strategy=UpdateStrategy(type="OnDelete"))) as memory:
+    async with run_controllers(*NODES[:2], daemon_set(update_strategy=UpdateStrategy(type="OnDelete"))) as memory:
         await roll(memory, "app:2")
         assert (images(memory), numbers(memory)[4]) == (["app:1", "app:1"], 0)
         memory.remove(Pod, pods(memory)[0])
@@ -177,7 +177,7 @@ async def test_on_delete_pods_are_updated_when_deleted() -> None:
 
 
 async def test_old_template_reuses_its_revision() -> None:
-    async with acting(NODES[0], daemon_set()) as memory:
+    async with run_controllers(NODES[0], daemon_set()) as memory:
         for image in ("app:2", "app:1"):
             await roll(memory, image)
         revisions = memory.objects(ControllerRevision)
@@ -188,7 +188,7 @@ async def test_old_template_reuses_its_revision() -> None:
 
 
 async def test_failed_pods_are_replaced_with_backoff() -> None:
-    async with acting(NODES[0], daemon_set()) as memory:
+    async with run_controllers(NODES[0], daemon_set()) as memory:
         deleted = asyncio.Event()
         memory.subscribe([Pod], lambda change: deleted.set() if change.new is None else None)
         times = []
@@ -204,7 +204,7 @@ async def test_failed_pods_are_replaced_with_backoff() -> None:
 
 @pytest.mark.parametrize(("policy", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)])
 async def test_pods_and_revisions_are_deleted_with_their_owner_unless_orphaned(policy: str, left: int) -> None:
-    async with acting(*NODES[:2], daemon_set()) as memory:
+    async with run_controllers(*NODES[:2], daemon_set()) as memory:
         before = pods(memory)
         memory.remove(DaemonSet, "web", policy=policy)
         await asyncio.sleep(40)
@@ -217,5 +217,5 @@ async def test_pods_and_revisions_are_deleted_with_their_owner_unless_orphaned(p
 
 
 async def test_controller_can_be_disabled() -> None:
-    async with acting(NODES[0], daemon_set(), controllers=["*", "-daemonset"]) as memory:
+    async with run_controllers(NODES[0], daemon_set(), controllers=["*", "-daemonset"]) as memory:
         assert pods(memory) == []

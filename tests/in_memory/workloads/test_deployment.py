@@ -10,7 +10,13 @@ from msgspec import to_builtins
 from kframework.clock import VirtualTimeLoop
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Deployment, Pod, ReplicaSet
-from tests.in_memory.workloads.stage import acting, counts, deployment, pods, template
+from tests.in_memory.workloads.workload_cluster import (
+    deployment,
+    pods,
+    record_replica_counts,
+    run_controllers,
+    template,
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,26 +60,26 @@ def progress(memory: MemoryCluster) -> tuple[str, str]:
 async def test_rollout_respects_its_limits(
     count: int, surge: int | str, unavailable: int | str, most: int, fewest: int
 ) -> None:
-    async with acting(deployment(count, surge, unavailable)) as memory:
+    async with run_controllers(deployment(count, surge, unavailable)) as memory:
         assert progress(memory) == ("True", "NewReplicaSetAvailable")
-        seen = counts(memory)
+        recorded = record_replica_counts(memory)
         await roll(memory, "app:2")
-        assert (max(all_of for all_of, _ in seen), min(ready for _, ready in seen)) == (most, fewest), seen
+        assert (max(all_of for all_of, _ in recorded), min(ready for _, ready in recorded)) == (most, fewest), recorded
         assert images(memory) == {"app:2"} and sizes(memory) == [0, count]
         condition = memory.read(Deployment, "web").status
         assert (condition.replicas, condition.updated_replicas, condition.available_replicas) == (count, count, count)
 
 
 async def test_recreate_deletes_all_pods_before_creating_new_ones() -> None:
-    async with acting(deployment(2, kind="Recreate")) as memory:
-        seen = counts(memory)
+    async with run_controllers(deployment(2, kind="Recreate")) as memory:
+        recorded = record_replica_counts(memory)
         await roll(memory, "app:2")
-        assert (0, 0) in seen and max(all_of for all_of, _ in seen) == 2
+        assert (0, 0) in recorded and max(all_of for all_of, _ in recorded) == 2
         assert images(memory) == {"app:2"} and len(pods(memory)) == 2
 
 
 async def test_old_template_reuses_its_replica_set_under_a_new_revision() -> None:
-    async with acting(deployment(1)) as memory:
+    async with run_controllers(deployment(1)) as memory:
         await roll(memory, "app:2")
         await roll(memory, "app:1")
         revisions = [
@@ -85,7 +91,7 @@ async def test_old_template_reuses_its_replica_set_under_a_new_revision() -> Non
 
 
 async def test_history_respects_its_limit() -> None:
-    async with acting(deployment(1, revision_history_limit=1)) as memory:
+    async with run_controllers(deployment(1, revision_history_limit=1)) as memory:
         for image in ("app:2", "app:3", "app:4"):
             await roll(memory, image)
         assert [each.spec.template.spec["containers"][0]["image"] for each in memory.objects(ReplicaSet)] == [  # type: ignore[index]
@@ -95,7 +101,7 @@ async def test_history_respects_its_limit() -> None:
 
 
 async def test_paused_deployment_is_scaled_but_not_rolled_out() -> None:
-    async with acting(deployment(2)) as memory:
+    async with run_controllers(deployment(2)) as memory:
         await change(memory, paused=True)
         assert progress(memory) == ("Unknown", "DeploymentPaused")
         await roll(memory, "app:2")
@@ -107,7 +113,7 @@ async def test_paused_deployment_is_scaled_but_not_rolled_out() -> None:
 
 
 async def test_stuck_rollout_is_scaled_proportionally_and_times_out() -> None:
-    async with acting(deployment(10, surge=3, unavailable=2, min_ready_seconds=3)) as memory:
+    async with run_controllers(deployment(10, surge=3, unavailable=2, min_ready_seconds=3)) as memory:
         await asyncio.sleep(10)
         await change(memory, 60, minReadySeconds=10_000, template=to_builtins(template("app:2")))
         assert sizes(memory) == [8, 5]
@@ -118,14 +124,14 @@ async def test_stuck_rollout_is_scaled_proportionally_and_times_out() -> None:
 
 
 async def test_replica_sets_and_pods_are_deleted_with_their_deployment() -> None:
-    async with acting(deployment(2)) as memory:
+    async with run_controllers(deployment(2)) as memory:
         memory.remove(Deployment, "web", policy="Foreground")
         await asyncio.sleep(40)
         assert (memory.objects(Deployment), sizes(memory), pods(memory)) == ([], [], [])
 
 
 async def test_orphaned_replica_sets_are_adopted() -> None:
-    async with acting(deployment(2)) as memory:
+    async with run_controllers(deployment(2)) as memory:
         memory.remove(Deployment, "web", policy="Orphan")
         await asyncio.sleep(5)
         assert sizes(memory) == [2]
@@ -136,5 +142,5 @@ async def test_orphaned_replica_sets_are_adopted() -> None:
 
 @pytest.mark.parametrize("name", ["-deployment", "-deployment-controller"])
 async def test_controller_can_be_disabled(name: str) -> None:
-    async with acting(deployment(2), controllers=["*", name]) as memory:
+    async with run_controllers(deployment(2), controllers=["*", name]) as memory:
         assert sizes(memory) == []

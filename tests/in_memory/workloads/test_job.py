@@ -31,7 +31,7 @@ from kframework.objects import (
     SuccessPolicyRule,
 )
 from kframework.testing import make_pod
-from tests.in_memory.workloads.stage import acting, job, pods
+from tests.in_memory.workloads.workload_cluster import job, pods, run_controllers
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,8 @@ def status(memory: MemoryCluster) -> JobStatus:
 
 
 def numbers(memory: MemoryCluster) -> tuple[int, int, int]:
-    told = status(memory)
-    return told.active, told.succeeded, told.failed
+    result = status(memory)
+    return result.active, result.succeeded, result.failed
 
 
 def holding(memory: MemoryCluster) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ async def test_job_runs_until_it_is_complete(
     said: tuple[str, ...],
     why: str,
 ) -> None:
-    async with acting(job(runs, **spec)) as memory:
+    async with run_controllers(job(runs, **spec)) as memory:
         at = 5
         for second, expected in timeline.items():
             await asyncio.sleep(second - at)
@@ -128,7 +128,7 @@ async def test_job_runs_until_it_is_complete(
 
 
 async def test_failed_pods_are_replaced_with_backoff_up_to_the_limit() -> None:
-    async with acting(job(0, code=3, backoff_limit=3)) as memory:
+    async with run_controllers(job(0, code=3, backoff_limit=3)) as memory:
         began = memory.read(Job, "work").metadata.creation_timestamp
         await asyncio.sleep(200)
         created = [pod.metadata.creation_timestamp for pod in memory.objects(Pod)]
@@ -146,21 +146,21 @@ def _seconds(began: str | None, text: str | None) -> int:
 
 
 async def test_running_pods_of_a_failed_job_count_as_failed() -> None:
-    async with acting(job(parallelism=3, completions=3, backoff_limit=0)) as memory:
+    async with run_controllers(job(parallelism=3, completions=3, backoff_limit=0)) as memory:
         await end(memory, "work")
         assert (numbers(memory), holding(memory)) == ((0, 0, 3), FAILED)
         assert len(pods(memory)) == 1
 
 
 async def test_success_resets_the_backoff() -> None:
-    async with acting(job(parallelism=2, completions=3)) as memory:
+    async with run_controllers(job(parallelism=2, completions=3)) as memory:
         await end(memory, "work")
         await end(memory, "work", "Succeeded", code=0)
         assert numbers(memory) == (2, 1, 1)
 
 
 async def test_indexed_pods_receive_their_index() -> None:
-    async with acting(job(parallelism=2, completions=3, **INDEXED)) as memory:
+    async with run_controllers(job(parallelism=2, completions=3, **INDEXED)) as memory:
         first, second = memory.objects(Pod)
         index = "batch.kubernetes.io/job-completion-index"
         for number, pod in enumerate((first, second)):
@@ -185,15 +185,17 @@ async def test_indexed_pods_receive_their_index() -> None:
 async def test_each_index_has_its_backoff_limit(
     spec: dict[str, Any], failing: list[str], failed_indexes: str, succeeds: list[str], why: str
 ) -> None:
-    async with acting(job(parallelism=3, completions=3, backoff_limit_per_index=1, **INDEXED, **spec)) as memory:
+    async with run_controllers(
+        job(parallelism=3, completions=3, backoff_limit_per_index=1, **INDEXED, **spec)
+    ) as memory:
         for index in failing:
             await end(memory, f"work-{index}")
             await asyncio.sleep(30)
         assert status(memory).failed_indexes == failed_indexes
-        counts = {
+        record_replica_counts = {
             pod.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] for pod in memory.objects(Pod)
         }
-        assert counts == {"0", "1"}
+        assert record_replica_counts == {"0", "1"}
         for index in succeeds:
             await end(memory, f"work-{index}", "Succeeded", code=0)
         await asyncio.sleep(10)
@@ -218,7 +220,7 @@ async def test_failure_policy_matches_exit_codes(
             for action, operator, values in rules
         )
     )
-    async with acting(job(pod_failure_policy=policy)) as memory:
+    async with run_controllers(job(pod_failure_policy=policy)) as memory:
         name = pods(memory)[0]
         await end(memory, "work", code=code)
         assert (status(memory).failed, holding(memory)) == (failed, said)
@@ -229,7 +231,7 @@ async def test_failure_policy_matches_exit_codes(
 
 async def test_failure_policy_can_ignore_disruptions() -> None:
     rule = PodFailurePolicyRule(action="Ignore", on_pod_conditions=(OnPodCondition(type="DisruptionTarget"),))
-    async with acting(job(backoff_limit=0, pod_failure_policy=PodFailurePolicy(rules=(rule,)))) as memory:
+    async with run_controllers(job(backoff_limit=0, pod_failure_policy=PodFailurePolicy(rules=(rule,)))) as memory:
         disrupted = PodCondition(type="DisruptionTarget", status="True")
         await end(memory, "work", conditions=(disrupted,))
         await asyncio.sleep(10)
@@ -246,7 +248,7 @@ async def test_failure_policy_can_ignore_disruptions() -> None:
 )
 async def test_success_policy_accepts_some_indexes(rule: SuccessPolicyRule, succeeds: list[str]) -> None:
     policy = SuccessPolicy(rules=(rule,))
-    async with acting(job(parallelism=3, completions=3, success_policy=policy, **INDEXED)) as memory:
+    async with run_controllers(job(parallelism=3, completions=3, success_policy=policy, **INDEXED)) as memory:
         for index in succeeds:
             assert holding(memory) == ()
             await end(memory, f"work-{index}", "Succeeded", code=0)
@@ -255,7 +257,7 @@ async def test_success_policy_accepts_some_indexes(rule: SuccessPolicyRule, succ
 
 
 async def test_suspended_job_has_no_pods_and_no_deadline() -> None:
-    async with acting(job(20, suspend=True, active_deadline_seconds=30)) as memory:
+    async with run_controllers(job(20, suspend=True, active_deadline_seconds=30)) as memory:
         assert (pods(memory), holding(memory), status(memory).start_time) == ([], ("Suspended",), None)
         await asyncio.sleep(100)
         for suspended, active in ((False, 1), (True, 0)):
@@ -272,7 +274,7 @@ async def test_deleted_pod_is_replaced_by_the_replacement_policy(policy: str, me
     slow = job(pod_replacement_policy=policy)
     spec = slow.spec.template.spec | {"terminationGracePeriodSeconds": 20}
     slow = replace(slow, spec=replace(slow.spec, template=replace(slow.spec.template, spec=spec)))
-    async with acting(slow) as memory:
+    async with run_controllers(slow) as memory:
         memory.remove(Pod, pods(memory)[0])
         await asyncio.sleep(11)
         assert len(pods(memory)) == meanwhile
@@ -282,7 +284,7 @@ async def test_deleted_pod_is_replaced_by_the_replacement_policy(policy: str, me
 
 
 async def test_finished_job_is_deleted_after_its_ttl() -> None:
-    async with acting(job(5, ttl_seconds_after_finished=20)) as memory:
+    async with run_controllers(job(5, ttl_seconds_after_finished=20)) as memory:
         await asyncio.sleep(15)
         assert memory.find(Job, "work") is not None
         await asyncio.sleep(15)
@@ -291,7 +293,7 @@ async def test_finished_job_is_deleted_after_its_ttl() -> None:
 
 @pytest.mark.parametrize(("policy", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)])
 async def test_pods_are_deleted_with_their_job_unless_orphaned(policy: str, left: int) -> None:
-    async with acting(job(parallelism=2)) as memory:
+    async with run_controllers(job(parallelism=2)) as memory:
         memory.remove(Job, "work", policy=policy)
         await asyncio.sleep(40)
         assert memory.find(Job, "work") is None
@@ -299,7 +301,7 @@ async def test_pods_are_deleted_with_their_job_unless_orphaned(policy: str, left
 
 
 async def test_changed_parallelism_takes_effect() -> None:
-    async with acting(job(parallelism=2, completions=4)) as memory:
+    async with run_controllers(job(parallelism=2, completions=4)) as memory:
         for parallelism in (3, 1):
             memory.merge(Job, "work", {"spec": {"parallelism": parallelism}})
             await asyncio.sleep(5)
@@ -308,12 +310,12 @@ async def test_changed_parallelism_takes_effect() -> None:
 
 @pytest.mark.parametrize("controllers", [["*", "-job"], ["*", "-job-controller"]])
 async def test_controller_can_be_disabled(controllers: list[str]) -> None:
-    async with acting(job(), controllers=controllers) as memory:
+    async with run_controllers(job(), controllers=controllers) as memory:
         assert pods(memory) == []
 
 
 async def test_job_of_another_controller_is_left_alone() -> None:
-    async with acting(job(managed_by="kueue.x-k8s.io/multikueue")) as memory:
+    async with run_controllers(job(managed_by="kueue.x-k8s.io/multikueue")) as memory:
         assert pods(memory) == []
 
 
@@ -323,7 +325,7 @@ async def test_invalid_job_does_not_stop_the_controller(caplog: pytest.LogCaptur
     wrong = replace(job(), metadata=ObjectMeta(name="wrong", namespace="default"))
     wrong = replace(wrong, spec=replace(wrong.spec, template=PodTemplate(spec=spec)))
     fine = replace(job(), metadata=ObjectMeta(name="fine", namespace="default"))
-    async with acting(odd, wrong, fine) as memory:
+    async with run_controllers(odd, wrong, fine) as memory:
         assert [pod.metadata.name.rpartition("-")[0] for pod in memory.objects(Pod)] == ["fine"]
         assert {message.partition(":")[0] for message in caplog.messages} == {
             "JobController default/work",

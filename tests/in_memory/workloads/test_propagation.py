@@ -25,13 +25,13 @@ from kframework.objects import (
     ReplicationControllerSpec,
 )
 from kframework.testing import make_node
-from tests.in_memory.workloads.stage import (
+from tests.in_memory.workloads.workload_cluster import (
     LABELS,
-    acting,
     daemon_set,
     deployment,
     job,
     replica_set,
+    run_controllers,
     stateful_set,
     template,
 )
@@ -83,13 +83,13 @@ async def test_deletion_propagates_by_its_policy(
     workload: ApiObject, between: type[ApiObject] | None, policy: str
 ) -> None:
     kind = type(workload)
-    async with acting(make_node("n1"), make_node("n2"), workload) as memory:
+    async with run_controllers(make_node("n1"), make_node("n2"), workload) as memory:
         assert present(memory, kind, between) == (1, int(between is not None), 2)
-        gone: list[type[ApiObject]] = []
+        deleted: list[type[ApiObject]] = []
 
         def note(change: Change) -> None:
             if change.new is None:
-                gone.append(type(change.subject))
+                deleted.append(type(change.subject))
 
         memory.subscribe([kind, Pod, *([between] if between else ())], note)
         memory.remove(kind, workload.metadata.name, policy=policy)
@@ -100,12 +100,12 @@ async def test_deletion_propagates_by_its_policy(
             assert not any(each.metadata.owner_references or each.metadata.deletion_timestamp for each in left)
         else:
             assert present(memory, kind, between) == (0, 0, 0)
-            assert gone.index(kind) == (0 if policy == "Background" else len(gone) - 1)
+            assert deleted.index(kind) == (0 if policy == "Background" else len(deleted) - 1)
 
 
 async def test_replication_controller_without_a_selector_uses_its_template() -> None:
     spec = ReplicationControllerSpec(replicas=2, template=template())
-    async with acting(ReplicationController(metadata=METADATA, spec=spec)) as memory:
+    async with run_controllers(ReplicationController(metadata=METADATA, spec=spec)) as memory:
         memory.merge(ReplicationController, "web", {"spec": {"replicas": 1}})
         await asyncio.sleep(10)
         status = memory.read(ReplicationController, "web").status
@@ -127,7 +127,7 @@ async def test_replication_controller_without_a_selector_uses_its_template() -> 
 async def test_workload_that_does_not_select_its_pods_creates_none(
     workload: ApiObject, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with acting(make_node("n1"), workload) as memory:
+    async with run_controllers(make_node("n1"), workload) as memory:
         assert memory.objects(Pod) == []
         name = f"{type(workload).__name__} default/{workload.metadata.name}"
         assert set(caplog.messages) == {f"skipping {name}: its selector does not match the labels of its template"}

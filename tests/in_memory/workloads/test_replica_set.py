@@ -12,7 +12,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.workloads.dependents import DELETION_COST
 from kframework.objects import Pod, PodCondition, PodTemplate, ReplicaSet
 from kframework.testing import make_pod
-from tests.in_memory.workloads.stage import LABELS, acting, pods, replica_set
+from tests.in_memory.workloads.workload_cluster import LABELS, pods, replica_set, run_controllers
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,8 @@ def anyio_backend() -> object:
 
 
 def status(memory: MemoryCluster) -> tuple[int, int, int, int]:
-    told = memory.read(ReplicaSet, "web").status
-    return told.replicas, told.fully_labeled_replicas, told.ready_replicas, told.available_replicas
+    result = memory.read(ReplicaSet, "web").status
+    return result.replicas, result.fully_labeled_replicas, result.ready_replicas, result.available_replicas
 
 
 async def scale(memory: MemoryCluster, count: int) -> None:
@@ -31,7 +31,7 @@ async def scale(memory: MemoryCluster, count: int) -> None:
 
 
 async def test_pods_are_created_deleted_and_counted() -> None:
-    async with acting(replica_set(3)) as memory:
+    async with run_controllers(replica_set(3)) as memory:
         assert len(pods(memory)) == 3
         assert all(name.startswith("web-") for name in pods(memory))
         assert status(memory) == (3, 3, 3, 3)
@@ -51,7 +51,7 @@ async def test_pods_are_created_deleted_and_counted() -> None:
 
 
 async def test_pods_are_available_after_min_ready_seconds() -> None:
-    async with acting(replica_set(2, min_ready_seconds=30)) as memory:
+    async with run_controllers(replica_set(2, min_ready_seconds=30)) as memory:
         assert status(memory) == (2, 2, 2, 0)
         await asyncio.sleep(30)
         assert status(memory) == (2, 2, 2, 2)
@@ -67,7 +67,7 @@ async def test_pods_are_available_after_min_ready_seconds() -> None:
     ],
 )
 async def test_least_valuable_pods_are_deleted_first(marks: dict[str, str], gone: str) -> None:
-    def made(name: str) -> Pod:
+    def created(name: str) -> Pod:
         mark = marks.get(name)
         pod = make_pod(name, labels=LABELS)
         pod = replace(pod, spec=replace(pod.spec, node_name="" if mark == "unbound" else "n1"))
@@ -77,16 +77,16 @@ async def test_least_valuable_pods_are_deleted_first(marks: dict[str, str], gone
         phase = "Pending" if mark == "unbound" else "Running"
         return replace(pod, status=replace(pod.status, phase=phase, conditions=conditions))
 
-    async with acting(controllers=["*"]) as memory:
+    async with run_controllers(controllers=["*"]) as memory:
         for name in "abc":
-            memory.add(made(name))
+            memory.add(created(name))
         memory.add(replica_set(2))
         await asyncio.sleep(40)
         assert pods(memory) == [name for name in "abc" if name != gone]
 
 
 async def test_matching_pods_are_adopted_and_others_released() -> None:
-    async with acting(make_pod("mine", labels=LABELS), make_pod("other"), replica_set(2)) as memory:
+    async with run_controllers(make_pod("mine", labels=LABELS), make_pod("other"), replica_set(2)) as memory:
         assert len(pods(memory)) == 3
         assert [each.kind for each in memory.read(Pod, "mine").metadata.owner_references] == ["ReplicaSet"]
         assert memory.read(Pod, "other").metadata.owner_references == ()
@@ -98,5 +98,5 @@ async def test_matching_pods_are_adopted_and_others_released() -> None:
 
 
 async def test_replica_set_without_a_template_is_left_alone() -> None:
-    async with acting(replica_set(2, template=PodTemplate())) as memory:
+    async with run_controllers(replica_set(2, template=PodTemplate())) as memory:
         assert pods(memory) == []

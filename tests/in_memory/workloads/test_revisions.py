@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.in_memory.workloads.revisions import resolve_count, resolve_fenceposts
-from tests.in_memory.workloads.stage import deployment
+from tests.in_memory.workloads.workload_cluster import deployment
 
 
 @pytest.mark.parametrize(

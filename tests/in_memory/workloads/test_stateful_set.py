@@ -22,7 +22,7 @@ from kframework.objects import (
     StatefulSetOrdinals,
     UpdateStrategy,
 )
-from tests.in_memory.workloads.stage import acting, happenings, pods, stateful_set, template
+from tests.in_memory.workloads.workload_cluster import pods, record_pod_events, run_controllers, stateful_set, template
 
 DATA: dict[str, Any] = {
     "volume_claim_templates": ({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}},)
@@ -49,8 +49,14 @@ def images(memory: MemoryCluster) -> dict[str, str]:
 
 
 def numbers(memory: MemoryCluster) -> tuple[int, int, int, int, int]:
-    told = memory.read(StatefulSet, "web").status
-    return told.replicas, told.ready_replicas, told.available_replicas, told.current_replicas, told.updated_replicas
+    result = memory.read(StatefulSet, "web").status
+    return (
+        result.replicas,
+        result.ready_replicas,
+        result.available_replicas,
+        result.current_replicas,
+        result.updated_replicas,
+    )
 
 
 def claims(memory: MemoryCluster) -> list[str]:
@@ -83,18 +89,18 @@ def claims(memory: MemoryCluster) -> list[str]:
 async def test_pods_are_created_and_deleted_by_ordinal(
     spec: dict[str, Any], made: list[str], shrunk: list[str]
 ) -> None:
-    async with acting() as memory:
-        seen = happenings(memory)
+    async with run_controllers() as memory:
+        recorded = record_pod_events(memory)
         memory.add(stateful_set(3, **spec))
         await asyncio.sleep(5)
-        assert (seen, numbers(memory)) == (made, (3, 3, 3, 3, 3))
-        seen.clear()
+        assert (recorded, numbers(memory)) == (made, (3, 3, 3, 3, 3))
+        recorded.clear()
         await change(memory, replicas=1)
-        assert (seen, numbers(memory)) == (shrunk, (1, 1, 1, 1, 1))
+        assert (recorded, numbers(memory)) == (shrunk, (1, 1, 1, 1, 1))
 
 
 async def test_pod_has_its_identity() -> None:
-    async with acting(stateful_set(2, service_name="peers", **DATA)) as memory:
+    async with run_controllers(stateful_set(2, service_name="peers", **DATA)) as memory:
         pod, revision = memory.read(Pod, "web-1"), memory.read(StatefulSet, "web").status.update_revision
         assert pod.spec.hostname == "web-1"
         assert pod.metadata.labels == {
@@ -109,7 +115,7 @@ async def test_pod_has_its_identity() -> None:
 
 
 async def test_each_pod_waits_until_the_previous_one_is_available() -> None:
-    async with acting(stateful_set(2, min_ready_seconds=30)) as memory:
+    async with run_controllers(stateful_set(2, min_ready_seconds=30)) as memory:
         assert (pods(memory), numbers(memory)) == (["web-0"], (1, 1, 0, 1, 1))
         await asyncio.sleep(30)
         assert (pods(memory), numbers(memory)) == (["web-0", "web-1"], (2, 2, 1, 2, 2))
@@ -117,7 +123,7 @@ async def test_each_pod_waits_until_the_previous_one_is_available() -> None:
 
 @pytest.mark.parametrize("end", ["Failed", "Succeeded", "deleted"])
 async def test_deleted_pod_is_created_again_under_its_name(end: str) -> None:
-    async with acting(stateful_set(2)) as memory:
+    async with run_controllers(stateful_set(2)) as memory:
         before = memory.read(Pod, "web-0")
         if end == "deleted":
             memory.remove(Pod, "web-0")
@@ -129,19 +135,19 @@ async def test_deleted_pod_is_created_again_under_its_name(end: str) -> None:
 
 
 async def test_rollout_starts_at_the_highest_ordinal() -> None:
-    async with acting(stateful_set(3)) as memory:
-        seen = happenings(memory)
+    async with run_controllers(stateful_set(3)) as memory:
+        recorded = record_pod_events(memory)
         await roll(memory, "app:2")
-        assert [each for each in seen if each[0] in "~!"] == [f"{mark}web-{n}" for n in (2, 1, 0) for mark in "~!"]
+        assert [each for each in recorded if each[0] in "~!"] == [f"{mark}web-{n}" for n in (2, 1, 0) for mark in "~!"]
         assert set(images(memory).values()) == {"app:2"}
-        told = memory.read(StatefulSet, "web").status
-        assert told.current_revision == told.update_revision
+        result = memory.read(StatefulSet, "web").status
+        assert result.current_revision == result.update_revision
         assert numbers(memory) == (3, 3, 3, 3, 3)
 
 
 async def test_pods_below_the_partition_are_not_updated() -> None:
     strategy = UpdateStrategy(type="RollingUpdate", rolling_update=RollingUpdate(partition=2))
-    async with acting(stateful_set(3, update_strategy=strategy)) as memory:
+    async with run_controllers(stateful_set(3, update_strategy=strategy)) as memory:
         await roll(memory, "app:2")
         assert (list(images(memory).values()), numbers(memory)) == (["app:1", "app:1", "app:2"], (3, 3, 3, 2, 1))
         memory.remove(Pod, "web-0")
@@ -152,7 +158,7 @@ async def test_pods_below_the_partition_are_not_updated() -> None:
 
 
 async def test_on_delete_pods_are_updated_when_deleted() -> None:
-    async with acting(stateful_set(2, update_strategy=UpdateStrategy(type="OnDelete"))) as memory:
+    async with run_controllers(stateful_set(2, update_strategy=UpdateStrategy(type="OnDelete"))) as memory:
         await roll(memory, "app:2")
         assert set(images(memory).values()) == {"app:1"}
         memory.remove(Pod, "web-0")
@@ -161,7 +167,7 @@ async def test_on_delete_pods_are_updated_when_deleted() -> None:
 
 
 async def test_old_template_reuses_its_revision_under_a_new_number() -> None:
-    async with acting(stateful_set(1, revision_history_limit=1)) as memory:
+    async with run_controllers(stateful_set(1, revision_history_limit=1)) as memory:
         first = memory.read(StatefulSet, "web").status.update_revision
         await roll(memory, "app:2")
         await roll(memory, "app:1")
@@ -185,7 +191,7 @@ async def test_claims_are_retained_or_deleted_by_policy(
     policy: tuple[str, ...], after_scale: list[str], after_deletion: list[str]
 ) -> None:
     retention = ClaimRetentionPolicy(when_deleted=policy[0], when_scaled=policy[1]) if policy else None
-    async with acting(stateful_set(2, persistent_volume_claim_retention_policy=retention, **DATA)) as memory:
+    async with run_controllers(stateful_set(2, persistent_volume_claim_retention_policy=retention, **DATA)) as memory:
         await change(memory, replicas=1)
         assert claims(memory) == after_scale
         await change(memory, replicas=2)
@@ -198,18 +204,18 @@ async def test_claims_are_retained_or_deleted_by_policy(
 
 @pytest.mark.parametrize(("policy", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)])
 async def test_pods_and_revisions_are_deleted_with_their_owner_unless_orphaned(policy: str, left: int) -> None:
-    async with acting(stateful_set(2)) as memory:
+    async with run_controllers(stateful_set(2)) as memory:
         memory.remove(StatefulSet, "web", policy=policy)
         await asyncio.sleep(40)
         assert memory.find(StatefulSet, "web") is None
         assert (len(pods(memory)), len(memory.objects(ControllerRevision))) == (left, min(left, 1))
         if left:
-            seen = happenings(memory)
+            recorded = record_pod_events(memory)
             memory.add(stateful_set(2))
             await asyncio.sleep(5)
-            assert (seen, numbers(memory)) == ([], (2, 2, 2, 2, 2))
+            assert (recorded, numbers(memory)) == ([], (2, 2, 2, 2, 2))
 
 
 async def test_controller_can_be_disabled() -> None:
-    async with acting(stateful_set(1), controllers=["*", "-statefulset"]) as memory:
+    async with run_controllers(stateful_set(1), controllers=["*", "-statefulset"]) as memory:
         assert pods(memory) == []

@@ -8,9 +8,9 @@ from kframework.fake_api.apply.field_manager import collect_fields, compare_valu
 from kframework.fake_api.apply.managed_fields import Fields, decode_fields, encode_fields
 from kframework.fake_api.apply.shapes import resource_shape
 from kframework.objects import Pod
-from tests.fake_api.serving import Json, served_as
+from tests.fake_api.fake_api_client import Json, resource_of
 
-POD = resource_shape(served_as(Pod))
+POD = resource_shape(resource_of(Pod))
 
 
 def pod(*containers: Json, **metadata: object) -> Json:

@@ -28,7 +28,7 @@ from kframework.fake_api.apply.managed_fields import (
     value_element,
 )
 from kframework.fake_api.apply.shapes import ATOMIC, ListShape, MergeShape, StructShape, map_shape
-from tests.fake_api.serving import Json
+from tests.fake_api.fake_api_client import Json
 
 ITEM = StructShape({"name": ATOMIC, "x": ATOMIC, "y": ATOMIC}.get)
 SPEC: dict[str, MergeShape] = {
@@ -150,24 +150,24 @@ _NAMES = ("a", "b", "c")
 
 def flat(data: Json) -> dict[Path, object]:
     said = data.get("spec", {})
-    found: dict[Path, object] = {
+    actual: dict[Path, object] = {
         (_SPEC, field_element("map"), field_element(key)): item for key, item in said.get("map", {}).items()
     }
-    found |= {(_SPEC, field_element("set"), value_element(item)): True for item in said.get("set", [])}
+    actual |= {(_SPEC, field_element("set"), value_element(item)): True for item in said.get("set", [])}
     for item in said.get("list", []):
         element = (_SPEC, field_element("list"), key_element({"name": item["name"]}))
-        found[element] = True
-        found |= {(*element, field_element(name)): value for name, value in item.items()}
-    return found
+        actual[element] = True
+        actual |= {(*element, field_element(name)): value for name, value in item.items()}
+    return actual
 
 
 _Owned = dict[tuple[str, str], set[Path]]
 
 
-def of_owners(found: Mapping[Owner, Fields]) -> _Owned:
+def of_owners(actual: Mapping[Owner, Fields]) -> _Owned:
     """Leave out fields that are there only because nothing is in them: of these the model does not know."""
     owned = {
-        (owner.manager, owner.operation): {path for path in fields if len(path) > 2} for owner, fields in found.items()
+        (owner.manager, owner.operation): {path for path in fields if len(path) > 2} for owner, fields in actual.items()
     }
     return {owner: paths for owner, paths in owned.items() if paths}
 

@@ -10,10 +10,10 @@ from kframework.fake_api.apply.shapes import ABSENT, ATOMIC, UNTYPED, ListShape,
 from kframework.fake_api.custom.definitions import defined_resources
 from kframework.objects import Pod
 from tests.fake_api.custom.test_definitions.test_definitions import definition, read
-from tests.fake_api.serving import Json, served_as
+from tests.fake_api.fake_api_client import Json, resource_of
 from tests.support.declared_kinds import Gang
 
-POD = resource_shape(served_as(Pod))
+POD = resource_shape(resource_of(Pod))
 
 
 def descend(shape: MergeShape, path: str) -> MergeShape:
@@ -100,6 +100,6 @@ def test_custom_resource_fields_have_shapes() -> None:
 
 
 def test_unknown_kind_has_metadata() -> None:
-    gang = resource_shape(served_as(Gang))
+    gang = resource_shape(resource_of(Gang))
     assert type(descend(gang, "f:metadata/f:finalizers")) is ListShape
     assert descend(gang, "f:spec") is UNTYPED

@@ -15,7 +15,7 @@ from kframework.fake_api.apply.shapes import (
     resource_shape,
 )
 from kframework.objects import Pod
-from tests.fake_api.serving import Json, pod, served_as
+from tests.fake_api.fake_api_client import Json, pod, resource_of
 
 NAMED = ListShape(map_shape(ATOMIC), ("name", "protocol"), {"protocol": "TCP"})
 
@@ -82,7 +82,7 @@ NAMELESS = (
     ],
 )
 def test_problems_are_formatted(said: Json, complaint: list[str]) -> None:
-    assert list(problems(resource_shape(served_as(Pod)), pod(**said))) == complaint
+    assert list(problems(resource_shape(resource_of(Pod)), pod(**said))) == complaint
 
 
 def test_untyped_values_can_be_applied() -> None:

@@ -27,7 +27,7 @@ from kframework.objects import (
     ServiceSpec,
 )
 from kframework.testing import make_node
-from tests.in_memory.workloads.stage import acting
+from tests.in_memory.workloads.workload_cluster import run_controllers
 
 LABELS = {"app": "web"}
 HTTP = ServicePort(name="http", port=80, target_port=8080)
@@ -35,8 +35,8 @@ NAMED = ServicePort(name="named", port=81, target_port="metrics")
 
 
 def service(*ports: ServicePort, **spec: Any) -> Service:
-    made = ServiceSpec(**{"selector": LABELS, "cluster_ip": "10.96.0.1", "ports": ports, **spec})
-    return Service(metadata=ObjectMeta(name="web", namespace="default", labels={"team": "a"}), spec=made)
+    created = ServiceSpec(**{"selector": LABELS, "cluster_ip": "10.96.0.1", "ports": ports, **spec})
+    return Service(metadata=ObjectMeta(name="web", namespace="default", labels={"team": "a"}), spec=created)
 
 
 def pod(name: str, metrics: int | None = None, node: str = "n1", **labels: str) -> Pod:
@@ -64,8 +64,8 @@ def addresses(memory: MemoryCluster) -> list[tuple[list[str], list[str], list[in
 
 
 def conditions(memory: MemoryCluster, name: str) -> tuple[bool | None, ...]:
-    told = endpoints(memory)[name].conditions
-    return told.ready, told.serving, told.terminating
+    result = endpoints(memory)[name].conditions
+    return result.ready, result.serving, result.terminating
 
 
 async def unready(memory: MemoryCluster, name: str) -> None:
@@ -76,7 +76,9 @@ async def unready(memory: MemoryCluster, name: str) -> None:
 
 async def test_pods_are_endpoints_of_their_service() -> None:
     node = make_node("n1", labels={"topology.kubernetes.io/zone": "z1"})
-    async with acting(node, service(HTTP), pod("a"), pod("b"), pod("c", app="other"), pod("d", node="")) as memory:
+    async with run_controllers(
+        node, service(HTTP), pod("a"), pod("b"), pod("c", app="other"), pod("d", node="")
+    ) as memory:
         (found,) = memory.objects(EndpointSlice)
         assert found.metadata.name.startswith("web-")
         assert found.metadata.labels == {
@@ -98,7 +100,7 @@ async def test_pods_are_endpoints_of_their_service() -> None:
 
 
 async def test_named_target_port_is_resolved_per_pod() -> None:
-    async with acting(service(NAMED), pod("a", 9000), pod("b", 9001), pod("c", 9000), pod("none")) as memory:
+    async with run_controllers(service(NAMED), pod("a", 9000), pod("b", 9001), pod("c", 9000), pod("none")) as memory:
         slices = {
             tuple(port.port for port in each.ports): len(each.endpoints) for each in memory.objects(EndpointSlice)
         }
@@ -117,7 +119,7 @@ async def test_unready_and_terminating_pods_are_marked(
     early: bool, unready_pod: tuple[bool, ...], ending_pod: tuple[bool, ...], subsets: object
 ) -> None:
     web = service(HTTP, publish_not_ready_addresses=early)
-    async with acting(web, pod("a"), pod("b"), pod("c")) as memory:
+    async with run_controllers(web, pod("a"), pod("b"), pod("c")) as memory:
         await unready(memory, "b")
         memory.remove(Pod, "c", grace=20)
         await asyncio.sleep(1)
@@ -129,7 +131,7 @@ async def test_unready_and_terminating_pods_are_marked(
 
 
 async def test_endpoints_stay_in_slices_of_a_hundred() -> None:
-    async with acting(service(HTTP), *(pod(f"p{n}") for n in range(250))) as memory:
+    async with run_controllers(service(HTTP), *(pod(f"p{n}") for n in range(250))) as memory:
         before = {each.metadata.name: len(each.endpoints) for each in memory.objects(EndpointSlice)}
         assert sorted(before.values()) == [50, 100, 100]
         memory.remove(Pod, "p0", grace=0)
@@ -148,7 +150,7 @@ async def test_endpoints_stay_in_slices_of_a_hundred() -> None:
     ],
 )
 async def test_service_without_pods_has_empty_endpoints(spec: dict[str, Any], slices: list[int], found: int) -> None:
-    async with acting(service(HTTP, **spec)) as memory:
+    async with run_controllers(service(HTTP, **spec)) as memory:
         assert [len(each.endpoints) for each in memory.objects(EndpointSlice)] == slices
         assert len(memory.objects(Endpoints)) == found
         memory.add(pod("a"))
@@ -157,7 +159,7 @@ async def test_service_without_pods_has_empty_endpoints(spec: dict[str, Any], sl
 
 
 async def test_headless_services_are_labelled() -> None:
-    async with acting(service(cluster_ip="None"), pod("a")) as memory:
+    async with run_controllers(service(cluster_ip="None"), pod("a")) as memory:
         assert all(
             "service.kubernetes.io/headless" in each.metadata.labels
             for each in (*memory.objects(EndpointSlice), *memory.objects(Endpoints))
@@ -166,7 +168,7 @@ async def test_headless_services_are_labelled() -> None:
 
 
 async def test_endpoints_are_deleted_with_their_service_and_recreated_otherwise() -> None:
-    async with acting(service(HTTP), pod("a")) as memory:
+    async with run_controllers(service(HTTP), pod("a")) as memory:
         (before,) = memory.objects(EndpointSlice)
         memory.remove(EndpointSlice, before.metadata.name)
         await asyncio.sleep(1)
@@ -177,7 +179,7 @@ async def test_endpoints_are_deleted_with_their_service_and_recreated_otherwise(
 
 
 async def test_changed_selector_changes_the_endpoints() -> None:
-    async with acting(service(HTTP), pod("a"), pod("b", app="other")) as memory:
+    async with run_controllers(service(HTTP), pod("a"), pod("b", app="other")) as memory:
         memory.merge(Service, "web", {"spec": {"selector": {"app": "other"}}})
         await asyncio.sleep(1)
         assert endpoints(memory).keys() == {"b"}
@@ -185,5 +187,5 @@ async def test_changed_selector_changes_the_endpoints() -> None:
 
 @pytest.mark.parametrize(("name", "left"), [("-endpoints", (0, 1)), ("-endpointslice", (1, 0))])
 async def test_each_controller_can_be_disabled(name: str, left: tuple[int, int]) -> None:
-    async with acting(Node(metadata=ObjectMeta(name="n1")), service(HTTP), controllers=["*", name]) as memory:
+    async with run_controllers(Node(metadata=ObjectMeta(name="n1")), service(HTTP), controllers=["*", name]) as memory:
         assert (len(memory.objects(Endpoints)), len(memory.objects(EndpointSlice))) == left

@@ -60,9 +60,9 @@ def of_field(**schema: Any) -> dict[str, Any]:
     ],
 )
 def test_invalid_definition_has_causes(changed: dict[str, Any], found: list[str]) -> None:
-    told = list(map(str, definition_causes(changed)))
-    assert len(told) == len(found), told
-    assert all(text.startswith(beginning) for text, beginning in zip(told, found, strict=True)), told
+    result = list(map(str, definition_causes(changed)))
+    assert len(result) == len(found), result
+    assert all(text.startswith(beginning) for text, beginning in zip(result, found, strict=True)), result
 
 
 def test_names_default_to_the_kind() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kframework.fake_api.custom.definitions import CustomResourceDefinition, defined_resources, establish
 from kframework.objects import kind_of
 from kframework.objects.codec import convert
-from tests.fake_api.serving import MERGE, TABLE, Json, Served
+from tests.fake_api.fake_api_client import MERGE, TABLE, FakeApi, Json
 from tests.support.declared_kinds import Gang, gang
 
 ANYTHING = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -60,22 +60,22 @@ def test_status_has_the_established_condition() -> None:
 
 
 async def test_posted_definition_is_served() -> None:
-    served = Served()
+    api = FakeApi()
     widgets = "/apis/example.dev/v1/namespaces/default/widgets"
-    assert (await served.send("GET", widgets)).status == 404
-    created = await served.ask("POST", DEFINITIONS, definition())
+    assert (await api.send("GET", widgets)).status == 404
+    created = await api.call("POST", DEFINITIONS, definition())
     assert created["status"]["conditions"][1]["type"] == "Established"
     widget = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
-    await served.ask("POST", widgets, widget | {"status": {"ready": False}})
-    patched = await served.ask("PATCH", f"{widgets}/w/status", {"status": {"ready": True}}, content_type=MERGE)
+    await api.call("POST", widgets, widget | {"status": {"ready": False}})
+    patched = await api.call("PATCH", f"{widgets}/w/status", {"status": {"ready": True}}, content_type=MERGE)
     assert (patched["spec"], patched["status"]) == ({"size": 1}, {"ready": True})
-    (older,) = (await served.ask("GET", "/apis/example.dev/v1beta1/widgets"))["items"]
+    (older,) = (await api.call("GET", "/apis/example.dev/v1beta1/widgets"))["items"]
     assert older == patched | {"apiVersion": "example.dev/v1beta1"}
-    assert (await served.send("GET", "/apis/example.dev/v1alpha1/widgets")).status == 404
+    assert (await api.send("GET", "/apis/example.dev/v1alpha1/widgets")).status == 404
 
 
 async def test_definition_has_printer_columns() -> None:
-    served = Served()
+    api = FakeApi()
     columns = [
         {"name": "PHASE", "type": "string", "jsonPath": ".status.phase"},
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1},
@@ -85,91 +85,91 @@ async def test_definition_has_printer_columns() -> None:
         {"name": "v1beta1", "served": True, "storage": False, "schema": ANYTHING},
     ]
     names = {"kind": "Widget", "plural": "widgets", "categories": ["all", "toys"]}
-    await served.ask("POST", DEFINITIONS, definition(versions=versions, names=names))
-    (resource,) = (await served.ask("GET", "/apis/example.dev/v1"))["resources"]
+    await api.call("POST", DEFINITIONS, definition(versions=versions, names=names))
+    (resource,) = (await api.call("GET", "/apis/example.dev/v1"))["resources"]
     assert resource["categories"] == ["all", "toys"]
     widgets = "/apis/example.dev/v1/namespaces/default/widgets"
-    await served.ask("POST", widgets, {"kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}})
-    table = await served.ask("GET", widgets, accept=TABLE)
+    await api.call("POST", widgets, {"kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}})
+    table = await api.call("GET", widgets, accept=TABLE)
     assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "PHASE", "Size"]
     assert [row["cells"] for row in table["rows"]] == [["w", None, 1]]
-    table = await served.ask("GET", "/apis/example.dev/v1beta1/widgets", accept=TABLE)
+    table = await api.call("GET", "/apis/example.dev/v1beta1/widgets", accept=TABLE)
     assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Age"]
 
 
 async def test_custom_resources_are_deleted_with_their_definition() -> None:
-    served = Served()
-    await served.ask("POST", DEFINITIONS, definition(scope="Cluster"))
+    api = FakeApi()
+    await api.call("POST", DEFINITIONS, definition(scope="Cluster"))
     widgets = "/apis/example.dev/v1/widgets"
-    await served.ask("POST", widgets, {"kind": "Widget", "metadata": {"name": "w"}})
-    await served.ask("DELETE", f"{DEFINITIONS}/widgets.example.dev")
-    assert (await served.send("GET", widgets)).status == 404
-    await served.ask("POST", DEFINITIONS, definition(scope="Cluster"))
-    assert (await served.ask("GET", widgets))["items"] == []
+    await api.call("POST", widgets, {"kind": "Widget", "metadata": {"name": "w"}})
+    await api.call("DELETE", f"{DEFINITIONS}/widgets.example.dev")
+    assert (await api.send("GET", widgets)).status == 404
+    await api.call("POST", DEFINITIONS, definition(scope="Cluster"))
+    assert (await api.call("GET", widgets))["items"] == []
 
 
 async def test_changed_definition_takes_effect() -> None:
-    served = Served()
-    await served.ask("POST", DEFINITIONS, definition())
+    api = FakeApi()
+    await api.call("POST", DEFINITIONS, definition())
     only = {"spec": {"versions": [{"name": "v1", "served": True, "storage": True, "schema": ANYTHING}]}}
-    patched = await served.ask("PATCH", f"{DEFINITIONS}/widgets.example.dev", only, content_type=MERGE)
+    patched = await api.call("PATCH", f"{DEFINITIONS}/widgets.example.dev", only, content_type=MERGE)
     assert patched["status"]["conditions"][1]["type"] == "Established"
-    assert (await served.ask("GET", "/apis/example.dev/v1/widgets"))["items"] == []
-    assert (await served.send("GET", "/apis/example.dev/v1beta1/widgets")).status == 404
+    assert (await api.call("GET", "/apis/example.dev/v1/widgets"))["items"] == []
+    assert (await api.send("GET", "/apis/example.dev/v1beta1/widgets")).status == 404
 
 
 async def test_definition_of_a_declared_kind_serves_it() -> None:
-    served = Served(gang())
+    api = FakeApi(gang())
     names = {"kind": "Gang", "plural": "gangs", "singular": "gang", "shortNames": ["gg"]}
     version = {"name": "v1", "served": True, "storage": True, "schema": ANYTHING, "subresources": {"status": {}}}
     versions = [version]
     posted = definition(group="example.com", names=names, versions=versions) | {
         "metadata": {"name": "gangs.example.com"}
     }
-    await served.ask("POST", DEFINITIONS, posted)
-    resources = {each["name"]: each for each in (await served.ask("GET", "/apis/example.com/v1"))["resources"]}
+    await api.call("POST", DEFINITIONS, posted)
+    resources = {each["name"]: each for each in (await api.call("GET", "/apis/example.com/v1"))["resources"]}
     assert resources["gangs"]["shortNames"] == ["gg"]
     assert "gangs/status" in resources
-    table = await served.ask("GET", "/apis/example.com/v1/gangs", accept=TABLE)
+    table = await api.call("GET", "/apis/example.com/v1/gangs", accept=TABLE)
     assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Age"]
     path = "/apis/example.com/v1/namespaces/default/gangs/crew"
-    await served.ask("PATCH", f"{path}/status", {"status": {"phase": "Running"}}, content_type=MERGE)
-    assert served.cluster.read(Gang, "crew").status.phase == "Running"
+    await api.call("PATCH", f"{path}/status", {"status": {"phase": "Running"}}, content_type=MERGE)
+    assert api.cluster.read(Gang, "crew").status.phase == "Running"
 
 
 SIZE = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1, "default": 2}}}
 OBJECTS = "/apis/example.dev/v1/namespaces/default/widgets"
 
 
-async def with_schema() -> Served:
-    served = Served()
+async def with_schema() -> FakeApi:
+    api = FakeApi()
     schema = {"type": "object", "properties": {"spec": SIZE, "status": {"type": "object"}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    await served.ask("POST", DEFINITIONS, definition(versions=[version]))
-    return served
+    await api.call("POST", DEFINITIONS, definition(versions=[version]))
+    return api
 
 
 async def test_objects_are_pruned_defaulted_and_validated() -> None:
-    served = await with_schema()
-    made = await served.ask("POST", OBJECTS, {"metadata": {"name": "a"}, "spec": {"colour": "red"}})
+    api = await with_schema()
+    made = await api.call("POST", OBJECTS, {"metadata": {"name": "a"}, "spec": {"colour": "red"}})
     assert made["spec"] == {"size": 2}
     strict = {"metadata": {"name": "b"}, "spec": {"colour": "red"}}
-    _, _, message = await served.refused("POST", OBJECTS, strict, fieldValidation="Strict")
+    _, _, message = await api.call_error("POST", OBJECTS, strict, fieldValidation="Strict")
     assert message.endswith('strict decoding error: unknown field "spec.colour"')
     for size, why in (
         ("big", 'Invalid value: "string": spec.size in body must be of type integer: "string"'),
         (0, "Invalid value: 0: spec.size in body should be greater than or equal to 1"),
     ):
         body = {"metadata": {"name": "b"}, "spec": {"size": size}}
-        told = 422, "Invalid", f'Widget.example.dev "b" is invalid: spec.size: {why}'
-        assert await served.refused("POST", OBJECTS, body) == told
+        result = 422, "Invalid", f'Widget.example.dev "b" is invalid: spec.size: {why}'
+        assert await api.call_error("POST", OBJECTS, body) == result
     patch = {"spec": {"size": "big"}}
-    assert (await served.refused("PATCH", f"{OBJECTS}/a", patch, content_type=MERGE))[0] == 422
+    assert (await api.call_error("PATCH", f"{OBJECTS}/a", patch, content_type=MERGE))[0] == 422
 
 
 async def test_invalid_definition_is_rejected() -> None:
     wrong = definition(scope="Global", group="example.org")
-    status, reason, message = await Served().refused("POST", DEFINITIONS, wrong)
+    status, reason, message = await FakeApi().call_error("POST", DEFINITIONS, wrong)
     assert (status, reason) == (422, "Invalid")
     assert message.startswith(
         'CustomResourceDefinition.apiextensions.k8s.io "widgets.example.dev" is invalid: [metadata.name: Invalid value:'
@@ -177,14 +177,14 @@ async def test_invalid_definition_is_rejected() -> None:
 
 
 async def test_conflicting_name_is_not_served() -> None:
-    served = await with_schema()
+    api = await with_schema()
     names = {"kind": "Gadget", "plural": "gadgets", "shortNames": ["wd", "gd"]}
     other = definition(names=names) | {"metadata": {"name": "gadgets.example.dev"}}
-    made = await served.ask("POST", DEFINITIONS, other)
+    made = await api.call("POST", DEFINITIONS, other)
     accepted_, established = made["status"]["conditions"]
     assert (accepted_["status"], accepted_["reason"], accepted_["message"]) == (
         *("False", "ShortNamesConflict"),
         '"wd" is already in use',
     )
     assert (established["status"], established["reason"]) == ("False", "NotAccepted")
-    assert (await served.send("GET", "/apis/example.dev/v1/gadgets")).status == 404
+    assert (await api.send("GET", "/apis/example.dev/v1/gadgets")).status == 404

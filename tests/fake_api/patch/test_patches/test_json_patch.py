@@ -165,15 +165,15 @@ def pointers(value: object, prefix: str = "") -> list[str]:
 @given(document=st.dictionaries(st.sampled_from(["a", "b/c", "~0", ""]), values, max_size=3), data=st.data())
 def test_removed_value_can_be_added_again(document: ApiDocument, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(pointers(document)))
-    found = json_patch(
+    actual = json_patch(
         {}, [{"op": "add", "path": "/v", "value": document}, {"op": "copy", "from": f"/v{path}", "path": "/f"}]
     )
-    assert isinstance(found, dict)
-    test = {"op": "test", "path": path, "value": found["f"]}
+    assert isinstance(actual, dict)
+    test = {"op": "test", "path": path, "value": actual["f"]}
     if path == "":
         assert json_patch(document, [test]) == document
     else:
         removed = json_patch(document, [test, {"op": "remove", "path": path}])
         assert isinstance(removed, dict)
         assert len(pointers(removed)) < len(pointers(document))
-        assert json_patch(removed, [{"op": "add", "path": path, "value": found["f"]}]) == document
+        assert json_patch(removed, [{"op": "add", "path": path, "value": actual["f"]}]) == document

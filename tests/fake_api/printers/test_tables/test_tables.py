@@ -36,15 +36,15 @@ def api_kind(struct: type[ApiObject]) -> Kind[ApiObject]:
 
 
 def parse_columns(laid_out: ApiDocument) -> list[ApiDocument]:
-    found = laid_out["columnDefinitions"]
-    assert isinstance(found, list)
-    return found
+    actual = laid_out["columnDefinitions"]
+    assert isinstance(actual, list)
+    return actual
 
 
 def rows(laid_out: ApiDocument) -> list[ApiDocument]:
-    found = laid_out["rows"]
-    assert isinstance(found, list)
-    return found
+    actual = laid_out["rows"]
+    assert isinstance(actual, list)
+    return actual
 
 
 def printed(kind: type[ApiObject], document: ApiDocument, *, wide: bool = False) -> dict[str, object]:
@@ -288,9 +288,9 @@ def test_unknown_kind_has_name_and_age() -> None:
 
 
 def test_columns_have_definitions() -> None:
-    found = {column["name"]: column for column in parse_columns(build_table(api_kind(StatefulSet), [], NOW))}
-    assert found["Name"] == {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}
-    assert found["Images"] == {"name": "Images", "type": "string", "format": "", "description": "", "priority": 1}
+    actual = {column["name"]: column for column in parse_columns(build_table(api_kind(StatefulSet), [], NOW))}
+    assert actual["Name"] == {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}
+    assert actual["Images"] == {"name": "Images", "type": "string", "format": "", "description": "", "priority": 1}
     desired = parse_columns(build_table(api_kind(ReplicaSet), [], NOW))[1]
     assert (desired["name"], desired["type"]) == ("Desired", "integer")
     assert [column["name"] for column in parse_columns(build_table(api_kind(Service), [], NOW))][4] == "Port(s)"

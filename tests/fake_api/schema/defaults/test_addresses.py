@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kframework.fake_api.schema.defaults.addresses import assign_addresses
-from tests.fake_api.serving import MERGE, Served
+from tests.fake_api.fake_api_client import MERGE, FakeApi
 
 SERVICES = "/api/v1/namespaces/default/services"
 
@@ -17,44 +17,44 @@ def service(name: str, **spec: Any) -> dict[str, Any]:
 
 
 async def test_assigned_addresses_are_kept() -> None:
-    served = Served()
-    made = [await served.ask("POST", SERVICES, service(f"s{number}")) for number in range(20)]
-    addresses = {each["spec"]["clusterIP"] for each in made}
+    api = FakeApi()
+    created = [await api.call("POST", SERVICES, service(f"s{number}")) for number in range(20)]
+    addresses = {each["spec"]["clusterIP"] for each in created}
     assert len(addresses) == 20
     assert all(10 == int(address.split(".")[0]) and 96 <= int(address.split(".")[1]) < 112 for address in addresses)
-    spec = made[0]["spec"]
+    spec = created[0]["spec"]
     assert (spec["clusterIPs"], spec["ipFamilies"], spec["ipFamilyPolicy"]) == (
         *([spec["clusterIP"]], ["IPv4"]),
         "SingleStack",
     )
     patch = {"metadata": {"labels": {"a": "b"}}}
-    patched = await served.ask("PATCH", f"{SERVICES}/s0", patch, content_type=MERGE)
+    patched = await api.call("PATCH", f"{SERVICES}/s0", patch, content_type=MERGE)
     assert patched["spec"]["clusterIP"] == spec["clusterIP"]
     body = service("s0", clusterIP="10.96.0.9")
-    status, _, message = await served.refused("PUT", f"{SERVICES}/s0", body)
+    status, _, message = await api.call_error("PUT", f"{SERVICES}/s0", body)
     assert (status, message.rpartition(": ")[2]) == (422, "may not change once set")
 
 
 async def test_node_ports_are_assigned() -> None:
-    served = Served()
+    api = FakeApi()
     for name in ("a", "b"):
-        made = await served.ask("POST", SERVICES, service(name, type="NodePort"))
-        assert 30000 <= made["spec"]["ports"][0]["nodePort"] <= 32767
-        replaced = await served.ask("PUT", f"{SERVICES}/{name}", service(name, type="NodePort"))
-        assert replaced["spec"] == made["spec"]
+        created = await api.call("POST", SERVICES, service(name, type="NodePort"))
+        assert 30000 <= created["spec"]["ports"][0]["nodePort"] <= 32767
+        replaced = await api.call("PUT", f"{SERVICES}/{name}", service(name, type="NodePort"))
+        assert replaced["spec"] == created["spec"]
 
 
 @pytest.mark.parametrize(
     ("spec", "address"), [({"clusterIP": "None"}, "None"), ({"clusterIP": "10.96.0.10"}, "10.96.0.10")]
 )
 def test_requested_addresses_are_kept(spec: dict[str, Any], address: str) -> None:
-    told: Any = assign_addresses(service("a", type="ClusterIP", **spec), ())
-    assert told["spec"]["clusterIP"] == address
+    result: Any = assign_addresses(service("a", type="ClusterIP", **spec), ())
+    assert result["spec"]["clusterIP"] == address
 
 
 def test_external_name_service_has_no_address() -> None:
-    told = service("a", type="ExternalName")
-    assert assign_addresses(told, ()) is told
+    result = service("a", type="ExternalName")
+    assert assign_addresses(result, ()) is result
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_external_name_service_has_no_address() -> None:
     ],
 )
 async def test_taken_address_is_rejected(spec: dict[str, Any], why: str) -> None:
-    served = Served()
+    api = FakeApi()
     ports = [{"port": 80, "nodePort": 30001}]
     body = service("first", type="NodePort", clusterIP="10.96.0.1", ports=ports)
-    made = await served.ask("POST", SERVICES, body)
-    assert await served.refused("POST", SERVICES, service("second", **spec)) == (
+    created = await api.call("POST", SERVICES, body)
+    assert await api.call_error("POST", SERVICES, service("second", **spec)) == (
         *(422, "Invalid"),
         f'Service "second" is invalid: {why}',
     )
-    assert (await served.ask("PUT", f"{SERVICES}/first", body))["spec"] == made["spec"]
+    assert (await api.call("PUT", f"{SERVICES}/first", body))["spec"] == created["spec"]

@@ -20,7 +20,7 @@ def ruled(schema: dict[str, Any], rule: str, **more: Any) -> dict[str, Any]:
     return {**schema, "x-kubernetes-validations": [{"rule": rule, **more}]}
 
 
-def found(schema: dict[str, Any], value: object, old: object = None) -> list[str]:
+def actual(schema: dict[str, Any], value: object, old: object = None) -> list[str]:
     tree = compile_rules(schema)
     assert tree is not None
     return list(map(str, violations(tree, value, old, [])))
@@ -91,10 +91,10 @@ SIZES = object_schema(spec=ruled(object_schema(least=NUMBER, most=NUMBER), "self
     ],
 )
 def test_rules_are_checked(schema: dict[str, Any], value: object, said: list[str]) -> None:
-    complaints = found(schema, value)
+    complaints = actual(schema, value)
     assert len(complaints) == len(said)
-    for complaint, part in zip(complaints, said, strict=True):
-        assert part in complaint
+    for problem, part in zip(complaints, said, strict=True):
+        assert part in problem
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_rules_are_checked(schema: dict[str, Any], value: object, said: list[str
     ],
 )
 def test_violation_has_a_message(more: dict[str, Any], said: str) -> None:
-    assert found(
+    assert actual(
         object_schema(spec=ruled(object_schema(size=NUMBER, name=TEXT), "false", **more)), {"spec": {"size": 3}}
     ) == [said]
 
@@ -131,7 +131,7 @@ GROWING = object_schema(spec=object_schema(size=ruled(NUMBER, "self >= oldSelf",
     ],
 )
 def test_transition_rules_compare_old_and_new(old: object, new: object, said: list[str]) -> None:
-    assert found(GROWING, new, old) == said
+    assert actual(GROWING, new, old) == said
 
 
 def test_list_elements_are_correlated_by_keys() -> None:
@@ -139,13 +139,13 @@ def test_list_elements_are_correlated_by_keys() -> None:
     listed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": item}
     old = {"ports": [{"name": "a", "size": 1}, {"name": "b", "size": 2}]}
     moved = {"ports": [{"name": "b", "size": 2}, {"name": "c", "size": 9}, {"name": "a", "size": 5}]}
-    assert found(object_schema(ports=listed), moved, old) == ["ports[2].size: Invalid value: 5: fixed"]
+    assert actual(object_schema(ports=listed), moved, old) == ["ports[2].size: Invalid value: 5: fixed"]
 
 
 @pytest.mark.parametrize(("old", "said"), [(None, ["born small"]), ({"size": 1}, [])])
 def test_optional_old_self_may_be_absent(old: object, said: list[str]) -> None:
     rule = "self.size > 5 || (oldSelf.hasValue() && oldSelf.value().size <= 5)"
-    complaints = found(
+    complaints = actual(
         ruled(object_schema(size=NUMBER), rule, optionalOldSelf=True, message="born small"), {"size": 2}, old
     )
     assert [each.rpartition(": ")[2] for each in complaints] == said
@@ -169,7 +169,7 @@ def test_unchanged_violation_may_stay(old: object, new: object, said: list[str])
         "metadata": object_schema(name=TEXT, generateName=TEXT),
     }
     assert (
-        found(
+        actual(
             object_schema(**names, spec=object_schema(a=small, b=NUMBER), list={"type": "array", "items": small}),
             new,
             old,
@@ -186,8 +186,8 @@ def test_rules_are_skipped_for_invalid_values() -> None:
         "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
         "correct the existing errors to complete validation"
     )
-    for complaint in (required("spec.name"), too_long("spec.name", 3)):
-        assert list(map(str, violations(tree, value, None, [complaint]))) == [said]
+    for problem in (required("spec.name"), too_long("spec.name", 3)):
+        assert list(map(str, violations(tree, value, None, [problem]))) == [said]
     assert [each.field for each in violations(tree, value, None, [invalid("spec.name", "x", "is no name")])] == ["spec"]
 
 
@@ -196,5 +196,5 @@ def test_all_rules_of_an_object_share_a_budget() -> None:
     words = {"type": "array", "items": TEXT}
     items = ruled(object_schema(words=words), "self.words.all(a, self.words.all(b, a == b))")
     value = {"list": [{"words": ["a"] * 400}] * 25}
-    complaints = found(object_schema(list={"type": "array", "items": items}), value)
+    complaints = actual(object_schema(list={"type": "array", "items": items}), value)
     assert len(complaints) == 1 and "running out of cost budget, no further validation rules" in complaints[0]

@@ -48,11 +48,11 @@ FILLED = {"port": 80, "protocol": "TCP", "targetPort": 80}
     ],
 )
 def test_specs_get_defaults(spec: Any, found: Any) -> None:
-    told: Any = default_service({"spec": spec})["spec"]
-    assert told.items() >= found.items()
-    assert default_service({"spec": told}) == {"spec": told}
+    result: Any = default_service({"spec": spec})["spec"]
+    assert result.items() >= found.items()
+    assert default_service({"spec": result}) == {"spec": result}
 
 
 def test_external_name_service_has_no_policy() -> None:
-    told: Any = default_service({"spec": {"type": "ExternalName", "externalName": "x.example"}})["spec"]
-    assert "internalTrafficPolicy" not in told
+    result: Any = default_service({"spec": {"type": "ExternalName", "externalName": "x.example"}})["spec"]
+    assert "internalTrafficPolicy" not in result

@@ -56,10 +56,10 @@ def filled(kind: str, api_version: str = "apps/v1", **spec: Any) -> Any:
     ],
 )
 def test_specs_get_defaults(kind: str, api_version: str, spec: Any, found: Any) -> None:
-    told = filled(kind, api_version, **spec)
-    assert told["spec"].items() >= found.items()
-    assert told["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
-    assert with_defaults(told, api_version, kind) == told
+    result = filled(kind, api_version, **spec)
+    assert result["spec"].items() >= found.items()
+    assert result["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
+    assert with_defaults(result, api_version, kind) == result
 
 
 def test_parallel_job_has_no_default_completions() -> None:

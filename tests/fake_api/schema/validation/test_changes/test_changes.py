@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kframework.fake_api.schema.validation.changes import change_causes
-from tests.fake_api.serving import MERGE, Served
+from tests.fake_api.fake_api_client import MERGE, FakeApi
 
 
 def selecting(value: str, **spec: Any) -> dict[str, Any]:
@@ -58,14 +58,14 @@ REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
 
 async def test_certificate_request_is_approved_once() -> None:
-    served = Served()
-    stored = await served.ask("POST", REQUESTS, {"metadata": {"name": "a"}, "spec": {"request": "YQ=="}})
+    api = FakeApi()
+    stored = await api.call("POST", REQUESTS, {"metadata": {"name": "a"}, "spec": {"request": "YQ=="}})
     assert stored["spec"]["username"] == "kubernetes-admin"
     approved = {"type": "Approved", "status": "True", "reason": "KubectlApprove"}
     body = stored | {"spec": {}, "status": {"conditions": [approved]}}
-    told = await served.ask("PUT", f"{REQUESTS}/a/approval", body)
-    assert told["spec"] == stored["spec"]
-    assert told["status"]["conditions"][0].items() > approved.items()
+    result = await api.call("PUT", f"{REQUESTS}/a/approval", body)
+    assert result["spec"] == stored["spec"]
+    assert result["status"]["conditions"][0].items() > approved.items()
     for path, conditions, why in (
         ("approval", [], 'Forbidden: updates may not remove a condition of type "Approved"'),
         (
@@ -77,5 +77,5 @@ async def test_certificate_request_is_approved_once() -> None:
         ("status", [approved | {"status": "False"}], 'status: Unsupported value: "False": supported values: "True"'),
     ):
         patch = {"status": {"conditions": conditions}}
-        _, _, message = await served.refused("PATCH", f"{REQUESTS}/a/{path}", patch, content_type=MERGE)
+        _, _, message = await api.call_error("PATCH", f"{REQUESTS}/a/{path}", patch, content_type=MERGE)
         assert why in message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.objects import Pod
-from tests.fake_api.serving import PODS, STRATEGIC, Json, Served, pod
+from tests.fake_api.fake_api_client import PODS, STRATEGIC, FakeApi, Json, pod
 
 MAIN = "pod updates may not change fields other than `spec.containers[*].image`"
 
@@ -15,19 +15,19 @@ def sized(cpu: str, **more: object) -> Json:
 
 
 @pytest.fixture(name="resized")
-async def a_pod_to_resize() -> Served:
-    served = Served()
-    await served.ask("POST", PODS, pod(containers=[sized("1") | {"image": "i"}]))
-    return served
+async def a_pod_to_resize() -> FakeApi:
+    api = FakeApi()
+    await api.call("POST", PODS, pod(containers=[sized("1") | {"image": "i"}]))
+    return api
 
 
-async def test_valid_resize_is_accepted(resized: Served) -> None:
+async def test_valid_resize_is_accepted(resized: FakeApi) -> None:
     patch = {"spec": {"containers": [sized("1500m")], "nodeSelector": {"a": "b"}}}
-    told = await resized.ask("PATCH", f"{PODS}/web/resize", patch, content_type=STRATEGIC)
-    assert told["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1500m"}
-    assert ("nodeSelector" in told["spec"], told["metadata"]["generation"]) == (False, 2)
-    (kept,) = resized.cluster.objects(Pod)
-    assert kept.spec.containers[0].resources.requests == {"cpu": "1500m"}
+    result = await resized.call("PATCH", f"{PODS}/web/resize", patch, content_type=STRATEGIC)
+    assert result["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1500m"}
+    assert ("nodeSelector" in result["spec"], result["metadata"]["generation"]) == (False, 2)
+    (remaining,) = resized.cluster.objects(Pod)
+    assert remaining.spec.containers[0].resources.requests == {"cpu": "1500m"}
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ async def test_valid_resize_is_accepted(resized: Served) -> None:
         ),
     ],
 )  # fmt: skip
-async def test_forbidden_resize_is_rejected(resized: Served, path: str, containers: list[Json], why: str) -> None:
+async def test_forbidden_resize_is_rejected(resized: FakeApi, path: str, containers: list[Json], why: str) -> None:
     body = {"spec": {"containers": containers}}
-    status, _, message = await resized.refused("PATCH", f"{PODS}/web{path}", body, content_type=STRATEGIC)
+    status, _, message = await resized.call_error("PATCH", f"{PODS}/web{path}", body, content_type=STRATEGIC)
     assert (status, why) == (422, why if why in message else message)
 
 
@@ -69,21 +69,21 @@ async def test_forbidden_resize_is_rejected(resized: Served, path: str, containe
         ({"schedulerName": "mine"}, MAIN),
     ],
 )
-async def test_forbidden_pod_change_is_rejected(resized: Served, spec: Json, why: str | None) -> None:
+async def test_forbidden_pod_change_is_rejected(resized: FakeApi, spec: Json, why: str | None) -> None:
     body: Json = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
     if why is None:
-        await resized.ask("PATCH", f"{PODS}/web", body, content_type=STRATEGIC)
+        await resized.call("PATCH", f"{PODS}/web", body, content_type=STRATEGIC)
     else:
-        _, _, message = await resized.refused("PATCH", f"{PODS}/web", body, content_type=STRATEGIC)
+        _, _, message = await resized.call_error("PATCH", f"{PODS}/web", body, content_type=STRATEGIC)
         assert why in message
 
 
-async def test_ephemeral_container_is_added(resized: Served) -> None:
+async def test_ephemeral_container_is_added(resized: FakeApi) -> None:
     path, put = f"{PODS}/web/ephemeralcontainers", {"name": "look", "image": "i", "targetContainerName": "c"}
-    told = await resized.ask("PATCH", path, {"spec": {"ephemeralContainers": [put]}}, content_type=STRATEGIC)
-    (container,) = told["spec"]["ephemeralContainers"]
+    result = await resized.call("PATCH", path, {"spec": {"ephemeralContainers": [put]}}, content_type=STRATEGIC)
+    (container,) = result["spec"]["ephemeralContainers"]
     assert container.items() >= put.items() and container["terminationMessagePolicy"] == "File"
-    assert (await resized.ask("GET", path))["spec"] == told["spec"]
+    assert (await resized.call("GET", path))["spec"] == result["spec"]
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ async def test_ephemeral_container_is_added(resized: Served) -> None:
         ({"name": "look", "$patch": "delete"}, 'existing ephemeral containers "look" may not be removed'),
     ],
 )
-async def test_invalid_ephemeral_container_is_rejected(resized: Served, container: Json, why: str) -> None:
+async def test_invalid_ephemeral_container_is_rejected(resized: FakeApi, container: Json, why: str) -> None:
     path, first = f"{PODS}/web/ephemeralcontainers", {"name": "look", "image": "i"}
-    await resized.ask("PATCH", path, {"spec": {"ephemeralContainers": [first]}}, content_type=STRATEGIC)
+    await resized.call("PATCH", path, {"spec": {"ephemeralContainers": [first]}}, content_type=STRATEGIC)
     body = {"spec": {"ephemeralContainers": [container]}}
-    _, _, message = await resized.refused("PATCH", path, body, content_type=STRATEGIC)
+    _, _, message = await resized.call_error("PATCH", path, body, content_type=STRATEGIC)
     assert why.replace("[1]", "[0]") in message.replace("[1]", "[0]")

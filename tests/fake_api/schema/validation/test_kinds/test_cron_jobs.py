@@ -10,18 +10,18 @@ from kframework.fake_api.schema.validation.kinds import object_causes
 from tests.fake_api.schema.validation.test_pods.test_workloads import workload
 
 
-def found(data: dict[str, Any]) -> list[str]:
+def actual(data: dict[str, Any]) -> list[str]:
     return list(map(str, object_causes(data, "batch/v1", "CronJob")))
 
 
 def cron_job_causes(template: dict[str, Any] | None = None, called: str = "c", **spec: Any) -> dict[str, Any]:
-    made = {"spec": workload()["spec"] | {"selector": None} | (template or {})}
-    return {"metadata": {"name": called}, "spec": {"schedule": "@daily", "jobTemplate": made} | spec}
+    created = {"spec": workload()["spec"] | {"selector": None} | (template or {})}
+    return {"metadata": {"name": called}, "spec": {"schedule": "@daily", "jobTemplate": created} | spec}
 
 
 @pytest.mark.parametrize("text", ["@daily", "*/5 0-6 ? jan,MAR Mon-Fri", "@every 90m", "  0 0   1 1 0 "])
 def test_valid_schedule_is_accepted(text: str) -> None:
-    assert found(cron_job_causes(schedule=text)) == []
+    assert actual(cron_job_causes(schedule=text)) == []
 
 
 @pytest.mark.parametrize(
@@ -33,20 +33,20 @@ def test_valid_schedule_is_accepted(text: str) -> None:
     ],
 )
 def test_invalid_schedule_is_rejected(text: str, why: str) -> None:
-    assert found(cron_job_causes(schedule=text)) == [f'spec.schedule: Invalid value: "{text}": {why}']
+    assert actual(cron_job_causes(schedule=text)) == [f'spec.schedule: Invalid value: "{text}": {why}']
 
 
 def test_time_zone_in_the_schedule_is_rejected() -> None:
     told = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
     for text in ("TZ=UTC 0 * * * *", "CRON_TZ=Europe/Berlin 0 * * * *"):
-        assert found(cron_job_causes(schedule=text)) == [f'spec.schedule: Invalid value: "{text}": {told}']
-    (unknown, also) = found(cron_job_causes(schedule="TZ=X 0 * * * *"))
+        assert actual(cron_job_causes(schedule=text)) == [f'spec.schedule: Invalid value: "{text}": {told}']
+    (unknown, also) = actual(cron_job_causes(schedule="TZ=X 0 * * * *"))
     assert "provided bad location X: unknown time zone X" in unknown and told in also
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "Etc/GMT+2", "America/Argentina/Ushuaia"])
 def test_known_time_zone_is_accepted(zone: str) -> None:
-    assert found(cron_job_causes(timeZone=zone)) == []
+    assert actual(cron_job_causes(timeZone=zone)) == []
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_known_time_zone_is_accepted(zone: str) -> None:
     ],
 )
 def test_unknown_time_zone_is_rejected(zone: str, why: list[str]) -> None:
-    assert found(cron_job_causes(timeZone=zone)) == [f'spec.timeZone: Invalid value: "{zone}": {each}' for each in why]
+    assert actual(cron_job_causes(timeZone=zone)) == [f'spec.timeZone: Invalid value: "{zone}": {each}' for each in why]
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_unknown_time_zone_is_rejected(zone: str, why: list[str]) -> None:
     ],
 )
 def test_other_invalid_fields_are_rejected(told: dict[str, Any], causes: list[str]) -> None:
-    assert found(told) == causes
+    assert actual(told) == causes

@@ -25,7 +25,7 @@ PODS = "/api/v1/namespaces/default/pods"
 Json = dict[str, Any]
 
 
-class Served:
+class FakeApi:
     """A cluster of these objects and its API server."""
 
     def __init__(self, *objects: ApiObject) -> None:
@@ -34,18 +34,18 @@ class Served:
         self.server = ApiServer(self.cluster, clock)
 
     async def send(self, method: str, path: str, body: object = None, **query: Any) -> Response:
-        asked = request(method, path, body, **query)
-        await self.server.prepare(asked)
-        return await self.server.answer(asked)
+        sent = request(method, path, body, **query)
+        await self.server.prepare(sent)
+        return await self.server.answer(sent)
 
-    async def ask(self, method: str, path: str, body: object = None, **query: Any) -> Json:
+    async def call(self, method: str, path: str, body: object = None, **query: Any) -> Json:
         """Return what was answered, which must be a success."""
         response = await self.send(method, path, body, **query)
         answer = read(response.body)
         assert response.status < 300, answer
         return answer
 
-    async def refused(self, method: str, path: str, body: object = None, **query: Any) -> tuple[int, str, str]:
+    async def call_error(self, method: str, path: str, body: object = None, **query: Any) -> tuple[int, str, str]:
         """Return status, reason and message of an answer that must be a failure."""
         response = await self.send(method, path, body, **query)
         answer = read(response.body)
@@ -70,19 +70,19 @@ class Events:
     async def next(self) -> Json:
         return read(await anext(self._lines))
 
-    async def told(self, count: int) -> list[str]:
+    async def take(self, count: int) -> list[str]:
         """Write the next events short: `ADDED web`."""
         return [short(await self.next()) for _ in range(count)]
 
-    async def rest(self) -> list[str]:
+    async def remaining(self) -> list[str]:
         return [short(read(line)) async for line in self._lines]
 
 
-def served_as(struct: type[ApiObject]) -> ApiResource:
+def resource_of(struct: type[ApiObject]) -> ApiResource:
     """Return how a kind is served, built in or declared."""
     kind = kind_of(struct)
-    found = (each for each in built_in_kinds() if (each.api_version, each.name) == (kind.api_version, kind.name))
-    return next(map(built_in_resource, found), None) or declared_resource(kind)
+    actual = (each for each in built_in_kinds() if (each.api_version, each.name) == (kind.api_version, kind.name))
+    return next(map(built_in_resource, actual), None) or declared_resource(kind)
 
 
 def short(event: Json) -> str:

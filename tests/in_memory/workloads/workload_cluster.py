@@ -73,23 +73,25 @@ def job(runs: float | None = None, code: int = 0, **spec: Any) -> Job:
     annotations = (
         {} if runs is None else {"kframework.dev/run-seconds": str(runs), "kframework.dev/exit-code": str(code)}
     )
-    made = PodTemplate(metadata=ObjectMeta(annotations=annotations), spec=template().spec | {"restartPolicy": "Never"})
-    return Job(metadata=ObjectMeta(name="work", namespace="default"), spec=JobSpec(template=made, **spec))
+    created = PodTemplate(
+        metadata=ObjectMeta(annotations=annotations), spec=template().spec | {"restartPolicy": "Never"}
+    )
+    return Job(metadata=ObjectMeta(name="work", namespace="default"), spec=JobSpec(template=created, **spec))
 
 
 def stateful_set(count: int, **spec: Any) -> StatefulSet:
     selector = LabelSelector(match_labels=LABELS)
-    made = StatefulSetSpec(**{"replicas": count, "selector": selector, "template": template(), **spec})
-    return StatefulSet(metadata=ObjectMeta(name="web", namespace="default"), spec=made)
+    created = StatefulSetSpec(**{"replicas": count, "selector": selector, "template": template(), **spec})
+    return StatefulSet(metadata=ObjectMeta(name="web", namespace="default"), spec=created)
 
 
 def daemon_set(**spec: Any) -> DaemonSet:
     selector = LabelSelector(match_labels=LABELS)
-    made = PodTemplate(
+    created = PodTemplate(
         metadata=ObjectMeta(labels=LABELS),
         spec={key: value for key, value in template().spec.items() if key != "nodeName"},
     )
-    settings = {"selector": selector, "template": made, **spec}
+    settings = {"selector": selector, "template": created, **spec}
     return DaemonSet(metadata=ObjectMeta(name="web", namespace="default"), spec=DaemonSetSpec(**settings))
 
 
@@ -109,7 +111,7 @@ class PinnedPods(ControlLoop):
 
 
 @asynccontextmanager
-async def acting(*objects: ApiObject, controllers: Sequence[str] = ("*",)) -> AsyncIterator[MemoryCluster]:
+async def run_controllers(*objects: ApiObject, controllers: Sequence[str] = ("*",)) -> AsyncIterator[MemoryCluster]:
     """Run all that acts; it has done its work when the block begins."""
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
@@ -125,40 +127,40 @@ async def acting(*objects: ApiObject, controllers: Sequence[str] = ("*",)) -> As
     await asyncio.wait(tasks)
 
 
-def counts(memory: MemoryCluster) -> list[tuple[int, int]]:
+def record_replica_counts(memory: MemoryCluster) -> list[tuple[int, int]]:
     """Note how many pods replica sets want and how many run, whenever that changes: it grows while time passes."""
-    seen: list[tuple[int, int]] = []
+    recorded: list[tuple[int, int]] = []
 
     def note(change: Change) -> None:
         alive = [pod for pod in memory.objects(Pod) if pod.metadata.deletion_timestamp is None]
         desired_replicas = sum(each.spec.replicas or 0 for each in memory.objects(ReplicaSet))
         now = desired_replicas, sum(pod.status.phase == "Running" for pod in alive)
-        if not seen or seen[-1] != now:
-            seen.append(now)
+        if not recorded or recorded[-1] != now:
+            recorded.append(now)
 
     memory.subscribe([Pod, ReplicaSet], note)
-    return seen
+    return recorded
 
 
-def happenings(memory: MemoryCluster) -> list[str]:
+def record_pod_events(memory: MemoryCluster) -> list[str]:
     """Note which pods are made, ready, deleted and gone: it grows while time passes."""
-    seen: list[str] = []
+    recorded: list[str] = []
 
     def note(change: Change) -> None:
         old, new = change.old, change.new
         name = change.subject.metadata.name
         assert isinstance(old, Pod | None) and isinstance(new, Pod | None)
         if old is None:
-            seen.append(f"+{name}")
+            recorded.append(f"+{name}")
         elif new is None:
-            seen.append(f"-{name}")
+            recorded.append(f"-{name}")
         elif new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
-            seen.append(f"~{name}")
+            recorded.append(f"~{name}")
         elif new.status.phase == "Running" != old.status.phase:
-            seen.append(f"!{name}")
+            recorded.append(f"!{name}")
 
     memory.subscribe([Pod], note)
-    return seen
+    return recorded
 
 
 def pods(memory: MemoryCluster) -> list[str]:
