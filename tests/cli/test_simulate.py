@@ -297,10 +297,13 @@ from kframework import Plugin, hookimpl
 
 class Odd(Plugin):
     name = "Odd"
+    interrupts = 1
 
     @hookimpl
     def pre_filter(self, state, pod, nodes):
-        signal.raise_signal(signal.SIGINT)
+        if self.interrupts:
+            self.interrupts = 0
+            signal.raise_signal(signal.SIGINT)
 """
 
 
