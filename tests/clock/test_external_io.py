@@ -17,7 +17,7 @@ import pytest
 
 from kframework.clock import external_wait, run_virtual
 from kframework.clock.external_io import SILENCE_TIMEOUT
-from tests.support.slow_http_server import answering
+from tests.support.slow_http_server import serve_slowly
 
 Get = Callable[[str], Awaitable[str]]
 
@@ -88,7 +88,7 @@ def run_with_ticking_task(main: Callable[[], Coroutine[Any, Any, None]]) -> None
 @CLIENTS
 @pytest.mark.parametrize("path", ["/", "/slow"])
 def test_time_stands_still_until_the_answer_is_there(client: Any, path: str) -> None:
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def main() -> None:
             async with client(port) as get:
@@ -100,7 +100,7 @@ def test_time_stands_still_until_the_answer_is_there(client: Any, path: str) -> 
 
 @CLIENTS
 def test_an_idle_connection_does_not_pause_time(client: Any) -> None:
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def main() -> None:
             async with client(port) as get:
@@ -120,7 +120,7 @@ async def _timed(main: Callable[[], Coroutine[Any, Any, None]]) -> float:
 
 @CLIENTS
 def test_an_idle_connection_is_as_good_as_a_new_one(client: Any) -> None:
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def main() -> None:
             async with client(port) as get:
@@ -136,7 +136,7 @@ def test_an_idle_connection_is_as_good_as_a_new_one(client: Any) -> None:
 @CLIENTS
 @pytest.mark.parametrize("limit", [asyncio.timeout, external_wait])
 def test_caller_without_an_answer_is_released_by_its_own_timeout(client: Any, limit: Any) -> None:
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def main() -> None:
             async with client(port) as get:
@@ -151,7 +151,7 @@ def test_caller_without_an_answer_is_released_by_its_own_timeout(client: Any, li
 
 @pytest.mark.parametrize("patience", [asyncio.wait_for, None])
 def test_a_timeout_holds_for_the_tasks_that_its_setter_awaits(patience: Any) -> None:
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def never(get: Get) -> None:
             async with asyncio.TaskGroup() as tasks:
@@ -184,7 +184,7 @@ def test_a_timeout_holds_for_the_tasks_that_its_setter_awaits(patience: Any) -> 
     ],
 )
 def test_the_timeouts_of_libraries_hold(client: Any, error: type[Exception]) -> None:
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def main() -> None:
             async with client(port) as session:
@@ -198,7 +198,7 @@ def test_the_timeouts_of_libraries_hold(client: Any, error: type[Exception]) -> 
 
 @CLIENTS
 def test_only_the_waiting_tasks_own_timer_moves_time(client: Any) -> None:
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def main() -> None:
             async with client(port) as get, asyncio.timeout(10):
@@ -211,7 +211,7 @@ def test_only_the_waiting_tasks_own_timer_moves_time(client: Any) -> None:
 
 @CLIENTS
 def test_a_connection_that_breaks_off_is_an_error_at_once(client: Any) -> None:
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def main() -> None:
             async with client(port) as get:
@@ -223,7 +223,7 @@ def test_a_connection_that_breaks_off_is_an_error_at_once(client: Any) -> None:
 
 @CLIENTS
 def test_many_questions_at_once_are_answered_at_one_instant(client: Any) -> None:
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def main() -> None:
             async with client(port) as get:
@@ -238,7 +238,7 @@ def test_a_stream_that_falls_silent_holds_time_up_no_longer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("kframework.clock.external_io.SILENCE_TIMEOUT", 0.05)
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def main() -> None:
             async with with_aiohttp(port) as get:
@@ -256,7 +256,7 @@ def test_operation_without_a_timeout_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("kframework.clock.external_io.Operation.__init__.__defaults__", (0.05,), raising=False)
-    with answering() as port:
+    with serve_slowly() as port:
 
         async def main() -> None:
             async with with_streams(port) as get:

@@ -10,7 +10,7 @@ from kframework.config import load
 from kframework.config.configuration import Configuration
 from kframework.config.document import Document
 from kframework.errors import ConfigError
-from tests.support.schemas import check_args, disagreement, refused_by_schema
+from tests.support.schemas import check_args, disagreement, schema_errors
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def schema_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     original = load._of_documents
 
     def compared(parsed: Sequence[Document], file: str | None) -> Configuration:
-        schema = [line for document in parsed for line in refused_by_schema(document.data)]
+        schema = [line for document in parsed for line in schema_errors(document.data)]
         try:
             configuration = original(parsed, file)
         except ConfigError as error:

@@ -23,7 +23,7 @@ from kframework.plugins import shared_args
 from kframework.plugins.node_resources_fit import args as fit
 from tests.docs.blocks import blocks
 from tests.examples.clean_environment import ROOT
-from tests.support.schemas import disagreement, refused_by_loader, refused_by_schema, schema_of_all
+from tests.support.schemas import disagreement, loader_errors, schema_errors, schema_of_all
 
 KINDS = ("KubeSchedulerConfiguration", "KFrameworkConfiguration")
 PLACES = ("deploy", "examples", "contrib_plugins")
@@ -128,7 +128,7 @@ def test_every_configuration_of_the_repository_is_valid() -> None:
     for place, text in written():
         for index, document in enumerate(parse_documents(text, place)):
             if isinstance(document.data, dict) and document.data.get("kind") in KINDS:
-                found[place, index] = refused_by_schema(document.data)
+                found[place, index] = schema_errors(document.data)
     assert {place: errors for place, errors in found.items() if errors} == {}
     assert {"deploy/config.yaml", "examples/configs/demo.yaml"} <= {place for place, _ in found}
     assert len(found) > 5
@@ -137,15 +137,15 @@ def test_every_configuration_of_the_repository_is_valid() -> None:
 def test_what_show_prints_is_valid() -> None:
     default = default_configuration()
     for document in parse_documents(effective_yaml(default, load_in_tree_args(default)), None):
-        assert refused_by_schema(document.data) == []
+        assert schema_errors(document.data) == []
 
 
 @pytest.mark.parametrize("document", [pytest.param(FULL, marks=pytest.mark.long), OPTIONS], ids=["full", "own"])
 def test_whatever_is_changed_the_loader_and_the_schema_agree(document: dict[str, Any]) -> None:
-    assert refused_by_schema(document) == refused_by_loader(document) == []
+    assert schema_errors(document) == loader_errors(document) == []
     told = {}
     for change, changed in changes(document):
-        if said := disagreement(refused_by_loader(changed), refused_by_schema(changed)):
+        if said := disagreement(loader_errors(changed), schema_errors(changed)):
             told[change] = said
     assert told == {}
 

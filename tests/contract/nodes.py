@@ -19,7 +19,7 @@ from kframework.plugins import (
 from kframework.plugins.node_resources_fit.plugin import INSUFFICIENT, TOO_MANY_PODS
 from kframework.testing import make_container, make_node, make_pod
 from tests.contract.case import UU, Case, U, World
-from tests.support.device_objects import device_class, having, resource_slice
+from tests.support.device_objects import claim_with_devices, device_class, resource_slice
 
 __all__ = ["CASES"]
 
@@ -41,8 +41,8 @@ WITH_DEVICES = World(
         device_class("card", "example.com/gpu", model="t4", version=2),
         resource_slice("p", {"x": "a100", "y": "t4"}, nodeName="a"),
         resource_slice("p", {"x": "a100", "y": "a100", "z": "a100"}, allNodes=True, version=2),
-        having("k"),
-        having("k", "p/x", "p/y", version=2),
+        claim_with_devices("k"),
+        claim_with_devices("k", "p/x", "p/y", version=2),
     ],
 )
 

@@ -11,12 +11,12 @@ from tests.support.storage import (
     ZONE,
     capacity,
     claim,
-    controlled,
+    claim_volumes,
     driver,
     ephemeral,
-    migrated,
-    mounted,
-    near,
+    label_affinity,
+    migrated_csi_node,
+    owned_by_pod,
     reference,
     storage_class,
     volume,
@@ -36,18 +36,23 @@ SCRATCH = make_pod("with-scratch", volumes=[ephemeral("scratch", "csi")])
 def using(claim_name: str, *volumes: Volume) -> Pod:
     """Make a pod that uses a claim, and other volumes."""
     name = f"with-{claim_name or 'none'}"
-    return make_pod(name, cpu=None, memory=None, volumes=[*volumes, *mounted(claim_name)])
+    return make_pod(name, cpu=None, memory=None, volumes=[*volumes, *claim_volumes(claim_name)])
 
 
 #: Volumes that are there, bound to claims as they are needed.
 FOUND = World(
     pods=[using("data", Volume(name="tmp"))],
-    objects=[storage_class(), claim(), volume("disk"), volume("disk", on=near("disk", "ssd"))],
+    objects=[storage_class(), claim(), volume("disk"), volume("disk", on=label_affinity("disk", "ssd"))],
 )
 #: A volume that is kept for a claim, though no node reaches it, and another one.
 KEPT = World(
     pods=[using("data")],
-    objects=[storage_class(), claim(), volume("disk"), volume("kept", kept_for=reference(), on=near(HOSTNAME, "none"))],
+    objects=[
+        storage_class(),
+        claim(),
+        volume("disk"),
+        volume("kept", kept_for=reference(), on=label_affinity(HOSTNAME, "none")),
+    ],
 )
 #: Volumes that are made where they are needed.
 MADE = World(
@@ -56,7 +61,7 @@ MADE = World(
         *[storage_class("csi", DRIVER)] * 2,
         storage_class("csi", DRIVER, allowed=[{ZONE: ["d"]}]),
         claim("new", "csi"),
-        controlled(claim("with-scratch-scratch", "csi"), by=SCRATCH),
+        owned_by_pod(claim("with-scratch-scratch", "csi"), by=SCRATCH),
         claim("with-scratch-scratch", "csi"),
     ],
 )
@@ -88,9 +93,9 @@ MOVED = World(
     pods=[using("old")],
     objects=[
         claim("old", bound="ebs"),
-        volume("ebs", on=near(ZONE, "c"), awsElasticBlockStore={"volumeID": "vol-1"}),
-        volume("ebs", on=near(ZONE, "d"), awsElasticBlockStore={"volumeID": "vol-1"}),
-        *[migrated("given", EBS), migrated("given")] * 2,
+        volume("ebs", on=label_affinity(ZONE, "c"), awsElasticBlockStore={"volumeID": "vol-1"}),
+        volume("ebs", on=label_affinity(ZONE, "d"), awsElasticBlockStore={"volumeID": "vol-1"}),
+        *[migrated_csi_node("given", EBS), migrated_csi_node("given")] * 2,
     ],
 )
 #: A claim that comes to grief.

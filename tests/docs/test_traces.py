@@ -19,7 +19,7 @@ from tests.core.cycle.test_suspendable.test_attempts import FULL, ExtendedStage,
 from tests.examples.clean_environment import ROOT
 from tests.extension_points.scripted import plugin
 from tests.scheduler.test_binding import Cycle
-from tests.support.extenders import extender, lets_pass
+from tests.support.extenders import accept_except, extender
 
 DOCUMENT = (ROOT / "docs/reference/traces.md").read_text()
 SPAN = re.compile(r"^\| `(?P<name>\w+)` \| (?:`(?P<parent>\w+)`)? ?\|", re.MULTILINE)
@@ -41,13 +41,13 @@ BINDING: dict[str, Any] = {"pre_bind_pre_flight": None, "pre_bind": None, "bind"
 
 def attempts() -> Iterator[ExtendedStage]:
     """Yield a stage for each way that an attempt may go."""
-    extenders = [extender({"filter": lets_pass("a", "b"), "prioritize": []})]
+    extenders = [extender({"filter": accept_except("a", "b"), "prioritize": []})]
     yield stage(plugin("A", **HOOKS), extenders=extenders)
     yield stage(plugin("A", **HOOKS | {"permit": unschedulable("no")}), extenders=extenders)
     yield stage(plugin("A", pre_filter=ValueError("broken")), extenders=extenders)
     yield stage(FULL, preempting(), extenders=[preempter(keeping("a", "b"))])
     # One feasible node is not scored, but what is remembered of its score is brought up to date.
-    yield stage(plugin("A", reads="pods", score=1), extenders=[extender({"filter": lets_pass("a")})])
+    yield stage(plugin("A", reads="pods", score=1), extenders=[extender({"filter": accept_except("a")})])
 
 
 def bindings() -> Iterator[Binding]:

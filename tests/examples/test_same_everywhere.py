@@ -95,7 +95,7 @@ class World(NamedTuple):
     plugin: str
     pods: tuple[Json, ...]
     ends: Ends
-    outside: Callable[[], QuotaService | LoadServer] | None = None
+    service: Callable[[], QuotaService | LoadServer] | None = None
     objects: str = ""
 
 
@@ -119,7 +119,7 @@ WORLDS = [
     World(
         "Quota",
         (pod("web-0"), pod("web-1"), pod("web-2"), pod("api", "team")),
-        outside=lambda: QuotaService({"default": 2000, "team": 1000}),
+        service=lambda: QuotaService({"default": 2000, "team": 1000}),
         ends={
             "default/web-0": ("a", ""),
             "default/web-1": ("a", ""),
@@ -130,7 +130,7 @@ WORLDS = [
     World(
         "MeasuredLoad",
         (pod("web"), pod("large", cpu="12"), pod("tied", node="a")),
-        outside=lambda: LoadServer({"a": 0.95, "b": 0.2}),
+        service=lambda: LoadServer({"a": 0.95, "b": 0.2}),
         ends={
             "default/web": ("b", ""),
             "default/large": (None, "1 Insufficient cpu, 1 node(s) were more than 80% busy"),
@@ -182,12 +182,12 @@ class Files(NamedTuple):
 
 
 @contextmanager
-def outside(world: World) -> Iterator[str]:
+def start_services(world: World) -> Iterator[str]:
     """Let what is outside run, and say where."""
-    if world.outside is None:
+    if world.service is None:
         yield ""
         return
-    with world.outside() as server:
+    with world.service() as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -198,7 +198,7 @@ def outside(world: World) -> Iterator[str]:
 
 
 @contextmanager
-def nobody_asks(url: str) -> Iterator[None]:
+def expect_no_requests(url: str) -> Iterator[None]:
     """Listen where the service was, and see that nobody comes."""
     with socket.create_server(("127.0.0.1", int(url.rpartition(":")[2]))) as listener:
         yield
@@ -222,7 +222,7 @@ class Attempts(Observer):
         """Take no notice: where the pods are says it."""
 
 
-def fulfilled(expected: Ends, ends: Ends) -> bool:
+def is_as_expected(expected: Ends, ends: Ends) -> bool:
     """Return whether the pods ended as expected."""
     return expected.keys() == ends.keys() and all(
         ends[name][0] == node and why in ends[name][1] and bool(why) == bool(ends[name][1])
@@ -230,7 +230,7 @@ def fulfilled(expected: Ends, ends: Ends) -> bool:
     )
 
 
-def ends_of(pods: Iterable[Pod]) -> Ends:
+def outcomes_of(pods: Iterable[Pod]) -> Ends:
     """Say where the pods are, and why not."""
     ends: Ends = {}
     for each in pods:
@@ -251,7 +251,7 @@ async def run_over_http(files: Files, rights: Authorizer, attempts: Attempts, ex
         over = asyncio.Event()
 
         def look(*_: object) -> None:
-            if scheduler.is_idle and ends_of(local.memory.objects(Pod)) == expected:
+            if scheduler.is_idle and outcomes_of(local.memory.objects(Pod)) == expected:
                 over.set()
 
         scheduler.on_idle = look
@@ -280,7 +280,7 @@ def test_example_decides_alike_in_every_environment(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     simulated, recorder = Attempts(), Recorder(tmp_path / "recording")
-    with outside(world) as url:
+    with start_services(world) as url:
         files = Files.of(world, url, tmp_path)
         observers = [simulated, recorder]
         with Simulation(
@@ -289,19 +289,19 @@ def test_example_decides_alike_in_every_environment(
             result = simulation.run().result
         recorder.close()
     ends: Ends = {outcome.pod: (outcome.node, outcome.message) for outcome in result.outcomes}
-    assert fulfilled(world.ends, ends), ends
+    assert is_as_expected(world.ends, ends), ends
 
-    with nobody_asks(url) if url else nullcontext():
+    with expect_no_requests(url) if url else nullcontext():
         replayed = replay(tmp_path / "recording")
     assert replayed.difference is None
     assert replayed.attempts == len(result.decisions)
 
     http_extender = Attempts()
-    with outside(world) as url:
+    with start_services(world) as url:
         files = Files.of(world, url, tmp_path)
         rights = printed_rights(files, capsys)
         memory = asyncio.run(run_over_http(files, rights, http_extender, ends))
-    assert ends_of(memory.objects(Pod)) == ends
+    assert outcomes_of(memory.objects(Pod)) == ends
     assert http_extender.last == simulated.last
     assert rights.refused == []
     if world.objects:

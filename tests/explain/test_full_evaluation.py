@@ -36,7 +36,7 @@ from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores
 from tests.core.cycle.test_search import Likes, Stretches
 from tests.core.test_pod_engine import Stage
-from tests.support.remedies import engine_of
+from tests.support.remedies import make_engine
 
 NO, NEVER = unschedulable("no"), unschedulable("never")
 
@@ -350,7 +350,7 @@ def test_nominated_pods_may_arrive_meanwhile(monkeypatch: pytest.MonkeyPatch, sl
 
 
 def hooks() -> OptionalHooks:
-    return OptionalHooks(engine_of([]).profiles["default-scheduler"])
+    return OptionalHooks(make_engine([]).profiles["default-scheduler"])
 
 
 def test_optional_hook_is_found_where_a_plugin_has_it() -> None:

@@ -17,7 +17,7 @@ from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
-from tests.support.remedies import engine_of, pending
+from tests.support.remedies import make_engine, pending
 
 CPU, TAINT = "Insufficient cpu", "node(s) had untolerated taint(s)"
 MISSING = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="missing"))
@@ -194,7 +194,7 @@ def _at(nodes: NodeTable, rows: Rows) -> list[NodeInfo]:
 
 
 def told(*names: str, plugin: type[Plugin] = Sized) -> tuple[RejectionDetails, ...]:
-    engine = engine_of([make_node(name) for name in names], plugin)
+    engine = make_engine([make_node(name) for name in names], plugin)
     evaluation = run_to_end(evaluate(engine, pending(engine, make_pod())))
     return run_to_end(summary.summarise(evaluation, "")).details
 

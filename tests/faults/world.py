@@ -31,7 +31,7 @@ from kframework.objects import (
 from kframework.testing import make_node, make_pod
 from tests.faults.devices import DeviceWorld
 from tests.faults.run_settings import EXTENDED, RunSettings
-from tests.support.storage import claim, mounted, storage_class
+from tests.support.storage import claim, claim_volumes, storage_class
 
 __all__ = ["World", "make_nodes"]
 
@@ -125,7 +125,7 @@ class World:
             annotations={
                 RUN_SECONDS: str(random.randint(60, 200) if random.random() < 0.08 else random.randint(1, 30))
             },
-            volumes=mounted(f"claim-{self._made}") if shape < 0.05 else (),
+            volumes=claim_volumes(f"claim-{self._made}") if shape < 0.05 else (),
             topology_spread=[_spread(app)] if 0.05 < shape < 0.1 else (),
             affinity=_anti_affinity(app) if 0.1 < shape < 0.13 else None,
             host_ports=[8080] if 0.13 < shape < 0.16 else (),

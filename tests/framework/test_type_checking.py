@@ -13,7 +13,7 @@ import pytest
 
 from kframework.cli.new.command import ALL_POINTS, FILTER_AND_SCORE, Names, package
 from tests.docs.examples import write_examples
-from tests.support.type_checkers import Complaint, mypy, pyright
+from tests.support.type_checkers import CheckerError, mypy, pyright
 
 pytestmark = pytest.mark.slow
 
@@ -229,7 +229,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("checker", [mypy, pyright])
 def test_checkers_complain_of_what_breaks_the_contract_and_of_nothing_else(
-    checker: Callable[[Path], list[Complaint]], folder: Path
+    checker: Callable[[Path], list[CheckerError]], folder: Path
 ) -> None:
     said = {
         f"{file}:{line}": text

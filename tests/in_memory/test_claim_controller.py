@@ -15,7 +15,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Pod, PodResourceClaimStatus, ResourceClaim, ResourceClaimConsumerReference
 from kframework.objects.resource_claims import DELETE_PROTECTION, POD_CLAIM_NAME
 from kframework.testing import make_pod
-from tests.support.devices import allocated, claim, claiming, template
+from tests.support.devices import allocated, claim, template, with_claim
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def result(cluster: MemoryCluster, name: str = "web") -> dict[str, str | None]:
 
 
 async def test_each_pod_gets_its_own_claim() -> None:
-    web = claiming(claiming(pod(), template="one-gpu"), template="one-gpu", called="other")
-    async with running(template(), web, claiming(pod("db"), template="one-gpu")) as cluster:
+    web = with_claim(with_claim(pod(), template="one-gpu"), template="one-gpu", called="other")
+    async with running(template(), web, with_claim(pod("db"), template="one-gpu")) as cluster:
         first, second, third = claims(cluster)
         assert result(cluster) == {"gpu": first.metadata.name, "other": second.metadata.name}
         assert result(cluster, "db") == {"gpu": third.metadata.name}
@@ -70,7 +70,7 @@ async def test_each_pod_gets_its_own_claim() -> None:
 
 
 async def test_claim_is_created_when_its_template_appears() -> None:
-    async with running(claiming(pod(), template="one-gpu")) as cluster:
+    async with running(with_claim(pod(), template="one-gpu")) as cluster:
         assert claims(cluster) == []
         cluster.add(template())
         await settled()
@@ -78,7 +78,7 @@ async def test_claim_is_created_when_its_template_appears() -> None:
 
 
 async def test_deleted_claim_is_created_again() -> None:
-    async with running(template(), claiming(pod(), template="one-gpu")) as cluster:
+    async with running(template(), with_claim(pod(), template="one-gpu")) as cluster:
         (first,) = claims(cluster)
         cluster.remove(ResourceClaim, first.metadata.name, "default")
         await settled()
@@ -88,7 +88,7 @@ async def test_deleted_claim_is_created_again() -> None:
 
 
 async def test_claim_missing_in_the_pod_status_is_reused() -> None:
-    async with running(template(), claiming(pod(), template="one-gpu")) as cluster:
+    async with running(template(), with_claim(pod(), template="one-gpu")) as cluster:
         (made,) = claims(cluster)
         forgotten = replace(cluster.read(Pod, "web", "default").status, resource_claim_statuses=())
         cluster.set_status(cluster.read(Pod, "web", "default"), forgotten)
@@ -97,14 +97,14 @@ async def test_claim_missing_in_the_pod_status_is_reused() -> None:
 
 
 async def test_pod_that_needs_no_claim_gets_none() -> None:
-    web = claiming(pod(), template="one-gpu")
+    web = with_claim(pod(), template="one-gpu")
     web = replace(web, status=replace(web.status, resource_claim_statuses=(PodResourceClaimStatus(name="gpu"),)))
     async with running(template(), web) as cluster:
         assert claims(cluster) == []
 
 
 async def test_both_halves_of_a_long_claim_name_are_shortened() -> None:
-    web = claiming(pod("p" * 60), template="one-gpu", called="c" * 30)
+    web = with_claim(pod("p" * 60), template="one-gpu", called="c" * 30)
     async with running(template(), web) as cluster:
         (made,) = claims(cluster)
         base = f"{'p' * (60 * 57 // 92)}-{'c' * (30 * 57 // 92)}"
@@ -116,18 +116,18 @@ def users(cluster: MemoryCluster) -> list[str]:
 
 
 async def test_claim_is_reserved_for_a_pod_bound_by_another_scheduler() -> None:
-    bound = claiming(pod(node_name="n1"), claim="shared")
-    async with running(allocated(claim()), bound, claiming(pod("waits"), claim="shared")) as cluster:
+    bound = with_claim(pod(node_name="n1"), claim="shared")
+    async with running(allocated(claim()), bound, with_claim(pod("waits"), claim="shared")) as cluster:
         assert users(cluster) == ["web"]
 
 
 async def test_unallocated_claim_is_not_reserved() -> None:
-    async with running(claim(), claiming(pod(node_name="n1"), claim="shared")) as cluster:
+    async with running(claim(), with_claim(pod(node_name="n1"), claim="shared")) as cluster:
         assert users(cluster) == []
 
 
 async def test_devices_are_released_after_the_last_consumer() -> None:
-    pods = [claiming(pod(name, node_name="n1"), claim="shared") for name in ("web", "db")]
+    pods = [with_claim(pod(name, node_name="n1"), claim="shared") for name in ("web", "db")]
     async with running(*pods) as cluster:
         cluster.add(allocated(claim(), *cluster.objects(Pod)))
         await settled()
@@ -143,7 +143,7 @@ async def test_devices_are_released_after_the_last_consumer() -> None:
 
 
 async def test_recreated_pod_is_not_a_consumer() -> None:
-    async with running(claiming(pod(node_name="n1"), claim="shared")) as cluster:
+    async with running(with_claim(pod(node_name="n1"), claim="shared")) as cluster:
         cluster.add(allocated(claim(), *cluster.objects(Pod)))
         cluster.remove(Pod, "web", "default", grace=0)
         other = pod()
@@ -161,7 +161,7 @@ async def test_consumers_of_other_kinds_stay() -> None:
 
 @pytest.mark.parametrize("ended", [True, False], ids=["ended", "gone"])
 async def test_claim_from_a_template_is_deleted_with_its_pod(ended: bool) -> None:
-    async with running(template(), claiming(pod(node_name="n1"), template="one-gpu")) as cluster:
+    async with running(template(), with_claim(pod(node_name="n1"), template="one-gpu")) as cluster:
         (made,) = claims(cluster)
         cluster.replace(allocated(made, *cluster.objects(Pod)))
         if ended:
@@ -173,7 +173,7 @@ async def test_claim_from_a_template_is_deleted_with_its_pod(ended: bool) -> Non
 
 
 async def test_terminated_pod_gets_no_claim() -> None:
-    ended = claiming(pod(node_name="n1"), template="one-gpu")
+    ended = with_claim(pod(node_name="n1"), template="one-gpu")
     async with running(template(), replace(ended, status=replace(ended.status, phase="Succeeded"))) as cluster:
         assert claims(cluster) == []
         web = cluster.read(Pod, "web", "default")
@@ -183,7 +183,7 @@ async def test_terminated_pod_gets_no_claim() -> None:
 
 
 async def test_deleted_claim_is_removed_after_its_last_consumer() -> None:
-    async with running(claiming(pod(node_name="n1"), claim="shared")) as cluster:
+    async with running(with_claim(pod(node_name="n1"), claim="shared")) as cluster:
         cluster.add(allocated(claim(), *cluster.objects(Pod)))
         cluster.remove(ResourceClaim, "shared", "default")
         await settled()

@@ -26,7 +26,7 @@ from kframework.objects import (
 )
 from kframework.objects.claims import is_bound
 from kframework.testing import make_node, make_pod
-from tests.support.storage import HOSTNAME, ZONE, claim, ephemeral, near, reference, storage_class, volume
+from tests.support.storage import HOSTNAME, ZONE, claim, ephemeral, label_affinity, reference, storage_class, volume
 
 DRIVER = "csi.example.com"
 NOW, LATER = storage_class("now", DRIVER, "Immediate"), storage_class("later", DRIVER)
@@ -174,7 +174,7 @@ async def test_volume_is_provisioned_for_the_selected_node() -> None:
         assert volume_of(cluster) is None
         await selected(cluster, "n")
         actual = volume_of(cluster)
-        assert actual is not None and actual.spec.node_affinity == affinity(near(HOSTNAME, "n"))
+        assert actual is not None and actual.spec.node_affinity == affinity(label_affinity(HOSTNAME, "n"))
 
 
 async def test_volume_is_provisioned_when_the_selected_node_appears() -> None:
@@ -198,10 +198,10 @@ def affinity(stated: Mapping[str, Any]) -> VolumeNodeAffinity | None:
 @pytest.mark.parametrize(
     ("allowed", "keys", "reached"),
     [
-        ([], (), near(HOSTNAME, "n")),
-        ([{ZONE: ["a"]}, {ZONE: ["b", "z"]}], (), near(ZONE, "z")),
-        ([], (ZONE,), near(ZONE, "z")),
-        ([{HOSTNAME: ["n"]}], (ZONE,), near(HOSTNAME, "n")),
+        ([], (), label_affinity(HOSTNAME, "n")),
+        ([{ZONE: ["a"]}, {ZONE: ["b", "z"]}], (), label_affinity(ZONE, "z")),
+        ([], (ZONE,), label_affinity(ZONE, "z")),
+        ([{HOSTNAME: ["n"]}], (ZONE,), label_affinity(HOSTNAME, "n")),
         ([], ("unknown",), None),
     ],
 )
@@ -221,7 +221,7 @@ async def test_immediate_volume_has_all_allowed_topologies() -> None:
     now = storage_class("now", DRIVER, "Immediate", allowed=[{ZONE: ["a", "b"]}])
     async with running(claim(of="now"), now) as cluster:
         actual = volume_of(cluster)
-        assert actual is not None and actual.spec.node_affinity == affinity(near(ZONE, "a", "b"))
+        assert actual is not None and actual.spec.node_affinity == affinity(label_affinity(ZONE, "a", "b"))
 
 
 @pytest.mark.parametrize("provisioner", ["", "kubernetes.io/no-provisioner"])

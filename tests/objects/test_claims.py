@@ -19,14 +19,14 @@ from kframework.objects.claims import (
     requested,
     volume_class,
 )
-from tests.support.storage import claim, ephemeral, mounted, reference, volume
+from tests.support.storage import claim, claim_volumes, ephemeral, reference, volume
 
 BETA = "volume.beta.kubernetes.io/storage-class"
 
 
 @pytest.mark.parametrize(
     ("mount", "name"),
-    [(mounted("data")[0], "data"), (ephemeral("scratch"), "web-scratch"), (Volume(name="plain"), None)],
+    [(claim_volumes("data")[0], "data"), (ephemeral("scratch"), "web-scratch"), (Volume(name="plain"), None)],
 )
 def test_the_claim_behind_a_volume(mount: Volume, name: str | None) -> None:
     assert claim_name("web", mount) == name

@@ -15,7 +15,7 @@ from kframework.plugins.node_resources_balanced_allocation import (
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_container, make_node, make_pod
 from tests.plugins.asking import cluster_of, made, pending, scored
-from tests.support.device_objects import device_class, having, resource_slice
+from tests.support.device_objects import claim_with_devices, device_class, resource_slice
 
 GPU = "example.com/gpu"
 RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU)
@@ -116,7 +116,7 @@ def with_devices(*nodes: Node) -> ClusterState:
     """Build a cluster in which each node reaches four devices of a class; two are in use."""
     cluster = cluster_of(nodes)
     devices = resource_slice("p", dict.fromkeys("wxyz", "a100"), allNodes=True)
-    for each in (device_class("gpu", GPU, model="a100"), devices, having("k", "p/w", "p/x")):
+    for each in (device_class("gpu", GPU, model="a100"), devices, claim_with_devices("k", "p/w", "p/x")):
         cluster.objects(type(each)).put(each.metadata, each)
     return cluster
 

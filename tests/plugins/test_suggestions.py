@@ -21,7 +21,7 @@ from kframework.plugins.node_ports import drop_host_port
 from kframework.state.host_ports import HostPort, host_ports
 from kframework.testing import make_node, make_pod, make_taint
 from kframework.values.status import Code
-from tests.support.remedies import deletion, suggested
+from tests.support.remedies import suggest, suggest_deletion
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NAMED = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
@@ -63,30 +63,30 @@ def put(key: str, value: str) -> Suggestion:
 def test_a_node_is_labelled_as_the_closest_term_asks(
     required: list[list[dict[str, object]]], changes: list[Suggestion] | None
 ) -> None:
-    found = suggested("NodeAffinity", affine(*required), make_node("a", labels={"old": "yes"}))
+    found = suggest("NodeAffinity", affine(*required), make_node("a", labels={"old": "yes"}))
     assert of_cluster(found) == ([] if changes is None else [tuple(changes)])
 
 
 def test_one_label_serves_selector_and_affinity() -> None:
     pod = affine([expression("disk", "Exists")])
     both = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_selector={"disk": "ssd"}))
-    assert of_cluster(suggested("NodeAffinity", both, make_node("a"))) == [(put("disk", "ssd"),)]
+    assert of_cluster(suggest("NodeAffinity", both, make_node("a"))) == [(put("disk", "ssd"),)]
 
 
 def test_the_taint_of_a_cordon_goes_with_it() -> None:
     cordon = make_taint("node.kubernetes.io/unschedulable:NoSchedule")
     other = make_taint("x:NoSchedule")
     cordoned = make_node("a", unschedulable=True, taints=[cordon, other])
-    assert of_cluster(suggested("TaintToleration", make_pod(), cordoned)) == [(uncordon("a"), remove_taint("a", other))]
+    assert of_cluster(suggest("TaintToleration", make_pod(), cordoned)) == [(uncordon("a"), remove_taint("a", other))]
     tainted = make_node("a", taints=[cordon])
-    assert of_cluster(suggested("TaintToleration", make_pod(), tainted)) == [(remove_taint("a", cordon),)]
+    assert of_cluster(suggest("TaintToleration", make_pod(), tainted)) == [(remove_taint("a", cordon),)]
 
 
 def test_the_requirements_of_a_term_are_asked_one_by_one() -> None:
     pod = affine([expression("disk", "In", "ssd"), expression("gen", "Gt", "2"), expression("x", "Exists")])
 
     def dropped(**labels: str) -> list[str]:
-        (drop,) = filter(changes_pod, suggested("NodeAffinity", pod, make_node("a", labels=labels)))
+        (drop,) = filter(changes_pod, suggest("NodeAffinity", pod, make_node("a", labels=labels)))
         return [change.text.split()[1] for change in drop]
 
     assert dropped(disk="hdd", gen="2", x="") == ["disk", "gen"]
@@ -97,13 +97,13 @@ def test_names_of_nodes_that_are_not_there_are_dropped() -> None:
     selector = {"nodeSelectorTerms": [{"matchFields": [NAMED]}]}
     pod = make_pod(affinity=msgspec.convert({"nodeAffinity": {REQUIRED: selector}}, Affinity))
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-    ((change,),) = suggested("NodeAffinity", pod, make_node("a"), node="", code=code)
+    ((change,),) = suggest("NodeAffinity", pod, make_node("a"), node="", code=code)
     assert change.text == "drop metadata.name In [gone] from the pod's node affinity"
 
 
 def test_only_hard_taints_count_that_are_not_tolerated() -> None:
     node = make_node("a", taints=["a:NoSchedule", "b=1:NoExecute", "c:PreferNoSchedule", "d:NoSchedule"])
-    removed, tolerated = suggested("TaintToleration", make_pod(tolerations=["d"]), node)
+    removed, tolerated = suggest("TaintToleration", make_pod(tolerations=["d"]), node)
     assert [change.text for change in removed] == [
         "remove the taint a:NoSchedule from a",
         "remove the taint b=1:NoExecute from a",
@@ -113,8 +113,8 @@ def test_only_hard_taints_count_that_are_not_tolerated() -> None:
 
 def test_ports_and_who_holds_them() -> None:
     holder, other = make_pod("x", node_name="a", host_ports=[80, 1]), make_pod("y", node_name="a", host_ports=[2])
-    assert suggested("NodePorts", make_pod(host_ports=[80, 443]), make_node("a"), holder, other) == [
-        (deletion(holder),),
+    assert suggest("NodePorts", make_pod(host_ports=[80, 443]), make_node("a"), holder, other) == [
+        (suggest_deletion(holder),),
         (drop_host_port(HostPort("0.0.0.0", "TCP", 80)),),
     ]
 
@@ -124,17 +124,17 @@ def test_a_pod_may_do_without_one_volume_or_without_all(plugin: str) -> None:
     one, other = Volume(name="one"), Volume(name="other")
     dropped = [(drop_volume(one),), (drop_volume(other),), (drop_volume(one), drop_volume(other))]
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-    assert suggested(plugin, make_pod(volumes=[one, other]), make_node("a"), node="", code=code) == dropped
+    assert suggest(plugin, make_pod(volumes=[one, other]), make_node("a"), node="", code=code) == dropped
 
 
 def test_a_pod_may_go_where_too_many_volumes_are_attached() -> None:
     running = make_pod("x", node_name="a")
-    assert suggested("NodeVolumeLimits", make_pod(), make_node("a"), running) == [(deletion(running),)]
+    assert suggest("NodeVolumeLimits", make_pod(), make_node("a"), running) == [(suggest_deletion(running),)]
 
 
 def test_gates_are_removed_together() -> None:
     pod = make_pod(gates=["a", "b"])
-    ((one, other),) = suggested("SchedulingGates", pod, node="")
+    ((one, other),) = suggest("SchedulingGates", pod, node="")
     assert (one.text, one.to_dict()) == ("remove the scheduling gate a", {"kind": "removeGate", "gate": "a"})
     assert [gate.name for gate in one.patch(pod).spec.scheduling_gates] == ["b"]
     assert other.patch(one.patch(pod)).spec.scheduling_gates == ()
@@ -149,7 +149,7 @@ def test_one_host_port_is_dropped_and_no_other() -> None:
 
 def test_label_is_dropped_from_the_node_selector() -> None:
     pod = make_pod(node_selector={"a": "1", "b": "2"})
-    _, (dropped,) = suggested("NodeAffinity", pod, make_node("a", labels={"b": "2"}))
+    _, (dropped,) = suggest("NodeAffinity", pod, make_node("a", labels={"b": "2"}))
     assert dropped.text == "drop a=1 from the pod's nodeSelector"
     assert dropped.to_dict() == {"kind": "dropNodeSelector", "key": "a", "value": "1"}
     assert dropped.patch(pod).spec.node_selector == {"b": "2"}

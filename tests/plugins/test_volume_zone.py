@@ -20,7 +20,7 @@ from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from kframework.testing.single_plugin import build_profile
 from tests.plugins.asking import cluster_of, filtered, pending
-from tests.support.storage import claim, ephemeral, mounted, storage_class, volume
+from tests.support.storage import claim, claim_volumes, ephemeral, storage_class, volume
 
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
 ELSEWHERE = unresolvable(REASON)
@@ -42,7 +42,7 @@ def cluster_with(objects: Sequence[ApiObject], nodes: Sequence[Node] = ()) -> Cl
 
 
 def using(*names: str) -> Pod:
-    return make_pod("web", volumes=mounted(*names))
+    return make_pod("web", volumes=claim_volumes(*names))
 
 
 # -- the rule, slow and obvious ----------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_a_class_wakes(new: StorageClass, hint: QueueingHint) -> None:
     [(claim(), QUEUE), (claim("other"), SKIP), (claim(namespace="other"), SKIP), (claim("web-scratch"), SKIP)],
 )
 def test_a_claim_wakes_its_pods(new: PersistentVolumeClaim, hint: QueueingHint) -> None:
-    pod = pending(make_pod("web", volumes=[*mounted("data"), ephemeral("scratch")]))
+    pod = pending(make_pod("web", volumes=[*claim_volumes("data"), ephemeral("scratch")]))
     assert after_claim_change(pod, None, new) is hint
 
 

@@ -46,9 +46,9 @@ from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
 from tests.support.declared_kinds import Gang, Team, gang, team
-from tests.support.devices import claiming
+from tests.support.devices import with_claim
 from tests.support.rights import Authorizer
-from tests.support.storage import claim, mounted, storage_class, volume
+from tests.support.storage import claim, claim_volumes, storage_class, volume
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 ACCOUNT = ("kube-system", "kframework")
@@ -92,10 +92,10 @@ async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
     async with (
         world(
             authorizer,
-            make_pod("on-local-disk", cpu=1, priority=5, volumes=mounted("local"), scheduler_name=ours),
-            make_pod("on-made-disk", cpu=1, priority=5, volumes=mounted("made"), scheduler_name=ours),
+            make_pod("on-local-disk", cpu=1, priority=5, volumes=claim_volumes("local"), scheduler_name=ours),
+            make_pod("on-made-disk", cpu=1, priority=5, volumes=claim_volumes("made"), scheduler_name=ours),
             make_pod("cheap", cpu=2, node_name="b", host_ports=[80]),
-            claiming(make_pod("with-a-claim", cpu=0, scheduler_name=ours), claim="c"),
+            with_claim(make_pod("with-a-claim", cpu=0, scheduler_name=ours), claim="c"),
             *(gpu, wanting(), left_over_of(gpu), GPUS, gpus("a", "x", "y")),
             *(storage_class(), volume(), claim("local"), storage_class("csi", "x.io/csi"), claim("made", "csi")),
         ) as (memory, cluster, clock),

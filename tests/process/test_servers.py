@@ -41,7 +41,7 @@ from kframework.testing import make_node, make_pod
 from kframework.verbosity import NOTICE
 from tests.extension_points.scripted import alone, plugin
 from tests.observe.metrics.reading import count_of, values
-from tests.support.bound_pods import Until
+from tests.support.bound_pods import StopAfterBindings
 from tests.support.rights import Authorizer, GuardedServer
 
 EXTENDED = """
@@ -99,7 +99,7 @@ def test_a_dry_run_has_no_election_and_no_extender_that_binds() -> None:
 
 @pytest.mark.slow
 def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None:
-    until, places, told = Until(1), list[Path](), list[str]()
+    until, places, told = StopAfterBindings(1), list[Path](), list[str]()
 
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
@@ -198,7 +198,7 @@ def of(records: list[logging.LogRecord], level: int) -> list[str]:
 @pytest.mark.slow
 def test_missing_rights_are_said_once_and_shown_until_they_are_granted(caplog: pytest.LogCaptureFixture) -> None:
     configuration, clock = parse(SWIFT), SystemClock()
-    held, until, told = Insisted(), Until(2), asyncio.Queue[str]()
+    held, until, told = Insisted(), StopAfterBindings(2), asyncio.Queue[str]()
 
     async def main() -> None:
         local = LocalCluster(clock, Manifest([make_node("a"), make_pod()]))

@@ -18,7 +18,7 @@ from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from tests.faults.interrupted_binding import Interrupt, InterruptedBinding, Silence
 from tests.support.scale import sampled
-from tests.support.storage import claim, mounted, storage_class
+from tests.support.storage import claim, claim_volumes, storage_class
 
 #: Of the names that the plugin RandomPermit lets wait, and of those that it does not.
 PATIENT, PLAIN = "pod-d", "pod-a"
@@ -28,7 +28,7 @@ NODES: Sequence[ApiObject] = (make_node("a", cpu=1), make_node("b", cpu=1), stor
 
 def target(name: str = PLAIN, *, claimed: bool = False) -> list[ApiObject]:
     """Make a pod that fills a node, and its claim."""
-    pod = make_pod(name, cpu=1, volumes=mounted("data") if claimed else (), annotations={RUN_SECONDS: "5"})
+    pod = make_pod(name, cpu=1, volumes=claim_volumes("data") if claimed else (), annotations={RUN_SECONDS: "5"})
     made = claim("data", "made")
     return [pod, replace(made, metadata=replace(made.metadata, uid=""))] if claimed else [pod]
 

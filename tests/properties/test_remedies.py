@@ -38,7 +38,7 @@ from kframework.objects import (
 from kframework.scheduler.scheduler import Scheduler
 from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node, make_pod
-from tests.support.remedies import deletion
+from tests.support.remedies import suggest_deletion
 from tests.support.scale import seeds
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -88,7 +88,7 @@ def by_hand(objects: Sequence[ApiObject]) -> Iterable[Suggestion]:
             yield from (set_label(name, "disk", value) for value in ("ssd", "hdd"))
             yield from (free_resource(name, resource, in_use(objects, name, resource)) for resource in ("cpu", "pods"))
         elif isinstance(node, Pod) and node.spec.node_name:
-            yield deletion(node)
+            yield suggest_deletion(node)
 
 
 def in_use(objects: Iterable[ApiObject], node: str, resource: str) -> int:

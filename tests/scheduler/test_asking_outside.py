@@ -14,7 +14,7 @@ from kframework.framework.plugin import Plugin, hookimpl
 from kframework.state.pods import PendingPod
 from kframework.testing import Scenario, make_node, make_pod
 from kframework.values.status import Status, error
-from tests.support.slow_http_server import answering
+from tests.support.slow_http_server import serve_slowly
 
 
 class Suspendable(Plugin):
@@ -56,7 +56,7 @@ def scenario(*names: str) -> Scenario:
 def test_runs_repeat_whatever_the_servers_delays() -> None:
     runs = []
     for seed in range(3):
-        with answering(seed) as Suspendable.port:
+        with serve_slowly(seed) as Suspendable.port:
             result = scenario(*(f"pod-{number}" for number in range(25))).run()
         decided = [(each.pod, each.node, each.result, each.popped_at) for each in result.decisions]
         bound = [(each.pod, each.node, each.code, each.started_at, each.ended_at) for each in result.bindings]
@@ -67,7 +67,7 @@ def test_runs_repeat_whatever_the_servers_delays() -> None:
 
 def test_a_server_that_does_not_answer_takes_the_authors_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Suspendable, "limit", 0.2)
-    with answering() as Suspendable.port:
+    with serve_slowly() as Suspendable.port:
         result = scenario("never").run(until=0.5)
     binding = result.bindings[0]
     assert "no answer" in binding.message

@@ -17,7 +17,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
 from kframework.testing import make_container, make_node, make_pod
-from tests.support.extenders import NO_ANSWER, extender, lets_pass, names_in
+from tests.support.extenders import NO_ANSWER, accept_except, extender, node_names_in
 
 T = TypeVar("T")
 
@@ -75,10 +75,12 @@ def test_an_extender_is_interested_in_pods_that_ask_for_what_it_manages(
 @pytest.mark.parametrize("cached", [True, False])
 def test_filter_asks_about_all_nodes_and_keeps_those_that_pass(cached: bool) -> None:
     asking, journal = Suspendable(), list[tuple[str, Any]]()
-    answers = {"filter": lets_pass("c", "a", failed={"b": "full"}, unresolvable={"b": "wrong zone", "x": "unknown"})}
+    answers = {
+        "filter": accept_except("c", "a", failed={"b": "full"}, unresolvable={"b": "wrong zone", "x": "unknown"})
+    }
     filtered = run(extender(answers, journal, nodeCacheCapable=cached).filter(asking.pod, asking.nodes))
     ((verb, question),) = journal
-    assert (verb, names_in(question)) == ("filter", ["a", "b", "c"])
+    assert (verb, node_names_in(question)) == ("filter", ["a", "b", "c"])
     assert (question["NodeNames"] is not None) == cached
     assert [node.name for node in filtered.nodes] == ["a", "c"]
     assert filtered.failed == {

@@ -14,7 +14,7 @@ from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.testing import make_container
 from tests.scheduler.test_extender import GPU, Suspendable, managing, run
-from tests.support.extenders import NO_ANSWER, Scripted, extender, lets_pass, names_in, settings
+from tests.support.extenders import NO_ANSWER, ScriptedExtender, accept_except, extender, node_names_in, settings
 
 MANAGES_GPU: dict[str, Any] = {"managedResources": managing(GPU)}
 IGNORABLE: dict[str, Any] = {"ignorable": True}
@@ -39,20 +39,20 @@ def test_they_are_asked_in_order_about_what_is_left_the_ignorable_ones_last() ->
     asking, journal, left = Suspendable(), Journal(), list[list[str]]()
 
     def without_b(question: Any) -> object:
-        left.append(names_in(question))
-        return lets_pass(failed={"b": "no b"})(question)
+        left.append(node_names_in(question))
+        return accept_except(failed={"b": "no b"})(question)
 
     def without_c(question: Any) -> object:
-        left.append(names_in(question))
-        return lets_pass(failed={"c": "no c", "b": "said too late"})(question)
+        left.append(node_names_in(question))
+        return accept_except(failed={"c": "no c", "b": "said too late"})(question)
 
     extenders = Extenders(
         [
             filtering("may-be-ignored", journal, without_c, **IGNORABLE),
-            filtering("uninterested", journal, lets_pass("none"), **MANAGES_GPU),
+            filtering("uninterested", journal, accept_except("none"), **MANAGES_GPU),
             extender({"prioritize": noting("scores", journal, [])}),
             filtering("first", journal, without_b),
-            filtering("second", journal, lets_pass()),
+            filtering("second", journal, accept_except()),
         ]
     )
     filtered = run(extenders.filter(asking.pod, asking.nodes))
@@ -64,13 +64,13 @@ def test_they_are_asked_in_order_about_what_is_left_the_ignorable_ones_last() ->
 
 def test_an_interested_extender_is_asked() -> None:
     asking, journal = Suspendable(make_container(limits={GPU: 1})), Journal()
-    extenders = Extenders([filtering("gpu", journal, lets_pass("a"), **MANAGES_GPU)])
+    extenders = Extenders([filtering("gpu", journal, accept_except("a"), **MANAGES_GPU)])
     assert [node.name for node in run(extenders.filter(asking.pod, asking.nodes)).nodes] == ["a"]
 
 
 def test_nobody_is_asked_about_no_nodes() -> None:
     asking, journal = Suspendable(), Journal()
-    extenders = Extenders([filtering("first", journal, {}), filtering("second", journal, lets_pass())])
+    extenders = Extenders([filtering("first", journal, {}), filtering("second", journal, accept_except())])
     assert not run(extenders.filter(asking.pod, asking.nodes)).nodes
     assert journal == ["first"]
     assert not run(extenders.filter(asking.pod, [])).nodes
@@ -85,7 +85,7 @@ def test_an_ignorable_extender_that_fails_to_filter_is_skipped(
     extenders = Extenders(
         [
             filtering("failing", journal, failing, nodeCacheCapable=True, **IGNORABLE),
-            filtering("next", journal, lets_pass("b"), **IGNORABLE),
+            filtering("next", journal, accept_except("b"), **IGNORABLE),
         ]
     )
     assert [node.name for node in run(extenders.filter(asking.pod, asking.nodes)).nodes] == ["b"]
@@ -96,7 +96,7 @@ def test_an_ignorable_extender_that_fails_to_filter_is_skipped(
 
 def test_any_other_that_fails_to_filter_ends_it() -> None:
     asking, journal = Suspendable(), Journal()
-    extenders = Extenders([filtering("failing", journal, NO_ANSWER), filtering("next", journal, lets_pass())])
+    extenders = Extenders([filtering("failing", journal, NO_ANSWER), filtering("next", journal, accept_except())])
     with pytest.raises(ExtenderError, match="no answer"):
         run(extenders.filter(asking.pod, asking.nodes))
     assert journal == ["failing"]
@@ -127,12 +127,12 @@ def test_sums_stay_within_what_a_total_can_hold() -> None:
 def test_all_are_asked_for_scores_at_once() -> None:
     met = asyncio.Event()
 
-    class Waiting(Scripted):
+    class Waiting(ScriptedExtender):
         async def ask(self, verb: str, question: bytes) -> bytes:
             await met.wait()
             return b"[]"
 
-    class Meeting(Scripted):
+    class Meeting(ScriptedExtender):
         async def ask(self, verb: str, question: bytes) -> bytes:
             met.set()
             return b"[]"
@@ -225,7 +225,7 @@ def test_some_need_more_than_one_node(verbs: list[str], needs_scoring: bool) -> 
 
 
 def test_all_are_started_and_closed() -> None:
-    lines = [Scripted({}), Scripted({})]
+    lines = [ScriptedExtender({}), ScriptedExtender({})]
     extenders = Extenders(Extender(settings(), line) for line in lines)
     assert len(extenders) == 2
     run(extenders.start())

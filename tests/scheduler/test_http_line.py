@@ -17,7 +17,7 @@ from kframework.clock import run_virtual
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.errors import ConfigError
 from kframework.scheduler.http_line import HttpExtenderTransport
-from tests.support.extenders import Reply, Server, settings
+from tests.support.extenders import ExtenderServer, Reply, settings
 
 TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 
@@ -44,7 +44,7 @@ def echo(question: Any) -> object:
 
 @pytest.mark.parametrize("slashes", ["", "/", "//"])
 def test_a_question_is_posted_to_its_verb(slashes: str) -> None:
-    with Server({"filter": echo}) as server:
+    with ExtenderServer({"filter": echo}) as server:
         assert ask(server.url + slashes, question={"Pod": 1}) == {"echo": {"Pod": 1}}
         (request,) = server.requests
         assert (request.command, request.path) == ("POST", "/extend/filter")
@@ -52,14 +52,14 @@ def test_a_question_is_posted_to_its_verb(slashes: str) -> None:
 
 
 def test_a_connection_is_used_again() -> None:
-    with Server({"filter": echo}) as server:
+    with ExtenderServer({"filter": echo}) as server:
         ask(server.url, times=3)
         assert len({request.client_address for request in server.requests}) == 1
 
 
 @pytest.mark.parametrize("status", [201, 204, 404, 500, 503])
 def test_only_200_is_an_answer(status: int) -> None:
-    with Server({"filter": Reply(status, b"" if status == 204 else b"{}")}) as server:
+    with ExtenderServer({"filter": Reply(status, b"" if status == 204 else b"{}")}) as server:
         with pytest.raises(ExtenderError) as raised:
             ask(server.url + "/")
         assert str(raised.value) == f"failed filter with extender at URL {server.url}/filter, code {status}"
@@ -67,9 +67,9 @@ def test_only_200_is_an_answer(status: int) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_question_goes_to_nobody_else(status: int) -> None:
-    with Server({"filter": echo}) as elsewhere:
+    with ExtenderServer({"filter": echo}) as elsewhere:
         moved = Reply(status, b"", location=f"{elsewhere.url}/filter")
-        with Server({"filter": moved}) as server, pytest.raises(ExtenderError, match=f"code {status}"):
+        with ExtenderServer({"filter": moved}) as server, pytest.raises(ExtenderError, match=f"code {status}"):
             ask(server.url)
         assert not elsewhere.requests
 
@@ -84,7 +84,7 @@ def test_credentials_do_not_go_over_plain_http() -> None:
 
 
 def test_credentials_are_shown_to_the_extender_alone() -> None:
-    with Server({"filter": echo, "prioritize": Reply(500)}) as server:
+    with ExtenderServer({"filter": echo, "prioritize": Reply(500)}) as server:
         url = server.url.replace("://", "://me:s3cret@")
         ask(url)
         assert server.requests[0].headers["Authorization"] == "Basic bWU6czNjcmV0"
@@ -95,7 +95,7 @@ def test_credentials_are_shown_to_the_extender_alone() -> None:
 
 @pytest.mark.parametrize("runner", [asyncio.run, lambda main: run_virtual(lambda: main)])
 def test_an_answer_has_its_time(runner: Callable[[Any], None]) -> None:
-    server: Server = Server({"filter": lambda _: server.hang()})
+    server: ExtenderServer = ExtenderServer({"filter": lambda _: server.hang()})
 
     async def main() -> None:
         line = HttpExtenderTransport(settings(urlPrefix=server.url, httpTimeout="50ms"))
@@ -110,14 +110,14 @@ def test_an_answer_has_its_time(runner: Callable[[Any], None]) -> None:
 
 
 def test_a_body_that_never_ends_has_its_time_too() -> None:
-    server = Server({"filter": Reply(body=b"[", length=2)})
+    server = ExtenderServer({"filter": Reply(body=b"[", length=2)})
     with server, pytest.raises(ExtenderError, match="deadline"):
         ask(server.url, httpTimeout="50ms")
 
 
 def test_an_answer_has_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kframework.scheduler.http_line.MAX_RESPONSE_BYTES", 1000)
-    with Server({"filter": lambda _: "x" * 998, "prioritize": lambda _: "x" * 999}) as server:
+    with ExtenderServer({"filter": lambda _: "x" * 998, "prioritize": lambda _: "x" * 999}) as server:
         assert ask(server.url) == "x" * 998
         with pytest.raises(ExtenderError) as raised:
             ask(server.url, "prioritize")
@@ -127,7 +127,7 @@ def test_an_answer_has_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nobody_there() -> None:
-    with Server({}) as server:
+    with ExtenderServer({}) as server:
         url = server.url
     with pytest.raises(ExtenderError) as raised:
         ask(url)
@@ -262,7 +262,7 @@ CLIENT = {"certData": "client.crt", "keyFile": "client.key"}
 def test_whom_tls_trusts(certificates: Certificates, fields: dict[str, Any], config: dict[str, Any] | None) -> None:
     if config is not None:
         fields = {**fields, "tlsConfig": tls(certificates, **config)}
-    with Server({"filter": echo}, tls=certificates.of_server()) as server:
+    with ExtenderServer({"filter": echo}, tls=certificates.of_server()) as server:
         assert ask(server.url, **fields) == {"echo": None}
 
 
@@ -274,7 +274,7 @@ def test_whom_tls_trusts(certificates: Certificates, fields: dict[str, Any], con
 def test_whom_tls_does_not_trust(certificates: Certificates, config: dict[str, Any] | None) -> None:
     fields: dict[str, Any] = {"tlsConfig": tls(certificates, **config)} if config is not None else {}
     with (
-        Server({"filter": echo}, tls=certificates.of_server()) as server,
+        ExtenderServer({"filter": echo}, tls=certificates.of_server()) as server,
         pytest.raises(ExtenderError, match="certificate verify failed"),
     ):
         ask(server.url, **fields)
@@ -293,7 +293,7 @@ def test_whom_tls_does_not_trust(certificates: Certificates, config: dict[str, A
 )
 def test_a_client_shows_its_certificate(certificates: Certificates, config: dict[str, Any], let_in: bool) -> None:
     fields: dict[str, Any] = {"enableHTTPS": True, "tlsConfig": tls(certificates, **config)}
-    with Server({"filter": echo}, tls=certificates.of_server(wants_client=True)) as server:
+    with ExtenderServer({"filter": echo}, tls=certificates.of_server(wants_client=True)) as server:
         if let_in:
             assert ask(server.url, **fields) == {"echo": None}
         else:

@@ -37,7 +37,7 @@ from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod
 from kframework.values.status import Code
 from tests.extension_points.scripted import alone, held, plugin, run, scenario
-from tests.support.extenders import NO_ANSWER, Scripted, configuration, lets_pass, settings
+from tests.support.extenders import NO_ANSWER, ScriptedExtender, accept_except, configuration, settings
 
 
 def running(
@@ -485,7 +485,7 @@ def test_writes_that_are_refused_stop_nobody(caplog: pytest.LogCaptureFixture) -
 
 
 def test_extenders_are_started_before_and_closed_after() -> None:
-    line = Scripted({"filter": lets_pass("b"), "bind": {}})
+    line = ScriptedExtender({"filter": accept_except("b"), "bind": {}})
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
@@ -545,7 +545,7 @@ def test_all_are_closed_even_if_one_cannot_be() -> None:
         scheduler.extenders = Extenders([Extender(settings(), line)])
         line.open += 1
 
-    line = Scripted({})
+    line = ScriptedExtender({})
     with pytest.raises(ExceptionGroup) as raised:
         running(work, closing("A", ValueError("stuck")), closing("B", None))
     assert raised.group_contains(PluginError, match="plugin 'A', hook close: ValueError: stuck")
@@ -748,7 +748,7 @@ def test_what_waits_to_be_written_of_a_pod_is_dropped_when_an_extender_binds_it(
 
     async def main() -> None:
         clock, pod = LoopClock(asyncio.get_running_loop()), PendingPod(make_pod(), TemplateInterner())
-        cluster, line = MemoryCluster(clock, [make_node("a"), make_pod()]), Scripted({"bind": {}})
+        cluster, line = MemoryCluster(clock, [make_node("a"), make_pod()]), ScriptedExtender({"bind": {}})
         scheduler = Scheduler(parse(EXTENDED), cluster, clock, extender=lambda each: Extender(each, line))
         scheduler.patch_status(pod, PodCondition(type="PodScheduled", status="False"), None)
         assert not scheduler.outbox.empty
@@ -768,7 +768,7 @@ def test_a_pod_that_an_extender_bound_without_an_answer_is_bound(bound_to: str, 
     async def main() -> None:
         clock, pod = LoopClock(asyncio.get_running_loop()), PendingPod(make_pod(), TemplateInterner())
         cluster = MemoryCluster(clock, [make_node("a"), make_node("b"), make_pod(node_name=bound_to)])
-        line = Scripted({"bind": NO_ANSWER})
+        line = ScriptedExtender({"bind": NO_ANSWER})
         scheduler = Scheduler(parse(EXTENDED), cluster, clock, extender=lambda each: Extender(each, line))
         reserved = ReservedPod(pod, "a", {}, clock.now())
         queued, profile = QueuedPod(pod, clock.now()), scheduler.profiles["default-scheduler"]

@@ -38,7 +38,7 @@ from kframework.objects import (
 )
 from kframework.objects.kinds import T
 from kframework.testing import make_node, make_pod
-from tests.support.storage import claim, mounted, storage_class
+from tests.support.storage import claim, claim_volumes, storage_class
 
 __all__ = ["PodChurn", "Shape"]
 
@@ -189,7 +189,7 @@ class PodChurn:
         elif shape < 0.34:
             await self._create(_nameless(claim(f"claim-{number}", f"web-{self._template}", namespace=self._in)))
             self._delete_later(3 * self.shape.stay, (PersistentVolumeClaim, self._in, f"claim-{number}"))
-            pod = replace(pod, spec=replace(pod.spec, volumes=tuple(mounted(f"claim-{number}"))))
+            pod = replace(pod, spec=replace(pod.spec, volumes=tuple(claim_volumes(f"claim-{number}"))))
         elif shape < 0.344:
             pod = make_pod(name, namespace=self._in, cpu="500", labels={"fits": f"nowhere-{number}"})
         elif shape < 0.36:

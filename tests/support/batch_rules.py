@@ -24,7 +24,7 @@ _SPECIFIED: dict[str, Callable[..., object]] = {
 Voice = type[BatchPlugin]
 
 
-def voice(name: str, **answers: object) -> Voice:
+def make_plugin(name: str, **answers: object) -> Voice:
     """Make a plugin that answers so, hook by hook.
 
     A mapping answers by the name of what is asked about, with 0 for others. Tasks are given by their names in a text.
@@ -54,7 +54,7 @@ def _rejection(said: Mapping[str, str], session: Session, *asked: Any) -> object
     return unschedulable(str(reason)) if reason else None
 
 
-def _named(said: str | None, session: Session, *asked: Any) -> Sequence[TaskInfo] | None:
+def _answer_names(said: str | None, session: Session, *asked: Any) -> Sequence[TaskInfo] | None:
     return None if said is None else [task for task in asked[-1] if task.name in said.split()]
 
 
@@ -64,7 +64,7 @@ def _row(said: str | None, session: Session, *asked: Any) -> int | None:
 
 _ANSWERS: dict[str, Callable[..., object]] = {
     **dict.fromkeys(("pre_predicate", "predicate", "job_valid"), _rejection),
-    **dict.fromkeys(("preemptable", "reclaimable", "victim_tasks"), _named),
+    **dict.fromkeys(("preemptable", "reclaimable", "victim_tasks"), _answer_names),
     "best_node": _row,
 }
 

@@ -47,12 +47,12 @@ T = TypeVar("T", bound=msgspec.Struct)
 Lie = Callable[[msgspec.Struct], msgspec.Struct]
 
 
-def truly(record: T) -> T:
+def unchanged(record: T) -> T:
     """Change nothing."""
     return record
 
 
-class Run(NamedTuple):
+class RecordedRun(NamedTuple):
     """What is left of a run: its engine, what it was recorded in, its accounts, the oldest first, and its latencies."""
 
     engine: BatchEngine
@@ -61,14 +61,14 @@ class Run(NamedTuple):
     latencies: Mapping[str, float]
 
 
-def waiting(file: Path) -> Run:
+def waiting(file: Path) -> RecordedRun:
     """Let jobs wait for each other, and one for ever."""
     jobs = [make_job(f"job-{number}", 2, cpu=2, queue="q", seconds=3.0 + number) for number in range(4)]
     nodes = [make_node(name, cpu=4) for name in ("a", "b")]
-    return ran(file, [make_queue("q"), *nodes, *jobs, make_job("large", 9, cpu=2, queue="q")], settings())
+    return run_and_record(file, [make_queue("q"), *nodes, *jobs, make_job("large", 9, cpu=2, queue="q")], settings())
 
 
-def faulty(file: Path) -> Run:
+def faulty(file: Path) -> RecordedRun:
     """Let a world go its way in which the API fails now and then."""
     random = Random(FAULTY)
     of = Settings(compile_program(parse(configuration(random))), seed=FAULTY)
@@ -76,15 +76,15 @@ def faulty(file: Path) -> Run:
     def make(cluster: MemoryCluster, clock: Clock) -> World:
         return World(cluster, clock, Random(f"{FAULTY}/world"), RATE)
 
-    return ran(file, objects(random), of, [make])
+    return run_and_record(file, objects(random), of, [make])
 
 
-def crowded(file: Path, lie: Lie = truly) -> Run:
+def crowded(file: Path, lie: Lie = unchanged) -> RecordedRun:
     """Let a job come late, and send others away."""
     nodes = [make_node(name, cpu=4) for name in ("a", "b")]
     high = PriorityClass(metadata=ObjectMeta(name="high"), value=1000)
     low = make_job("low", 4, cpu=2, queue="q", minimum=1)
-    return ran(file, [make_queue("q"), *nodes, high, low], settings(), [Latecomer], lie)
+    return run_and_record(file, [make_queue("q"), *nodes, high, low], settings(), [Latecomer], lie)
 
 
 def settings() -> Settings:
@@ -108,13 +108,13 @@ class Latecomer:
         self.on_idle()
 
 
-def ran(
+def run_and_record(
     file: Path,
     objects: Iterable[ApiObject],
     settings: Settings,
     controllers: Iterable[ControllerFactory] = (),
-    lie: Lie = truly,
-) -> Run:
+    lie: Lie = unchanged,
+) -> RecordedRun:
     """Schedule jobs, write down what was decided, and count latencies by what a lie makes of it."""
     history, latencies, recorder = SessionHistory(), LatencyMetrics(), Recorder(file)
     make = recording_factory(settings, recorder)
@@ -124,14 +124,14 @@ def ran(
         latencies.attach(engine)
         return engine
 
-    observers = [recorder, history, Lied(latencies, lie)]
+    observers = [recorder, history, AlteringObserver(latencies, lie)]
     with create_simulation(objects, settings, observers=observers, engine=made, controllers=controllers) as simulation:
         engine = simulation.run(60.0).scheduler.engine
     recorder.close()
-    return Run(engine, file, list(history)[::-1], readings(latencies.series))
+    return RecordedRun(engine, file, list(history)[::-1], readings(latencies.series))
 
 
-class Lied(Observer):
+class AlteringObserver(Observer):
     """Tells an observer what a lie makes of each record."""
 
     def __init__(self, observer: LatencyMetrics, lie: Lie) -> None:

@@ -6,7 +6,7 @@ from kframework.core.cycle.records import Binding, Decision
 from kframework.process.process import Process
 
 
-class Until:
+class StopAfterBindings:
     """Stops a process when so many pods are bound."""
 
     def __init__(self, pods: int) -> None:

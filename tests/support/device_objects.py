@@ -9,7 +9,7 @@ import msgspec
 
 from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
 
-__all__ = ["DRIVER", "device_class", "having", "resource_slice"]
+__all__ = ["DRIVER", "claim_with_devices", "device_class", "resource_slice"]
 
 #: The driver of all devices here; a pool has the name of its only slice.
 DRIVER = "gpu.example.com"
@@ -33,7 +33,7 @@ def resource_slice(
     return msgspec.convert({"metadata": _metadata(name, version), "spec": spec}, ResourceSlice)
 
 
-def having(name: str, *devices: str, version: int = 1) -> ResourceClaim:
+def claim_with_devices(name: str, *devices: str, version: int = 1) -> ResourceClaim:
     """Make a claim that has devices, each written `pool/device`."""
     results = [
         {"request": "r", "driver": DRIVER, **dict(zip(("pool", "device"), each.split("/"), strict=True))}

@@ -22,7 +22,7 @@ from kframework.objects import (
 )
 from kframework.objects.resource_claims import DELETE_PROTECTION
 
-__all__ = ["allocated", "claim", "claiming", "template"]
+__all__ = ["allocated", "claim", "template", "with_claim"]
 
 SPEC = ResourceClaimSpec(
     devices=DeviceClaim(requests=(DeviceRequest(name="r", exactly=ExactDeviceRequest(device_class_name="gpu")),))
@@ -56,7 +56,7 @@ def allocated(subject: ResourceClaim, *users: Pod) -> ResourceClaim:
     )
 
 
-def claiming(pod: Pod, *, claim: str | None = None, template: str | None = None, called: str = "gpu") -> Pod:
+def with_claim(pod: Pod, *, claim: str | None = None, template: str | None = None, called: str = "gpu") -> Pod:
     """Let a pod use a claim, or have one made."""
     used = PodResourceClaim(name=called, resource_claim_name=claim, resource_claim_template_name=template)
     return replace(pod, spec=replace(pod.spec, resource_claims=(*pod.spec.resource_claims, used)))

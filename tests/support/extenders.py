@@ -21,13 +21,13 @@ __all__ = [
     "GPU",
     "NO_ANSWER",
     "Answer",
+    "ExtenderServer",
     "Reply",
-    "Scripted",
-    "Server",
+    "ScriptedExtender",
+    "accept_except",
     "configuration",
     "extender",
-    "lets_pass",
-    "names_in",
+    "node_names_in",
     "settings",
     "verbs",
 ]
@@ -43,7 +43,7 @@ def settings(**fields: object) -> ExtenderSettings:
     return ExtenderSettings.model_validate({"urlPrefix": "http://extender"} | fields)
 
 
-class Scripted(HttpExtenderTransport):
+class ScriptedExtender(HttpExtenderTransport):
     """A line that ends in a test: what is asked is noted, and answered by verb."""
 
     def __init__(self, answers: Mapping[str, object], journal: list[tuple[str, Any]] | None = None) -> None:
@@ -75,24 +75,24 @@ def extender(answers: Mapping[str, object], journal: list[tuple[str, Any]] | Non
     """
     verbs = {f"{verb}Verb": verb for verb in answers}
     weight = {"weight": 1} if "prioritize" in answers else {}
-    return Extender(settings(**verbs, **weight | fields), Scripted(answers, journal))
+    return Extender(settings(**verbs, **weight | fields), ScriptedExtender(answers, journal))
 
 
-def names_in(question: Any) -> list[str]:
+def node_names_in(question: Any) -> list[str]:
     """Return the names of the nodes that a question is about, however it says so."""
     if question["NodeNames"] is not None:
         return list(question["NodeNames"])
     return [item["metadata"]["name"] for item in question["Nodes"]["items"]]
 
 
-def lets_pass(
+def accept_except(
     *names: str, failed: Mapping[str, str] | None = None, unresolvable: Mapping[str, str] | None = None
 ) -> Answer:
     """Answer that of the nodes asked about these pass; without names all but the failed ones."""
 
     def answer(question: Any) -> object:
         against = {**(failed or {}), **(unresolvable or {})}
-        passing = [name for name in names_in(question) if (name in names if names else name not in against)]
+        passing = [name for name in node_names_in(question) if (name in names if names else name not in against)]
         return {
             "Nodes": {"items": [{"metadata": {"name": name}} for name in passing]},
             "NodeNames": passing,
@@ -115,7 +115,7 @@ class Reply(msgspec.Struct):
     location: str = ""
 
 
-class Server(ThreadingHTTPServer):
+class ExtenderServer(ThreadingHTTPServer):
     """An extender behind HTTP on this machine, in threads of its own, as the loop of a test may have no real time."""
 
     daemon_threads = False  # so that every connection is closed when the server is
@@ -131,7 +131,7 @@ class Server(ThreadingHTTPServer):
         self._over = threading.Event()
         self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> ExtenderServer:
         self._thread.start()
         return self
 
@@ -152,7 +152,7 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Server
+    server: ExtenderServer
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 

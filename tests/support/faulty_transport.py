@@ -80,15 +80,15 @@ class FaultyTransport(TransportLayer):
         refusal = self._refusal(request)
         if refusal is not None:
             return refusal
-        if self._strikes("lost"):
+        if self._occurs("lost"):
             await self._no_answer(request)
         restarts = self._restarts
         response = await self._inner.send(request)
-        if self._strikes("unanswered"):
+        if self._occurs("unanswered"):
             await self._no_answer(request)
-        if self._strikes("doubtful"):
+        if self._occurs("doubtful"):
             return _doubtful(request)
-        if self._strikes("late"):
+        if self._occurs("late"):
             await asyncio.sleep(self._random.uniform(0.0, 0.5) * (request.timeout or _PATIENCE))
         if self._restarts != restarts:
             raise _broken("the connection was closed before the answer came")
@@ -102,7 +102,7 @@ class FaultyTransport(TransportLayer):
         if refusal is not None:
             yield Stream(refusal.status, _one(refusal.body), refusal.headers)
             return
-        if self._strikes("lost"):
+        if self._occurs("lost"):
             await self._no_answer(request)
         async with self._inner.stream(request) as stream, aclosing(self._lines(request, stream.lines)) as lines:
             yield Stream(stream.status, lines, stream.headers)
@@ -114,16 +114,16 @@ class FaultyTransport(TransportLayer):
 
     def _refusal(self, request: Request) -> Response | None:
         writes, query = request.method != "GET", dict(request.query)
-        if writes and self._strikes("conflict"):
+        if writes and self._occurs("conflict"):
             return _refused(409, "Conflict", "the object has been modified; please apply your changes to the latest")
-        if self._strikes("too_many_requests"):
+        if self._occurs("too_many_requests"):
             seconds = str(self._random.randint(1, 3))
             return _refused(429, "TooManyRequests", "please try again later", {"retry-after": seconds})
-        if self._strikes("internal_error"):
+        if self._occurs("internal_error"):
             return _refused(500, "InternalError", "etcdserver: leader changed")
-        if self._strikes("unavailable"):
+        if self._occurs("unavailable"):
             return _refused(503, "ServiceUnavailable", "the server is currently unable to handle the request")
-        if (query.get("continue") or query.get("watch")) and self._strikes("expired"):
+        if (query.get("continue") or query.get("watch")) and self._occurs("expired"):
             return _refused(410, "Expired", "the provided resource version or continue parameter is too old")
         return None
 
@@ -134,18 +134,18 @@ class FaultyTransport(TransportLayer):
     async def _lines(self, request: Request, lines: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         restarts = self._restarts
         while (line := await self._next(lines)) is not None:
-            if self._strikes("dropped"):
+            if self._occurs("dropped"):
                 return
-            if self._strikes("forgotten"):
+            if self._occurs("forgotten"):
                 yield json.dumps({"type": "ERROR", "object": _status(410, "Expired", "too old")}).encode()
                 return
-            if self._strikes("stalls"):
+            if self._occurs("stalls"):
                 await self._no_answer(request)
-            if self._strikes("slow"):
+            if self._occurs("slow"):
                 await asyncio.sleep(self._random.uniform(0.0, 5.0))
             if self._restarts != restarts:
                 break
-            if self._strikes("repeated"):
+            if self._occurs("repeated"):
                 yield line
             yield line
 
@@ -162,7 +162,7 @@ class FaultyTransport(TransportLayer):
         finally:
             self._waiting.pop(limit, None)
 
-    def _strikes(self, fault: str) -> bool:
+    def _occurs(self, fault: str) -> bool:
         rate: float = getattr(self._rates, fault)
         if not rate or self._clock.now() >= self.until or self._random.random() >= rate:
             return False

@@ -22,12 +22,12 @@ __all__ = [
     "asking",
     "claim",
     "device_class",
+    "give_devices",
     "gpu",
-    "held",
-    "of_n1",
     "partition",
     "request",
     "shortfalls",
+    "slice_of_n1",
 ]
 
 MODEL, NUMA = f"device.attributes['{DRIVER}'].model", f"device.attributes['{DRIVER}'].numa"
@@ -65,7 +65,7 @@ def asking(count: int = 1) -> dict[str, Any]:
     return {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
 
 
-def held(*devices: str, by: str = "holder", pool: str = "n1", **result: Any) -> ResourceClaim:
+def give_devices(*devices: str, by: str = "holder", pool: str = "n1", **result: Any) -> ResourceClaim:
     """Let a pod have devices."""
     results = [{"request": "r", "driver": DRIVER, "pool": pool, "device": each, **result} for each in devices]
     users = [{"resource": "pods", "name": by, "uid": make_pod(by).metadata.uid}]
@@ -88,7 +88,7 @@ def shortfalls(
     return Shortfalls(Devices(cluster), claims, node)  # type: ignore[arg-type]  # stores are all that it asks for
 
 
-def of_n1(*devices: dict[str, Any], **said: Any) -> ResourceSlice:
+def slice_of_n1(*devices: dict[str, Any], **said: Any) -> ResourceSlice:
     """Make a slice of the node `n1`."""
     return resource_slice("n1", devices, nodeName="n1", **said)
 

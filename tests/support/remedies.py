@@ -22,7 +22,7 @@ from kframework.state.pods import PendingPod
 from kframework.testing import pending_pod
 from kframework.values.status import Code, Status
 
-__all__ = ["deletion", "engine_of", "lines", "pending", "sought", "suggested"]
+__all__ = ["find_remedies", "make_engine", "pending", "remedy_lines", "suggest", "suggest_deletion"]
 
 _CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -33,7 +33,7 @@ profiles:
 """
 
 
-def engine_of(objects: Iterable[ApiObject], *plugins: type[Plugin]) -> PodEngine:
+def make_engine(objects: Iterable[ApiObject], *plugins: type[Plugin]) -> PodEngine:
     """Make an engine with the default plugins, and these behind them, that has seen these objects."""
     effects = Host()
     text = _CONFIGURATION.format(plugins=", ".join(f"{{name: {plugin.name}}}" for plugin in plugins))
@@ -50,25 +50,25 @@ def pending(engine: PodEngine, pod: Pod) -> PendingPod:
     return PendingPod(pod, engine.cluster.interner)
 
 
-def suggested(
+def suggest(
     plugin: str, pod: Pod, *objects: ApiObject, node: str = "a", code: Code = Code.UNSCHEDULABLE
 ) -> list[Proposal]:
     """Ask a plugin what would answer its rejection of a node, or of the pod as a whole (no name)."""
-    engine = engine_of(objects)
+    engine = make_engine(objects)
     trial = Trial(engine.cluster, engine.profiles[pod.spec.scheduler_name], pending(engine, pod))
     return SuggestHooks(trial.profile).suggest(trial, trial.nodes.find(node), Status(code, ("no",), plugin))
 
 
-def deletion(pod: Pod) -> Suggestion:
+def suggest_deletion(pod: Pod) -> Suggestion:
     """Suggest to delete a pod that names its node."""
     return delete_pod(pending_pod(pod))
 
 
-def sought(engine: PodEngine, pod: Pod) -> list[Proposal]:
+def find_remedies(engine: PodEngine, pod: Pod) -> list[Proposal]:
     """Find what would help a pod."""
     return run_to_end(remedies(engine, pending(engine, pod)))
 
 
-def lines(pod: Pod, *objects: ApiObject, plugins: Iterable[type[Plugin]] = ()) -> list[str]:
+def remedy_lines(pod: Pod, *objects: ApiObject, plugins: Iterable[type[Plugin]] = ()) -> list[str]:
     """Say what would help a pod in a cluster of these objects."""
-    return [format_proposal(changes) for changes in sought(engine_of(objects, *plugins), pod)]
+    return [format_proposal(changes) for changes in find_remedies(make_engine(objects, *plugins), pod)]

@@ -71,14 +71,14 @@ def validator() -> Draft202012Validator:
     return Draft202012Validator(schema_of_all())
 
 
-def refused_by_schema(document: Json) -> list[str]:
+def schema_errors(document: Json) -> list[str]:
     """Return what the schema says against a document."""
     return [
         f"{'/'.join(map(str, error.absolute_path))}: {error.message}" for error in validator().iter_errors(document)
     ]
 
 
-def refused_by_loader(document: Mapping[str, object]) -> list[str]:
+def loader_errors(document: Mapping[str, object]) -> list[str]:
     """Return what the loader, and the plugins of their args, say against a document."""
     try:
         check_args(load_configuration(document))

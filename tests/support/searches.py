@@ -18,7 +18,7 @@ from kframework.plugins.priority_sort import PrioritySort
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
 
-__all__ = ["Outcome", "Searching", "build_profile"]
+__all__ = ["Outcome", "SearchFixture", "build_profile"]
 
 Outcome = ScheduleResult | FitError | ScheduleError
 
@@ -27,16 +27,16 @@ def build_profile(
     *plugins: Plugin | type[Plugin], percentage: int = 0, weights: Mapping[str, int] | None = None
 ) -> Profile:
     """Compile a profile of these plugins in this order; classes are made with their default Args."""
-    named = {plugin.name: plugin for plugin in map(_made, (PrioritySort, *plugins))}
+    named = {plugin.name: plugin for plugin in map(_create_plugin, (PrioritySort, *plugins))}
     points = {point: [name for name in named if point in extension_points(type(named[name]))] for point in POINTS}
     return Profile("default-scheduler", named, points, weights or {}, percentage_of_nodes_to_score=percentage)
 
 
-def _made(plugin: Plugin | type[Plugin]) -> Plugin:
+def _create_plugin(plugin: Plugin | type[Plugin]) -> Plugin:
     return plugin(plugin.Args(), cast("Handle", ClusterState())) if isinstance(plugin, type) else plugin
 
 
-class Searching:
+class SearchFixture:
     """A cluster, a profile, and what is remembered from one search to the next."""
 
     def __init__(

@@ -13,14 +13,14 @@ LATE = 0.03
 
 
 @contextmanager
-def answering(seed: int = 0) -> Iterator[int]:
+def serve_slowly(seed: int = 0) -> Iterator[int]:
     """Serve HTTP on this port of the loopback, with delays drawn by the seed.
 
     `/` answers, `/slow` byte by byte, `/half` hangs up in the middle, `/stream` begins and says no more, `/never` does
     not answer at all.
     """
     random = Random(seed)
-    with _served(lambda reader, writer: _serve(random, reader, writer)) as port:
+    with _serve_in_thread(lambda reader, writer: _serve(random, reader, writer)) as port:
         yield port
 
 
@@ -54,7 +54,7 @@ async def _answer(random: Random, path: str, writer: asyncio.StreamWriter) -> No
 
 
 @contextmanager
-def _served(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> Iterator[int]:
+def _serve_in_thread(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> Iterator[int]:
     ports: list[int] = []
     ready = threading.Event()
     loop = asyncio.new_event_loop()

@@ -10,7 +10,7 @@ from kframework.client.transport import Request, Response, Transport, TransportL
 from kframework.errors import ClusterError
 
 
-class AnswersAtOnce(TransportLayer):
+class InstantTransport(TransportLayer):
     """Creates whatever it is asked to."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class SlowServer(TransportLayer):
     def __init__(
         self, capacity: float, latency: float, inner: Transport | None = None, *, room: float = math.inf
     ) -> None:
-        super().__init__(inner or AnswersAtOnce())
+        super().__init__(inner or InstantTransport())
         self.capacity, self.latency, self.room = capacity, latency, room
         self.down = self.hangs = False
         self.slower: dict[str, float] = {}

@@ -20,7 +20,7 @@ from kframework.framework.plugin import Reads
 from kframework.framework.source import KeyedBy
 
 
-async def nothing() -> dict[str, Any]:
+async def fetch_nothing() -> dict[str, Any]:
     """Fetch that there is nothing."""
     return {}
 
@@ -34,7 +34,7 @@ def busy_plugin(reads: Reads = "node", keyed_by: KeyedBy = "node", **options: An
         def __init__(self, args: PluginArgs, handle: Handle) -> None:
             super().__init__(args, handle)
             self.load: Source[float] = handle.source(
-                "load", float, nothing, keyed_by=keyed_by, **({"every": 10} | options)
+                "load", float, fetch_nothing, keyed_by=keyed_by, **({"every": 10} | options)
             )
 
         @hookimpl

@@ -28,12 +28,12 @@ __all__ = [
     "affinity",
     "capacity",
     "claim",
-    "controlled",
+    "claim_volumes",
     "driver",
     "ephemeral",
-    "migrated",
-    "mounted",
-    "near",
+    "label_affinity",
+    "migrated_csi_node",
+    "owned_by_pod",
     "reference",
     "storage_class",
     "volume",
@@ -71,7 +71,7 @@ def claim(
     return _read({"metadata": about, "spec": stated, "status": {"phase": phase}}, PersistentVolumeClaim)
 
 
-def controlled(of: PersistentVolumeClaim, by: Pod) -> PersistentVolumeClaim:
+def owned_by_pod(of: PersistentVolumeClaim, by: Pod) -> PersistentVolumeClaim:
     """Return the claim as its pod's own."""
     owner = OwnerReference(api_version="v1", kind="Pod", name=by.metadata.name, uid=by.metadata.uid, controller=True)
     return replace(of, metadata=replace(of.metadata, owner_references=(owner,)))
@@ -110,7 +110,7 @@ def affinity(*terms: Mapping[str, Any]) -> dict[str, Any]:
     return {"required": {"nodeSelectorTerms": list(terms)}}
 
 
-def near(key: str, *values: str) -> dict[str, Any]:
+def label_affinity(key: str, *values: str) -> dict[str, Any]:
     """Ask for nodes with one of these values of a label."""
     return affinity({"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]})
 
@@ -149,13 +149,13 @@ def capacity(
     return _read(stated | {"capacity": size, "maximumVolumeSize": most}, CSIStorageCapacity)
 
 
-def migrated(node_name: str, *plugins: str) -> CSINode:
+def migrated_csi_node(node_name: str, *plugins: str) -> CSINode:
     """Make a CSINode that says which in-tree plugins are migrated."""
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": ",".join(plugins)}
     return CSINode(metadata=ObjectMeta(name=node_name, annotations=annotations))
 
 
-def mounted(*names: str) -> list[Volume]:
+def claim_volumes(*names: str) -> list[Volume]:
     """Make a pod's volumes of these claims."""
     return [_read({"name": f"v-{name}", "persistentVolumeClaim": {"claimName": name}}, Volume) for name in names]
 
@@ -166,7 +166,7 @@ def ephemeral(name: str, of: str = "local", size: str = "1Gi") -> Volume:
     return _read({"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}, Volume)
 
 
-def selector_of(stated: Mapping[str, Any]) -> NodeSelector | None:
+def node_selector_of(stated: Mapping[str, Any]) -> NodeSelector | None:
     """Return the node selector of an `affinity`."""
     return _read(stated, VolumeNodeAffinity).required
 

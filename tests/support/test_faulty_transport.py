@@ -28,7 +28,7 @@ WATCH = Request(method="GET", path="/api/v1/pods", query=(("watch", "true"),), t
 LINES = [b'{"n":1}', b'{"n":2}', b'{"n":3}']
 
 
-class Plain:
+class PlainTransport:
     """A transport that answers everything: with a body, or with a line every second."""
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ class Plain:
         self.closed = True
 
 
-class Try:
+class TransportTrial:
     """What came of asking through a faulty transport."""
 
     def __init__(self, rates: Rates, until: float = math.inf) -> None:
-        self.plain = Plain()
+        self.plain = PlainTransport()
         self._rates = rates
         self._until = until
         self.seconds = 0.0
@@ -82,16 +82,16 @@ class Try:
         return self.run(lambda faulty: faulty.send(request))
 
     def follow(self, request: Request = WATCH) -> tuple[int, list[bytes]]:
-        return self.run(lambda faulty: followed(faulty, request))
+        return self.run(lambda faulty: follow_watch(faulty, request))
 
 
-async def followed(faulty: FaultyTransport, request: Request) -> tuple[int, list[bytes]]:
+async def follow_watch(faulty: FaultyTransport, request: Request) -> tuple[int, list[bytes]]:
     async with faulty.stream(request) as stream:
         return stream.status, [line async for line in stream.lines]
 
 
 def test_requests_succeed_without_faults() -> None:
-    quiet = Try(Rates())
+    quiet = TransportTrial(Rates())
     assert quiet.send(GET) == Response(200, b"{}")
     assert quiet.follow() == (200, LINES)
     assert quiet.plain.asked == [GET, WATCH]
@@ -110,7 +110,7 @@ def test_requests_succeed_without_faults() -> None:
     ],
 )
 def test_refused_request_has_a_status_and_no_effect(rates: Rates, request_: Request, status: int, reason: str) -> None:
-    refusing = Try(rates)
+    refusing = TransportTrial(rates)
     response = refusing.send(request_)
     said = msgspec.json.decode(response.body)
     assert (response.status, said["kind"], said["code"], said["reason"]) == (status, "Status", status, reason)
@@ -120,12 +120,12 @@ def test_refused_request_has_a_status_and_no_effect(rates: Rates, request_: Requ
 
 @pytest.mark.parametrize(("rates", "request_"), [(Rates(conflict=1.0), GET), (Rates(expired=1.0), GET)])
 def test_refusal_that_a_method_cannot_have_does_not_occur(rates: Rates, request_: Request) -> None:
-    assert Try(rates).send(request_).status == 200
+    assert TransportTrial(rates).send(request_).status == 200
 
 
 @pytest.mark.parametrize(("rates", "done"), [(Rates(lost=1.0), False), (Rates(unanswered=1.0), True)])
 def test_unanswered_request_fails_after_the_timeout(rates: Rates, done: bool) -> None:
-    silent = Try(rates)
+    silent = TransportTrial(rates)
     with pytest.raises(ClusterError) as raised:
         silent.send(POST)
     assert (raised.value.status, raised.value.retryable, silent.seconds) == (0, True, 10.0)
@@ -134,20 +134,20 @@ def test_unanswered_request_fails_after_the_timeout(rates: Rates, done: bool) ->
 
 @pytest.mark.parametrize(("request_", "status"), [(POST, 504), (BIND, 409)])
 def test_failed_answer_may_hide_a_completed_write(request_: Request, status: int) -> None:
-    doubtful = Try(Rates(doubtful=1.0))
+    doubtful = TransportTrial(Rates(doubtful=1.0))
     assert doubtful.send(request_).status == status
     assert doubtful.plain.asked == [request_]
 
 
 def test_late_answer_arrives_within_the_timeout() -> None:
-    late = Try(Rates(late=1.0))
+    late = TransportTrial(Rates(late=1.0))
     assert late.send(POST).status == 200
     assert 0.0 < late.seconds < 10.0
 
 
 @pytest.mark.parametrize("rates", [Rates(expired=1.0), Rates(unavailable=1.0)])
 def test_watch_may_be_refused(rates: Rates) -> None:
-    refusing = Try(rates)
+    refusing = TransportTrial(rates)
     status, (body,) = refusing.follow()
     assert status == msgspec.json.decode(body)["code"] >= 400
     assert not refusing.plain.asked
@@ -155,45 +155,45 @@ def test_watch_may_be_refused(rates: Rates) -> None:
 
 def test_watch_may_get_no_answer() -> None:
     with pytest.raises(ClusterError):
-        Try(Rates(lost=1.0)).follow()
+        TransportTrial(Rates(lost=1.0)).follow()
 
 
 def test_dropped_watch_ends() -> None:
-    assert Try(Rates(dropped=1.0)).follow() == (200, [])
+    assert TransportTrial(Rates(dropped=1.0)).follow() == (200, [])
 
 
 def test_expired_version_ends_a_watch_with_an_error() -> None:
-    status, (line,) = Try(Rates(forgotten=1.0)).follow()
+    status, (line,) = TransportTrial(Rates(forgotten=1.0)).follow()
     event = msgspec.json.decode(line)
     assert (status, event["type"], event["object"]["code"]) == (200, "ERROR", 410)
 
 
 def test_stalled_watch_fails_after_its_timeout() -> None:
-    stalled = Try(Rates(stalls=1.0))
+    stalled = TransportTrial(Rates(stalls=1.0))
     with pytest.raises(ClusterError) as raised:
         stalled.follow()
     assert (raised.value.status, stalled.seconds) == (0, 11.0)
 
 
 def test_watch_events_are_repeated() -> None:
-    assert Try(Rates(repeated=1.0)).follow() == (200, [line for line in LINES for _ in range(2)])
+    assert TransportTrial(Rates(repeated=1.0)).follow() == (200, [line for line in LINES for _ in range(2)])
 
 
 def test_watch_events_are_delayed() -> None:
-    slow = Try(Rates(slow=1.0))
+    slow = TransportTrial(Rates(slow=1.0))
     assert slow.follow() == (200, LINES)
     assert slow.seconds > 3.5
 
 
 @pytest.mark.parametrize("rates", [Rates(), Rates(dropped=0.5), Rates(repeated=0.5)])
 def test_underlying_stream_is_closed(rates: Rates) -> None:
-    watch = Try(rates)
+    watch = TransportTrial(rates)
     watch.follow()
     assert watch.plain.streams == 0
 
 
 def test_restart_drops_connections_and_refuses_new_ones() -> None:
-    server = Try(Rates())
+    server = TransportTrial(Rates())
 
     async def ask(faulty: FaultyTransport) -> list[bytes]:
         seen = []
@@ -208,10 +208,10 @@ def test_restart_drops_connections_and_refuses_new_ones() -> None:
                 await faulty.send(request)
             assert raised.value.status == 0
         with pytest.raises(ClusterError, match="refused"):
-            await followed(faulty, WATCH)
+            await follow_watch(faulty, WATCH)
         await asyncio.sleep(2.5)
         assert await faulty.send(GET) == Response(200, b"{}")
-        assert await followed(faulty, WATCH) == (200, LINES)
+        assert await follow_watch(faulty, WATCH) == (200, LINES)
         return seen
 
     assert server.run(ask) == LINES[:1]
@@ -219,31 +219,31 @@ def test_restart_drops_connections_and_refuses_new_ones() -> None:
     assert server.faulty.counts == {"connection closed": 1, "connection refused": 3}
 
 
-async def restarted(faulty: FaultyTransport, ask: Awaitable[T]) -> T:
+async def restart_during(faulty: FaultyTransport, ask: Awaitable[T]) -> T:
     """Ask, and have the server restarted meanwhile."""
     asyncio.get_running_loop().call_later(1.001, faulty.restart, 1.0)
     return await ask
 
 
 def test_late_answer_is_lost_in_a_restart() -> None:
-    late = Try(Rates(late=1.0))
+    late = TransportTrial(Rates(late=1.0))
     with pytest.raises(ClusterError, match="closed before the answer came"):
-        late.run(lambda faulty: restarted(faulty, faulty.send(POST)))
+        late.run(lambda faulty: restart_during(faulty, faulty.send(POST)))
     assert late.plain.asked == [POST]
 
 
 def test_delayed_watch_event_is_lost_in_a_restart() -> None:
-    slow = Try(Rates(slow=1.0))
-    assert slow.run(lambda faulty: restarted(faulty, followed(faulty, WATCH))) == (200, [])
+    slow = TransportTrial(Rates(slow=1.0))
+    assert slow.run(lambda faulty: restart_during(faulty, follow_watch(faulty, WATCH))) == (200, [])
 
 
 def test_no_fault_occurs_after_the_end() -> None:
-    faulty = Try(Rates(internal_error=1.0, dropped=1.0), until=VIRTUAL_EPOCH + 1.0)
+    faulty = TransportTrial(Rates(internal_error=1.0, dropped=1.0), until=VIRTUAL_EPOCH + 1.0)
 
     async def ask(transport: FaultyTransport) -> list[int]:
         before = await transport.send(GET)
         await asyncio.sleep(1.0)
-        after, watch = await transport.send(GET), await followed(transport, WATCH)
+        after, watch = await transport.send(GET), await follow_watch(transport, WATCH)
         assert watch == (200, LINES)
         return [before.status, after.status]
 
@@ -262,7 +262,7 @@ def test_same_seed_causes_the_same_faults() -> None:
                 results.append(str(error))
         return results
 
-    first, second = Try(rates), Try(rates)
+    first, second = TransportTrial(rates), TransportTrial(rates)
     assert first.run(ask) == second.run(ask)
     assert first.faulty.counts == second.faulty.counts
     assert len(first.faulty.counts) == 4 and first.seconds == second.seconds

@@ -13,7 +13,7 @@ _BIN = Path(sys.executable).parent
 _ROOT = Path(__file__).parents[2]
 
 
-class Complaint(NamedTuple):
+class CheckerError(NamedTuple):
     """What a checker has against a line of a file."""
 
     file: str
@@ -21,20 +21,22 @@ class Complaint(NamedTuple):
     text: str
 
 
-def mypy(folder: Path) -> list[Complaint]:
+def mypy(folder: Path) -> list[CheckerError]:
     """Return what `mypy --strict` has against the files of a folder."""
     # To read kframework itself takes 40 s of a core.
     cache = _ROOT / ".mypy_cache" / "authors"
     printed = _run(folder, "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", "--no-pretty", ".")
     errors = re.findall(r"^(.+?):(\d+): error: (.+)$", printed, re.MULTILINE)
-    return [Complaint(file, int(line), text) for file, line, text in errors]
+    return [CheckerError(file, int(line), text) for file, line, text in errors]
 
 
-def pyright(folder: Path) -> list[Complaint]:
+def pyright(folder: Path) -> list[CheckerError]:
     """Return what pyright, with its own settings, has against the files of a folder."""
     printed = _run(folder, "pyright", "--pythonpath", sys.executable, "--outputjson", ".")
     return [
-        Complaint(str(Path(each["file"]).relative_to(folder)), each["range"]["start"]["line"] + 1, str(each["message"]))
+        CheckerError(
+            str(Path(each["file"]).relative_to(folder)), each["range"]["start"]["line"] + 1, str(each["message"])
+        )
         for each in json.loads(printed)["generalDiagnostics"]
         if each["severity"] == "error"
     ]

@@ -18,7 +18,7 @@ from kframework.objects import ApiObject, ObjectMeta, Pod
 from kframework.testing import make_pod
 
 
-class World:
+class JobWorld:
     """A cluster with kubelets and the controller; `schedule` does what a scheduler would."""
 
     def __init__(self, memory: MemoryCluster, controller: JobController) -> None:
@@ -70,12 +70,12 @@ class World:
 
 
 @asynccontextmanager
-async def running(*objects: ApiObject) -> AsyncIterator[World]:
+async def running(*objects: ApiObject) -> AsyncIterator[JobWorld]:
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
     controller = JobController(memory, clock, "volcano")
     tasks = [asyncio.ensure_future(each.run()) for each in (controller, Kubelet(memory, clock))]
-    world = World(memory, controller)
+    world = JobWorld(memory, controller)
     await world.settle()
     yield world
     for task in tasks:

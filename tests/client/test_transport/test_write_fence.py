@@ -28,7 +28,7 @@ from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.client.scripted import Scripted, listed, ok, refused, some
-from tests.support.storage import HOSTNAME, claim, mounted, near, storage_class, volume
+from tests.support.storage import HOSTNAME, claim, claim_volumes, label_affinity, storage_class, volume
 
 WORDS = "this scheduler has stopped, or lost its lease, and writes nothing any more"
 
@@ -260,12 +260,12 @@ def world() -> list[ApiObject]:
         make_pod("plain", node_selector=there),
         make_pod("extended", requests={"example.com/thing": 0}, node_selector=there),
         storage_class(),
-        volume(on=near(HOSTNAME, "b")),
+        volume(on=label_affinity(HOSTNAME, "b")),
         claim(),
-        make_pod("disk", volumes=mounted("data")),
+        make_pod("disk", volumes=claim_volumes("data")),
         storage_class("made", "example.com/csi"),
         claim("new", "made"),
-        make_pod("new", volumes=mounted("new"), node_selector=there),
+        make_pod("new", volumes=claim_volumes("new"), node_selector=there),
     ]
 
 

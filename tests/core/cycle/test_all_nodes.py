@@ -14,12 +14,12 @@ from kframework.core.cycle.rejections import PASS, UNREACHED
 from kframework.framework.plugin import Reads
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin
-from tests.support.searches import Searching, build_profile
+from tests.support.searches import SearchFixture, build_profile
 
 NO = unschedulable("no")
 
 
-class Surveying(Searching):
+class Surveying(SearchFixture):
     """Surveys in place of searches."""
 
     def survey(self) -> AllNodesSearch:

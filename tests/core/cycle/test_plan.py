@@ -21,7 +21,7 @@ from kframework import (
 from kframework.core.cycle.plan import Plan
 from kframework.core.cycle.results import FitError, ScheduleResult
 from kframework.testing import make_node, make_pod
-from tests.support.searches import Searching, build_profile
+from tests.support.searches import SearchFixture, build_profile
 
 
 class Signed(Plugin):
@@ -47,7 +47,7 @@ class Fresh(Signed):
 
 
 def planned(*plugins: type[Plugin]) -> Plan:
-    return Searching(build_profile(*plugins), map(make_node, "ab")).plan(make_pod())
+    return SearchFixture(build_profile(*plugins), map(make_node, "ab")).plan(make_pod())
 
 
 def names(plan: Plan, field: str) -> list[str]:
@@ -118,7 +118,7 @@ class Silent(Plugin):
 @pytest.mark.parametrize("order", [("shut", "open"), ("open", "shut")])
 def test_what_a_rejected_pod_left_unasked_is_not_shared_with_others(order: tuple[str, str]) -> None:
     """What reads the Node alone is remembered for both, but in one of them it was not asked whether to skip it."""
-    searching = Searching(build_profile(First, Silent), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(First, Silent), map(make_node, "ab"))
     outcomes = {app: searching.run(make_pod(app, labels={"app": app})) for app in order}
     assert isinstance(outcomes["shut"], FitError)
     assert isinstance(outcomes["open"], ScheduleResult), outcomes["open"]

@@ -25,7 +25,7 @@ from kframework.objects import Node
 from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores
 from kframework.values.status import Code
-from tests.support.searches import Searching, build_profile
+from tests.support.searches import SearchFixture, build_profile
 
 Answer = Callable[[PendingPod, NodeInfo], Status | None]
 
@@ -110,7 +110,7 @@ no, never = unschedulable("no"), unresolvable("never")
 
 
 def test_without_score_plugins_the_first_feasible_node_is_enough() -> None:
-    searching = Searching(build_profile(Remembers("A", on("abde", no))), map(make_node, "abcdefgh"))
+    searching = SearchFixture(build_profile(Remembers("A", on("abde", no))), map(make_node, "abcdefgh"))
     assert searching.run(make_pod()) == ScheduleResult("c", 0, 1, 5, 1)
     assert searching.rotation.next_start_index == 5
     assert searching.run(make_pod()) == ScheduleResult("f", 0, 1, 1, 1)
@@ -119,7 +119,7 @@ def test_without_score_plugins_the_first_feasible_node_is_enough() -> None:
 
 def test_a_sample_of_the_nodes_is_scored_and_the_next_search_goes_on_behind_it() -> None:
     nodes = [make_node(f"n{n}", labels={"score": str(n % 100)}) for n in range(300)]
-    searching = Searching(build_profile(Likes, percentage=40), nodes)
+    searching = SearchFixture(build_profile(Likes, percentage=40), nodes)
     first, second, third = (searching.run(make_pod()) for _ in range(3))
     assert (
         isinstance(first, ScheduleResult) and isinstance(second, ScheduleResult) and isinstance(third, ScheduleResult)
@@ -153,7 +153,7 @@ class EveryThird(Plugin):
 @pytest.mark.parametrize(("passing", "asked"), [(True, [202, 372]), (False, [202, 1000])])
 def test_a_search_that_finds_too_few_looks_as_far_as_is_likely_to_do(passing: bool, asked: list[int]) -> None:
     plugin = EveryThird(passing)
-    searching = Searching(
+    searching = SearchFixture(
         build_profile(plugin, Likes, percentage=10), (make_node(f"n{n}", labels={"score": "1"}) for n in range(1000))
     )
     outcome = searching.run(make_pod())
@@ -163,7 +163,7 @@ def test_a_search_that_finds_too_few_looks_as_far_as_is_likely_to_do(passing: bo
 
 @pytest.mark.parametrize("plugin", [Says, Remembers])
 def test_a_search_that_meets_a_fault_ends_there(plugin: type[Says]) -> None:
-    searching = Searching(build_profile(Likes, plugin("A", broken("c"))), map(make_node, "abcde"))
+    searching = SearchFixture(build_profile(Likes, plugin("A", broken("c"))), map(make_node, "abcde"))
     outcome = searching.run(make_pod())
     assert isinstance(outcome, ScheduleError)
     assert outcome.status.plugin == "A"
@@ -173,7 +173,7 @@ def test_a_search_that_meets_a_fault_ends_there(plugin: type[Says]) -> None:
 
 @pytest.mark.parametrize("plugin", [Says, Remembers])
 def test_a_fault_that_the_search_does_not_reach_is_none(plugin: type[Says]) -> None:
-    searching = Searching(build_profile(plugin("A", broken("d"))), map(make_node, "abcd"))
+    searching = SearchFixture(build_profile(plugin("A", broken("d"))), map(make_node, "abcd"))
     assert [searching.run(make_pod()) for _ in range(2)] == [
         ScheduleResult("a", 0, 1, 1, 1),
         ScheduleResult("b", 0, 1, 1, 1),
@@ -184,25 +184,25 @@ def test_a_fault_that_the_search_does_not_reach_is_none(plugin: type[Says]) -> N
 
 
 def test_a_fault_behind_an_earlier_rejection_is_none() -> None:
-    searching = Searching(build_profile(Says("A", on("a", no)), Remembers("B", broken("a"))), map(make_node, "abc"))
+    searching = SearchFixture(build_profile(Says("A", on("a", no)), Remembers("B", broken("a"))), map(make_node, "abc"))
     assert searching.run(make_pod()) == ScheduleResult("b", 0, 1, 2, 1)
 
 
 def test_the_next_search_starts_behind_the_nominated_node_too() -> None:
-    searching = Searching(build_profile(Remembers("A", on("d", no))), map(make_node, "abcd"))
+    searching = SearchFixture(build_profile(Remembers("A", on("d", no))), map(make_node, "abcd"))
     searching.run(make_pod(nominated_node_name="d"))
     assert searching.rotation.next_start_index == 2  # `a`, and `d` which was tried first
 
 
 def test_the_nominated_node_is_taken_without_a_look_at_the_others() -> None:
-    searching = Searching(build_profile(Remembers("A", lambda pod, node: None), Likes), scored(a=9, b=1))
+    searching = SearchFixture(build_profile(Remembers("A", lambda pod, node: None), Likes), scored(a=9, b=1))
     assert searching.run(make_pod(nominated_node_name="b")) == ScheduleResult("b", 0, 1, 1, 1)
     assert searching.rotation.next_start_index == 0
 
 
 def test_room_is_kept_for_a_nominated_pod_unless_it_is_less_important() -> None:
     few = Remembers("A", lambda pod, node: no if len(node.pods) > 1 else None)
-    searching = Searching(build_profile(few), [make_node("a")], [make_pod("x", node_name="a")])
+    searching = SearchFixture(build_profile(few), [make_node("a")], [make_pod("x", node_name="a")])
     rival = searching.pending(make_pod("rival", priority=5))
     searching.cluster.nominator.nominate(rival, "a")
     assert isinstance(searching.run(make_pod(priority=5)), FitError)
@@ -214,7 +214,7 @@ def test_room_is_kept_for_a_nominated_pod_unless_it_is_less_important() -> None:
 def test_what_nominated_pods_rule_out_stands_whatever_is_said_without_them(plugin: type[Says]) -> None:
     lonely = plugin("A", lambda pod, node: never if not node.pods else None)
     full = Remembers("B", lambda pod, node: no if node.pods else None)
-    searching = Searching(build_profile(lonely, full), [make_node("a")])
+    searching = SearchFixture(build_profile(lonely, full), [make_node("a")])
     searching.cluster.nominator.nominate(searching.pending(make_pod("rival")), "a")
     outcome = searching.run(make_pod())
     assert isinstance(outcome, FitError)
@@ -224,7 +224,7 @@ def test_what_nominated_pods_rule_out_stands_whatever_is_said_without_them(plugi
 @pytest.mark.parametrize("kinds", [(a, b) for a in (Says, Remembers) for b in (Says, Remembers)])
 def test_the_first_rejection_in_order_is_the_reason(kinds: tuple[type[Says], type[Says]]) -> None:
     profile = build_profile(kinds[0]("A", on("ab", no)), kinds[1]("B", on("bcd", never)))
-    outcome = Searching(profile, map(make_node, "abcd")).run(make_pod())
+    outcome = SearchFixture(profile, map(make_node, "abcd")).run(make_pod())
     assert isinstance(outcome, FitError)
     assert outcome.reasons == {"no": 2, "never": 2}
     assert outcome.rejectors == {"A", "B"}
@@ -233,14 +233,14 @@ def test_the_first_rejection_in_order_is_the_reason(kinds: tuple[type[Says], typ
 
 def test_a_plugin_asked_along_the_way_is_asked_once_about_a_node() -> None:
     first, second = Says("A", on("ab", no)), Says("C", on("bcd", never))
-    searching = Searching(build_profile(first, Remembers("B", on("c", no)), second), map(make_node, "abcd"))
+    searching = SearchFixture(build_profile(first, Remembers("B", on("c", no)), second), map(make_node, "abcd"))
     assert isinstance(searching.run(make_pod()), FitError)
     assert (sorted(first.asked), sorted(second.asked)) == (["a", "b", "c", "d"], ["d"])
 
 
 def test_nodes_that_plugins_leave_out_have_a_reason_of_their_own() -> None:
     profile = build_profile(Narrows("a", "b", "unheard of"), Remembers("A", on("a b", no)))
-    outcome = Searching(profile, map(make_node, "abcd")).run(make_pod())
+    outcome = SearchFixture(profile, map(make_node, "abcd")).run(make_pod())
     assert isinstance(outcome, FitError)
     assert outcome.reasons == {"no": 2, "node(s) didn't satisfy plugin(s) [Narrows]": 2}
     assert (outcome.rejectors, outcome.evaluated) == (frozenset({"A", "Narrows"}), 2)
@@ -248,7 +248,7 @@ def test_nodes_that_plugins_leave_out_have_a_reason_of_their_own() -> None:
 
 def test_a_nominated_node_that_plugins_leave_out_keeps_its_reason() -> None:
     profile = build_profile(Narrows("a"), Remembers("A", on("ad", no)))
-    searching = Searching(profile, map(make_node, "abcd"))
+    searching = SearchFixture(profile, map(make_node, "abcd"))
     outcome = searching.run(make_pod(nominated_node_name="d"))
     assert isinstance(outcome, FitError)
     assert outcome.reasons == {"no": 2, "node(s) didn't satisfy plugin(s) [Narrows]": 2}
@@ -257,13 +257,13 @@ def test_a_nominated_node_that_plugins_leave_out_keeps_its_reason() -> None:
 
 def test_a_pending_answer_is_known_as_such() -> None:
     pending = Status(Code.PENDING, ("wait for the claim",))
-    outcome = Searching(build_profile(Remembers("A", on("a", pending))), [make_node("a")]).run(make_pod())
+    outcome = SearchFixture(build_profile(Remembers("A", on("a", pending))), [make_node("a")]).run(make_pod())
     assert isinstance(outcome, FitError)
     assert outcome.rejectors == outcome.pending == {"A"}
 
 
 def test_without_nodes_the_attempt_fails() -> None:
-    outcome = Searching(build_profile(Likes)).run(make_pod())
+    outcome = SearchFixture(build_profile(Likes)).run(make_pod())
     assert isinstance(outcome, ScheduleError)
     assert outcome.status.message == "no nodes available to schedule pods"
 
@@ -288,18 +288,18 @@ class Codes(Plugin):
 
 @pytest.mark.parametrize("words", [lambda: None, lambda: Skip, lambda: 1 // 0, lambda: "no"])
 def test_reason_bits_without_words_are_a_fault(words: Callable[[], object]) -> None:
-    outcome = Searching(build_profile(Codes(words)), map(make_node, "ab")).run(make_pod())
+    outcome = SearchFixture(build_profile(Codes(words)), map(make_node, "ab")).run(make_pod())
     assert isinstance(outcome, ScheduleError)
     assert outcome.status.message.startswith("plugin 'Codes', hook filter_status: ")
 
 
 def test_the_best_node_is_chosen_and_the_three_best_are_named() -> None:
-    searching = Searching(build_profile(Likes, Stretches, weights={"Stretches": 2}), scored(a=10, b=30, c=20, d=0))
+    searching = SearchFixture(build_profile(Likes, Stretches, weights={"Stretches": 2}), scored(a=10, b=30, c=20, d=0))
     assert searching.run(make_pod()) == ScheduleResult("b", 230, 1, 4, 4, (("b", 230), ("c", 152), ("a", 76)))
 
 
 def test_equals_are_drawn_by_lot() -> None:
-    searching = Searching(build_profile(Likes), scored(a=5, b=5, c=4))
+    searching = SearchFixture(build_profile(Likes), scored(a=5, b=5, c=4))
     drawn = [searching.run(make_pod()) for _ in range(20)]
     assert all(isinstance(found, ScheduleResult) and found.ties == 2 for found in drawn)
     assert {found.node for found in drawn if isinstance(found, ScheduleResult)} == {"a", "b"}
@@ -307,7 +307,7 @@ def test_equals_are_drawn_by_lot() -> None:
 
 def test_only_feasible_nodes_are_normalised_together() -> None:
     profile = build_profile(Remembers("A", on("a", no)), Stretches)
-    found = Searching(profile, scored(a=1000, b=30, c=20)).run(make_pod())
+    found = SearchFixture(profile, scored(a=1000, b=30, c=20)).run(make_pod())
     assert isinstance(found, ScheduleResult)
     assert found.best == (("b", 100), ("c", 0))
 
@@ -321,14 +321,14 @@ def test_only_feasible_nodes_are_normalised_together() -> None:
     ],
 )
 def test_a_score_that_is_none_is_a_fault(scores: dict[str, object], message: str) -> None:
-    outcome = Searching(build_profile(Likes), scored(**scores)).run(make_pod())
+    outcome = SearchFixture(build_profile(Likes), scored(**scores)).run(make_pod())
     assert isinstance(outcome, ScheduleError)
     assert message in outcome.status.message
 
 
 def test_a_score_of_a_node_that_is_not_feasible_is_no_fault() -> None:
     profile = build_profile(Remembers("A", on("b", no)), Likes)
-    searching = Searching(profile, scored(a=1, b="x", c=2))
+    searching = SearchFixture(profile, scored(a=1, b="x", c=2))
     searching.cluster.put_node(make_node("b", labels={"score": "y"}))
     outcome = searching.run(make_pod())
     assert isinstance(outcome, ScheduleResult)
@@ -346,7 +346,7 @@ class Floats(Likes):
 
 
 def test_normalised_scores_that_are_no_integers_are_a_fault() -> None:
-    outcome = Searching(build_profile(Floats), scored(a=1, b=2)).run(make_pod())
+    outcome = SearchFixture(build_profile(Floats), scored(a=1, b=2)).run(make_pod())
     assert isinstance(outcome, ScheduleError)
     assert outcome.status.message.startswith("plugin 'Floats', hook normalize_score: TypeError: ")
 
@@ -367,7 +367,7 @@ class AddsUp(Plugin):
 
 
 def test_a_nominated_pod_that_cannot_be_added_is_a_fault() -> None:
-    searching = Searching(build_profile(AddsUp), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(AddsUp), map(make_node, "ab"))
     searching.cluster.nominator.nominate(searching.pending(make_pod("rival")), "a")
     outcome = searching.run(make_pod())
     assert isinstance(outcome, ScheduleError)
@@ -377,6 +377,6 @@ def test_a_nominated_pod_that_cannot_be_added_is_a_fault() -> None:
 def test_a_pod_pinned_to_few_nodes_asks_only_those() -> None:
     remembering = Remembers("A", on("a", no))
     nodes: Sequence[Node] = [*map(make_node, "abc"), *(make_node(f"n{n}") for n in range(40))]
-    searching = Searching(build_profile(Narrows("a", "b"), remembering, Likes), nodes)
+    searching = SearchFixture(build_profile(Narrows("a", "b"), remembering, Likes), nodes)
     assert searching.run(make_pod()) == ScheduleResult("b", 0, 1, 2, 1)
     assert remembering.asked == ["a", "b"]

@@ -29,7 +29,7 @@ from kframework.state.objects import ObjectStore
 from kframework.testing import Scenario, create, make_node, make_pod
 from tests.extension_points.scripted import plugin, profile, run
 from tests.support.declared_kinds import Quota, Team
-from tests.support.storage import claim, mounted, storage_class, volume
+from tests.support.storage import claim, claim_volumes, storage_class, volume
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -138,14 +138,14 @@ def test_built_in_plugins_look_at_what_they_watch_and_at_all_of_it(monkeypatch: 
     scenario = Scenario(
         nodes=[make_node("a", labels={"example.com/rack": "1"})],
         pods=[
-            make_pod("stored", volumes=mounted("data")),
+            make_pod("stored", volumes=claim_volumes("data")),
             *(make_pod(f"owned-{number}", owner=owner) for number, owner in enumerate(owners)),
         ],
         objects=[storage_class(), volume(), claim()],
         config=HARD_DEFAULTS,
     )
     # The second pod finds the claim bound, so its volume is looked at.
-    result = scenario.at(5, create(make_pod("again", volumes=mounted("data")))).run()
+    result = scenario.at(5, create(make_pod("again", volumes=claim_volumes("data")))).run()
     assert [result.state_of(name) for name in ("stored", "again")] == ["bound", "bound"]
     watched = {plugin.name: {watch.kind for watch in plugin.watches} for plugin in result.plugins.values()}
     # The budgets, and the pods that it sends away, are looked at by the evaluator.

@@ -17,7 +17,7 @@ from kframework.process.observers import PodObservers
 from kframework.process.process import Process
 from kframework.testing import make_node, make_pod
 from tests.in_memory.workloads.workload_cluster import stateful_set, template
-from tests.support.bound_pods import Until
+from tests.support.bound_pods import StopAfterBindings
 
 
 @pytest.mark.slow
@@ -26,7 +26,7 @@ from tests.support.bound_pods import Until
     [(["*"], {"default/pod", "default/two", "default/web-0"}), ([], {"default/pod", "default/two"})],
 )
 def test_scheduler_runs_on_an_embedded_server(controllers: list[str], pods: set[str]) -> None:
-    until, places = Until(len(pods)), list[Path]()
+    until, places = StopAfterBindings(len(pods)), list[Path]()
     web = stateful_set(1, template=PodTemplate(metadata=template().metadata, spec={"containers": [{"name": "a"}]}))
 
     async def main() -> None:

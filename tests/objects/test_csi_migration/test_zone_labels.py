@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kframework.objects.csi_migration import migrated_plugins, node_affinity_after_migration
-from tests.support.storage import affinity, migrated, near, volume
+from tests.support.storage import affinity, label_affinity, migrated_csi_node, volume
 
 EBS, EBS_ZONE = "kubernetes.io/aws-ebs", "topology.ebs.csi.aws.com/zone"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -27,23 +27,27 @@ def said(key: str, *values: str) -> dict[str, Any]:
     ("labels", "before", "after"),
     [
         ({}, None, None),
-        ({ZONE: "z"}, None, near(EBS_ZONE, "z")),
-        ({ZONE: "z__y____z"}, None, near(EBS_ZONE, "y", "z")),
-        ({OLD_ZONE: "z"}, None, near(EBS_ZONE, "z")),
-        ({ZONE: "new", OLD_ZONE: "old"}, None, near(EBS_ZONE, "new")),
+        ({ZONE: "z"}, None, label_affinity(EBS_ZONE, "z")),
+        ({ZONE: "z__y____z"}, None, label_affinity(EBS_ZONE, "y", "z")),
+        ({OLD_ZONE: "z"}, None, label_affinity(EBS_ZONE, "z")),
+        ({ZONE: "new", OLD_ZONE: "old"}, None, label_affinity(EBS_ZONE, "new")),
         ({ZONE: ""}, None, None),
-        ({}, near(ZONE, "z"), near(EBS_ZONE, "z")),
-        ({}, near(OLD_ZONE, "z"), near(EBS_ZONE, "z")),
-        ({ZONE: "y"}, near(ZONE, "z"), near(EBS_ZONE, "z")),
+        ({}, label_affinity(ZONE, "z"), label_affinity(EBS_ZONE, "z")),
+        ({}, label_affinity(OLD_ZONE, "z"), label_affinity(EBS_ZONE, "z")),
+        ({ZONE: "y"}, label_affinity(ZONE, "z"), label_affinity(EBS_ZONE, "z")),
         # The labels of the node affinity go before those of the volume.
-        ({ZONE: "y"}, near(OLD_ZONE, "z"), near(EBS_ZONE, "z")),
-        ({ZONE: "z"}, near("rack", "1"), affinity({"matchExpressions": [said("rack", "1"), said(EBS_ZONE, "z")]})),
+        ({ZONE: "y"}, label_affinity(OLD_ZONE, "z"), label_affinity(EBS_ZONE, "z")),
+        (
+            {ZONE: "z"},
+            label_affinity("rack", "1"),
+            affinity({"matchExpressions": [said("rack", "1"), said(EBS_ZONE, "z")]}),
+        ),
         (
             {},
             affinity({"matchExpressions": [said(OLD_ZONE, "z"), said(OLD_REGION, "r")]}),
             affinity({"matchExpressions": [said(EBS_ZONE, "z"), said(REGION, "r")]}),
         ),
-        ({}, near(OLD_REGION, "r"), near(OLD_REGION, "r")),
+        ({}, label_affinity(OLD_REGION, "r"), label_affinity(OLD_REGION, "r")),
         # A requirement without values tells no region.
         (
             {},
@@ -59,7 +63,7 @@ def said(key: str, *values: str) -> dict[str, Any]:
             ),
         ),
         ({}, affinity(), affinity()),
-        ({ZONE: "z"}, affinity(), near(EBS_ZONE, "z")),
+        ({ZONE: "z"}, affinity(), label_affinity(EBS_ZONE, "z")),
     ],
 )
 def test_node_affinity_in_the_labels_of_the_driver(
@@ -83,11 +87,11 @@ def test_node_affinity_in_the_labels_of_the_driver(
 )
 def test_each_driver_has_its_own_label(plugin: str, label: str) -> None:
     assert (
-        node_affinity_after_migration(volume(on=near(ZONE, "z")), plugin)
-        == volume(on=near(label, "z")).spec.node_affinity
+        node_affinity_after_migration(volume(on=label_affinity(ZONE, "z")), plugin)
+        == volume(on=label_affinity(label, "z")).spec.node_affinity
     )
 
 
 def test_plugins_that_a_node_has_left_to_drivers() -> None:
-    assert migrated_plugins(migrated("n", EBS, "kubernetes.io/cinder")) == {EBS, "kubernetes.io/cinder"}
-    assert migrated_plugins(migrated("n")) == frozenset()
+    assert migrated_plugins(migrated_csi_node("n", EBS, "kubernetes.io/cinder")) == {EBS, "kubernetes.io/cinder"}
+    assert migrated_plugins(migrated_csi_node("n")) == frozenset()

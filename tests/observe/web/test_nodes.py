@@ -17,7 +17,7 @@ from kframework.plugins.dynamic_resources.devices import NodeDevice
 from kframework.plugins.dynamic_resources.holders import Holder
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
-from tests.support.device_objects import DRIVER, having, resource_slice
+from tests.support.device_objects import DRIVER, claim_with_devices, resource_slice
 
 
 def cluster() -> ClusterState:
@@ -113,7 +113,7 @@ def test_a_node_shows_its_devices_and_who_has_them() -> None:
     state = cluster()
     for each in (
         resource_slice("b", {f"gpu-{n}": "a" for n in range(MAX_DEVICES + 1)}, nodeName="b"),
-        having("c", "b/gpu-0"),
+        claim_with_devices("c", "b/gpu-0"),
     ):
         state.objects(type(each)).put(each.metadata, each)
     shown, other = describe_node(state, "b"), describe_node(state, "a")

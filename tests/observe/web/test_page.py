@@ -17,8 +17,8 @@ from tests.explain.scene import Scene
 from tests.extension_points.scripted import alone, plugin
 from tests.observe.web.chromium import DESK, PHONE, Browser, Screen, Tab
 from tests.observe.web.serving import served
-from tests.support.devices import claiming
-from tests.support.missing_devices import WORN, claim, device_class, gpu, held, of_n1, request
+from tests.support.devices import with_claim
+from tests.support.missing_devices import WORN, claim, device_class, give_devices, gpu, request, slice_of_n1
 from tests.support.source_plugins import busy_plugin
 
 # To set a scene is to import plugins; that serving it blocks nobody is tried in test_routes.py.
@@ -220,9 +220,14 @@ async def test_a_node_is_shown_with_its_pods(browser: Browser) -> None:
 
 
 async def test_devices_are_shown_with_who_has_them_and_why_a_pod_gets_none(browser: Browser) -> None:
-    wanting = claiming(make_pod("wants"), claim="c")
-    objects = [make_node("n1"), of_n1(gpu("gpu-0"), gpu("gpu-1", taints=[WORN])), device_class(), claim(request())]
-    made = Scene(*objects, held("gpu-0"), make_pod("holder", node_name="n1"), wanting).settle()
+    wanting = with_claim(make_pod("wants"), claim="c")
+    objects = [
+        make_node("n1"),
+        slice_of_n1(gpu("gpu-0"), gpu("gpu-1", taints=[WORN])),
+        device_class(),
+        claim(request()),
+    ]
+    made = Scene(*objects, give_devices("gpu-0"), make_pod("holder", node_name="n1"), wanting).settle()
     async with served(made) as url, browser.open(f"{url}/#node/n1") as tab:
         await tab.until("document.querySelector('dialog .devices')")
         rows = await tab.texts("dialog .devices tbody tr")

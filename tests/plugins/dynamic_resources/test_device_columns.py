@@ -14,7 +14,7 @@ from kframework.plugins.dynamic_resources.inventory import Inventory
 from kframework.plugins.dynamic_resources.selection import Selection
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
-from tests.support.device_objects import device_class, having, resource_slice
+from tests.support.device_objects import claim_with_devices, device_class, resource_slice
 
 GPU = "example.com/gpu"
 SSD = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]}
@@ -97,7 +97,7 @@ class World:
 
     def _claim(self, name: str, version: int) -> ResourceClaim:
         devices = [f"{pool}/{device}" for pool in "pqr" for device in "xyz"]
-        return having(name, *self.random.sample(devices, self.random.randint(0, 4)), version=version)
+        return claim_with_devices(name, *self.random.sample(devices, self.random.randint(0, 4)), version=version)
 
     def _put_or_remove(self, made: ResourceSlice | ResourceClaim) -> None:
         if self.random.random() < 0.2:
@@ -147,7 +147,11 @@ def test_a_crowd_of_changes_is_not_lost() -> None:
     put(cluster, device_class("gpu", GPU), resource_slice("p", {"x": "", "y": ""}, nodeName="a"))
     columns = DeviceColumns(cluster)
     assert counts(columns, cluster) == {"a": (2, 0)}
-    put(cluster, having("k", "p/x"), *(having("l", "p/y", version=version) for version in range(3000)))
+    put(
+        cluster,
+        claim_with_devices("k", "p/x"),
+        *(claim_with_devices("l", "p/y", version=version) for version in range(3000)),
+    )
     assert counts(columns, cluster) == {"a": (2, 2)}
 
 
@@ -166,7 +170,7 @@ def test_another_class_behind_the_resource_counts_other_devices() -> None:
     cluster = ClusterState()
     cluster.put_node(make_node("a"))
     put(cluster, device_class("gpu", GPU, model="a100"), resource_slice("p", {"x": "a100", "y": "t4"}, allNodes=True))
-    put(cluster, resource_slice("q", {"z": "t4"}, nodeName="a"), having("k", "p/x"))
+    put(cluster, resource_slice("q", {"z": "t4"}, nodeName="a"), claim_with_devices("k", "p/x"))
     columns = DeviceColumns(cluster)
     assert counts(columns, cluster) == {"a": (1, 1)}
     put(cluster, device_class("gpu", GPU, model="t4", version=2))
@@ -194,7 +198,7 @@ def test_every_slice_counts_whatever_its_pool_and_its_taints() -> None:
         device_class("gpu", GPU),
         resource_slice("old", [{"name": "x"}], allNodes=True, pool=incomplete),
         resource_slice("new", [{"name": "x", "taints": [taint]}], allNodes=True, pool={**incomplete, "generation": 2}),
-        having("k", "p/x"),
+        claim_with_devices("k", "p/x"),
     )
     assert counts(DeviceColumns(cluster), cluster) == {"a": (2, 2)}
 
@@ -210,7 +214,7 @@ def test_nobody_reaches_what_a_broken_selector_chooses() -> None:
 
 def test_devices_that_are_gone_are_forgotten() -> None:
     cluster, offered = ClusterState(), resource_slice("p", {"x": "", "y": ""}, allNodes=True)
-    put(cluster, offered, having("k", "p/x"))
+    put(cluster, offered, claim_with_devices("k", "p/x"))
     inventory = cluster.objects(ResourceSlice).index(Inventory)
     allocated = cluster.objects(ResourceClaim).index(AllocatedDevices)
     counts = DeviceCounts(device_class(), inventory, Selection(), allocated, cluster.nodes)

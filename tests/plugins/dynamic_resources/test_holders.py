@@ -12,7 +12,7 @@ from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.holders import DeviceHolders, Holder
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.state.objects import ObjectStore
-from tests.support.device_objects import DRIVER, having
+from tests.support.device_objects import DRIVER, claim_with_devices
 
 GPU = DeviceId(DRIVER, "p", "gpu-0")
 
@@ -50,9 +50,9 @@ def test_who_only_administers_a_device_does_not_have_it() -> None:
 
 
 def test_a_claim_that_is_about_to_get_a_device_has_it() -> None:
-    claims = store(having("soon"))
+    claims = store(claim_with_devices("soon"))
     holders = claims.index(DeviceHolders)
-    claims.index(AllocatedDevices).reserve(having("soon", "p/gpu-0"))
+    claims.index(AllocatedDevices).reserve(claim_with_devices("soon", "p/gpu-0"))
     assert [each.text for each in holders.of(GPU)] == ["claim default/soon"]
     written = replace(claim("soon", "x"))
     claims.put(written.metadata, written)

@@ -41,7 +41,7 @@ from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.testing import make_node, make_pod, pending_pod, stub_handle
 from kframework.testing.scenario import Scenario, ScenarioResult, create, delete, patch
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
-from tests.support.devices import claiming, template
+from tests.support.devices import template, with_claim
 
 GPU = "example.com/gpu"
 NODES = (make_node("a"), make_node("b"))
@@ -69,7 +69,7 @@ def using(name: str, *claims: str, **said: Any) -> Pod:
     """Make a pod that uses these claims."""
     pod = make_pod(name, **said)
     for number, each in enumerate(claims):
-        pod = claiming(pod, claim=each, called=f"claim-{number}")
+        pod = with_claim(pod, claim=each, called=f"claim-{number}")
     return pod
 
 
@@ -81,7 +81,7 @@ def in_use(result: ScenarioResult) -> int:
 
 
 def test_each_pod_of_a_template_gets_its_own() -> None:
-    pods = [claiming(make_pod(f"web-{number}"), template="one-gpu") for number in range(4)]
+    pods = [with_claim(make_pod(f"web-{number}"), template="one-gpu") for number in range(4)]
     result = scenario(template(), gpus("a", "x"), gpus("b", "x", "y"), pods=pods).run()
     places = [result.node_of(pod.metadata.name) for pod in pods]
     assert sorted(map(str, places)) == ["None", "a", "b", "b"]
@@ -109,7 +109,7 @@ def test_a_scheduler_that_was_killed_before_it_bound_a_pod_leaves_the_next_one_w
 
 
 def test_a_device_comes_free_with_its_pod() -> None:
-    pods = [claiming(make_pod("first"), template="one-gpu"), claiming(make_pod("second"), template="one-gpu")]
+    pods = [with_claim(make_pod("first"), template="one-gpu"), with_claim(make_pod("second"), template="one-gpu")]
     result = scenario(template(), gpus("a", "x"), pods=pods).at(60, delete(pods[0])).run()
     assert result.node_of("second") == "a"
     assert len(result.decisions_on("second")) == 2
@@ -367,8 +367,8 @@ def test_a_claim_that_others_use_keeps_its_device() -> None:
 
 def test_preemption_frees_the_devices_of_its_victims() -> None:
     """The node has no CPU for both; that there is no device either is no obstacle, as the victim has it."""
-    low = claiming(make_pod("low", priority=0, cpu=3), template="one-gpu")
-    high = claiming(make_pod("high", priority=10, cpu=3), template="one-gpu")
+    low = with_claim(make_pod("low", priority=0, cpu=3), template="one-gpu")
+    high = with_claim(make_pod("high", priority=10, cpu=3), template="one-gpu")
     result = scenario(template(), gpus("a", "x"), pods=[low], nodes=NODES[:1]).at(10, create(high)).run()
     assert result.node_of("high") == "a"
     assert [pod.metadata.name for pod in result.cluster.objects(Pod)] == ["high"]
@@ -377,14 +377,14 @@ def test_preemption_frees_the_devices_of_its_victims() -> None:
 
 def test_victims_that_share_a_device_free_it_together() -> None:
     low = [using(f"low-{number}", "shared", priority=0, cpu=1) for number in range(2)]
-    high = claiming(make_pod("high", priority=10, cpu=3), template="one-gpu")
+    high = with_claim(make_pod("high", priority=10, cpu=3), template="one-gpu")
     course = scenario(template(), gpus("a", "x"), wanting("shared"), pods=low, nodes=NODES[:1])
     assert course.at(10, create(high)).run(until=60).node_of("high") == "a"
 
 
 def test_nobody_is_preempted_whose_device_somebody_else_uses_too() -> None:
     others = [using("low", "shared", priority=0, cpu=3), using("friend", "shared", priority=20)]
-    high = claiming(make_pod("high", priority=10, cpu=3), template="one-gpu")
+    high = with_claim(make_pod("high", priority=10, cpu=3), template="one-gpu")
     pods = scenario(template(), gpus("a", "x"), wanting("shared"), pods=others, nodes=NODES[:1])
     result = pods.at(10, create(high)).run(until=60)
     assert result.node_of("high") is None
@@ -499,7 +499,7 @@ def test_which_claims_wake_a_pod(
 
 
 def test_a_pod_is_woken_once_it_has_its_claims() -> None:
-    unsaid = claiming(make_pod("web"), template="one-gpu")
+    unsaid = with_claim(make_pod("web"), template="one-gpu")
     told = (PodResourceClaimStatus(name="gpu", resource_claim_name=None),)
     said = replace(unsaid, status=replace(unsaid.status, resource_claim_statuses=told))
     plugin, before, after = made(), pending_pod(unsaid), pending_pod(said)

@@ -32,7 +32,7 @@ from kframework.plugins.dynamic_resources.suggestions import (
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from tests.support.device_objects import DRIVER, resource_slice
-from tests.support.devices import claiming
+from tests.support.devices import with_claim
 from tests.support.missing_devices import (
     CARD,
     MODEL,
@@ -40,15 +40,15 @@ from tests.support.missing_devices import (
     asking,
     claim,
     device_class,
+    give_devices,
     gpu,
-    held,
-    of_n1,
     partition,
     request,
+    slice_of_n1,
 )
-from tests.support.remedies import engine_of, lines, pending
+from tests.support.remedies import make_engine, pending, remedy_lines
 
-POD = claiming(make_pod("pod"), claim="c")
+POD = with_claim(make_pod("pod"), claim="c")
 
 
 def cluster(
@@ -57,11 +57,11 @@ def cluster(
     """Make one node with these devices, and a pod on it for each claim that has some."""
     users = {user.name for each in in_use for user in each.status.reserved_for}
     holders = [make_pod(name, node_name="n1") for name in sorted(users)]
-    return [make_node("n1"), of_n1(*devices), device_class(), wanted, *in_use, *holders]
+    return [make_node("n1"), slice_of_n1(*devices), device_class(), wanted, *in_use, *holders]
 
 
 def of(pod: Pod, *objects: ApiObject) -> set[str]:
-    return set(lines(pod, *objects))
+    return set(remedy_lines(pod, *objects))
 
 
 def numbered(count: int, **said: Any) -> list[dict[str, Any]]:
@@ -70,8 +70,8 @@ def numbered(count: int, **said: Any) -> list[dict[str, Any]]:
 
 def shared(*users: str) -> ResourceClaim:
     """Let several pods have one device."""
-    reserved = (user for each in users for user in held("d0", by=each).status.reserved_for)
-    one = held("d0")
+    reserved = (user for each in users for user in give_devices("d0", by=each).status.reserved_for)
+    one = give_devices("d0")
     return replace(one, status=replace(one.status, reserved_for=tuple(reserved)))
 
 
@@ -82,7 +82,7 @@ DROP = "drop the pod's claim gpu"
 @pytest.mark.parametrize(
     ("devices", "asked", "in_use", "helps"),
     [
-        (numbered(1), claim(request()), [held("d0")], {"delete pod default/holder on n1"}),
+        (numbered(1), claim(request()), [give_devices("d0")], {"delete pod default/holder on n1"}),
         (
             [*numbered(1), gpu("worn", taints=[WORN])],
             claim(request(count=2)),
@@ -123,13 +123,13 @@ DROP = "drop the pod's claim gpu"
         (
             [gpu("d0"), gpu("d1", taints=[WORN])],
             claim(request()),
-            [held("d0"), held("d1", by="other")],
+            [give_devices("d0"), give_devices("d1", by="other")],
             {"delete pod default/holder on n1"},
         ),
         (
             [*numbered(2), gpu("worn", taints=[WORN])],
             claim(request(count=3)),
-            [held("d0", "d1")],
+            [give_devices("d0", "d1")],
             {"let request r of claim default/c tolerate worn:NoSchedule and delete pod default/holder on n1"},
         ),
         # There are none at all.
@@ -145,18 +145,18 @@ def test_what_would_help(
 def test_who_uses_the_counters_of_a_card_may_go() -> None:
     pool = {"name": "n1", "generation": 1, "resourceSliceCount": 2}
     slices = [
-        of_n1(partition("whole", 40), partition("half", 20), pool=pool),
+        slice_of_n1(partition("whole", 40), partition("half", 20), pool=pool),
         resource_slice("counters", [], nodeName="n1", sharedCounters=CARD, pool=pool),
     ]
     holder = make_pod("holder", node_name="n1")
-    found = of(POD, make_node("n1"), *slices, device_class(), claim(request()), held("half"), holder)
+    found = of(POD, make_node("n1"), *slices, device_class(), claim(request()), give_devices("half"), holder)
     assert "delete pod default/holder on n1" in found
 
 
 def test_a_claim_that_has_its_devices_elsewhere_may_be_given_up() -> None:
     only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
     selector = msgspec.convert({"nodeSelectorTerms": [only]}, NodeSelector)
-    had = held("d0", by="other").status
+    had = give_devices("d0", by="other").status
     allocation = replace(had.allocation or AllocationResult(), node_selector=selector)
     taken = replace(claim(request()), status=replace(had, allocation=allocation))
     objects = [*cluster(numbered(1), taken), make_pod("other", node_name="n1")]
@@ -168,7 +168,7 @@ def test_extended_resources_are_asked_for_less() -> None:
         {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}, DeviceClass
     )
     pod = make_pod("pod", requests={"example.com/gpu": 3})
-    found = of(pod, make_node("n1"), of_n1(*numbered(2)), backed)
+    found = of(pod, make_node("n1"), slice_of_n1(*numbered(2)), backed)
     assert found == {"lower the pod's example.com/gpu request from 3 to 2"}
 
 
@@ -177,10 +177,10 @@ def test_a_claim_that_is_missing_may_be_dropped() -> None:
 
 
 def test_nodes_come_first_where_enough_devices_are_in_use() -> None:
-    in_use = [held("d0", "d1")]
+    in_use = [give_devices("d0", "d1")]
     far, free = resource_slice("n2", [gpu("x")], nodeName="n2"), resource_slice("n3", numbered(3), nodeName="n3")
     asked = claim(request(count=2, selectors=[f"{MODEL} == 'b'"]))
-    engine = engine_of([*cluster(numbered(2), asked, in_use), make_node("n2"), make_node("n3"), far, free])
+    engine = make_engine([*cluster(numbered(2), asked, in_use), make_node("n2"), make_node("n3"), far, free])
     evaluation = run_to_end(evaluate(engine, pending(engine, POD)))
     rows = np.array([engine.cluster.nodes.row(name) for name in ("n1", "n2", "n3")])
     used, none, unused = run_to_end(

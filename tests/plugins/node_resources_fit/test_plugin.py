@@ -18,7 +18,7 @@ from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit, after
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_container, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, on_node, pending, scored
-from tests.support.device_objects import device_class, having, resource_slice
+from tests.support.device_objects import claim_with_devices, device_class, resource_slice
 
 GPU, HUGE = "example.com/gpu", "hugepages-2Mi"
 OF_CLASS = "deviceclass.resource.kubernetes.io/gpu"
@@ -442,7 +442,7 @@ def test_devices_in_use_are_scored_like_what_a_device_plugin_gives(
     there = make_pod("there", node_name="two", requests={GPU: 1})
     devices = resource_slice("p", dict.fromkeys("wxyz", ""), allNodes=True)
     cluster = with_devices(
-        cluster_of(OFFERS, [there]), device_class("gpu", GPU), devices, having("k", "p/w", "p/x", "q/y")
+        cluster_of(OFFERS, [there]), device_class("gpu", GPU), devices, claim_with_devices("k", "p/w", "p/x", "q/y")
     )
     plugin = made(NodeResourcesFit, scoring(strategy, {GPU: 1}), handle=cluster)
     assert scored(plugin, cluster, make_pod(requests={GPU: wanted})) == scores
@@ -499,7 +499,7 @@ def test_with_devices_all_forms_agree_with_the_rules(
     cluster = build(drawn)
     state = cluster_of((node for node, _ in cluster), (pod for _, others in cluster for pod in others))
     offered = {f"d{number}": "" for number in range(devices)}
-    with_devices(state, resource_slice("p", offered, allNodes=True), having("k", "p/d0", "p/d9"))
+    with_devices(state, resource_slice("p", offered, allNodes=True), claim_with_devices("k", "p/d0", "p/d9"))
     with_devices(state, device_class("gpu", GPU if backed else None))
     rejections, grades = {}, {}
     for node, others in cluster:

@@ -12,19 +12,19 @@ from kframework.testing import make_node, make_pod, pending_pod
 from tests.plugins.asking import cluster_of, made
 from tests.plugins.asking import pending as of_cluster
 from tests.support.device_objects import device_class
-from tests.support.remedies import deletion, engine_of, pending, suggested
+from tests.support.remedies import make_engine, pending, suggest, suggest_deletion
 
 
 def proposed(pod: Pod, *objects: ApiObject) -> list[Proposal]:
-    return [each for each in suggested("NodeResourcesFit", pod, *objects) if not changes_pod(each)]
+    return [each for each in suggest("NodeResourcesFit", pod, *objects) if not changes_pod(each)]
 
 
 def lowered(pod: Pod, *objects: ApiObject) -> list[Proposal]:
-    return [each for each in suggested("NodeResourcesFit", pod, *objects) if changes_pod(each)]
+    return [each for each in suggest("NodeResourcesFit", pod, *objects) if changes_pod(each)]
 
 
 def test_shortages_reckon_with_pods_that_are_nominated() -> None:
-    engine = engine_of([make_node("a", cpu=4, memory="1Gi", pods=2), make_pod("x", node_name="a", cpu=1)])
+    engine = make_engine([make_node("a", cpu=4, memory="1Gi", pods=2), make_pod("x", node_name="a", cpu=1)])
     asked = [("cpu", 2000), ("memory", 2 << 30), ("pods", 1)]
     nominated = pending(engine, make_pod("nominated", cpu=2, memory=None))
     small = Shortage("memory", (1 << 30) + (128 << 20), 2 << 30, possible=False)
@@ -67,7 +67,7 @@ def test_pods_that_are_leaving_already_are_no_examples() -> None:
 def test_a_pod_is_deleted_where_it_serves_for_several_resources() -> None:
     big, small = holder("big", "3", "12Gi"), holder("small", "100m", "1Gi")
     whole, freed = proposed(make_pod(cpu=2, memory="8Gi"), make_node("a"), big, small)
-    assert whole == (deletion(big),)
+    assert whole == (suggest_deletion(big),)
     assert [change.text.split(" on ")[0] for change in freed] == ["free 1100m cpu", "free 5Gi memory"]
 
 

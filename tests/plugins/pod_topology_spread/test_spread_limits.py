@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from kframework.framework.suggestions import MAX_SUGGESTIONS, AmountSuggestion
 from kframework.objects import ApiObject, LabelSelector, Pod, TopologySpreadConstraint
 from kframework.testing import make_node, make_pod
-from tests.support.remedies import deletion, suggested
+from tests.support.remedies import suggest, suggest_deletion
 
 ZONE = "topology.kubernetes.io/zone"
 SPREAD = TopologySpreadConstraint(
@@ -28,17 +28,17 @@ def web(name: str, **fields: object) -> Pod:
 def test_skew_is_told_with_the_pods_that_make_it() -> None:
     pods = [web(f"web-{n}") for n in range(3)]
     leaving = web("leaving", deletion_timestamp="2026-01-01T00:00:00Z")
-    deleted, (raised,) = suggested("PodTopologySpread", POD, *NODES, *pods, leaving)
-    assert deleted == tuple(map(deletion, pods))
+    deleted, (raised,) = suggest("PodTopologySpread", POD, *NODES, *pods, leaving)
+    assert deleted == tuple(map(suggest_deletion, pods))
     assert raised.text == f"raise maxSkew of the pod's spread over {ZONE} from 1 to 4"
     assert raised.patch(POD).spec.topology_spread_constraints == (replace(SPREAD, max_skew=4),)
     assert raised.to_dict() == {"kind": "raiseMaxSkew", "constraint": msgspec.to_builtins(SPREAD), "amount": 3}
     assert isinstance(raised, AmountSuggestion) and raised.with_amount(2).text.endswith("from 1 to 3")
-    assert suggested("PodTopologySpread", POD, *NODES, *pods, node="b") == []
+    assert suggest("PodTopologySpread", POD, *NODES, *pods, node="b") == []
 
 
 def test_constraint_is_dropped_where_the_node_has_no_domain() -> None:
-    ((dropped,),) = suggested("PodTopologySpread", POD, *NODES, node="c")
+    ((dropped,),) = suggest("PodTopologySpread", POD, *NODES, node="c")
     assert dropped.text == f"drop the pod's spread over {ZONE}"
     assert dropped.to_dict() == {"kind": "dropSpread", "constraint": msgspec.to_builtins(SPREAD)}
     assert dropped.patch(POD).spec.topology_spread_constraints == ()
@@ -46,5 +46,5 @@ def test_constraint_is_dropped_where_the_node_has_no_domain() -> None:
 
 def test_many_pods_are_not_suggested_to_go() -> None:
     pods = [web(f"web-{n}") for n in range(MAX_SUGGESTIONS + 1)]
-    ((raised,),) = suggested("PodTopologySpread", POD, *NODES, *pods)
+    ((raised,),) = suggest("PodTopologySpread", POD, *NODES, *pods)
     assert isinstance(raised, AmountSuggestion) and raised.amount == MAX_SUGGESTIONS + 1

@@ -36,11 +36,11 @@ from tests.support.storage import (
     HOSTNAME,
     capacity,
     claim,
+    claim_volumes,
     driver,
     ephemeral,
-    migrated,
-    mounted,
-    near,
+    label_affinity,
+    migrated_csi_node,
     storage_class,
     volume,
 )
@@ -63,7 +63,7 @@ def plugin_of(cluster: ClusterState) -> VolumeBinding:
 
 
 def using(*names: str, volumes: Sequence[Volume] = ()) -> Pod:
-    return make_pod("web", volumes=[*mounted(*names), *volumes])
+    return make_pod("web", volumes=[*claim_volumes(*names), *volumes])
 
 
 UNBOUND = unresolvable("pod has unbound immediate PersistentVolumeClaims")
@@ -107,7 +107,7 @@ def test_claims_that_cannot_be_used(objects: Sequence[ApiObject], pod: Pod, answ
     [
         ([], NOTHING),
         ([Volume(name="c", csi=CSISource(driver="d"))], NOTHING),
-        (mounted("data"), None),
+        (claim_volumes("data"), None),
         ([ephemeral("s")], None),
     ],
 )
@@ -119,9 +119,9 @@ def test_pods_without_claims_share_their_answers(volumes: Sequence[Volume], sign
     ("objects", "reasons"),
     [
         ([claim(bound="v"), volume("v")], {}),
-        ([claim(bound="v"), volume("v", on=near(HOSTNAME, "a"))], {"b": [NO_NODE]}),
+        ([claim(bound="v"), volume("v", on=label_affinity(HOSTNAME, "a"))], {"b": [NO_NODE]}),
         ([claim(bound="v")], {"a": [MISSING], "b": [MISSING]}),
-        ([claim(), storage_class(), volume("v", on=near(HOSTNAME, "b"))], {"a": [NO_VOLUME]}),
+        ([claim(), storage_class(), volume("v", on=label_affinity(HOSTNAME, "b"))], {"a": [NO_VOLUME]}),
         (
             [
                 claim(of="csi", size="5Gi"),
@@ -213,11 +213,11 @@ def test_a_claim_wakes_its_pods(new: PersistentVolumeClaim, hint: QueueingHint) 
 @pytest.mark.parametrize(
     ("old", "new", "hint"),
     [
-        (None, migrated("n"), QUEUE),
-        (migrated("n"), migrated("n"), SKIP),
-        (migrated("n", "x"), migrated("n", "x", "y"), QUEUE),
-        (migrated("n", "x"), None, QUEUE),
-        (migrated("n"), None, SKIP),
+        (None, migrated_csi_node("n"), QUEUE),
+        (migrated_csi_node("n"), migrated_csi_node("n"), SKIP),
+        (migrated_csi_node("n", "x"), migrated_csi_node("n", "x", "y"), QUEUE),
+        (migrated_csi_node("n", "x"), None, QUEUE),
+        (migrated_csi_node("n"), None, SKIP),
     ],
 )
 def test_a_csi_node_wakes(old: CSINode | None, new: CSINode | None, hint: QueueingHint) -> None:

@@ -16,7 +16,7 @@ from kframework.plugins.volume_zone import VolumeZone
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, ScenarioResult, create, delete, patch
-from tests.support.storage import HOSTNAME, ZONE, claim, ephemeral, mounted, near, storage_class, volume
+from tests.support.storage import HOSTNAME, ZONE, claim, claim_volumes, ephemeral, label_affinity, storage_class, volume
 
 REGISTRY = Registry.with_plugins(VolumeBinding, VolumeZone)
 CSI = storage_class("csi", "csi.example.com")
@@ -31,9 +31,11 @@ def nodes_of(objects: Iterable[ApiObject]) -> dict[str, str | None]:
 def test_every_local_volume_takes_one_pod_to_its_node() -> None:
     count = 30
     nodes = [make_node(f"n{number}") for number in range(count)]
-    disks = [volume(f"disk-{number}", on=near(HOSTNAME, f"n{number}"), phase="") for number in range(count - 1)]
+    disks = [
+        volume(f"disk-{number}", on=label_affinity(HOSTNAME, f"n{number}"), phase="") for number in range(count - 1)
+    ]
     claims = [claim(f"data-{number}") for number in range(count)]
-    pods = [make_pod(f"web-{number}", volumes=mounted(f"data-{number}")) for number in range(count)]
+    pods = [make_pod(f"web-{number}", volumes=claim_volumes(f"data-{number}")) for number in range(count)]
     went = nodes_of([*nodes, *disks, storage_class(), *claims, *pods])
     assert sorted(filter(None, went.values())) == sorted(f"n{number}" for number in range(count - 1))
     assert list(went.values()).count(None) == 1
@@ -43,8 +45,8 @@ def test_a_volume_is_made_where_its_pod_goes_and_keeps_the_next_pod_there() -> N
     nodes = [make_node("a", zone="y", cpu=1), make_node("b", zone="z"), make_node("c", zone="z")]
     csi = storage_class("csi", "csi.example.com", allowed=[{ZONE: ["y", "z"]}])
     pods = [
-        make_pod("first", cpu=2, node_selector={HOSTNAME: "b"}, volumes=mounted("data")),
-        make_pod("second", cpu=3, volumes=mounted("data")),
+        make_pod("first", cpu=2, node_selector={HOSTNAME: "b"}, volumes=claim_volumes("data")),
+        make_pod("second", cpu=3, volumes=claim_volumes("data")),
     ]
     assert nodes_of([*nodes, csi, claim(of="csi"), *pods]) == {"first": "b", "second": "c"}
 
@@ -52,9 +54,9 @@ def test_a_volume_is_made_where_its_pod_goes_and_keeps_the_next_pod_there() -> N
 def test_immediate_and_ephemeral_claims_are_served() -> None:
     now = storage_class("now", "csi.example.com", "Immediate")
     pods = [
-        make_pod("with-data", volumes=mounted("data")),
+        make_pod("with-data", volumes=claim_volumes("data")),
         make_pod("with-scratch", volumes=[ephemeral("scratch", "csi"), ephemeral("more", "now")]),
-        make_pod("with-nothing", volumes=mounted("nobody-s")),
+        make_pod("with-nothing", volumes=claim_volumes("nobody-s")),
     ]
     went = nodes_of([make_node("a"), now, CSI, claim(of="now"), *pods])
     assert went == {"with-data": "a", "with-scratch": "a", "with-nothing": None}
@@ -63,12 +65,12 @@ def test_immediate_and_ephemeral_claims_are_served() -> None:
 def test_labels_of_volumes_keep_pods_in_their_zones() -> None:
     nodes = [make_node(name, zone=name) for name in "abc"]
     disks = [volume("disk", labels={ZONE: "b"})]
-    went = nodes_of([*nodes, *disks, claim(bound="disk"), make_pod("web", volumes=mounted("data"))])
+    went = nodes_of([*nodes, *disks, claim(bound="disk"), make_pod("web", volumes=claim_volumes("data"))])
     assert went == {"web": "b"}
 
 
-LOCAL = (volume(on=near(HOSTNAME, "a")), storage_class(), claim())
-WEB = make_pod("web", volumes=mounted("data"))
+LOCAL = (volume(on=label_affinity(HOSTNAME, "a")), storage_class(), claim())
+WEB = make_pod("web", volumes=claim_volumes("data"))
 
 
 def scenario(
@@ -123,7 +125,7 @@ def test_while_it_waits_the_pod_announces_its_node() -> None:
 
 
 def test_claims_that_are_bound_take_no_time() -> None:
-    result = scenario(volume(on=near(HOSTNAME, "b")), claim(bound="disk")).run()
+    result = scenario(volume(on=label_affinity(HOSTNAME, "b")), claim(bound="disk")).run()
     assert (result.node_of("web"), result.seconds) == ("b", 0.0)
     assert result.pod("web").status.nominated_node_name == ""
 
@@ -165,7 +167,7 @@ def test_a_refused_volume_is_let_go() -> None:
 
 
 def test_a_refused_claim_is_let_go_and_the_written_volume_stays() -> None:
-    pod = make_pod("web", volumes=mounted("data", "new"))
+    pod = make_pod("web", volumes=claim_volumes("data", "new"))
     objects = (volume("other"), storage_class(), claim("new"), CSI, claim(of="csi"))
     result = scenario(*objects, pods=[pod]).at(0, refusing(PersistentVolumeClaim)).run(until=0.5)
     assert failed(result) == "the server is ill"
@@ -178,9 +180,9 @@ def test_a_volume_that_changed_meanwhile_is_not_written() -> None:
         return Fault(delay=1.0) if (method, kind) == ("patch", PersistentVolume) else None
 
     course = scenario(*LOCAL).at(0, lambda cluster: cluster.faults.append(late))
-    result = course.at(0.5, lambda cluster: cluster.replace(volume(on=near(HOSTNAME, "a"), labels={"x": "y"}))).run(
-        until=1.5
-    )
+    result = course.at(
+        0.5, lambda cluster: cluster.replace(volume(on=label_affinity(HOSTNAME, "a"), labels={"x": "y"}))
+    ).run(until=1.5)
     assert "the object has been modified" in failed(result)
     assert result.cluster.read(PersistentVolume, "disk").spec.claim_ref is None
 
@@ -206,7 +208,7 @@ def test_a_volume_that_is_not_made_sends_the_pod_back(happens: Callable[[MemoryC
 
 
 def test_a_volume_that_is_made_out_of_reach_sends_the_pod_back() -> None:
-    made = volume("pvc-1", "csi", on=near(HOSTNAME, "elsewhere"))
+    made = volume("pvc-1", "csi", on=label_affinity(HOSTNAME, "elsewhere"))
     course = scenario(CSI, claim(of="csi"), nodes=[make_node("a")]).at(0.2, create(made))
     course.at(0.5, patch(claim(of="csi"), {"spec": {"volumeName": "pvc-1"}}))
     text = 'pv "pvc-1" node affinity doesn\'t match node "a": no matching NodeSelectorTerms'
@@ -227,14 +229,14 @@ def test_a_pod_that_is_gone_waits_for_no_volume() -> None:
 
 
 def test_what_one_pod_reserves_no_other_gets() -> None:
-    pods = [WEB, make_pod("late", volumes=mounted("more"))]
+    pods = [WEB, make_pod("late", volumes=claim_volumes("more"))]
     result = scenario(*LOCAL, claim("more"), pods=pods).run(until=2)
     assert result.state_of("late") == "unschedulable"
     assert "2 node(s) didn't find available persistent volumes to bind" in result.message_of("late")
 
 
 def test_a_pod_that_shares_a_claim_goes_to_the_selected_node() -> None:
-    pods = [WEB, make_pod("second", volumes=mounted("data"))]
+    pods = [WEB, make_pod("second", volumes=claim_volumes("data"))]
     result = scenario(CSI, claim(of="csi"), pods=pods).run(until=0.5)
     first, second = (result.decisions_on(name)[0].node for name in ("web", "second"))
     assert first == second

@@ -29,7 +29,7 @@ from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
 from tests.extension_points.scripted import alone, held, plugin
 from tests.support.declared_kinds import Gang, gang, team
-from tests.support.extenders import GPU, Server, configuration, lets_pass, verbs
+from tests.support.extenders import GPU, ExtenderServer, accept_except, configuration, verbs
 
 NO_WAY_OUT = (
     "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
@@ -325,11 +325,11 @@ PREEMPTING = Registry.with_plugins(DefaultPreemption)
 
 def test_extenders_are_asked_over_http() -> None:
     answers = {
-        "filter": lets_pass("b", "c"),
+        "filter": accept_except("b", "c"),
         "prioritize": [{"Host": "a", "Score": 10}, {"Host": "c", "Score": 5}],
         "bind": {},
     }
-    with Server(answers) as server:
+    with ExtenderServer(answers) as server:
         config = configuration(server.settings(*answers, weight=2))
         simulation = simulate([*map(make_node, "abc"), make_pod("x"), make_pod("y")], parse(config))
     assert [outcome.node for outcome in simulation.outcomes] == ["c", "c"]
@@ -340,7 +340,7 @@ def test_extenders_are_asked_over_http() -> None:
 
 
 def test_what_an_extender_refuses_is_tried_again_when_something_happens() -> None:
-    with Server({"filter": lets_pass("b", failed={"a": "not a"})}) as server:
+    with ExtenderServer({"filter": accept_except("b", failed={"a": "not a"})}) as server:
         scenario = Scenario(nodes=[make_node("a")], pods=[make_pod()], config=configuration(server.settings("filter")))
         result = scenario.at(60.0, create(make_node("b"))).run()
     assert result.node_of("pod") == "b"
@@ -351,7 +351,7 @@ def test_what_an_extender_refuses_is_tried_again_when_something_happens() -> Non
 
 @pytest.mark.parametrize("ignorable", [True, False])
 def test_an_extender_that_does_not_answer_costs_no_virtual_time(ignorable: bool) -> None:
-    server = Server({})
+    server = ExtenderServer({})
     server.answers = {"filter": server.hang}
     with server:
         config = configuration(server.settings("filter", ignorable=ignorable, httpTimeout="20ms"))
@@ -370,7 +370,7 @@ def test_a_binding_that_the_cluster_refuses_is_the_extenders_failure() -> None:
     def bind(question: Any) -> object:
         return {"Error": "node is on fire"}
 
-    with Server({"bind": bind}) as server:
+    with ExtenderServer({"bind": bind}) as server:
         config = configuration(server.settings("bind"))
         simulation = simulate([make_node("a"), make_pod()], parse(config), duration=0.5)
     assert simulation.outcomes[0].node is None
@@ -380,7 +380,7 @@ def test_a_binding_that_the_cluster_refuses_is_the_extenders_failure() -> None:
 def test_what_extenders_manage_is_not_counted() -> None:
     manages = {"managedResources": [{"name": GPU, "ignoredByScheduler": True}]}
     pods = [make_pod("gpu", requests={GPU: 8}), make_pod("plain")]
-    with Server({"filter": lets_pass("b")}) as server:
+    with ExtenderServer({"filter": accept_except("b")}) as server:
         simulation = simulate(
             [make_node("a"), make_node("b"), *pods], parse(configuration(server.settings("filter", **manages)))
         )
@@ -400,7 +400,7 @@ def test_extenders_narrow_what_preemption_chooses_from(kept: str, victim: str) -
         make_pod("dear", cpu=3, node_name="b", priority=2),
         make_pod("urgent", cpu=3, priority=9),
     ]
-    with Server({"preempt": preempt}) as server:
+    with ExtenderServer({"preempt": preempt}) as server:
         config = parse(configuration(server.settings("preempt")))
         simulation = simulate([make_node("a"), make_node("b"), *pods], config, registry=PREEMPTING)
     assert simulation.decisions[0].victims == (f"default/{victim}",)
@@ -410,7 +410,7 @@ def test_extenders_narrow_what_preemption_chooses_from(kept: str, victim: str) -
 
 def test_extenders_may_leave_nothing_to_preempt() -> None:
     pods = [make_pod("low", cpu=3, node_name="a", priority=1), make_pod("urgent", cpu=3, priority=9)]
-    with Server({"preempt": {}}) as server:
+    with ExtenderServer({"preempt": {}}) as server:
         config = parse(configuration(server.settings("preempt")))
         simulation = simulate([make_node("a"), *pods], config, registry=PREEMPTING)
     said = "no new claims to deallocate, preemption: no candidate node for preemption"

@@ -30,8 +30,8 @@ from tests.support.storage import (
     capacity,
     claim,
     driver,
-    migrated,
-    near,
+    label_affinity,
+    migrated_csi_node,
     reference,
     storage_class,
     volume,
@@ -78,7 +78,7 @@ def found(cluster: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> Fou
     return answers
 
 
-LOCAL_A, LOCAL_B = volume("la", on=near("zone", "a")), volume("lb", on=near("zone", "b"))
+LOCAL_A, LOCAL_B = volume("la", on=label_affinity("zone", "a")), volume("lb", on=label_affinity("zone", "b"))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ LOCAL_A, LOCAL_B = volume("la", on=near("zone", "a")), volume("lb", on=near("zon
         ([volume("v", kept_for=reference(), size="1Mi")], [claim()], None),
         ([volume("v", kept_for=reference(), volumeMode="Block")], [claim()], None),
         (
-            [volume("any"), volume("kept", kept_for=reference(), on=near("zone", "a"))],
+            [volume("any"), volume("kept", kept_for=reference(), on=label_affinity("zone", "a"))],
             [claim()],
             {"a": (0, "kept"), "b": (BIND_CONFLICT, "+")},
         ),
@@ -201,10 +201,10 @@ def test_what_claims_find(
     ("objects", "reached"),
     [
         ([], ["old"]),
-        ([migrated("new", EBS)], ["old", "new"]),
-        ([migrated("new", "kubernetes.io/cinder", EBS)], ["old", "new"]),
-        ([migrated("new", "kubernetes.io/cinder")], ["old"]),
-        ([migrated("old", EBS), migrated("new", EBS), migrated("gone", EBS)], ["new"]),
+        ([migrated_csi_node("new", EBS)], ["old", "new"]),
+        ([migrated_csi_node("new", "kubernetes.io/cinder", EBS)], ["old", "new"]),
+        ([migrated_csi_node("new", "kubernetes.io/cinder")], ["old"]),
+        ([migrated_csi_node("old", EBS), migrated_csi_node("new", EBS), migrated_csi_node("gone", EBS)], ["new"]),
     ],
 )
 def test_a_driver_has_zone_labels_of_its_own(objects: Sequence[ApiObject], reached: list[str]) -> None:
@@ -216,7 +216,7 @@ def test_a_driver_has_zone_labels_of_its_own(objects: Sequence[ApiObject], reach
             make_node("elsewhere", labels={zone: "y", "topology.ebs.csi.aws.com/zone": "y"}),
         ]
     )
-    disk = volume("v", on=near(zone, "z"), awsElasticBlockStore={"volumeID": "vol-1"})
+    disk = volume("v", on=label_affinity(zone, "z"), awsElasticBlockStore={"volumeID": "vol-1"})
     for each in (disk, *objects):
         cluster.objects(type(each)).put(each.metadata, each)
     asked, nodes = PodClaims(Storage(cluster), [claim(bound="v")], []), cluster.nodes
@@ -243,7 +243,7 @@ def test_a_driver_has_zone_labels_of_its_own(objects: Sequence[ApiObject], reach
 def test_a_volume_that_no_driver_can_serve_is_a_fault_where_one_should(
     plugin: str, source: Mapping[str, Any], problem: str
 ) -> None:
-    cluster = cluster_with([volume("v", **source), migrated("b", plugin)])
+    cluster = cluster_with([volume("v", **source), migrated_csi_node("b", plugin)])
     asked = PodClaims(Storage(cluster), [claim(bound="v")], [])
     a, b = cluster.nodes.find("a"), cluster.nodes.find("b")
     assert a is not None and b is not None
@@ -277,8 +277,8 @@ SIZES, CLASSES = (
 MODES = st.sampled_from([["ReadWriteOnce"], ["ReadWriteOnce", "ReadOnlyMany"]])
 PLACES: st.SearchStrategy[Mapping[str, Any] | None] = st.one_of(
     st.none(),
-    st.builds(near, st.just(HOSTNAME), st.sampled_from("abc")),
-    st.builds(near, st.just("zone"), st.just("a"), st.just("b")),
+    st.builds(label_affinity, st.just(HOSTNAME), st.sampled_from("abc")),
+    st.builds(label_affinity, st.just("zone"), st.just("a"), st.just("b")),
     st.just(affinity({"matchExpressions": [{"key": "zone", "operator": "Exists"}]})),
     st.just(affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]})),
 )

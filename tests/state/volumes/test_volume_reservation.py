@@ -17,7 +17,7 @@ from kframework.state.volumes.volume_reservation import BindingError, VolumeRese
 from kframework.state.volumes.volumes import Storage
 from kframework.testing import make_node
 from tests.plugins.asking import cluster_of
-from tests.support.storage import HOSTNAME, ZONE, claim, migrated, near, reference, volume
+from tests.support.storage import HOSTNAME, ZONE, claim, label_affinity, migrated_csi_node, reference, volume
 
 SELECTED = "volume.kubernetes.io/selected-node"
 BY_US = {"pv.kubernetes.io/bound-by-controller": "yes"}
@@ -202,7 +202,7 @@ def test_what_is_older_than_what_was_written_is_not_believed() -> None:
         ([], [DISK], 'failed to check binding: persistentvolumes "disk" not found'),
         ([], [DATA], 'failed to check binding: persistentvolumeclaims "default/data" not found'),
         (
-            [volume(version="15", kept_for=reference(), on=near(HOSTNAME, "other"))],
+            [volume(version="15", kept_for=reference(), on=label_affinity(HOSTNAME, "other"))],
             [],
             'pv "disk" node affinity doesn\'t match node "n": no matching NodeSelectorTerms',
         ),
@@ -221,16 +221,19 @@ def test_what_is_older_than_what_was_written_is_not_believed() -> None:
             'provisioning failed for PVC "new"',
         ),
         (
-            [KEPT, BOUND, MADE, volume("pvc-1", "csi", on=near(HOSTNAME, "other"))],
+            [KEPT, BOUND, MADE, volume("pvc-1", "csi", on=label_affinity(HOSTNAME, "other"))],
             [],
             'pv "pvc-1" node affinity doesn\'t match node "n": no matching NodeSelectorTerms',
         ),
         (
             [
                 volume(
-                    version="15", kept_for=reference(), on=near(ZONE, "z"), awsElasticBlockStore={"volumeID": "vol-1"}
+                    version="15",
+                    kept_for=reference(),
+                    on=label_affinity(ZONE, "z"),
+                    awsElasticBlockStore={"volumeID": "vol-1"},
                 ),
-                migrated("n", "kubernetes.io/aws-ebs"),
+                migrated_csi_node("n", "kubernetes.io/aws-ebs"),
             ],
             [],
             'pv "disk" node affinity doesn\'t match node "n": no matching NodeSelectorTerms',

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.support.batch_accounts.jobs import READY, ROOM, Task, total
-from tests.support.batch_accounts.session_model import Stands
+from tests.support.batch_accounts.session_model import SessionModel
 
 
-def by_priority(stands: Stands, task: Task, other: Task, beside: Sequence[Task]) -> bool:
+def by_priority(stands: SessionModel, task: Task, other: Task, beside: Sequence[Task]) -> bool:
     if other.job is task.job:
         return other.priority >= task.priority
     return other.job.priority >= task.job.priority
 
 
-def by_gang(stands: Stands, task: Task, other: Task, beside: Sequence[Task]) -> bool:
+def by_gang(stands: SessionModel, task: Task, other: Task, beside: Sequence[Task]) -> bool:
     job = other.job
     fellows = [each for each in beside if each.job is job]
     if job.count(*READY) - job.minimum <= len(fellows):
@@ -24,12 +24,12 @@ def by_gang(stands: Stands, task: Task, other: Task, beside: Sequence[Task]) -> 
     return job.minds_roles and other.role in job.roles and of_role - job.roles[other.role] <= same
 
 
-def by_conformance(stands: Stands, task: Task, other: Task, beside: Sequence[Task]) -> bool:
+def by_conformance(stands: SessionModel, task: Task, other: Task, beside: Sequence[Task]) -> bool:
     critical = ("system-cluster-critical", "system-node-critical")
     return other.pod.metadata.namespace == "kube-system" or other.pod.spec.priority_class_name in critical
 
 
-def by_drf(stands: Stands, task: Task, other: Task, beside: Sequence[Task]) -> bool:
+def by_drf(stands: SessionModel, task: Task, other: Task, beside: Sequence[Task]) -> bool:
     gained = stands.dominant(total([task.job.sum(*ROOM, "Pipelined"), task.request]))
     rest = other.job.sum(*ROOM, "Pipelined")
     for each in (other, *(each for each in beside if each.job is other.job)):
@@ -37,7 +37,7 @@ def by_drf(stands: Stands, task: Task, other: Task, beside: Sequence[Task]) -> b
     return bool(gained > stands.dominant(rest) + 1e-6)
 
 
-def by_queue(stands: Stands, task: Task, other: Task, beside: Sequence[Task]) -> bool:
+def by_queue(stands: SessionModel, task: Task, other: Task, beside: Sequence[Task]) -> bool:
     queue, mine = other.job.queue, task.job.queue
     gone = [other, *(each for each in beside if each.job.queue == queue)]
     before = [each.status for each in gone]
@@ -57,7 +57,7 @@ def by_queue(stands: Stands, task: Task, other: Task, beside: Sequence[Task]) ->
     return not spares or stands.broken or (stands.fair == "capacity" and not goes_before)
 
 
-PROTECTS: dict[str, Callable[[Stands, Task, Task, Sequence[Task]], bool]] = {
+PROTECTS: dict[str, Callable[[SessionModel, Task, Task, Sequence[Task]], bool]] = {
     "priority": by_priority,
     "gang": by_gang,
     "conformance": by_conformance,

@@ -11,7 +11,7 @@ from kframework_batch.account import Outcome, ProtectedTasks, QueueState, Sessio
 
 from tests.support.batch_accounts.jobs import READY, Job, Task, nonzero, total
 from tests.support.batch_accounts.protection import PROTECTS, SILENT, by_priority
-from tests.support.batch_accounts.session_model import Stands
+from tests.support.batch_accounts.session_model import SessionModel
 
 BROKEN = "a member of the gang"
 NO_ROOM = "there is no node where it would fit if those went who may be pushed out"
@@ -20,7 +20,7 @@ FIT_ERROR = re.compile(r"0/(\d+) nodes are available:(?: (.*)\.)?")
 OPENING = ("drf", "proportion", "capacity", "overcommit")
 
 
-class Turns:
+class TurnQueue:
     """Things in the order of their keys as these were when they were put in."""
 
     def __init__(self, key: Callable[[Any], Any], things: Sequence[Any] = ()) -> None:
@@ -44,7 +44,7 @@ class Turns:
 class Replay:
     """Goes through an account on the model; AssertionError for whatever is not true of it."""
 
-    def __init__(self, stands: Stands, account: SessionAccount) -> None:
+    def __init__(self, stands: SessionModel, account: SessionAccount) -> None:
         self.stands, self.account = stands, account
         self.turns: list[Turn] = list(account.turns)
         self.bound: list[tuple[str, str]] = []
@@ -146,11 +146,11 @@ class Replay:
 
     def enqueue(self) -> None:
         stands = self.stands
-        waiting: dict[str, Turns] = {}
+        waiting: dict[str, TurnQueue] = {}
         for job in stands.able:
             if job.phase in ("", "Pending"):
-                waiting.setdefault(job.queue, Turns(stands.job_key)).put(job)
-        queues = Turns(stands.queue_key, list(waiting))
+                waiting.setdefault(job.queue, TurnQueue(stands.job_key)).put(job)
+        queues = TurnQueue(stands.queue_key, list(waiting))
         while queues:
             queue = queues.take()
             job = waiting[queue].take()
@@ -168,12 +168,12 @@ class Replay:
         stands = self.stands
         for job in stands.able if "enqueue" not in stands.world.actions else ():
             job.phase = "Inqueue" if job.phase in ("", "Pending") else job.phase
-        jobs: dict[str, Turns] = {}
+        jobs: dict[str, TurnQueue] = {}
         left: dict[str, list[Task]] = {}
         for job in self.candidates():
             if any(task.request for task in stands.waiting(job)):
-                jobs.setdefault(job.queue, Turns(stands.job_key)).put(job)
-        queues = Turns(stands.queue_key, list(jobs))
+                jobs.setdefault(job.queue, TurnQueue(stands.job_key)).put(job)
+        queues = TurnQueue(stands.queue_key, list(jobs))
         failed: dict[str, set[str]] = {}
         while queues:
             queue = queues.take()
@@ -301,7 +301,7 @@ class Replay:
 
     def preempt(self) -> None:
         stands, jobs = self.stands, self.starving()
-        queues = Turns(stands.queue_key, list(jobs))
+        queues = TurnQueue(stands.queue_key, list(jobs))
         while queues:
             queue = queues.take()
             for job in sorted(jobs[queue], key=stands.job_key):
@@ -313,8 +313,8 @@ class Replay:
 
     def reclaim(self) -> None:
         stands, found = self.stands, self.starving()
-        jobs = {queue: Turns(stands.job_key, hungry) for queue, hungry in found.items()}
-        queues = Turns(stands.queue_key, list(jobs))
+        jobs = {queue: TurnQueue(stands.job_key, hungry) for queue, hungry in found.items()}
+        queues = TurnQueue(stands.queue_key, list(jobs))
 
         def may_go(task: Task, other: Task) -> bool:
             if other.job not in stands.able or other.job.queue == task.job.queue:

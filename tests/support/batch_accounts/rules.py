@@ -27,7 +27,7 @@ def _shuns(pod: Pod, other: Pod) -> bool:
     return any(s is not None and s.match_labels.items() <= other.metadata.labels.items() for s in selectors)
 
 
-def poured(
+def share_by_weight(
     amount: Fraction, floors: Mapping[str, int], tops: Mapping[str, float], weights: Mapping[str, int]
 ) -> dict[str, Fraction]:
     """Share an amount by weight between floors and tops: the level is sought among all at which anything changes."""

@@ -9,13 +9,13 @@ from kframework_batch.account import JobState, SessionAccount
 
 from tests.support.batch_accounts.jobs import Job
 from tests.support.batch_accounts.replay import Replay
-from tests.support.batch_accounts.session_model import Stands
+from tests.support.batch_accounts.session_model import SessionModel
 
 #: A World of the property tests.
 World: TypeAlias = Any
 
 
-class Scene:
+class SessionScene:
     """A session of a world: what there was before it, what could be seen of it, and the account that it gave."""
 
     def __init__(self, world: World) -> None:
@@ -33,7 +33,7 @@ class Scene:
 
     def judge(self, account: SessionAccount) -> None:
         """AssertionError if an account is not true of this session."""
-        stands = Stands(self)
+        stands = SessionModel(self)
         replay = Replay(stands, account)
         replay.run()
         said = [("bind", *pair) for pair in account.bound]

@@ -1,7 +1,7 @@
 """A slow plain model of a session, made of the objects of a world alone: nothing is kept that can be counted anew.
 
-It says how queues, jobs and nodes stand at any moment of a session, and what plugins say then; `Stands.place` and
-`Stands.evict` are all that changes it.
+It says how queues, jobs and nodes stand at any moment of a session, and what plugins say then; `SessionModel.place` and
+`SessionModel.evict` are all that changes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kframework.clock import seconds_of
 from kframework.objects import Node, Pod, PriorityClass
 from kframework.objects.requests import allocatable, on_node_requests
 from tests.support.batch_accounts.jobs import ENDED, ROOM, Job, Task, part, total
-from tests.support.batch_accounts.rules import disagree, poured
+from tests.support.batch_accounts.rules import disagree, share_by_weight
 
 #: What was before a session, and how its scheduler is configured.
 World: TypeAlias = Any
@@ -28,7 +28,7 @@ Amounts: TypeAlias = Mapping[str, float]
 Key: TypeAlias = tuple[Any, ...]
 
 
-class Stands:
+class SessionModel:
     """How all stands at a moment of a session."""
 
     def __init__(self, world: World) -> None:
@@ -232,7 +232,7 @@ class Stands:
         there = self.total.get(name, 0)
         if sum(floors.values()) >= there:
             return (there * floor / sum(floors.values()) if there else 0), 1
-        return float(poured(Fraction(there), floors, tops, weights)[queue]), 1
+        return float(share_by_weight(Fraction(there), floors, tops, weights)[queue]), 1
 
     def share(self, queue: str) -> float:
         due, held = self.due[queue], self.allocated(queue)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.batch_accounts.scene import Scene
+from tests.support.batch_accounts.scene import SessionScene
 from tests.support.scale import seeds
 
 SESSIONS = 6
@@ -21,7 +21,7 @@ MakeWorld = Callable[[int], Any]
 def test_accounts_are_true(seed: int, make_world: MakeWorld) -> None:
     world = make_world(seed)
     for _ in range(SESSIONS):
-        scene = Scene(world)
+        scene = SessionScene(world)
         scene.judge(scene.account)
         world.happen()
 
@@ -33,7 +33,7 @@ def test_the_worlds_are_full_of_what_is_said(make_world: MakeWorld) -> None:
     for seed in (*range(25), 43, 96):
         world = make_world(seed)
         for _ in range(SESSIONS):
-            for turn in Scene(world).account.turns:
+            for turn in SessionScene(world).account.turns:
                 said[f"{turn.action} {turn.outcome}"] += 1
                 said.update(["victims"] * len(turn.victims) + ["spared"] * len(turn.protected))
                 said.update("placed" if verdict.node else "rejected" for verdict in turn.verdicts)

@@ -19,7 +19,7 @@ from kframework_batch.account import (
 )
 from msgspec.structs import replace
 
-from tests.support.batch_accounts.scene import Scene
+from tests.support.batch_accounts.scene import SessionScene
 
 #: Makes a World of conftest.py.
 MakeWorld = Callable[[int], Any]
@@ -305,25 +305,25 @@ LIES: dict[str, Lies] = {
 
 
 @pytest.fixture
-def scenes(make_world: MakeWorld) -> list[Scene]:
+def scenes(make_world: MakeWorld) -> list[SessionScene]:
     """Return sessions of many worlds; the same for all lies."""
     return _scenes(make_world)
 
 
 @cache
-def _scenes(make_world: MakeWorld) -> list[Scene]:
+def _scenes(make_world: MakeWorld) -> list[SessionScene]:
     found = []
     for seed in SEEDS:
         world = make_world(seed)
         for _ in range(SESSIONS):
-            found.append(Scene(world))
+            found.append(SessionScene(world))
             world.happen()
     return found
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("lie", LIES)
-def test_a_planted_lie_is_found(lie: str, scenes: list[Scene]) -> None:
+def test_a_planted_lie_is_found(lie: str, scenes: list[SessionScene]) -> None:
     told = found = 0
     for seen in scenes:
         for account in list(LIES[lie](seen.account))[:3]:

@@ -13,7 +13,7 @@ from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_no
 from msgspec.structs import replace
 
 from kframework.objects import Pod
-from tests.support.batch_rules import Entry, Rule, Voice, configured, outcome, rule, voice
+from tests.support.batch_rules import Entry, Rule, Voice, configured, make_plugin, outcome, rule
 
 
 def one(name: str, *, queue: str = "default", age: float = 0.0) -> Gang:
@@ -48,7 +48,7 @@ PAIR = tasks(make_task("j-0", "j"), make_task("j-1", "j"))
 
 def ordered(hook: str, *keys: Mapping[str, int]) -> list[Voice]:
     """Make plugins that order things like this, one after the other."""
-    return [voice(f"v{number}", **{hook: key}) for number, key in enumerate(keys)]
+    return [make_plugin(f"v{number}", **{hook: key}) for number, key in enumerate(keys)]
 
 
 ORDERS = [
@@ -144,27 +144,27 @@ ORDERS = [
 
 
 THREE = [make_node("n1", cpu=1), make_node("n2", cpu=1), make_node("n3", cpu=1)]
-NOT_N1, NOT_N2 = voice("a", predicate={"n1": "a minds"}), voice("b", predicate={"n2": "b minds"})
+NOT_N1, NOT_N2 = make_plugin("a", predicate={"n1": "a minds"}), make_plugin("b", predicate={"n2": "b minds"})
 
 NODES = [
     rule("predicates: all must agree", [[NOT_N1], [NOT_N2]], one("x"), nodes=THREE, bound={"n3": "x-0"}),
     rule(
         "predicates: where none agrees the first rejection of each node counts",
-        [[NOT_N1, voice("b", predicate={"n1": "b minds", "n2": "b minds", "n3": "b minds"})]],
+        [[NOT_N1, make_plugin("b", predicate={"n1": "b minds", "n2": "b minds", "n3": "b minds"})]],
         one("x"),
         nodes=THREE,
         says={"x-0": "0/3 nodes are available: 1 a minds, 2 b minds."},
     ),
     rule(
         "pre-predicates: one rejection is enough",
-        [[voice("a", pre_predicate={})], [voice("b", pre_predicate={"x-0": "never"})]],
+        [[make_plugin("a", pre_predicate={})], [make_plugin("b", pre_predicate={"x-0": "never"})]],
         one("x"),
         nodes=THREE,
         says={"x-0": "0/3 nodes are available: 3 never."},
     ),
     rule(
         "pre-predicates: of two rejections the first counts",
-        [[voice("a", pre_predicate={"x-0": "first"}), voice("b", pre_predicate={"x-0": "second"})]],
+        [[make_plugin("a", pre_predicate={"x-0": "first"}), make_plugin("b", pre_predicate={"x-0": "second"})]],
         one("x"),
         nodes=THREE,
         says={"x-0": "0/3 nodes are available: 3 first."},
@@ -172,8 +172,8 @@ NODES = [
     rule(
         "scores are added up",
         [
-            [voice("a", node_order={"n1": 5.0, "n2": 4.0, "n3": 0.0})],
-            [voice("b", node_order={"n1": 0.0, "n2": 4.0, "n3": 5.0})],
+            [make_plugin("a", node_order={"n1": 5.0, "n2": 4.0, "n3": 0.0})],
+            [make_plugin("b", node_order={"n1": 0.0, "n2": 4.0, "n3": 5.0})],
         ],
         one("x"),
         nodes=THREE,
@@ -182,8 +182,8 @@ NODES = [
     rule(
         "the first plugin that chooses a node decides, whatever the scores",
         [
-            [voice("a", node_order={"n1": 9.0}), voice("b", best_node=None)],
-            [voice("c", best_node="n3"), voice("d", best_node="n2")],
+            [make_plugin("a", node_order={"n1": 9.0}), make_plugin("b", best_node=None)],
+            [make_plugin("c", best_node="n3"), make_plugin("d", best_node="n2")],
         ],
         one("x"),
         nodes=THREE,
@@ -195,8 +195,8 @@ NODES = [
 def victims(action: str, name: str, tiers: Sequence[Sequence[str | None]], evicted: str) -> Rule:
     """Let a job that starves look for victims; plugins name them, "" is nobody and None abstains."""
     hook = "preemptable" if action == "preempt" else "reclaimable"
-    voices = [[voice(f"v{i}{j}", **{hook: said}) for j, said in enumerate(tier)] for i, tier in enumerate(tiers)]
-    hungry = voice("hungry", job_starving={"w": True})
+    voices = [[make_plugin(f"v{i}{j}", **{hook: said}) for j, said in enumerate(tier)] for i, tier in enumerate(tiers)]
+    hungry = make_plugin("hungry", job_starving={"w": True})
     queue = "default" if action == "preempt" else "q"
     there = make_gang("v", 3, on=["n1"] * 3, queue=queue)
     nodes = [make_node("n1", cpu=3)]
@@ -234,23 +234,23 @@ TAKEN_FROM = (
 
 def way_out(name: str, *voices: Voice, evicted: str) -> Rule:
     """Let a job reclaim the room of one of two queues."""
-    willing = voice("willing", reclaimable="vp-0 vq-0", job_starving={"w": True})
+    willing = make_plugin("willing", reclaimable="vp-0 vq-0", job_starving={"w": True})
     nodes = [make_node("n1", cpu=2)]
     return rule(name, [[willing], voices], *TAKEN_FROM, actions="reclaim", nodes=nodes, queues=P_AND_Q, evicted=evicted)
 
 
 VICTIM_QUEUES = [
-    way_out("victims: the queue goes first that is served last", voice("a", queue_order=P_FIRST), evicted="vq-0"),
+    way_out("victims: the queue goes first that is served last", make_plugin("a", queue_order=P_FIRST), evicted="vq-0"),
     way_out(
         "victims: unless plugins say otherwise",
-        voice("a", queue_order=P_FIRST, victim_queue_order=P_FIRST),
+        make_plugin("a", queue_order=P_FIRST, victim_queue_order=P_FIRST),
         evicted="vp-0",
     ),
     way_out(
         "victims: the first that tells queues apart decides",
-        voice("a", victim_queue_order={}),
-        voice("b", victim_queue_order=P_FIRST),
-        voice("c", victim_queue_order=Q_FIRST),
+        make_plugin("a", victim_queue_order={}),
+        make_plugin("b", victim_queue_order=P_FIRST),
+        make_plugin("c", victim_queue_order=Q_FIRST),
         evicted="vp-0",
     ),
 ]
@@ -266,22 +266,22 @@ def said(name: str, tiers: Sequence[Sequence[Entry]], *, bound: Mapping[str, str
 
 def pushing(name: str, tiers: Sequence[Sequence[Entry]], *, evicted: str, action: str = "preempt") -> Rule:
     """Let a job look for a victim; the plugins of these tiers say whether."""
-    willing = voice("willing", preemptable="v-0", reclaimable="v-0")
+    willing = make_plugin("willing", preemptable="v-0", reclaimable="v-0")
     there = make_gang("v", 1, on=["n1"], queue="default" if action == "preempt" else "q")
     return rule(name, [*tiers, [willing]], there, WAITING, actions=action, queues=P_AND_Q, evicted=evicted)
 
 
 def letting_in(name: str, tiers: Sequence[Sequence[object]], *, let_in: str) -> Rule:
     """Let a job ask to be let in; the plugins vote like this."""
-    voices = [[voice(f"v{i}{j}", job_enqueueable=v) for j, v in enumerate(tier)] for i, tier in enumerate(tiers)]
+    voices = [[make_plugin(f"v{i}{j}", job_enqueueable=v) for j, v in enumerate(tier)] for i, tier in enumerate(tiers)]
     waiting = make_group("x", phase="Pending", resources={"cpu": 1}), list[Pod]()
     return rule(name, voices, waiting, actions="enqueue", let_in=let_in)
 
 
 def promised(name: str, tiers: Sequence[Sequence[object]], *, evicted: str) -> Rule:
     """Let a job find a victim; the plugins vote like this on whether it has enough then."""
-    hungry = [voice("hungry", job_starving={"w": True})]
-    voices = [[voice(f"v{i}{j}", job_pipelined=v) for j, v in enumerate(tier)] for i, tier in enumerate(tiers)]
+    hungry = [make_plugin("hungry", job_starving={"w": True})]
+    voices = [[make_plugin(f"v{i}{j}", job_pipelined=v) for j, v in enumerate(tier)] for i, tier in enumerate(tiers)]
     return pushing(name, [hungry, *voices], evicted=evicted)
 
 
@@ -296,48 +296,65 @@ VOTES: list[tuple[str, list[list[object]], bool]] = [
     ("a permission is final for the tiers behind", [[ABSTAIN, YES], [NO]], True),
     ("where a tier abstains the next is asked", [[ABSTAIN], [NO]], False),
 ]
-HUNGRY, CONTENT = voice("hungry", job_starving={"w": True}), voice("content", job_starving=False)
-YES_TO, NO_TO = voice("a", job_starving={"w": True}), voice("b", job_starving=False)
+HUNGRY, CONTENT = make_plugin("hungry", job_starving={"w": True}), make_plugin("content", job_starving=False)
+YES_TO, NO_TO = make_plugin("a", job_starving={"w": True}), make_plugin("b", job_starving=False)
 
 VERDICTS = [
-    said("overused: one is enough", [[voice("a", overused=False)], [voice("b", overused=True)]], bound=NOBODY),
-    said("overused: else the queue is served", [[voice("a", overused=False), voice("b", overused=False)]], bound=ALL),
     said(
-        "allocatable: all must agree", [[voice("a", allocatable=True)], [voice("b", allocatable=False)]], bound=NOBODY
+        "overused: one is enough", [[make_plugin("a", overused=False)], [make_plugin("b", overused=True)]], bound=NOBODY
+    ),
+    said(
+        "overused: else the queue is served",
+        [[make_plugin("a", overused=False), make_plugin("b", overused=False)]],
+        bound=ALL,
+    ),
+    said(
+        "allocatable: all must agree",
+        [[make_plugin("a", allocatable=True)], [make_plugin("b", allocatable=False)]],
+        bound=NOBODY,
     ),
     said(
         "allocatable: if they do there is room",
-        [[voice("a", allocatable=True), voice("b", allocatable=True)]],
+        [[make_plugin("a", allocatable=True), make_plugin("b", allocatable=True)]],
         bound=ALL,
     ),
-    said("ready: all must agree", [[voice("a", job_ready=True)], [voice("b", job_ready=False)]], bound=NOBODY),
-    said("ready: if they do the job is bound", [[voice("a", job_ready=True), voice("b", job_ready=True)]], bound=ALL),
+    said(
+        "ready: all must agree", [[make_plugin("a", job_ready=True)], [make_plugin("b", job_ready=False)]], bound=NOBODY
+    ),
+    said(
+        "ready: if they do the job is bound",
+        [[make_plugin("a", job_ready=True), make_plugin("b", job_ready=True)]],
+        bound=ALL,
+    ),
     rule(
         "valid: the first rejection counts",
-        [[voice("a", job_valid={}), voice("b", job_valid={"x": "b minds"})], [voice("c", job_valid={"x": "c minds"})]],
+        [
+            [make_plugin("a", job_valid={}), make_plugin("b", job_valid={"x": "b minds"})],
+            [make_plugin("c", job_valid={"x": "c minds"})],
+        ],
         one("x"),
         says={"x-0": "b minds"},
     ),
     pushing(
         "preempt: allocatable: all must agree",
-        [[HUNGRY], [voice("a", allocatable=True), voice("b", allocatable=False)]],
+        [[HUNGRY], [make_plugin("a", allocatable=True), make_plugin("b", allocatable=False)]],
         evicted="",
     ),
     pushing(
         "reclaim: preemptive: all must agree",
-        [[HUNGRY], [voice("a", preemptive=True), voice("b", preemptive=False)]],
+        [[HUNGRY], [make_plugin("a", preemptive=True), make_plugin("b", preemptive=False)]],
         evicted="",
         action="reclaim",
     ),
     pushing(
         "reclaim: preemptive: if they do room is made",
-        [[HUNGRY], [voice("a", preemptive=True)]],
+        [[HUNGRY], [make_plugin("a", preemptive=True)]],
         evicted="v-0",
         action="reclaim",
     ),
     pushing(
         "reclaim: an overused queue takes nothing back",
-        [[HUNGRY], [voice("a", overused={"default": True})]],
+        [[HUNGRY], [make_plugin("a", overused={"default": True})]],
         evicted="",
         action="reclaim",
     ),
@@ -345,7 +362,9 @@ VERDICTS = [
     pushing("starving: all plugins of the tier say so", [[HUNGRY, YES_TO]], evicted="v-0"),
     pushing("starving: one plugin of the tier does not", [[HUNGRY, NO_TO]], evicted=""),
     pushing(
-        "starving: the first tier that knows of it decides for it", [[voice("c")], [HUNGRY], [NO_TO]], evicted="v-0"
+        "starving: the first tier that knows of it decides for it",
+        [[make_plugin("c")], [HUNGRY], [NO_TO]],
+        evicted="v-0",
     ),
     pushing("starving: the first tier that knows of it decides against it", [[NO_TO], [HUNGRY]], evicted=""),
     *(letting_in(f"enqueueable: {name}", votes, let_in="x" if yes else "") for name, votes, yes in VOTES),
@@ -353,8 +372,12 @@ VERDICTS = [
 ]
 
 RUNNING = make_gang("r", 3, on=["n1"] * 3)
-TWO_NAME = [[voice("a", victim_tasks="r-0"), voice("b", victim_tasks="r-2")]]
-LAST_NAMES = [[voice("a", victim_tasks="")], [voice("b", victim_tasks="r-1")], [voice("c", victim_tasks="r-2")]]
+TWO_NAME = [[make_plugin("a", victim_tasks="r-0"), make_plugin("b", victim_tasks="r-2")]]
+LAST_NAMES = [
+    [make_plugin("a", victim_tasks="")],
+    [make_plugin("b", victim_tasks="r-1")],
+    [make_plugin("c", victim_tasks="r-2")],
+]
 SHUFFLED = [
     rule(name, tiers, RUNNING, actions="shuffle", nodes=[make_node("n1")], evicted=evicted)
     for name, tiers, evicted in [
@@ -396,8 +419,8 @@ def test_a_flag_that_is_off_silences_a_plugin(
     there = (
         [] if action == "allocate" else [make_gang("v", 1, on=["n1"], queue="q" if action == "reclaim" else "default")]
     )
-    objecting = voice("objecting", **answers)
-    willing = voice("willing", job_starving={"w": True}, preemptable="v-0", reclaimable="v-0")
+    objecting = make_plugin("objecting", **answers)
+    willing = make_plugin("willing", job_starving={"w": True}, preemptable="v-0", reclaimable="v-0")
     configuration, classes = configured(action, [[(objecting, {flag: enabled}), willing]])
     stage = Stage(
         configuration, nodes=[make_node("n1", cpu=1)], queues=P_AND_Q, gangs=[*there, WAITING], classes=classes

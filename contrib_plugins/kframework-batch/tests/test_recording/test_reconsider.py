@@ -64,7 +64,7 @@ class Fails(BatchPlugin):
         raise ZeroDivisionError("no")
 
 
-def ran(
+def run_and_record(
     file: Path, program: str, jobs: Iterable[ApiObject], controllers: Iterable[ControllerFactory] = (), seed: int = 0
 ) -> Path:
     """Record a simulation on two nodes."""
@@ -116,7 +116,7 @@ LOW = [
 def test_what_is_otherwise_is_told(
     tmp_path: Path, program: str, jobs: list[ApiObject], other: str, difference: tuple[str, ...]
 ) -> None:
-    result = asked(ran(tmp_path / "run.rec", program, jobs), other)
+    result = asked(run_and_record(tmp_path / "run.rec", program, jobs), other)
     assert difference in kinds(result)
     assert {kind for *_, kind in kinds(result)} <= {difference[-1], "other reasons"}
     assert (list(result.compared), result.cut_off) == (["session"], False)
@@ -124,7 +124,7 @@ def test_what_is_otherwise_is_told(
 
 
 def test_victims_are_told(tmp_path: Path) -> None:
-    file = ran(tmp_path / "run.rec", PLAIN, LOW, [Latecomer])
+    file = run_and_record(tmp_path / "run.rec", PLAIN, LOW, [Latecomer])
     (first, *_) = asked(file, PREEMPTING).differences
     assert (first.subject, first.kind) == ("default/late", "other victims")
     assert (first.recorded_text, first.replayed_text) == ("discarded", "2 sent away")
@@ -132,33 +132,35 @@ def test_victims_are_told(tmp_path: Path) -> None:
 
 
 def test_a_session_that_fails_now_is_told(tmp_path: Path) -> None:
-    result = asked(ran(tmp_path / "run.rec", PLAIN, TWO_PODS), FAILING)
+    result = asked(run_and_record(tmp_path / "run.rec", PLAIN, TWO_PODS), FAILING)
     assert {each.kind for each in result.differences} == {"fails now"}
     assert [each.name for each in result.differences] == result.compared["session"]
     assert "ZeroDivisionError" in result.differences[0].message
 
 
 def test_each_says_why_and_has_the_turns(tmp_path: Path) -> None:
-    file = ran(tmp_path / "run.rec", PLAIN, TWO_GANGS)
+    file = run_and_record(tmp_path / "run.rec", PLAIN, TWO_GANGS)
     (first, *_) = asked(file, NO_GANG).differences
     assert (first.name, first.message) == ("2", "0/2 nodes are available: 2 Insufficient cpu")
     before, now = (json.loads(msgspec.json.encode(each)) for each in (first.recorded, first.replayed))
     assert [turn["outcome"] for turn in before] == ["discarded"]
     assert [verdict.get("node", "") != "" for turn in now for verdict in turn["verdicts"]].count(True) == 1
-    nodes = asked(ran(tmp_path / "other.rec", PLAIN, TWO_PODS), PACKED).differences[0].message
+    nodes = asked(run_and_record(tmp_path / "other.rec", PLAIN, TWO_PODS), PACKED).differences[0].message
     assert nodes in ("default/second-worker-0: a, not b", "default/second-worker-0: b, not a")
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_chance_makes_no_difference(tmp_path: Path, seed: int) -> None:
     jobs = [make_job(f"job-{number}", 1 + number % 2, cpu=1, queue="q", seconds=2.0) for number in range(6)]
-    result = asked(ran(tmp_path / "run.rec", PLAIN, jobs, seed=seed), PLAIN.replace("tiers", "# as it was\ntiers"))
+    result = asked(
+        run_and_record(tmp_path / "run.rec", PLAIN, jobs, seed=seed), PLAIN.replace("tiers", "# as it was\ntiers")
+    )
     assert result.differences == () and len(result.compared["session"]) > 3
 
 
 def test_what_is_asked_leaves_no_trace(tmp_path: Path) -> None:
     """Each line stands for itself: what was recorded is what happens next."""
-    file = ran(tmp_path / "run.rec", PLAIN, LOW, [Latecomer])
+    file = run_and_record(tmp_path / "run.rec", PLAIN, LOW, [Latecomer])
     sessions = len(Recording(file).accounts(ENGINES))
     for other in (PREEMPTING, NO_GANG, PACKED, LESS, FAILING, SOME_IN):
         assert len(asked(file, other).compared["session"]) == sessions
@@ -168,7 +170,7 @@ def test_without_the_state_as_it_was_nothing_is_asked(tmp_path: Path) -> None:
     def heavier(lines: list[Line]) -> None:
         lines[nth(lines, "SessionAccount", 0)]["with"]["queues"][0]["weight"] = 9
 
-    file = changed(ran(tmp_path / "run.rec", PLAIN, TWO_PODS), tmp_path / "changed", heavier)
+    file = changed(run_and_record(tmp_path / "run.rec", PLAIN, TWO_PODS), tmp_path / "changed", heavier)
     with pytest.raises(ConfigError, match=r"the recorded configuration does not decide as it did: line .* not 9"):
         asked(file, NO_GANG)
 
@@ -176,5 +178,5 @@ def test_without_the_state_as_it_was_nothing_is_asked(tmp_path: Path) -> None:
 def test_a_configuration_file_is_asked(tmp_path: Path) -> None:
     config = tmp_path / "other.conf"
     config.write_text(NO_GANG)
-    result = ENGINES.reconsider(ran(tmp_path / "run.rec", PLAIN, TWO_GANGS), str(config))
+    result = ENGINES.reconsider(run_and_record(tmp_path / "run.rec", PLAIN, TWO_GANGS), str(config))
     assert {each.kind for each in result.differences} == {"served now"}

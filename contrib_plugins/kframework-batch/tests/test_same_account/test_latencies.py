@@ -17,7 +17,7 @@ from kframework import Code
 from kframework.clock import VIRTUAL_EPOCH, seconds_of
 from kframework.engine import Binding, Decision
 from kframework.observe.recording.reader import RecordingReader
-from tests.support.batch_runs import Lie, Run, crowded, waiting
+from tests.support.batch_runs import Lie, RecordedRun, crowded, waiting
 
 TASKS = "volcano_task_scheduling_latency_milliseconds"
 JOBS = "volcano_e2e_job_scheduling_latency_milliseconds"
@@ -76,13 +76,13 @@ def gauges(placed: Mapping[str, tuple[str, float, float]]) -> dict[str, float]:
     return said
 
 
-def counted(run: Run) -> dict[str, float]:
+def counted(run: RecordedRun) -> dict[str, float]:
     left_out = re.compile("_bucket|PreBound")
     return {name: value for name, value in run.latencies.items() if not left_out.search(name)}
 
 
 @pytest.mark.parametrize("make", [waiting, crowded])
-def test_latencies_are_told_alike(make: Callable[[Path], Run], tmp_path: Path) -> None:
+def test_latencies_are_told_alike(make: Callable[[Path], RecordedRun], tmp_path: Path) -> None:
     run = make(tmp_path / "run.rec")
     assert counted(run) == near(told(run.file))
 

@@ -17,24 +17,24 @@ from msgspec.structs import replace
 from kframework.engine import History, Ref, run_to_end
 from kframework.observe.recording.reader import RecordingReader
 from tests.support import batch_runs
-from tests.support.batch_runs import Run, readings
+from tests.support.batch_runs import RecordedRun, readings
 
 #: A turn: session, action, job, outcome, and how many tasks had a place of those that are needed.
 Fact = tuple[str, str, str, str, int, int]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
     return batch_runs.waiting(tmp_path_factory.mktemp("same") / "run.rec")
 
 
 @pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
     return batch_runs.faulty(tmp_path_factory.mktemp("same") / "faulty.rec")
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
     return batch_runs.crowded(tmp_path_factory.mktemp("same") / "crowded.rec")
 
 
@@ -46,7 +46,7 @@ def account_facts(accounts: Sequence[SessionAccount]) -> list[Fact]:
     ]
 
 
-def page(run: Run) -> list[Fact]:
+def page(run: RecordedRun) -> list[Fact]:
     sessions = SessionHistory()
     for account in run.accounts:
         sessions.on_account(account)
@@ -60,7 +60,7 @@ def page(run: Run) -> list[Fact]:
     return facts
 
 
-def spans(run: Run) -> list[Fact]:
+def spans(run: RecordedRun) -> list[Fact]:
     facts = list[Fact]()
     for root in map(span_of, run.accounts):
         for turn in (turn for action in root.parts for turn in action.parts):
@@ -71,12 +71,12 @@ def spans(run: Run) -> list[Fact]:
     return facts
 
 
-def recording(run: Run) -> list[Fact]:
+def recording(run: RecordedRun) -> list[Fact]:
     file = RecordingReader(run.file)
     return account_facts([file.read(line.body, SessionAccount) for line in file if line.what == "SessionAccount"])
 
 
-def explained(run: Run) -> list[Fact]:
+def explained(run: RecordedRun) -> list[Fact]:
     """Say what explanations say of the last session in which a job had turns."""
     facts = list[Fact]()
     for job in run.engine.cache.jobs.values():
@@ -86,7 +86,7 @@ def explained(run: Run) -> list[Fact]:
     return facts
 
 
-def metrics(run: Run) -> dict[str, float]:
+def metrics(run: RecordedRun) -> dict[str, float]:
     counted = SessionMetrics()
     for account in run.accounts:
         counted.on_account(account)
@@ -102,9 +102,9 @@ def totals(facts: Sequence[Fact], accounts: Sequence[SessionAccount]) -> dict[st
     }
 
 
-def disagreements(run: Run, lied_to: str, lied: Run) -> list[str]:
+def disagreements(run: RecordedRun, lied_to: str, lied: RecordedRun) -> list[str]:
     """Name those who say something else than the recording; one of them has heard of another run."""
-    voices: dict[str, Callable[[Run], list[Fact]]] = {"page": page, "spans": spans}
+    voices: dict[str, Callable[[RecordedRun], list[Fact]]] = {"page": page, "spans": spans}
     told = recording(run)
     found = [name for name, voice in voices.items() if voice(lied if name == lied_to else run) != told]
     said = explained(lied if lied_to == "explain" else run)
@@ -149,14 +149,14 @@ def told_victims(account: SessionAccount) -> list[Said]:
     return [(account.uid, turn.job, tuple(each.pod for each in turn.victims)) for turn in account.turns if turn.victims]
 
 
-def shown(run: Run, accounts: Sequence[SessionAccount]) -> BatchView:
+def shown(run: RecordedRun, accounts: Sequence[SessionAccount]) -> BatchView:
     sessions = SessionHistory()
     for account in accounts:
         sessions.on_account(account)
     return BatchView(run.engine, History(), sessions)
 
 
-def shown_tasks(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
+def shown_tasks(run: RecordedRun, accounts: Sequence[SessionAccount]) -> list[Said]:
     pods = dict.fromkeys(one.pod for account in accounts for turn in account.turns for one in turn.verdicts)
     said = list[Said]()
     for pod in pods:
@@ -168,7 +168,7 @@ def shown_tasks(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
     return said
 
 
-def shown_queues(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
+def shown_queues(run: RecordedRun, accounts: Sequence[SessionAccount]) -> list[Said]:
     said = list[Said]()
     for account in accounts:
         for queue, weight, _, fills, _, dominant, _ in (
@@ -179,7 +179,7 @@ def shown_queues(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
     return said
 
 
-def shown_ends(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
+def shown_ends(run: RecordedRun, accounts: Sequence[SessionAccount]) -> list[Said]:
     said, word = list[Said](), {"bound": "bound", "evicted": "evicted", "phases": "phase"}
     for account in accounts:
         for section in shown(run, accounts).details("session", account.uid).sections:
@@ -191,7 +191,7 @@ def shown_ends(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
     return said
 
 
-def traced_victims(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
+def traced_victims(run: RecordedRun, accounts: Sequence[SessionAccount]) -> list[Said]:
     turns = [(root, turn) for root in map(span_of, accounts) for action in root.parts for turn in action.parts]
     victims = "kframework.victims"
     return [
@@ -201,7 +201,7 @@ def traced_victims(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
     ]
 
 
-def counted_queues(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
+def counted_queues(run: RecordedRun, accounts: Sequence[SessionAccount]) -> list[Said]:
     """Say what gauges say after each session, as far as they say it."""
     said = list[Said]()
     for account in accounts:
@@ -214,7 +214,7 @@ def counted_queues(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
 
 
 Told = Callable[[SessionAccount], list[Said]]
-Voice = Callable[[Run, Sequence[SessionAccount]], list[Said]]
+Voice = Callable[[RecordedRun, Sequence[SessionAccount]], list[Said]]
 
 
 def told_cpu(account: SessionAccount) -> list[Said]:
@@ -283,7 +283,7 @@ VOICES: dict[str, tuple[str, Told, Voice, list[Callable[[SessionAccount], Sessio
 @pytest.mark.parametrize("voice", VOICES)
 def test_tasks_queues_and_ends_are_told_alike(voice: str, request: pytest.FixtureRequest) -> None:
     name, told, says, lies = VOICES[voice]
-    run: Run = request.getfixturevalue(name)
+    run: RecordedRun = request.getfixturevalue(name)
     file = RecordingReader(run.file)
     accounts = [file.read(line.body, SessionAccount) for line in file if line.what == "SessionAccount"]
     truth = [each for account in accounts for each in told(account)]
@@ -293,7 +293,7 @@ def test_tasks_queues_and_ends_are_told_alike(voice: str, request: pytest.Fixtur
         assert ordered(says(run, [lie(account) for account in run.accounts])) != ordered(truth)
 
 
-def test_somebody_was_sent_away_and_phases_changed(crowded: Run) -> None:
+def test_somebody_was_sent_away_and_phases_changed(crowded: RecordedRun) -> None:
     assert any(turn.victims for account in crowded.accounts for turn in account.turns)
     assert any(account.evicted for account in crowded.accounts)
     assert any(job.phase != job.next_phase for account in crowded.accounts for job in account.jobs)
@@ -304,7 +304,7 @@ def ordered(said: Sequence[Said]) -> list[str]:
     return sorted(map(repr, said))
 
 
-def test_all_say_the_same(run: Run) -> None:
+def test_all_say_the_same(run: RecordedRun) -> None:
     assert len(recording(run)) > 10 and {fact[3] for fact in recording(run)} > {"committed", "admitted"}
     assert explained(run)
     assert disagreements(run, "", run) == []
@@ -325,7 +325,7 @@ LIES: dict[str, Callable[[SessionAccount], SessionAccount]] = {
 
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("voice", ["page", "spans", "explain"])
-def test_a_lie_in_one_of_them_is_found(run: Run, voice: str, lie: str) -> None:
+def test_a_lie_in_one_of_them_is_found(run: RecordedRun, voice: str, lie: str) -> None:
     lied = run._replace(accounts=[LIES[lie](account) for account in run.accounts])
     assert disagreements(run, voice, lied) == [voice]
 
@@ -339,6 +339,8 @@ def test_a_lie_in_one_of_them_is_found(run: Run, voice: str, lie: str) -> None:
     ],
     ids=["a session less", "one bound less", "no turns"],
 )
-def test_a_lie_in_the_metrics_is_found(run: Run, lie: Callable[[list[SessionAccount]], list[SessionAccount]]) -> None:
+def test_a_lie_in_the_metrics_is_found(
+    run: RecordedRun, lie: Callable[[list[SessionAccount]], list[SessionAccount]]
+) -> None:
     lied = run._replace(accounts=lie(list(run.accounts)))
     assert disagreements(run, "metrics", lied) == ["metrics"]

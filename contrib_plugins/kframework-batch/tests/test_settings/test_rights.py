@@ -42,9 +42,9 @@ from kframework.objects import ApiObject, Event, ObjectMeta, OwnerReference, Pod
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
-from tests.support.devices import claiming
+from tests.support.devices import with_claim
 from tests.support.rights import Authorizer
-from tests.support.storage import claim, mounted, storage_class, volume
+from tests.support.storage import claim, claim_volumes, storage_class, volume
 
 ACCOUNT = ("volcano-system", "kframework-batch")
 ALONE = LeaderElection(leader_elect=False)
@@ -93,11 +93,14 @@ async def at_work(
 
 def of_the_projects() -> list[ApiObject]:
     """Make pods in groups of the other two kinds, which ask for volumes and a device too."""
-    kube = claiming(make_pod("kube", scheduler_name="volcano", volumes=mounted("made")), claim="c")
+    kube = with_claim(make_pod("kube", scheduler_name="volcano", volumes=claim_volumes("made")), claim="c")
     return [
         SigsPodGroup(metadata=ObjectMeta(name="sigs", namespace="default"), spec=SigsPodGroupSpec(min_member=1)),
         make_pod(
-            "sigs", scheduler_name="volcano", labels={"scheduling.x-k8s.io/pod-group": "sigs"}, volumes=mounted("local")
+            "sigs",
+            scheduler_name="volcano",
+            labels={"scheduling.x-k8s.io/pod-group": "sigs"},
+            volumes=claim_volumes("local"),
         ),
         KubePodGroup(metadata=ObjectMeta(name="kube", namespace="default")),
         replace(kube, spec=replace(kube.spec, scheduling_group=PodSchedulingGroup(pod_group_name="kube"))),

@@ -18,7 +18,7 @@ from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores
-from tests.support.searches import Searching, build_profile
+from tests.support.searches import SearchFixture, build_profile
 
 
 class Owner(Plugin):
@@ -91,14 +91,14 @@ def nodes(number: int) -> list[str]:
     return [f"n{place}" for place in range(number)]
 
 
-def caught_up(searching: Searching, pod: PendingPod) -> Plan:
+def caught_up(searching: SearchFixture, pod: PendingPod) -> Plan:
     plan = searching.plan(pod)
     assert plan.cache is not None
     plan.cache.catch_up(plan.profile, plan.state, pod)
     return plan
 
 
-def words(searching: Searching, pod: PendingPod) -> dict[str, str]:
+def words(searching: SearchFixture, pod: PendingPod) -> dict[str, str]:
     """Say what is remembered against each node."""
     search = searching.search(pod)
     top = caught_up(searching, pod).cache
@@ -109,7 +109,7 @@ def words(searching: Searching, pod: PendingPod) -> dict[str, str]:
 
 def test_a_search_goes_along_what_is_remembered_without_a_copy() -> None:
     zones = [make_node(f"n{n}", labels={"topology.kubernetes.io/zone": zone}) for n, zone in enumerate("aabbab")]
-    searching = Searching(build_profile(Crowded), zones, [make_pod(f"p{n}", node_name="n2") for n in range(2)])
+    searching = SearchFixture(build_profile(Crowded), zones, [make_pod(f"p{n}", node_name="n2") for n in range(2)])
     search = searching.search(make_pod())
     search.run()
     assert [searching.nodes[row].name for row in search.filtered.node_order] == ["n0", "n2", "n1", "n3", "n4", "n5"]
@@ -129,7 +129,7 @@ class Fussy(Plugin):
 
 
 def test_what_must_be_asked_in_every_cycle_is_not_written_to_what_is_remembered() -> None:
-    searching = Searching(build_profile(Crowded, Fussy), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(Crowded, Fussy), map(make_node, "ab"))
     search = searching.search(make_pod())
     assert isinstance(search.run(), FitError)
     assert search.plan.cache is not None
@@ -137,7 +137,7 @@ def test_what_must_be_asked_in_every_cycle_is_not_written_to_what_is_remembered(
 
 
 def test_only_the_rows_that_changed_are_asked_again() -> None:
-    searching = Searching(build_profile(Owner), map(make_node, "abc"))
+    searching = SearchFixture(build_profile(Owner), map(make_node, "abc"))
     owner = searching.profile.plugins["Owner"]
     assert isinstance(owner, Owner)
     pod = searching.pending(make_pod())
@@ -152,7 +152,7 @@ def test_only_the_rows_that_changed_are_asked_again() -> None:
 
 
 def test_a_touched_row_is_asked_again() -> None:
-    searching = Searching(build_profile(Owner), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(Owner), map(make_node, "ab"))
     pod = searching.pending(make_pod())
     caught_up(searching, pod)
     searching.nodes.mark_changed(1)
@@ -163,7 +163,7 @@ def test_a_touched_row_is_asked_again() -> None:
 
 
 def test_what_was_first_asked_in_a_what_if_sees_what_comes_after_it() -> None:
-    searching = Searching(build_profile(Crowded), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(Crowded), map(make_node, "ab"))
     pod, cluster = searching.pending(make_pod()), searching.cluster
     cluster.put_pod(make_pod("y", node_name="b"))
     with cluster.statement() as statement:
@@ -174,7 +174,7 @@ def test_what_was_first_asked_in_a_what_if_sees_what_comes_after_it() -> None:
 
 
 def test_many_changes_between_two_looks_are_all_seen() -> None:
-    searching = Searching(build_profile(Owner, Crowded), map(make_node, nodes(30)))
+    searching = SearchFixture(build_profile(Owner, Crowded), map(make_node, nodes(30)))
     pod = searching.pending(make_pod())
     caught_up(searching, pod)
     for number in range(500):
@@ -183,7 +183,7 @@ def test_many_changes_between_two_looks_are_all_seen() -> None:
 
 
 def test_the_upper_layer_follows_when_the_lower_one_numbers_its_words_anew() -> None:
-    searching = Searching(build_profile(Owner, Crowded), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(Owner, Crowded), map(make_node, "ab"))
     pod = searching.pending(make_pod())
     searching.cluster.put_node(make_node("b", labels={"owner": "b"}))
     assert words(searching, pod) == {"a": "", "b": "owned by b"}
@@ -193,7 +193,7 @@ def test_the_upper_layer_follows_when_the_lower_one_numbers_its_words_anew() -> 
 
 
 def test_words_that_nothing_refers_to_are_thrown_away() -> None:
-    searching = Searching(build_profile(Owner), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(Owner), map(make_node, "ab"))
     pod = searching.pending(make_pod())
     for number in range(8 * FEW):
         searching.cluster.put_node(make_node("a", labels={"owner": str(number)}))
@@ -203,7 +203,7 @@ def test_words_that_nothing_refers_to_are_thrown_away() -> None:
 
 @pytest.mark.parametrize("order", [(Owner, Crowded), (Crowded, Owner)])
 def test_the_first_rejection_in_order_is_kept_whichever_layer_it_is_in(order: tuple[type[Plugin], ...]) -> None:
-    searching = Searching(build_profile(*order), [make_node("a", labels={"owner": "me"})])
+    searching = SearchFixture(build_profile(*order), [make_node("a", labels={"owner": "me"})])
     for name in "xy":
         searching.cluster.put_pod(make_pod(name, node_name="a"))
     said = "owned by me" if order[0] is Owner else "2 pods"
@@ -213,7 +213,7 @@ def test_the_first_rejection_in_order_is_kept_whichever_layer_it_is_in(order: tu
 @pytest.mark.parametrize(("number", "asked"), [(FEW, []), (FEW + 1, [FEW + 1])])
 def test_the_columnar_form_is_asked_about_many_rows(number: int, asked: list[int]) -> None:
     plugin = BothForms(lambda rows: np.full(rows, 4))
-    searching = Searching(build_profile(plugin), map(make_node, nodes(number)))
+    searching = SearchFixture(build_profile(plugin), map(make_node, nodes(number)))
     said = set(words(searching, searching.pending(make_pod())).values())
     assert plugin.asked == asked
     assert said == ({"bits 4"} if asked else {"alone"})
@@ -221,7 +221,7 @@ def test_the_columnar_form_is_asked_about_many_rows(number: int, asked: list[int
 
 def test_a_columnar_form_that_is_the_only_one_is_asked_about_few_rows_too() -> None:
     plugin = Columns(lambda rows: np.arange(rows))
-    searching = Searching(build_profile(plugin), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(plugin), map(make_node, "ab"))
     assert words(searching, searching.pending(make_pod())) == {"a": "", "b": "bits 1"}
 
 
@@ -236,7 +236,7 @@ def test_a_columnar_form_that_is_the_only_one_is_asked_about_few_rows_too() -> N
     ],
 )
 def test_a_column_that_is_none_is_asked_for_again_row_by_row(answer: Callable[[int], object]) -> None:
-    searching = Searching(build_profile(BothForms(answer)), map(make_node, nodes(FEW + 1)))
+    searching = SearchFixture(build_profile(BothForms(answer)), map(make_node, nodes(FEW + 1)))
     assert set(words(searching, searching.pending(make_pod())).values()) == {"alone"}
 
 
@@ -257,7 +257,7 @@ def test_columns_of_other_integers_are_taken(answer: object, column: list[int]) 
 
 
 def test_pods_that_differ_only_in_what_the_upper_layer_reads_share_the_lower_one() -> None:
-    searching = Searching(build_profile(TaintToleration, NodeResourcesFit), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(TaintToleration, NodeResourcesFit), map(make_node, "ab"))
     first, second, third = (
         caught_up(searching, searching.pending(pod)).cache
         for pod in (make_pod(cpu="1"), make_pod(cpu="2"), make_pod(cpu="2", tolerations=["a:NoSchedule"]))
@@ -269,7 +269,7 @@ def test_pods_that_differ_only_in_what_the_upper_layer_reads_share_the_lower_one
 
 
 def test_memory_is_counted_and_given_back() -> None:
-    searching = Searching(build_profile(TaintToleration, NodeResourcesFit), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(TaintToleration, NodeResourcesFit), map(make_node, "ab"))
     pods = [searching.pending(make_pod(cpu=str(n + 1), tolerations=[str(n // 2)])) for n in range(6)]
     plans = [searching.plan(pod) for pod in pods]
     upper = sum(plan.cache.nbytes for plan in plans if plan.cache is not None)
@@ -286,7 +286,7 @@ def test_memory_is_counted_and_given_back() -> None:
     assert (small.nbytes, len(small)) == (0, 0)
 
 
-def columned(searching: Searching, names: str) -> str:
+def columned(searching: SearchFixture, names: str) -> str:
     """Plan for pods of these names in turn; return which plans then have columns of their own."""
     pods = {name: searching.pending(make_pod(labels={"app": name})) for name in names}
     plans = {name: searching.plan(pods[name]) for name in names}
@@ -294,7 +294,7 @@ def columned(searching: Searching, names: str) -> str:
 
 
 def test_where_more_templates_take_turns_than_there_is_room_for_some_keep_their_columns() -> None:
-    searching = Searching(build_profile(Crowded), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(Crowded), map(make_node, "ab"))
     columned(searching, "ab")
     searching.layers._budget = searching.layers.nbytes + _PER_PLAN
     assert [columned(searching, "abc") for _ in range(3)] == ["ab"] * 3
@@ -305,7 +305,7 @@ def test_where_more_templates_take_turns_than_there_is_room_for_some_keep_their_
 @pytest.mark.parametrize(("between", "remembered"), [(49, True), (50, False)])
 def test_columns_are_for_those_who_come_again_soon(between: int, remembered: bool) -> None:
     """Of 200 nodes 100 are looked at: columns pay where half as many rows have changed."""
-    searching = Searching(build_profile(Crowded), (make_node(f"n{n}") for n in range(200)))
+    searching = SearchFixture(build_profile(Crowded), (make_node(f"n{n}") for n in range(200)))
     searching.layers = PlanCache(searching.profile, searching.nodes, 1 << 20, percentage=50)
     assert columned(searching, "a") == ""
     pods = [searching.pending(make_pod(labels={"app": f"other-{n}"})) for n in range(between)]
@@ -315,7 +315,7 @@ def test_columns_are_for_those_who_come_again_soon(between: int, remembered: boo
 
 
 def test_the_least_recently_used_plan_goes_first() -> None:
-    searching = Searching(build_profile(Crowded), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(Crowded), map(make_node, "ab"))
     a, b, c = (searching.pending(make_pod(labels={"app": name})) for name in "abc")
     plan_a, plan_b = searching.plan(a), searching.plan(b)
     searching.layers._budget = searching.layers.nbytes
@@ -326,13 +326,13 @@ def test_the_least_recently_used_plan_goes_first() -> None:
 
 
 def test_one_plan_is_kept_however_small_the_budget() -> None:
-    searching = Searching(build_profile(Crowded), map(make_node, "ab"), budget=0)
+    searching = SearchFixture(build_profile(Crowded), map(make_node, "ab"), budget=0)
     pod = searching.pending(make_pod())
     assert searching.plan(pod) is searching.plan(pod)
 
 
 def test_all_is_forgotten_when_the_set_of_nodes_changes() -> None:
-    searching = Searching(build_profile(Owner), map(make_node, "ab"))
+    searching = SearchFixture(build_profile(Owner), map(make_node, "ab"))
     pod = searching.pending(make_pod())
     before = searching.plan(pod)
     searching.cluster.put_node(make_node("a", labels={"owner": "me"}))
@@ -357,7 +357,7 @@ class Thorough(Plugin):
 
 
 def test_a_pod_that_is_rejected_as_a_whole_is_not_prepared_for_scoring(caplog: pytest.LogCaptureFixture) -> None:
-    searching = Searching(build_profile(Thorough), [make_node("a")])
+    searching = SearchFixture(build_profile(Thorough), [make_node("a")])
     outcome = searching.run(make_pod("x"))
     assert isinstance(outcome, FitError) and outcome.diagnosis.pre_filter_message == "not today"
     assert not caplog.records

@@ -11,7 +11,7 @@ from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, error, 
 from kframework.core.cycle.answer_cache import NominatedRejections
 from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.testing import make_node, make_pod
-from tests.support.searches import Searching, build_profile
+from tests.support.searches import SearchFixture, build_profile
 
 NODES = [f"n{number}" for number in range(20)]
 
@@ -33,13 +33,13 @@ class Two(Plugin):
         return unschedulable(f"{len(node.pods)} pods") if len(node.pods) > 1 else None
 
 
-def searching(two: Two) -> Searching:
+def searching(two: Two) -> SearchFixture:
     """Return twenty nodes with a pod each."""
     pods = [make_pod(f"on-{name}", node_name=name) for name in NODES]
-    return Searching(build_profile(two), map(make_node, NODES), pods)
+    return SearchFixture(build_profile(two), map(make_node, NODES), pods)
 
 
-def nominate(stage: Searching, name: str, node_name: str, priority: int = 5) -> PendingPod:
+def nominate(stage: SearchFixture, name: str, node_name: str, priority: int = 5) -> PendingPod:
     pending = stage.pending(make_pod(name, priority=priority))
     stage.cluster.nominator.nominate(pending, node_name)
     return pending

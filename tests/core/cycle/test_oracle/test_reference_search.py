@@ -15,7 +15,7 @@ from kframework.objects import Node
 from kframework.testing import make_node, make_pod
 from kframework.values.status import unschedulable
 from tests.core.cycle.test_search import Likes, Narrows, Remembers, Says, Stretches, broken, on
-from tests.support.searches import Searching
+from tests.support.searches import SearchFixture
 from tests.support.searches import build_profile as profile
 
 no = unschedulable("no")
@@ -25,12 +25,12 @@ def nodes(number: int) -> Iterable[Node]:
     return (make_node(f"n{n}", labels={"score": str(n)}) for n in range(number))
 
 
-def three() -> Searching:
+def three() -> SearchFixture:
     """Three nodes of which the first is out, scores raw and normalised."""
-    return Searching(profile(Remembers("A", on("n0", no)), Likes, Stretches), nodes(3))
+    return SearchFixture(profile(Remembers("A", on("n0", no)), Likes, Stretches), nodes(3))
 
 
-def verified(searching: Searching, spoil: Callable[[Search], object] = lambda search: None) -> None:
+def verified(searching: SearchFixture, spoil: Callable[[Search], object] = lambda search: None) -> None:
     """Search, spoil what was remembered before a second search, and verify that one."""
     searching.run(make_pod())
     search = searching.search(make_pod())
@@ -79,15 +79,15 @@ def test_what_is_remembered_wrongly_is_found(spoil: Callable[[Search], None], sa
 
 
 def test_a_search_that_looked_at_some_of_the_nodes_passes() -> None:
-    verified(Searching(profile(Remembers("A", on("n0", no))), nodes(9)))
+    verified(SearchFixture(profile(Remembers("A", on("n0", no))), nodes(9)))
 
 
 def test_a_pod_that_fits_nowhere_passes() -> None:
-    verified(Searching(profile(Says("A", on("n0", no)), Narrows("n0"), Likes), nodes(9)))
+    verified(SearchFixture(profile(Says("A", on("n0", no)), Narrows("n0"), Likes), nodes(9)))
 
 
 def test_a_plugin_asked_along_the_way_need_not_say_why_as_long_as_some_node_passes() -> None:
-    verified(Searching(profile(Says("A", on("n0", no)), Remembers("B", on("n0", no)), Likes), nodes(3)))
+    verified(SearchFixture(profile(Says("A", on("n0", no)), Remembers("B", on("n0", no)), Likes), nodes(3)))
 
 
 def test_a_feasible_node_that_was_missed_is_found() -> None:
@@ -100,7 +100,7 @@ def test_a_feasible_node_that_was_missed_is_found() -> None:
 
 
 def test_a_fault_that_the_search_did_not_tell_of_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    searching = Searching(profile(Likes), nodes(3))
+    searching = SearchFixture(profile(Likes), nodes(3))
     search = searching.search(make_pod())
     outcome = search.run()
     searching.cluster.put_node(make_node("n1", labels={"score": "none"}))
@@ -109,14 +109,14 @@ def test_a_fault_that_the_search_did_not_tell_of_is_found(caplog: pytest.LogCapt
 
 
 def test_a_failed_attempt_and_one_that_took_its_nominated_node_have_nothing_to_verify() -> None:
-    verified(Searching(profile(Remembers("A", broken("n0"))), [make_node("n0")]))
+    verified(SearchFixture(profile(Remembers("A", broken("n0"))), [make_node("n0")]))
     searching = three()
     search = searching.search(make_pod(nominated_node_name="n2"))
     verify(search, search.run())
 
 
 def test_verifying_changes_nothing() -> None:
-    searching = Searching(profile(Says("A", on("n0", no)), Likes), nodes(120))
+    searching = SearchFixture(profile(Says("A", on("n0", no)), Likes), nodes(120))
     searching.cluster.nominator.nominate(searching.pending(make_pod("rival")), "n1")
     search = searching.search(make_pod())
     outcome = search.run()
@@ -131,19 +131,19 @@ def test_verifying_changes_nothing() -> None:
 
 
 def test_rows_are_listed_from_any_place_in_the_order() -> None:
-    searching = Searching(profile(Narrows("n0", "n2", "n3")), nodes(4))
+    searching = SearchFixture(profile(Narrows("n0", "n2", "n3")), nodes(4))
     afresh = Oracle(searching.cluster, searching.profile, searching.pending(make_pod()))
     assert [afresh.rows(start) for start in (0, 1, 4)] == [[0, 2, 3], [2, 3, 0], [2, 3, 0]]
 
 
 def test_a_pod_narrowed_to_no_node_at_all_has_no_rows() -> None:
-    searching = Searching(profile(Narrows("elsewhere")), nodes(4))
+    searching = SearchFixture(profile(Narrows("elsewhere")), nodes(4))
     afresh = Oracle(searching.cluster, searching.profile, searching.pending(make_pod()))
     assert afresh.rows(3) == []
 
 
 def test_totals_are_weighted_sums_of_normalised_scores() -> None:
-    searching = Searching(profile(Likes, Stretches, weights={"Likes": 3}), nodes(3))
+    searching = SearchFixture(profile(Likes, Stretches, weights={"Likes": 3}), nodes(3))
     afresh = Oracle(searching.cluster, searching.profile, searching.pending(make_pod()))
     assert afresh.totals([1, 2]) == {1: 3, 2: 106}
     assert np.array_equal(searching.nodes.order, [0, 1, 2])

@@ -30,7 +30,7 @@ from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage
 from tests.extension_points.scripted import held, plugin
-from tests.support.extenders import NO_ANSWER, extender, lets_pass
+from tests.support.extenders import NO_ANSWER, accept_except, extender
 
 
 class ExtendedStage(Stage):
@@ -62,7 +62,7 @@ def laps(decision: Decision) -> str:
 
 
 def test_a_pod_goes_where_the_extenders_want_it() -> None:
-    staged = stage(extenders=[extender({"filter": lets_pass("b")})])
+    staged = stage(extenders=[extender({"filter": accept_except("b")})])
     decision = staged.step()
     assert (decision.result, decision.node, decision.attempt) == (Result.SCHEDULED, "b", 1)
     assert laps(decision) == "sign pre_filter filter extender_filter assume reserve permit"
@@ -90,7 +90,7 @@ def test_plugins_are_timed_as_without_extenders() -> None:
         ([], [extender({"filter": NO_ANSWER})], Result.ERROR, "no answer"),
         (
             [],
-            [extender({"filter": lets_pass("c", failed={"a": "no", "b": "no"})})],
+            [extender({"filter": accept_except("c", failed={"a": "no", "b": "no"})})],
             Result.UNSCHEDULABLE,
             "0/2 nodes are available: 2 no.",
         ),
@@ -113,14 +113,14 @@ def test_a_failed_attempt_leaves_nothing_behind(
 
 
 def test_a_pod_that_extenders_refuse_waits_for_them() -> None:
-    staged = stage(extenders=[extender({"filter": lets_pass("none")})])
+    staged = stage(extenders=[extender({"filter": accept_except("none")})])
     assert staged.step().rejectors == ("Extender",)
 
 
 def test_the_cluster_stands_still_while_extenders_are_awaited() -> None:
     def late_node(question: Any) -> object:
         staged.engine.offer(Upserted(make_node("late")))
-        return lets_pass("b")(question)
+        return accept_except("b")(question)
 
     staged = stage(extenders=[extender({"filter": late_node})])
     assert staged.step().nodes == 2
@@ -132,7 +132,7 @@ def test_what_is_asked_of_the_handle_meanwhile_is_done_after_the_cycle() -> None
 
     def answer(question: Any) -> object:
         held(asking).activate([staged.engine.current_search.pod])  # type: ignore[union-attr]  # a cycle is going on
-        return lets_pass("none")(question)
+        return accept_except("none")(question)
 
     staged = stage(asking, extenders=[extender({"filter": answer})])
     staged.step()
@@ -179,7 +179,7 @@ def preempter(answer: Any, **fields: Any) -> Extender:
 @pytest.mark.parametrize(
     ("extenders", "node"),
     [
-        ([extender({"filter": lets_pass()})], "a"),
+        ([extender({"filter": accept_except()})], "a"),
         ([preempter(keeping("a", "b"))], "a"),
         ([preempter(keeping("b"))], "b"),
         ([preempter(keeping("b")), preempter(keeping("a"), managedResources=[{"name": "example.com/gpu"}])], "b"),
@@ -264,7 +264,7 @@ def test_what_others_ask_while_extenders_think_is_not_timed() -> None:
 
     def look_on(question: Any) -> object:
         run_to_end(evaluate(staged.engine, PendingPod(make_pod("another"), staged.engine.cluster.interner)))
-        return lets_pass("a")(question)
+        return accept_except("a")(question)
 
     staged = stage(plugin("A", score=score), extenders=[extender({"filter": look_on})])
     staged.engine.timed_share = 1.0

@@ -25,11 +25,11 @@ from kframework.testing import make_node, make_pod
 from kframework.testing.clusters import RandomCluster
 from tests.extension_points.scripted import plugin
 from tests.properties.race import enough, random_profile
-from tests.support.extenders import NO_ANSWER, Answer, extender, lets_pass, names_in
-from tests.support.searches import Outcome, Searching, build_profile
+from tests.support.extenders import NO_ANSWER, Answer, accept_except, extender, node_names_in
+from tests.support.searches import Outcome, SearchFixture, build_profile
 
 
-class Extended(Searching):
+class Extended(SearchFixture):
     """Searches in which extenders have a say."""
 
     def run_with(self, *extenders: Extender, pod: PendingPod | None = None) -> tuple[Search, Outcome]:
@@ -58,8 +58,8 @@ def test_extenders_choose_among_the_feasible_nodes() -> None:
     asked: list[list[str]] = []
 
     def answer(question: Any) -> object:
-        asked.append(names_in(question))
-        return lets_pass("d")(question)
+        asked.append(node_names_in(question))
+        return accept_except("d")(question)
 
     _, outcome = Extended(build_profile(FILTER, LENGTH), nodes("abcde")).run_with(extender({"filter": answer}))
     assert asked == [["c", "d", "e"]]
@@ -89,7 +89,7 @@ def test_the_totals_may_sink_below_zero() -> None:
 
 
 def test_without_score_plugins_the_totals_start_at_zero() -> None:
-    _, outcome = Extended(build_profile(), nodes("ab")).run_with(extender({"filter": lets_pass()}))
+    _, outcome = Extended(build_profile(), nodes("ab")).run_with(extender({"filter": accept_except()}))
     assert isinstance(outcome, ScheduleResult)
     assert (outcome.score, outcome.ties, outcome.feasible) == (0, 2, 2)
 
@@ -98,7 +98,7 @@ def test_without_score_plugins_the_totals_start_at_zero() -> None:
     ("verbs", "evaluated"), [(["filter"], 4), (["prioritize"], 4), (["bind"], 1), (["preempt", "bind"], 1)]
 )
 def test_who_filters_or_prioritizes_is_given_a_choice(verbs: list[str], evaluated: int) -> None:
-    answers: dict[str, Any] = {"filter": lets_pass(), "prioritize": []}
+    answers: dict[str, Any] = {"filter": accept_except(), "prioritize": []}
     choosing = extender({verb: answers.get(verb, {}) for verb in verbs})
     extended = Extended(build_profile(), nodes("abcd"))
     _, outcome = extended.run_with(choosing)
@@ -109,12 +109,12 @@ def test_who_filters_or_prioritizes_is_given_a_choice(verbs: list[str], evaluate
 
 def test_equals_are_drawn_from() -> None:
     extended = Extended(build_profile(), nodes("abc"))
-    drawn = {extended.run_with(extender({"filter": lets_pass("a", "c")}))[1].node for _ in range(30)}  # type: ignore[union-attr]  # ScheduleResult
+    drawn = {extended.run_with(extender({"filter": accept_except("a", "c")}))[1].node for _ in range(30)}  # type: ignore[union-attr]  # ScheduleResult
     assert drawn == {"a", "c"}
 
 
 def test_a_refusal_stands_against_its_node() -> None:
-    refusing = extender({"filter": lets_pass("none", failed={"c": "no c"}, unresolvable={"d": "never d"})})
+    refusing = extender({"filter": accept_except("none", failed={"c": "no c"}, unresolvable={"d": "never d"})})
     other = extender({"filter": NO_ANSWER})
     _, outcome = Extended(build_profile(FILTER), nodes("abcde")).run_with(refusing, other)
     assert isinstance(outcome, FitError)
@@ -139,7 +139,7 @@ def test_an_extender_that_was_not_asked_is_no_rejector() -> None:
 
 
 def test_an_extender_has_a_say_only_on_what_it_was_asked_about() -> None:
-    overbearing = extender({"filter": lets_pass("none", unresolvable={"a": "not asked", "x": "unknown"})})
+    overbearing = extender({"filter": accept_except("none", unresolvable={"a": "not asked", "x": "unknown"})})
     _, outcome = Extended(build_profile(FILTER), nodes("ac")).run_with(overbearing)
     assert isinstance(outcome, FitError)
     assert outcome.reasons == {"full": 1}
@@ -170,7 +170,7 @@ def test_the_first_rejection_is_known_though_some_node_passed() -> None:
 def test_a_node_left_out_without_a_word_counts_with_those_that_were_out_of_the_question() -> None:
     pre_filter_result = plugin("N", pre_filter=frozenset(("a", "b")))
     _, outcome = Extended(build_profile(pre_filter_result), nodes("abc")).run_with(
-        extender({"filter": lets_pass("none")})
+        extender({"filter": accept_except("none")})
     )
     assert isinstance(outcome, FitError)
     text = "node(s) didn't satisfy plugin(s) [N]"
@@ -195,7 +195,7 @@ def test_an_error_ends_the_search() -> None:
     ],
 )
 def test_what_a_plugin_does_wrong_is_found_as_ever(failing: Any, code: Code) -> None:
-    _, outcome = Extended(build_profile(failing), nodes("ab")).run_with(extender({"filter": lets_pass()}))
+    _, outcome = Extended(build_profile(failing), nodes("ab")).run_with(extender({"filter": accept_except()}))
     assert isinstance(outcome, FitError if code == Code.UNSCHEDULABLE else ScheduleError)
 
 
@@ -207,10 +207,10 @@ def test_without_nodes_nobody_is_asked() -> None:
 @pytest.mark.parametrize(
     ("answer", "asked", "node"),
     [
-        (lets_pass("a", "b"), [["b"]], "b"),
-        (lets_pass("a"), [["b"], ["a", "b"]], "a"),
+        (accept_except("a", "b"), [["b"]], "b"),
+        (accept_except("a"), [["b"], ["a", "b"]], "a"),
         (
-            lambda question: NO_ANSWER if names_in(question) == ["b"] else lets_pass("a")(question),
+            lambda question: NO_ANSWER if node_names_in(question) == ["b"] else accept_except("a")(question),
             [["b"], ["a", "b"]],
             "a",
         ),
@@ -220,7 +220,7 @@ def test_the_nominated_node_is_asked_about_alone(answer: Any, asked: list[list[s
     questions: list[list[str]] = []
 
     def noted(question: Any) -> object:
-        questions.append(names_in(question))
+        questions.append(node_names_in(question))
         return answer(question)
 
     extended = Extended(build_profile(LENGTH), nodes("ab"))
@@ -234,14 +234,14 @@ def test_a_nominated_node_that_the_filters_refuse_is_not_asked_about() -> None:
     extended = Extended(build_profile(FILTER), nodes("ac"))
     pod = extended.pending(make_pod(nominated_node_name="a"))
     journal: list[tuple[str, Any]] = []
-    _, outcome = extended.run_with(extender({"filter": lets_pass()}, journal), pod=pod)
+    _, outcome = extended.run_with(extender({"filter": accept_except()}, journal), pod=pod)
     assert isinstance(outcome, ScheduleResult)
-    assert (outcome.node, [names_in(question) for _, question in journal]) == ("c", [["c"]])
+    assert (outcome.node, [node_names_in(question) for _, question in journal]) == ("c", [["c"]])
 
 
 def gives(points: Mapping[str, int]) -> Answer:
     """Give each node that is asked about its points."""
-    return lambda asked: [{"Host": name, "Score": points[name]} for name in names_in(asked)]
+    return lambda asked: [{"Host": name, "Score": points[name]} for name in node_names_in(asked)]
 
 
 def parts(search: Search, outcome: Outcome) -> object:
@@ -260,7 +260,7 @@ def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: in
     cluster, profile = RandomCluster(random), random_profile(random)
     layers = PlanCache(profile, cluster.state.nodes, 1 << 20)
     nothing = dict.fromkeys((node.name for node in cluster.state.nodes), 0)
-    zeros = extender({"filter": lets_pass(), "prioritize": gives(nothing)})
+    zeros = extender({"filter": accept_except(), "prioritize": gives(nothing)})
     with patch("kframework.core.cycle.search.nodes_to_find", enough), patch("logging.Logger.error"):
         for pod in cluster.pending(3):
             plan, start = layers.plan(profile.sign(pod), pod), random.randrange(40)
@@ -287,7 +287,7 @@ def test_extenders_at_random_do_what_the_slow_rules_say(seed: int) -> None:
     refused = {name: f"not {name}" for name, picked in pick.items() if not picked}
     made = extender(
         {
-            "filter": lets_pass(failed=refused),
+            "filter": accept_except(failed=refused),
             "prioritize": gives(points),
         },
         weight=3,

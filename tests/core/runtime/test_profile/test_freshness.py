@@ -10,13 +10,13 @@ from kframework.core.runtime.steps import PreFilterStep, Step
 from kframework.framework.source import SourceSettings, WhenStale
 from kframework.values.status import Code, Skip
 from tests.extension_points.scripted import plugin
-from tests.support.source_plugins import nothing
+from tests.support.source_plugins import fetch_nothing
 
 NO = Status(Code.UNSCHEDULABLE, ("no",), "Mine")
 
 
 def source(when_stale: WhenStale, *, fresh: bool = False) -> Source[object]:
-    made: Source[object] = Source("p/Mine/data", float, nothing, SourceSettings(when_stale=when_stale))
+    made: Source[object] = Source("p/Mine/data", float, fetch_nothing, SourceSettings(when_stale=when_stale))
     if fresh:
         made._apply(0.0, {})
     return made

@@ -27,7 +27,7 @@ from kframework.framework.events import DEFAULT_EVENTS
 from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin, profile
-from tests.support.searches import Searching, build_profile
+from tests.support.searches import SearchFixture, build_profile
 
 
 def test_steps_stand_in_configured_order_and_unreserve_backwards() -> None:
@@ -125,7 +125,7 @@ def test_who_does_not_say_what_sign_reads_is_asked_about_each_pod() -> None:
 
 
 def test_who_has_nothing_to_say_is_asked_nowhere() -> None:
-    searching = Searching(build_profile(Counting), [make_node("a"), make_node("b")])
+    searching = SearchFixture(build_profile(Counting), [make_node("a"), make_node("b")])
     plan = searching.plan(make_pod())
     assert [step.name for step in plan.filters] == []
     assert [step.name for step in plan.profile.reserve] == []

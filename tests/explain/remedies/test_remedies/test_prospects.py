@@ -9,11 +9,11 @@ from kframework.framework.suggestions import UNFIXABLE
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
-from tests.support.remedies import engine_of, pending
+from tests.support.remedies import make_engine, pending
 
 
 def prospects(pod: Pod, *objects: ApiObject) -> NodeRanking:
-    engine = engine_of(objects)
+    engine = make_engine(objects)
     evaluation = run_to_end(evaluate(engine, pending(engine, pod)))
     made = NodeRanking(evaluation, SuggestHooks(evaluation.profile))
     for _ in made.work():

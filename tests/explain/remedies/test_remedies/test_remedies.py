@@ -29,8 +29,8 @@ from kframework.scheduler import cooperative
 from kframework.scheduler.cooperative import run_to_end
 from kframework.state.inbox import Deleted, Upserted
 from kframework.testing import make_node, make_pod, pending_pod
-from tests.support.remedies import deletion, engine_of, lines, pending, sought
-from tests.support.storage import affinity, claim, mounted, near, reference, volume
+from tests.support.remedies import find_remedies, make_engine, pending, remedy_lines, suggest_deletion
+from tests.support.storage import affinity, claim, claim_volumes, label_affinity, reference, volume
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = LabelSelector(match_labels={"app": "web"})
@@ -181,19 +181,19 @@ CASES: dict[str, tuple[Pod, list[ApiObject], list[str]]] = {
         ["drop the pod's volume data (claim gone)"],
     ),
     "a claim for one pod only": (
-        make_pod(volumes=mounted("data")),
+        make_pod(volumes=claim_volumes("data")),
         [
             A,
             make_node("b"),
             claim(bound="disk", accessModes=["ReadWriteOncePod"]),
             volume(kept_for=reference()),
-            running(volumes=mounted("data")),
+            running(volumes=claim_volumes("data")),
         ],
         ["delete pod default/other on a", "drop the pod's volume v-data (claim data)"],
     ),
     "a disk that is reached from nowhere": (
-        make_pod(volumes=mounted("data")),
-        [A, claim(bound="disk"), volume(on=affinity(near(ZONE, "north")), kept_for=reference())],
+        make_pod(volumes=claim_volumes("data")),
+        [A, claim(bound="disk"), volume(on=affinity(label_affinity(ZONE, "north")), kept_for=reference())],
         ["drop the pod's volume v-data (claim data)"],
     ),
     "the name of a node that is closed": (
@@ -243,14 +243,14 @@ CASES: dict[str, tuple[Pod, list[ApiObject], list[str]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_would_help_is_said_in_one_line(case: str) -> None:
     pod, objects, expected = CASES[case]
-    assert lines(pod, *objects) == expected
+    assert remedy_lines(pod, *objects) == expected
 
 
 def test_kinds_take_turns_and_few_are_shown() -> None:
     closed = [make_node(f"closed-{n}", taints=["x:NoSchedule"]) for n in range(9)]
     full = [make_node(f"full-{n}") for n in range(9)]
     pods = [running(f"pod-{n}", f"full-{n}", cpu=4) for n in range(9)]
-    assert lines(make_pod(cpu=1), *closed, *full, *pods) == [
+    assert remedy_lines(make_pod(cpu=1), *closed, *full, *pods) == [
         "remove the taint x:NoSchedule from closed-0",
         "free 1 cpu on full-0 (e.g. delete default/pod-0)",
         "let the pod tolerate x:NoSchedule",
@@ -261,7 +261,7 @@ def test_kinds_take_turns_and_few_are_shown() -> None:
 
 def test_a_smaller_change_comes_before_a_larger_one_of_its_kind() -> None:
     objects = [make_node("a"), make_node("b"), running("x", "a", cpu=4), running("y", "b", cpu="3200m")]
-    assert [line for line in lines(make_pod(cpu=1), *objects) if line.startswith("free")] == [
+    assert [line for line in remedy_lines(make_pod(cpu=1), *objects) if line.startswith("free")] == [
         "free 200m cpu on b (e.g. delete default/y)",
         "free 1 cpu on a (e.g. delete default/x)",
     ]
@@ -269,30 +269,34 @@ def test_a_smaller_change_comes_before_a_larger_one_of_its_kind() -> None:
 
 def test_a_single_change_leaves_combinations_unsaid() -> None:
     worse = make_node("b", taints=["x:NoSchedule", "y:NoSchedule"])
-    assert lines(make_pod(tolerations=["z"]), make_node("a", taints=["x:NoSchedule"]), worse)[0] == (
+    assert remedy_lines(make_pod(tolerations=["z"]), make_node("a", taints=["x:NoSchedule"]), worse)[0] == (
         "remove the taint x:NoSchedule from a"
     )
-    assert not [line for line in lines(make_pod(), make_node("a", unschedulable=True), worse) if " and " in line]
+    assert not [line for line in remedy_lines(make_pod(), make_node("a", unschedulable=True), worse) if " and " in line]
 
 
 def test_room_is_left_for_the_pods_nominated_to_a_node() -> None:
-    engine = engine_of([make_node("a", cpu=2)])
+    engine = make_engine([make_node("a", cpu=2)])
     rival = pending(engine, make_pod("rival", cpu="1500m", priority=10))
     engine.cluster.nominator.nominate(rival, "a")
-    (freed, *_) = sought(engine, make_pod(cpu=1, priority=10))
+    (freed, *_) = find_remedies(engine, make_pod(cpu=1, priority=10))
     assert freed == (free_resource("a", "cpu", 500),)
 
 
 def test_examples_are_only_given_where_they_would_do() -> None:
     """Here company goes with the pod that would make room."""
     term = PodAffinityTerm(topology_key=HOST, label_selector=WEB)
-    near = Affinity(pod_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=(term,)))
-    line, *_ = lines(make_pod(cpu=2, affinity=near), A, running(cpu=3, labels={"app": "web"}))
+    label_affinity = Affinity(pod_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=(term,)))
+    line, *_ = remedy_lines(make_pod(cpu=2, affinity=label_affinity), A, running(cpu=3, labels={"app": "web"}))
     assert line == "free 1 cpu on a"
 
 
 def test_changes_are_joined_in_one_line() -> None:
-    web, db, far = deletion(running("web")), deletion(running("db")), deletion(running("far", "b"))
+    web, db, far = (
+        suggest_deletion(running("web")),
+        suggest_deletion(running("db")),
+        suggest_deletion(running("far", "b")),
+    )
     assert format_proposal([web]) == "delete pod default/web on a"
     assert format_proposal([web, db]) == "delete pods default/web and default/db on a"
     assert format_proposal([web, db, far]) == "delete pods default/web, default/db and default/far"
@@ -310,7 +314,7 @@ def test_pods_to_delete_are_named_as_examples() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_remedies_are_read_back_from_json(case: str) -> None:
     pod, objects, expected = CASES[case]
-    found = [Remedy.from_proposal(changes) for changes in sought(engine_of(objects), pod)]
+    found = [Remedy.from_proposal(changes) for changes in find_remedies(make_engine(objects), pod)]
     assert [remedy.text for remedy in found] == expected
     assert msgspec.json.decode(msgspec.json.encode(found), type=list[Remedy]) == found
 
@@ -331,14 +335,16 @@ def objecting(status: Status) -> type[Plugin]:
 
 def test_for_a_plugin_that_is_not_known_single_pods_are_tried() -> None:
     objects = [A, running("calm"), running("noisy")]
-    assert lines(make_pod(), *objects, plugins=[objecting(unschedulable("noise"))]) == ["delete pod default/noisy on a"]
-    assert lines(make_pod(), *objects, plugins=[objecting(unresolvable("noise"))]) == []
+    assert remedy_lines(make_pod(), *objects, plugins=[objecting(unschedulable("noise"))]) == [
+        "delete pod default/noisy on a"
+    ]
+    assert remedy_lines(make_pod(), *objects, plugins=[objecting(unresolvable("noise"))]) == []
 
 
 def busy() -> tuple[PodEngine, Pod]:
     nodes = [make_node(f"n{n}", zone=f"z{n % 3}", taints=["x:NoSchedule"] if n % 2 else []) for n in range(40)]
     pods = [running(f"p{n}", f"n{n % 40}", cpu=2, labels={"app": "web"}) for n in range(80)]
-    return engine_of([*nodes, *pods]), make_pod(
+    return make_engine([*nodes, *pods]), make_pod(
         cpu=1, labels={"app": "web"}, topology_spread=[spread()], host_ports=[80]
     )
 
@@ -363,7 +369,7 @@ def test_nothing_is_changed_and_nothing_is_open_between_slices(monkeypatch: pyte
 def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooperative, "SLICE", 0.0)
     leaving = make_node("a", taints=["x:NoSchedule"])
-    engine = engine_of([leaving, make_node("b", unschedulable=True)])
+    engine = make_engine([leaving, make_node("b", unschedulable=True)])
     search = remedies(engine, pending(engine, make_pod()))
     for _ in range(when):
         next(search)
@@ -379,7 +385,7 @@ def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch:
 
 def test_it_gives_up_when_nodes_never_stop_coming(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooperative, "SLICE", 0.0)
-    engine = engine_of([make_node("a", unschedulable=True)])
+    engine = make_engine([make_node("a", unschedulable=True)])
     for number, _ in enumerate(remedies(engine, pending(engine, make_pod()))):
         assert number < 50
         engine.offer(Upserted(make_node(f"new-{number}", unschedulable=True)))

@@ -31,7 +31,7 @@ from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
-from tests.support.remedies import deletion, engine_of, lines, pending, suggested
+from tests.support.remedies import make_engine, pending, remedy_lines, suggest, suggest_deletion
 
 
 class Tiered(Plugin):
@@ -122,7 +122,7 @@ class Misspelt(Tiered):
 
 
 def prospects(plugin: type[Plugin]) -> NodeRanking:
-    engine = engine_of([make_node("a"), make_node("b")], plugin)
+    engine = make_engine([make_node("a"), make_node("b")], plugin)
     evaluation = run_to_end(evaluate(engine, pending(engine, make_pod())))
     made = NodeRanking(evaluation, SuggestHooks(evaluation.profile))
     assert sum(1 for _ in made.work()) == 1
@@ -131,18 +131,18 @@ def prospects(plugin: type[Plugin]) -> NodeRanking:
 
 def test_what_a_plugin_of_any_origin_suggests_is_tried() -> None:
     nodes = [make_node("a"), make_node("b", unschedulable=True)]
-    assert lines(make_pod(), *nodes, plugins=[Tiered]) == ["label a with tier=gold"]
-    assert lines(make_pod(), nodes[1], plugins=[Tiered]) == ["uncordon b and label b with tier=gold"]
+    assert remedy_lines(make_pod(), *nodes, plugins=[Tiered]) == ["label a with tier=gold"]
+    assert remedy_lines(make_pod(), nodes[1], plugins=[Tiered]) == ["uncordon b and label b with tier=gold"]
 
 
 def test_kind_of_change_that_only_its_plugin_knows_comes_last() -> None:
-    assert lines(make_pod(), make_node("a"), plugins=[Painting]) == ["paint a"]
+    assert remedy_lines(make_pod(), make_node("a"), plugins=[Painting]) == ["paint a"]
     cordoned = make_node("a", unschedulable=True)
-    assert lines(make_pod(), cordoned, plugins=[Painting]) == ["uncordon a and paint a"]
+    assert remedy_lines(make_pod(), cordoned, plugins=[Painting]) == ["uncordon a and paint a"]
 
 
 def test_changes_of_the_pod_are_told_apart_and_what_is_not_needed_is_left_out() -> None:
-    assert lines(make_pod(), make_node("a"), plugins=[Mixing]) == ["label a with tier=gold"]
+    assert remedy_lines(make_pod(), make_node("a"), plugins=[Mixing]) == ["label a with tier=gold"]
 
 
 def test_a_plugin_may_say_where_to_look_first() -> None:
@@ -163,7 +163,7 @@ class Counting(Tiered):
 
 @pytest.mark.parametrize(("leaves", "estimated"), [(None, 450), ("7", 200), ("449", 200)])
 def test_many_nodes_are_estimated_some_at_a_time(leaves: str | None, estimated: int) -> None:
-    engine = engine_of([make_node(str(number)) for number in range(450)], Counting)
+    engine = make_engine([make_node(str(number)) for number in range(450)], Counting)
     evaluation = run_to_end(evaluate(engine, pending(engine, make_pod())))
     Counting.asked.clear()
     work = SuggestHooks(evaluation.profile).estimate(evaluation, "Tiered", evaluation.rows)
@@ -178,18 +178,18 @@ def test_many_nodes_are_estimated_some_at_a_time(leaves: str | None, estimated: 
 
 @pytest.mark.parametrize("plugin", [Broken, Talkative, Clumsy, Forgetful])
 def test_a_fault_is_logged_once_and_names_the_plugin(plugin: type[Plugin], caplog: pytest.LogCaptureFixture) -> None:
-    assert lines(make_pod(), make_node("a"), make_node("b"), plugins=[plugin]) == []
+    assert remedy_lines(make_pod(), make_node("a"), make_node("b"), plugins=[plugin]) == []
     (message,) = [record.getMessage() for record in caplog.records if record.name.startswith("kframework.explain")]
     assert "Tiered" in message and "suggest" in message
 
 
 def test_the_hook_is_checked_when_the_plugin_is_loaded() -> None:
     with pytest.raises(ConfigError, match=r"hook suggest: takes \(state, pod\) where the contract says \(state, pod, "):
-        engine_of([], Misspelt)
+        make_engine([], Misspelt)
 
 
 def test_a_plugin_without_the_hook_is_taken_at_its_word() -> None:
     pods = [make_pod(name, node_name="a") for name in ("x", "y")]
-    deletions = [(deletion(pod),) for pod in pods]
-    assert suggested("Unknown", make_pod(), make_node("a"), *pods) == deletions
-    assert suggested("Unknown", make_pod(), make_node("a"), *pods, code=Code.UNSCHEDULABLE_AND_UNRESOLVABLE) == []
+    deletions = [(suggest_deletion(pod),) for pod in pods]
+    assert suggest("Unknown", make_pod(), make_node("a"), *pods) == deletions
+    assert suggest("Unknown", make_pod(), make_node("a"), *pods, code=Code.UNSCHEDULABLE_AND_UNRESOLVABLE) == []

@@ -23,7 +23,7 @@ from kframework.scheduler.cooperative import run_to_end
 from kframework.state.host_ports import HostPort
 from kframework.testing import make_node, make_pod
 from tests.support.devices import allocated, claim
-from tests.support.remedies import deletion, engine_of, pending
+from tests.support.remedies import make_engine, pending, suggest_deletion
 
 POD = make_pod(cpu=2, node_selector={"disk": "ssd"}, host_ports=[80], gates=["x.io/hold"])
 HOLDERS = [make_pod(f"holder-{n}", node_name="a", cpu=1, host_ports=[80]) for n in range(2)]
@@ -33,11 +33,11 @@ OTHER = make_node("b", unschedulable=True)
 GATE = drop_item("removeGate", "remove the gate", "spec.scheduling_gates", POD.spec.scheduling_gates[0])
 LABEL, CPU = set_label("a", "disk", "ssd"), free_resource("a", "cpu", 1000)
 SELECTOR = drop_item("dropNodeSelector", "drop disk", "spec.node_selector", "disk")
-FIRST, SECOND = map(deletion, HOLDERS)
+FIRST, SECOND = map(suggest_deletion, HOLDERS)
 
 
 def trials() -> WhatIf:
-    engine = engine_of([make_node("a", cpu=3), OTHER, *HOLDERS])
+    engine = make_engine([make_node("a", cpu=3), OTHER, *HOLDERS])
     return trials_of(engine, POD)
 
 
@@ -56,7 +56,7 @@ def trials_of(engine: PodEngine, pod: Pod) -> WhatIf:
         ([GATE, LABEL, FIRST, SECOND], []),
         ([GATE, LABEL, CPU, drop_host_port(HostPort("0.0.0.0", "TCP", 80))], []),
         ([GATE, SELECTOR, FIRST, SECOND], []),
-        ([GATE, LABEL, FIRST, SECOND, deletion(make_pod("gone", node_name="a")), uncordon("gone")], []),
+        ([GATE, LABEL, FIRST, SECOND, suggest_deletion(make_pod("gone", node_name="a")), uncordon("gone")], []),
     ],
 )
 def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Suggestion], plugins: list[str]) -> None:
@@ -93,7 +93,7 @@ def test_what_passes_is_asked_of_plugins_without_columns_too() -> None:
         def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
             return None if node.name == "n299" and "liked" in node.labels else unschedulable("dull")
 
-    engine = engine_of([make_node(f"n{n}") for n in range(300)], Picky)
+    engine = make_engine([make_node(f"n{n}") for n in range(300)], Picky)
     tried = trials_of(engine, make_pod())
     assert not run_to_end(tried.fits_somewhere([]))
     assert run_to_end(tried.fits_somewhere([set_label("n299", "liked", "yes")]))
@@ -103,11 +103,11 @@ def test_what_passes_is_asked_of_plugins_without_columns_too() -> None:
 def test_claims_are_changed_and_freed_as_long_as_the_trial_is_open() -> None:
     user = make_pod("user", node_name="a")
     held, own = allocated(claim("held"), user), claim("own")
-    engine = engine_of([make_node("a"), user, held, own])
+    engine = make_engine([make_node("a"), user, held, own])
     claims = engine.cluster.objects(ResourceClaim)
     tried = trials_of(engine, make_pod("pod"))
     more, less = lower_count("default/own", "r", 1, 7), lower_count("default/own", "r", 1, 3)
-    with tried.apply([deletion(user), more, lower_count("default/gone", "r", 1, 0)]):
+    with tried.apply([suggest_deletion(user), more, lower_count("default/gone", "r", 1, 0)]):
         freed = claims.get("held", "default")
         assert freed is not None and (freed.status.allocation, freed.status.reserved_for) == (None, ())
         assert claims.get("own", "default") == more.patch(own) != own

@@ -14,7 +14,7 @@ from kframework.objects import ResourceClaim
 from kframework.testing import make_node, make_pod
 from tests.observe.metrics.rig import Rig, ran
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
-from tests.support.devices import claiming
+from tests.support.devices import with_claim
 
 MADE = "scheduler_resourceclaim_creates_total"
 ALLOCATIONS = "scheduler_dra_bindingconditions_allocations_total"
@@ -72,7 +72,7 @@ def test_devices_that_are_made_ready(befalls: Callable[[Rig], Awaitable[None]], 
         await asyncio.sleep(6)
         counted[:] = rig.values(ALLOCATIONS), rig.count_of(WAITS), rig.sum_of(WAITS)
 
-    web = claiming(make_pod("web", scheduler_name="other"), claim="c")
+    web = with_claim(make_pod("web", scheduler_name="other"), claim="c")
     objects = make_node("a"), GPUS, *SLICES, wanting(count=2), web
     ran(*objects, then=then, configuration=parse(PROFILES))
     allocations, waits, waited = counted
@@ -82,7 +82,7 @@ def test_devices_that_are_made_ready(befalls: Callable[[Rig], Awaitable[None]], 
 
 
 def test_what_is_ready_anyhow_is_not_waited_for() -> None:
-    rig = ran(make_node("a"), GPUS, SLICES[1], wanting(), claiming(make_pod("web"), claim="c"))
+    rig = ran(make_node("a"), GPUS, SLICES[1], wanting(), with_claim(make_pod("web"), claim="c"))
     assert len(rig.bindings) == 1
     assert (rig.values(ALLOCATIONS), rig.count_of(WAITS), rig.values(MADE)) == ({}, {}, {})
 

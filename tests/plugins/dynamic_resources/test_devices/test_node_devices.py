@@ -8,7 +8,7 @@ from kframework.plugins.dynamic_resources.holders import Holder
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.support.device_objects import DRIVER, resource_slice
-from tests.support.missing_devices import WORN, gpu, held, of_n1
+from tests.support.missing_devices import WORN, give_devices, gpu, slice_of_n1
 
 
 def shown(*objects: ApiObject) -> list[NodeDevice]:
@@ -24,7 +24,7 @@ def shown(*objects: ApiObject) -> list[NodeDevice]:
 
 
 def test_each_device_is_shown_with_who_has_it() -> None:
-    assert shown(of_n1(gpu("a"), gpu("b", taints=[WORN])), held("a")) == [
+    assert shown(slice_of_n1(gpu("a"), gpu("b", taints=[WORN])), give_devices("a")) == [
         NodeDevice(DRIVER, "n1", "a", (Holder("default/of-holder", ("default/holder",)),)),
         NodeDevice(DRIVER, "n1", "b", (), ("worn:NoSchedule",)),
     ]
@@ -37,12 +37,12 @@ def test_those_of_other_nodes_are_not_and_of_the_network_only_what_its_pods_have
         resource_slice("n2", {"other": "a"}, nodeName="n2"),
         resource_slice("near", per_device, perDeviceNodeSelection=True),
     ]
-    taken = [held("x", pool="network"), held("y", by="elsewhere", pool="network")]
+    taken = [give_devices("x", pool="network"), give_devices("y", by="elsewhere", pool="network")]
     assert [each.device for each in shown(*slices, *taken)] == ["p", "x"]
 
 
 def test_what_is_wrong_with_a_pool_is_said() -> None:
-    assert {each.wrong for each in shown(of_n1(gpu("a"), gpu("a")))} == {"duplicate device name a"}
+    assert {each.wrong for each in shown(slice_of_n1(gpu("a"), gpu("a")))} == {"duplicate device name a"}
 
 
 def test_there_may_be_none_or_a_selector_that_cannot_be_read() -> None:

@@ -6,16 +6,26 @@ import pytest
 
 from kframework.plugins.dynamic_resources.shortfalls import in_words
 from tests.support.device_objects import DRIVER, resource_slice
-from tests.support.missing_devices import MODEL, WORN, asking, claim, gpu, held, of_n1, request, shortfalls
+from tests.support.missing_devices import (
+    MODEL,
+    WORN,
+    asking,
+    claim,
+    give_devices,
+    gpu,
+    request,
+    shortfalls,
+    slice_of_n1,
+)
 
 ONE_OF = {"name": "r", "firstAvailable": [{"name": "two", **asking(2)}, {"name": "three", **asking(3)}]}
 
 
 def test_a_request_is_a_line_and_each_kind_of_loss_another() -> None:
     devices = [*(gpu(f"a{n}") for n in range(3)), gpu("b", "b"), gpu("worn", taints=[WORN]), gpu("left")]
-    in_use = [held("a0", "a1", by="x"), held("a2", by="y")]
+    in_use = [give_devices("a0", "a1", by="x"), give_devices("a2", by="y")]
     asked = claim(request("gpu", 4, selectors=[f"{MODEL} == 'a'"]))
-    assert list(in_words(shortfalls([of_n1(*devices)], [asked], in_use))) == [
+    assert list(in_words(shortfalls([slice_of_n1(*devices)], [asked], in_use))) == [
         "gpu of claim default/c wants 4: 1 of 6 devices can be had",
         f"  1 not selected by {MODEL} == 'a'",
         "  3 in use by default/x (2), default/y (1)",
@@ -25,16 +35,16 @@ def test_a_request_is_a_line_and_each_kind_of_loss_another() -> None:
 
 def test_many_who_have_devices_and_many_clauses_are_counted() -> None:
     devices, names = [gpu(f"d{n}") for n in range(6)], [f"x{n}" for n in range(6)]
-    in_use = [held(f"d{n}", by=name) for n, name in enumerate(names)]
-    (_, line) = in_words(shortfalls([of_n1(*devices)], [claim(request())], in_use))
+    in_use = [give_devices(f"d{n}", by=name) for n, name in enumerate(names)]
+    (_, line) = in_words(shortfalls([slice_of_n1(*devices)], [claim(request())], in_use))
     assert line == "  6 in use by default/x0 (1), default/x1 (1), default/x2 (1), default/x3 (1) and 2 more"
     tainted = [gpu(f"d{n}", taints=[{"key": f"k{n}", "effect": "NoExecute"}]) for n in range(6)]
-    (_, *lines) = in_words(shortfalls([of_n1(*tainted)], [claim(request())]))
+    (_, *lines) = in_words(shortfalls([slice_of_n1(*tainted)], [claim(request())]))
     assert lines == [*(f"  1 tainted k{n}:NoExecute" for n in range(4)), "  2 tainted others"]
 
 
 def test_each_way_to_satisfy_a_request_is_told() -> None:
-    lines = list(in_words(shortfalls([of_n1(gpu("a"))], [claim(ONE_OF)])))
+    lines = list(in_words(shortfalls([slice_of_n1(gpu("a"))], [claim(ONE_OF)])))
     assert lines == [
         "r/two of claim default/c wants 2: 1 of 1 device can be had",
         "r/three of claim default/c wants 3: 1 of 1 device can be had",
@@ -49,12 +59,12 @@ def test_each_way_to_satisfy_a_request_is_told() -> None:
     ],
 )
 def test_all_devices_may_be_wanted(devices: list[dict[str, object]], said: str) -> None:
-    (line, *_) = in_words(shortfalls([of_n1(*devices)], [claim(request(count=0, allocationMode="All"))]))
+    (line, *_) = in_words(shortfalls([slice_of_n1(*devices)], [claim(request(count=0, allocationMode="All"))]))
     assert line == f"r of claim default/c wants {said}"
 
 
 def test_requests_that_stand_in_each_others_way_are_named() -> None:
-    *_, last = in_words(shortfalls([of_n1(gpu("a"))], [claim(request("one"), request("two"))]))
+    *_, last = in_words(shortfalls([slice_of_n1(gpu("a"))], [claim(request("one"), request("two"))]))
     why = "for request two of claim default/c the others before it leave too little"
     assert last == f"each request could be satisfied alone, but not all of them together: {why}"
 

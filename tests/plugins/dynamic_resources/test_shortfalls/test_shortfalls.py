@@ -18,12 +18,12 @@ from tests.support.missing_devices import (
     NUMA,
     WORN,
     claim,
+    give_devices,
     gpu,
-    held,
-    of_n1,
     partition,
     request,
     shortfalls,
+    slice_of_n1,
 )
 
 
@@ -37,11 +37,17 @@ def losses(found: Shortfalls) -> list[tuple[int, dict[Loss, int]]]:
     [
         ([gpu("a")], request(), [], 1, None),
         ([gpu("a", "other")], request(), [], 0, Loss(Why.CLASS, "gpu")),
-        ([gpu("a")], request(), [held("a")], 0, Loss(Why.IN_USE, "default/holder")),
-        ([gpu("a")], request(adminAccess=True), [held("a")], 1, None),
+        ([gpu("a")], request(), [give_devices("a")], 0, Loss(Why.IN_USE, "default/holder")),
+        ([gpu("a")], request(adminAccess=True), [give_devices("a")], 1, None),
         # What would not be selected is not lost to whoever has it.
-        ([gpu("a", "other")], request(), [held("a")], 0, Loss(Why.CLASS, "gpu")),
-        ([gpu("a")], request(selectors=[f"{MODEL} == 'b'"]), [held("a")], 0, Loss(Why.SELECTOR, f"{MODEL} == 'b'")),
+        ([gpu("a", "other")], request(), [give_devices("a")], 0, Loss(Why.CLASS, "gpu")),
+        (
+            [gpu("a")],
+            request(selectors=[f"{MODEL} == 'b'"]),
+            [give_devices("a")],
+            0,
+            Loss(Why.SELECTOR, f"{MODEL} == 'b'"),
+        ),
         # The clause that is false, of the selector that is.
         (
             [gpu("a", numa=1)],
@@ -57,7 +63,7 @@ def losses(found: Shortfalls) -> list[tuple[int, dict[Loss, int]]]:
         (
             [gpu("a", capacity={"memory": {"value": "4"}}, allowMultipleAllocations=True)],
             request(capacity={"requests": {"memory": "2"}}),
-            [held("a", shareID="s", consumedCapacity={"memory": "3"})],
+            [give_devices("a", shareID="s", consumedCapacity={"memory": "3"})],
             0,
             Loss(Why.CAPACITY, "memory"),
         ),
@@ -66,13 +72,13 @@ def losses(found: Shortfalls) -> list[tuple[int, dict[Loss, int]]]:
 def test_each_loss_is_told(
     devices: list[dict[str, Any]], asked: dict[str, Any], in_use: list[ResourceClaim], left: int, loss: Loss | None
 ) -> None:
-    found = losses(shortfalls([of_n1(*devices)], [claim(asked)], in_use))
+    found = losses(shortfalls([slice_of_n1(*devices)], [claim(asked)], in_use))
     assert found == [(left, {} if loss is None else {loss: 1})]
 
 
 def test_a_selector_that_fails_is_shown_whole() -> None:
     wrong = f"device.attributes['{DRIVER}'].missing == 1 && true"
-    ((_, told),) = losses(shortfalls([of_n1(gpu("a"))], [claim(request(selectors=[wrong]))]))
+    ((_, told),) = losses(shortfalls([slice_of_n1(gpu("a"))], [claim(request(selectors=[wrong]))]))
     ((loss, count),) = told.items()
     assert (loss.why, count) == (Why.SELECTOR, 1)
     assert loss.what.startswith(f"{wrong}, as it fails: CEL runtime error")
@@ -81,8 +87,11 @@ def test_a_selector_that_fails_is_shown_whole() -> None:
 def test_counters_are_lost_to_whoever_uses_their_pool() -> None:
     devices = [partition("whole", 40), partition("half", 20), partition("other-half", 20)]
     said = {"generation": 1, "resourceSliceCount": 2, "name": "n1"}
-    slices = [of_n1(*devices, pool=said), resource_slice("counters", [], nodeName="n1", sharedCounters=CARD, pool=said)]
-    found = shortfalls(slices, [claim(request())], [held("half")])
+    slices = [
+        slice_of_n1(*devices, pool=said),
+        resource_slice("counters", [], nodeName="n1", sharedCounters=CARD, pool=said),
+    ]
+    found = shortfalls(slices, [claim(request())], [give_devices("half")])
     lost = {Loss(Why.IN_USE, "default/holder"): 1, Loss(Why.COUNTERS, "card/memory"): 1}
     assert losses(found) == [(1, lost)]
     (whole,) = next(found.every).lost_to(Why.COUNTERS)
@@ -103,7 +112,7 @@ def _in(name: str) -> dict[str, Any]:
 
 
 def test_pools_of_which_something_is_wrong_or_missing_are_told() -> None:
-    twice, incomplete = of_n1(gpu("a"), gpu("a")), {"name": "half", "generation": 1, "resourceSliceCount": 2}
+    twice, incomplete = slice_of_n1(gpu("a"), gpu("a")), {"name": "half", "generation": 1, "resourceSliceCount": 2}
     half = resource_slice("half", [gpu("b")], nodeName="n1", pool=incomplete)
     found = shortfalls([twice, half], [claim(request())])
     assert losses(found) == [(0, {Loss(Why.POOL, "duplicate device name a"): 2})]
@@ -114,11 +123,11 @@ def test_devices_that_do_not_match_most_are_lost_to_the_constraint() -> None:
     devices = [gpu("c", numa=1), gpu("a"), gpu("b"), gpu("d", numa=None)]
     match = {"matchAttribute": f"{DRIVER}/numa"}
     lost = Loss(Why.CONSTRAINT, f"matchAttribute {DRIVER}/numa")
-    found = shortfalls([of_n1(*devices)], [claim(request(count=3), constraints=[match])])
+    found = shortfalls([slice_of_n1(*devices)], [claim(request(count=3), constraints=[match])])
     assert losses(found) == [(2, {lost: 2})]
     assert next(found.every).short == 1
     distinct = {"distinctAttribute": f"{DRIVER}/numa", "requests": ["r"]}
-    found = shortfalls([of_n1(*devices)], [claim(request(count=3), request("s"), constraints=[distinct])])
+    found = shortfalls([slice_of_n1(*devices)], [claim(request(count=3), request("s"), constraints=[distinct])])
     lost = Loss(Why.CONSTRAINT, f"distinctAttribute {DRIVER}/numa")
     assert losses(found) == [(2, {lost: 2}), (4, {})]
 
@@ -127,24 +136,24 @@ def test_requests_that_must_match_keep_the_value_that_serves_most_of_them() -> N
     devices = [gpu("a", numa=0), gpu("b", numa=0), gpu("c", numa=0), gpu("x", "nic", numa=1), gpu("d", numa=1)]
     nic, card = request("nic", selectors=[f"{MODEL} == 'nic'"]), request("card", selectors=[f"{MODEL} == 'a'"])
     match = [{"matchAttribute": f"{DRIVER}/numa"}]
-    found = shortfalls([of_n1(*devices)], [claim(nic, card, constraints=match)])
+    found = shortfalls([slice_of_n1(*devices)], [claim(nic, card, constraints=match)])
     assert [[each.id.device for each in every.left] for every in found.every] == [["x"], ["d"]]
     assert found.are_met
 
 
 def test_of_requests_that_could_each_be_met_the_first_unmet_is_named() -> None:
-    found = shortfalls([of_n1(gpu("a"), gpu("b"))], [claim(request("one"), request("two", 2)), claim(request())])
+    found = shortfalls([slice_of_n1(gpu("a"), gpu("b"))], [claim(request("one"), request("two", 2)), claim(request())])
     assert found.are_met
     assert found.first_unmet() == "request two of claim default/c"
-    assert not shortfalls([of_n1(gpu("a"))], [claim(request(count=2))]).are_met
+    assert not shortfalls([slice_of_n1(gpu("a"))], [claim(request(count=2))]).are_met
 
 
 def test_all_devices_that_are_selected_are_wanted() -> None:
     devices = [gpu("a"), gpu("b", "b"), gpu("c")]
     every = request(count=0, selectors=[f"{MODEL} == 'a'"], allocationMode="All")
-    (found,) = shortfalls([of_n1(*devices)], [claim(every)], [held("c")]).every
+    (found,) = shortfalls([slice_of_n1(*devices)], [claim(every)], [give_devices("c")]).every
     assert (found.wanted, len(found.left), found.short) == (2, 1, 1)
-    (none,) = shortfalls([of_n1(gpu("b", "b"))], [claim(every)]).every
+    (none,) = shortfalls([slice_of_n1(gpu("b", "b"))], [claim(every)]).every
     assert (none.wanted, none.short) == (1, 1)
 
 
@@ -153,11 +162,11 @@ def test_random_worlds_are_recounted(seed: int) -> None:
     """Every device has one verdict, the first thing against it, and one device can be had where a search finds one."""
     random = Random(seed)
     devices = [_drawn(random, f"d{number}") for number in range(random.randint(1, 6))]
-    in_use = [held(each["name"], by=each["name"], **_share(each)) for each in devices if random.random() < 0.3]
+    in_use = [give_devices(each["name"], by=each["name"], **_share(each)) for each in devices if random.random() < 0.3]
     tolerant: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]} if random.random() < 0.5 else {}
     wanted: dict[str, Any] = {"capacity": {"requests": {"memory": "2"}}} if random.random() < 0.3 else {}
     asked = claim(request(selectors=[f"{MODEL} == 'a' && {NUMA} == 0"], **tolerant, **wanted))
-    found = shortfalls([of_n1(*devices)], [asked], in_use)
+    found = shortfalls([slice_of_n1(*devices)], [asked], in_use)
     (shortfall,) = found.every
     assert len(shortfall.verdicts) == len(devices) == len(shortfall.left) + sum(shortfall.losses.values())
     names = {each.metadata.name.removeprefix("of-") for each in in_use}

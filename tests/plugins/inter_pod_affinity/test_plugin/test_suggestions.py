@@ -9,7 +9,7 @@ from kframework.explain.remedies.suggestions import changes_pod
 from kframework.framework.suggestions import MAX_SUGGESTIONS
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.testing import make_node, make_pod
-from tests.support.remedies import suggested
+from tests.support.remedies import suggest
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = "topology.kubernetes.io/zone"
@@ -26,7 +26,7 @@ def web(name: str, node: str) -> Pod:
 
 
 def deleted(node: str, pod: Pod, *objects: ApiObject) -> list[list[str]]:
-    proposals = suggested("InterPodAffinity", pod, *objects, node=node)
+    proposals = suggest("InterPodAffinity", pod, *objects, node=node)
     return [
         [change.target.pod.removeprefix("default/") for change in proposal]
         for proposal in proposals
@@ -59,7 +59,7 @@ def test_term_is_dropped_from_its_own_kind(anti: bool) -> None:
     term, other = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}, {"topologyKey": "host"}
     both = {"podAffinity": {REQUIRED: [term, other]}, "podAntiAffinity": {REQUIRED: [term, other]}}
     left = both | {"podAntiAffinity" if anti else "podAffinity": {REQUIRED: [other]}}
-    *single, together = suggested("InterPodAffinity", affine(both), node="")
+    *single, together = suggest("InterPodAffinity", affine(both), node="")
     assert [change.text for change in together] == [
         "drop the pod's affinity to app=web by zone",
         "drop the pod's affinity to pods by host",
@@ -78,7 +78,7 @@ def affine(affinity: object) -> Pod:
 
 def test_one_term_is_dropped_or_all() -> None:
     pod = make_pod(affinity=apart(ZONE))
-    assert [[change.text for change in each] for each in suggested("InterPodAffinity", pod, node="")] == [
+    assert [[change.text for change in each] for each in suggest("InterPodAffinity", pod, node="")] == [
         [f"drop the pod's anti-affinity to app=web by {ZONE}"]
     ] * 2
-    assert suggested("InterPodAffinity", make_pod(), node="") == []
+    assert suggest("InterPodAffinity", make_pod(), node="") == []

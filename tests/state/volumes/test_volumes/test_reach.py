@@ -14,7 +14,7 @@ from kframework.objects import LabelSelector, TopologySelectorTerm, VolumeNodeAf
 from kframework.state.volumes.volumes import ANY_NODE, VolumeTopology
 from kframework.testing import make_node
 from tests.plugins.asking import cluster_of
-from tests.support.storage import affinity, near
+from tests.support.storage import affinity, label_affinity
 
 LABELS: list[dict[str, str]] = [
     {},
@@ -79,9 +79,9 @@ NAMED = [expression("metadata.name", "In", "n0")]
         ({}, EVERYWHERE),
         (affinity(), []),
         (affinity({}), []),
-        (near("zone", "a"), [1, 3]),
-        (near("zone", "a", "b"), [1, 2, 3]),
-        (near("zone", "nowhere"), []),
+        (label_affinity("zone", "a"), [1, 3]),
+        (label_affinity("zone", "a", "b"), [1, 2, 3]),
+        (label_affinity("zone", "nowhere"), []),
         (affinity(term(expression("zone", "Exists"), expression("disk", "DoesNotExist"))), [1, 2]),
         (affinity(term(expression("zone", "NotIn", "a"))), [0, 2, 4, 5]),
         (affinity(term(expression("cores", "Gt", "4"))), [5]),
@@ -132,7 +132,7 @@ def test_topology_of_a_capacity(stated: Mapping[str, Any] | None, nodes: list[in
     ("stated", "pair"),
     [
         (None, None),
-        (near("zone", "a", "b"), ("zone", ("a", "b"))),
+        (label_affinity("zone", "a", "b"), ("zone", ("a", "b"))),
         (affinity(term(expression("zone", "In", "a"), fields=NAMED)), ("zone", ("a",))),
         (affinity(term(expression("zone", "NotIn", "a"))), None),
         (affinity(term(expression("zone", "In", "a"), expression("disk", "In", "ssd"))), None),
@@ -160,4 +160,4 @@ def test_both_forms_agree(terms: list[Mapping[str, Any]]) -> None:
 
 def test_anywhere_is_anywhere() -> None:
     assert reached(ANY_NODE) == EVERYWHERE
-    assert ANY_NODE.anywhere and not of_volume(near("zone", "a")).anywhere
+    assert ANY_NODE.anywhere and not of_volume(label_affinity("zone", "a")).anywhere

@@ -9,16 +9,25 @@ import pytest
 from kframework.objects import CSINode, CSIStorageCapacity, PersistentVolume
 from kframework.state.cluster import ClusterState
 from kframework.state.volumes.volumes import Candidates, Storage, VolumesByClass, VolumeTopology, max_volume_size
-from tests.support.storage import HOSTNAME, affinity, capacity, claim, migrated, near, reference, volume
+from tests.support.storage import (
+    HOSTNAME,
+    affinity,
+    capacity,
+    claim,
+    label_affinity,
+    migrated_csi_node,
+    reference,
+    volume,
+)
 
 VERSIONS = [
     volume("v"),
     volume("v", "other", "5Gi"),
-    volume("v", on=near(HOSTNAME, "a", "b", "a")),
-    volume("v", on=near("zone", "a")),
+    volume("v", on=label_affinity(HOSTNAME, "a", "b", "a")),
+    volume("v", on=label_affinity("zone", "a")),
     volume("v", on=affinity({"matchExpressions": [{"key": "zone", "operator": "Exists"}]})),
     volume("v", kept_for=reference()),
-    volume("v", on=near("zone", "a"), kept_for=reference(uid="")),
+    volume("v", on=label_affinity("zone", "a"), kept_for=reference(uid="")),
 ]
 
 
@@ -57,13 +66,16 @@ def test_a_class_without_volumes_has_none() -> None:
     ("given", "labels"),
     [
         ([volume("v")], set()),
-        ([volume("v", on=near("zone", "a"))], {"zone"}),
-        ([volume("v", on=near("zone", "a"), phase="Released")], set()),
-        ([volume("v", on=near("zone", "a")), volume("w", on=near(HOSTNAME, "a"))], {"zone", HOSTNAME}),
+        ([volume("v", on=label_affinity("zone", "a"))], {"zone"}),
+        ([volume("v", on=label_affinity("zone", "a"), phase="Released")], set()),
+        (
+            [volume("v", on=label_affinity("zone", "a")), volume("w", on=label_affinity(HOSTNAME, "a"))],
+            {"zone", HOSTNAME},
+        ),
         ([volume("v", on=affinity())], set()),
         ([volume("v", on=affinity({"matchExpressions": [{"key": "zone", "operator": "Exists"}]}))], {"zone"}),
-        ([volume("v", on=near("zone", "a"), kept_for=reference("other"))], set()),
-        ([volume("v", on=near("zone", "a"), kept_for=reference())], {"zone"}),
+        ([volume("v", on=label_affinity("zone", "a"), kept_for=reference("other"))], set()),
+        ([volume("v", on=label_affinity("zone", "a"), kept_for=reference())], {"zone"}),
         ([volume("v", kept_for=reference())], set()),
     ],
 )
@@ -108,13 +120,13 @@ def test_the_largest_volume(room: CSIStorageCapacity, limit: int | None) -> None
 def test_migrations_come_and_go() -> None:
     cluster = ClusterState()
     store = cluster.objects(CSINode)
-    store.put(migrated("early", "x").metadata, migrated("early", "x"))
+    store.put(migrated_csi_node("early", "x").metadata, migrated_csi_node("early", "x"))
     migrations = Storage(cluster).migrations
     assert list(migrations.nodes("x")) == ["early"]
-    store.put(migrated("late", "x", "y").metadata, migrated("late", "x", "y"))
-    store.put(migrated("early").metadata, migrated("early"))
+    store.put(migrated_csi_node("late", "x", "y").metadata, migrated_csi_node("late", "x", "y"))
+    store.put(migrated_csi_node("early").metadata, migrated_csi_node("early"))
     assert (list(migrations.nodes("x")), list(migrations.nodes("y"))) == (["late"], ["late"])
-    store.remove(migrated("late").metadata)
+    store.remove(migrated_csi_node("late").metadata)
     assert (list(migrations.nodes("x")), "late" in migrations.nodes("y")) == ([], False)
 
 
