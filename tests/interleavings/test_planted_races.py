@@ -79,7 +79,7 @@ async def checked_before() -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("world", "owner", "name", "planted", "complaint"),
+    ("world", "owner", "name", "planted", "problem"),
     [
         (binding, ClusterApi, "read_back", absent_minded, "is undone, though it is bound"),
         (binding, PodEngine, "_binding_ended", hasty, "is overcommitted by"),

@@ -134,7 +134,7 @@ reserve = ClaimWrites._reserved
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("owner", "name", "planted", "complaint"),
+    ("owner", "name", "planted", "problem"),
     sampled(
         [
             (AllocatedDevices, "reserve", not_noted, "times as a whole"),

@@ -60,7 +60,7 @@ def never_put_back(self: PodEngine, queued: object, status: object, nominated: o
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("owner", "name", "planted", "complaint"),
+    ("owner", "name", "planted", "problem"),
     [
         (PodEngine, "start_binding", hasty, "is overcommitted by"),
         (Reflector, "_drop", deaf, "is not there, but the scheduler has"),

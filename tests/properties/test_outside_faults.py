@@ -90,7 +90,7 @@ apply = Sources.apply
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("owner", "name", "planted", "complaint"),
+    ("owner", "name", "planted", "problem"),
     [
         (Sources, "apply", deaf, "waits, but"),
         (PodEngine, "turned", never_woken, "waits, but"),

@@ -173,10 +173,10 @@ def test_same_scenario_has_the_same_result() -> None:
 
 
 @pytest.mark.parametrize(("controlled", "node"), [(True, "a"), (False, None)])
-def test_volumes_are_created_for_claims(owned_by_pod: bool, node: str | None) -> None:
+def test_volumes_are_created_for_claims(controlled: bool, node: str | None) -> None:
     objects = [storage_class("csi", "csi.example.com"), claim("data", "csi")]
     pod = make_pod("web", volumes=claim_volumes("data"))
-    run = Scenario(nodes=[make_node("a")], pods=[pod], objects=objects, volume_controller=owned_by_pod)
+    run = Scenario(nodes=[make_node("a")], pods=[pod], objects=objects, volume_controller=controlled)
     assert run.run(until=60.0).node_of("web") == node
 
 
