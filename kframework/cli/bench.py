@@ -22,7 +22,9 @@ _HEADERS = ("WORKLOAD", "PODS", "PODS/S", "AVERAGE", "CYCLE P50", "P99", "CPU/PO
 def command(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="scheduler_perf's performance-config.yaml, or folders with such files."),
+        typer.Argument(
+            metavar="FILE", help="scheduler_perf's performance-config.yaml, or a folder with such files; repeatable."
+        ),
     ],
     workload: Annotated[
         list[str],
@@ -30,7 +32,7 @@ def command(
             metavar="GLOB",
             default_factory=list,
             show_default=False,
-            help="Run only workloads of this name, such as 'SchedulingBasic/5000Nodes*', or test case; repeatable.",
+            help="Run only workloads of this name or test case, such as 'SchedulingBasic/5000Nodes*'; repeatable.",
         ),
     ],
     label: Annotated[
@@ -45,14 +47,14 @@ def command(
     config: Config = None,
     output: Annotated[
         DataForm | None,
-        typer.Option("-o", "--output", help="Print JSON or YAML, with everything measured, not a table."),
+        typer.Option("-o", "--output", help="Print JSON or YAML with all measurements, instead of a table."),
     ] = None,
     verbosity: Verbosity = 0,
 ) -> None:
-    """Run scheduler_perf's workloads in memory, and measure.
+    """Run scheduler_perf's workloads in memory, and measure them.
 
-    Each runs in a process of its own, on real time, on a cluster in memory without kubelets. Exits 1 if one fails or
-    stays below the throughput that its file asks for.
+    Each workload runs in its own process, in real time, on a cluster in memory without kubelets. Exits 1 if one fails
+    or stays below the threshold in its file.
     """
     from kframework.errors import InputError
     from kframework.testing.scheduler_perf.benchmark import benchmark

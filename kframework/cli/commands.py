@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import typer
 from typer import Context
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_group
 
 from kframework.errors import KFrameworkError, format_error
@@ -129,7 +129,12 @@ def _built(
         holder.add_typer(loaded, name=name)
     else:
         holder.command(name, cls=cls)(loaded)
-    return get_group(holder).commands[name]  # type: ignore[return-value]  # typer hides its base
+    command = get_group(holder).commands[name]
+    for each in (command, *getattr(command, "commands", {}).values()):
+        for parameter in each.params:
+            if isinstance(parameter, TyperArgument):  # its help would show the Python type
+                parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
+    return command  # type: ignore[return-value]  # typer hides its base
 
 
 def _distribution(offer: EntryPoint) -> str:

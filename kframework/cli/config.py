@@ -25,15 +25,13 @@ app: typer.Typer = group("Check, show and describe configurations.")
 
 @app.command()
 def check(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Configuration files, each by itself, or - for stdin.")
-    ],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Configuration file, or - for stdin; repeatable.")],
     plugin: PluginOption,
     verbosity: Verbosity = 0,
 ) -> None:
-    """Check configurations as the scheduler does when it starts.
+    """Check configurations as the scheduler does at start.
 
-    Fields, plugins and their args are checked. Prints a line for each thing that is wrong.
+    Checks fields, plugins and their args, and prints a line per error.
     """
     from kframework.config.problems import collect_errors, raise_collected
 
@@ -54,7 +52,7 @@ def show(
 ) -> None:
     """Print the effective configuration.
 
-    Every default is filled in and every plugin in its place; without FILE it is the default configuration.
+    Fills in every default and lists every plugin; without FILE, prints the default configuration.
     """
     from kframework.config.show import effective_yaml
     from kframework.core.runtime.registry import load_in_tree_args
@@ -67,7 +65,7 @@ def show(
 def schema(plugin: PluginOption, verbosity: Verbosity = 0) -> None:
     """Print the JSON Schema of configurations, for editors.
 
-    It has the args of every plugin that is installed here, or given with --plugin.
+    It includes the args of every installed plugin, and of those given with --plugin.
     """
     from kframework.config.schema import configuration_schema
     from kframework.core.runtime.registry import Registry

@@ -24,18 +24,19 @@ _LISTED = 5
 
 def command(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files of recorded cases: JSON lines, plain or gzip.")
+        list[str], typer.Argument(metavar="FILE", help="File of recorded cases: JSON lines, plain or gzip; repeatable.")
     ],
     output: Annotated[
-        DataForm | None, typer.Option("-o", "--output", help="Print JSON or YAML, with every difference, not a table.")
+        DataForm | None,
+        typer.Option("-o", "--output", help="Print JSON or YAML with every difference, instead of a table."),
     ] = None,
     show: Annotated[str | None, typer.Option(metavar="ID", help="Print only this case, field by field.")] = None,
     verbosity: Verbosity = 0,
 ) -> None:
     """Replay recorded answers of kube-scheduler and compare.
 
-    Every case is put to the installed plugins and to a whole scheduling cycle. Prints how many cases of each suite have
-    no difference, and what was left uncompared. Exits 1 if a compared field differs.
+    Runs every case through the installed plugins and a whole scheduling cycle. Prints how many cases of each suite have
+    no difference, and what was not compared. Exits 1 if a compared field differs.
     """
     from kframework.core.runtime.registry import Registry
     from kframework.testing.conformance.replay import ConformanceSummary, replay

@@ -32,50 +32,61 @@ _PATIENCE = 30.0
 def command(
     pod: Annotated[
         str,
-        typer.Argument(
-            metavar="POD|pod/NAME", help="The pod, or the job where an engine has jobs; NAMESPACE/NAME will do too."
-        ),
+        typer.Argument(metavar="POD|pod/NAME", help="The pod, or a job if the engine has jobs; also NAMESPACE/NAME."),
     ],
     plugin: PluginOption,
-    namespace: Annotated[str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Its namespace.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pod; without it, default.")
+    ] = None,
     filenames: Annotated[
         list[str] | None,
-        typer.Option("-f", "--filename", metavar="FILE", help="Cluster files, to be simulated first; - for stdin."),
+        typer.Option(
+            "-f",
+            "--filename",
+            metavar="FILE",
+            help="Cluster file to simulate first, folder of such files, or - for stdin; repeatable.",
+        ),
     ] = None,
     devices: Devices = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="URL", help=f"Where the scheduler answers that is to explain it; {_DEFAULT_SCHEDULER}."),
+        typer.Option(metavar="URL", help=f"Address of the scheduler to ask; default {_DEFAULT_SCHEDULER}."),
     ] = None,
     certificate_authority: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Certificate of the authority that vouches for the scheduler.")
+        str | None, typer.Option(metavar="FILE", help="Certificate of the CA that issued the scheduler's certificate.")
     ] = None,
     recording: Annotated[
-        str | None, typer.Option(metavar="FILE", help="What kframework run or simulate wrote with --record.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Recording to replay first, written by kframework run or simulate with --record."
+        ),
     ] = None,
     attempt: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Right before the scheduler's Nth attempt, not at the recording's end."),
+        typer.Option(metavar="N", min=1, help="Replay only to just before the scheduler's Nth attempt."),
     ] = None,
     config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration for -f; the default one without it.")
+        str | None,
+        typer.Option(metavar="FILE", help="KubeSchedulerConfiguration for -f; without it, the default profile."),
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The engine that schedules -f by a --config of its own, such as batch."),
+        typer.Option(
+            metavar="NAME", help="Engine to schedule -f with, such as batch; --config is then its configuration."
+        ),
     ] = None,
     output: Annotated[
         WideForm | None,
-        typer.Option("-o", "--output", help="Leave nothing out, or print JSON, instead of the short text."),
+        typer.Option("-o", "--output", help="Print everything, or JSON, instead of the short text."),
     ] = None,
     verbosity: Verbosity = 0,
 ) -> None:
     """Explain why a pod waits, and what would help.
 
-    Says what each plugin thinks of each node, whether preemption helps, and what the pod waits for; of a pod on a
-    node, why it is there.
+    Prints the answer of each plugin for each node, whether preemption helps, and which events requeue the pod; for a
+    bound pod, why it is on its node.
 
-    Asks a running scheduler, or works on cluster files or on a recording without one. Nothing is changed by it.
+    Asks a running scheduler, or works offline on cluster files or a recording. Changes nothing.
     """
     namespace, name = _key(pod, namespace)
     sources = {"--filename": filenames, "--scheduler": scheduler, "--recording": recording}

@@ -27,32 +27,34 @@ def command(
     strict: Strict = False,
     port: Port = 0,
     bind_address: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Who can reach it: this machine alone, or all by 0.0.0.0.")
+        str,
+        typer.Option(metavar="ADDRESS", help="Address to serve on: 127.0.0.1 for this machine only, 0.0.0.0 for all."),
     ] = "127.0.0.1",
     write_kubeconfig: WriteKubeconfig = None,
-    tls: Annotated[
-        bool, typer.Option("--tls", help="Serve with TLS; the kubeconfig vouches for the certificate.")
-    ] = False,
+    tls: Annotated[bool, typer.Option("--tls", help="Serve over TLS; the kubeconfig contains the CA.")] = False,
     token_auth_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help='Know users by tokens: lines of token,user,uid,"group1,group2".'),
+        typer.Option(metavar="FILE", help='Authenticate bearer tokens: lines of token,user,uid,"group1,group2".'),
     ] = None,
     authorization_mode: Annotated[
-        AuthorizationMode, typer.Option(help="Let everybody do everything, or what the roles in the cluster say.")
+        AuthorizationMode, typer.Option(help="Allow everything, or what the roles in the cluster allow.")
     ] = AuthorizationMode.ALWAYS_ALLOW,
     controllers: Controllers = "*",
     state_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep the cluster there over a restart; once it is, -f is not read again."),
+        typer.Option(
+            metavar="FILE",
+            help="Save the cluster in this file, and restore it at the next start, instead of reading -f.",
+        ),
     ] = None,
     verbosity: Verbosity = 0,
 ) -> None:
     """Serve a cluster in memory as a Kubernetes API.
 
-    Prints the line that makes kubectl use it, and runs until SIGTERM or Ctrl-C. Bound pods run,
-    claims get volumes, and deployments, jobs and the like have pods. There is no scheduler in it: that is `kframework
-    run`. Every client that reaches the port may do anything, unless there are tokens or roles: then only the bearer of
-    the kubeconfig may.
+    Prints the line that points kubectl to it, and runs until SIGTERM or Ctrl-C. Bound pods run, claims get volumes, and
+    workloads such as Deployments and Jobs get pods. It contains no scheduler: use `kframework run`. Every client that
+    reaches the port may do anything; with --token-auth-file or --authorization-mode RBAC, clients need a token, such as
+    that in the kubeconfig.
     """
     from kframework.fake_api.access import AlwaysAllow, RbacAuthorizer
     from kframework.fake_api.authentication import read_tokens

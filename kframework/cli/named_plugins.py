@@ -25,8 +25,8 @@ PluginOption = Annotated[
         metavar="FILE.py:CLASS",
         default_factory=list,
         show_default=False,
-        help="A plugin class that needs no package, or MODULE:CLASS; a configuration can name it, and without one it is"
-        " enabled wherever it can run; repeatable.",
+        help="Plugin class without a package, or MODULE:CLASS. Without --config it runs at all its points, with it the"
+        " configuration must enable it. Repeatable.",
     ),
 ]
 

@@ -54,7 +54,10 @@ class WideForm(StrEnum):
 
 Controllers = Annotated[
     str,
-    typer.Option(metavar="NAMES", help="Controllers, as kube-controller-manager has it: *,-deployment"),
+    typer.Option(
+        metavar="NAMES",
+        help="Workload controllers to run, in kube-controller-manager's syntax: *,-deployment is all but one.",
+    ),
 ]
 
 Filenames = Annotated[
@@ -68,7 +71,7 @@ Filenames = Annotated[
 ]
 
 Config = Annotated[
-    str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file; the default one without it.")
+    str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file; without it, the default profile.")
 ]
 
 #: Optional cluster files.
@@ -80,24 +83,25 @@ Objects = Annotated[
         metavar="FILE",
         default_factory=list,
         show_default=False,
-        help="Cluster file to begin with, folder of such files, or - for stdin; repeatable.",
+        help="Initial cluster file, folder of such files, or - for stdin; repeatable.",
     ),
 ]
 
 Devices = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Give the nodes of the cluster files the devices that this file describes."),
+    typer.Option(metavar="FILE", help="Give the nodes of the cluster files the devices in this file."),
 ]
 
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Refuse cluster files with fields that their kinds do not have.")
-]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse cluster files with unknown fields.")]
 
 Port = Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port of the fake API; 0 for any free one.")]
 
 WriteKubeconfig = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Write the kubeconfig of the fake API here, and leave it; else a passing one."),
+    typer.Option(
+        metavar="FILE",
+        help="Write the kubeconfig of the fake API to this file and keep it; without it, to a temporary file.",
+    ),
 ]
 
 DurationOption = Annotated[
@@ -106,18 +110,18 @@ DurationOption = Annotated[
         "--duration",
         metavar="TIME",
         parser=positive_span,
-        help="Stop after so much virtual time (90s, 1h30m), not when nothing moves.",
+        help="Stop after this much virtual time (90s, 1h30m); without it, when nothing changes any more.",
     ),
 ]
 
 Seed = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Start all random choices from N, not from the seed of the config."),
+    typer.Option(metavar="N", help="Random seed, instead of the configuration's."),
 ]
 
 OutputOption = Annotated[
     Output | None,
-    typer.Option("-o", "--output", help="Print a wider table, JSON, YAML or names only instead of a table."),
+    typer.Option("-o", "--output", help="Print a wide table, JSON, YAML or names instead of a table."),
 ]
 
 Verbosity = Annotated[
@@ -129,7 +133,7 @@ Verbosity = Annotated[
         min=0,
         show_default=False,
         callback=set_verbosity,
-        help="Log to stderr: 0 = what matters (the default), 2 = a line for every pod, 4 = plugins, with tracebacks,"
+        help="Log to stderr: 0 = warnings (the default), 2 = a line per pod, 4 = plugins, with tracebacks,"
         " 5 = the queue, 10 = every score.",
     ),
 ]
@@ -140,7 +144,7 @@ Logging = Annotated[
         "--logging-format",
         show_default=False,
         callback=set_format,
-        help="Form of the log: kube-scheduler's text, as -v brings it too, or JSON, a line each.",
+        help="Log format: kube-scheduler's text (the default with -v), or one JSON object per line.",
     ),
 ]
 
@@ -148,7 +152,8 @@ Logging = Annotated[
 Dev = Annotated[
     bool,
     typer.Option(
-        "--dev", help="For those who write plugins: one that writes to a pod, node or other object fails in that line."
+        "--dev",
+        help="For plugin authors: fail if a plugin writes to a pod, a node or another object, and name the line.",
     ),
 ]
 

@@ -17,7 +17,7 @@ from kframework.verbosity import say
 if TYPE_CHECKING:
     from kframework.core.runtime.registry import Registry
 
-app: typer.Typer = group("Look at the plugins that a configuration can name.")
+app: typer.Typer = group("List the plugins that a configuration can name.")
 
 _WIDE_HEADERS = ("NAME", "STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS")
 
@@ -44,7 +44,7 @@ class _Row:
 
 @app.command("list")
 def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosity = 0) -> None:
-    """List kube-scheduler's plugins and all that are installed."""
+    """List kube-scheduler's plugins and all installed ones."""
     from kframework.core.runtime.registry import Registry
 
     rows = list(_rows(Registry.with_plugins(*named_plugins(plugin))))

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 _WIDTHS = (16, 8, 17, 24)
 
 LeaderElect = Annotated[
-    bool | None, typer.Option(help="Schedule only while holding a lease, as one of several replicas.")
+    bool | None, typer.Option(help="Schedule only while holding a Lease, as one of several replicas.")
 ]
 
 ResourceName = Annotated[
-    str | None, typer.Option("--leader-elect-resource-name", metavar="NAME", help="Name of the lease.")
+    str | None, typer.Option("--leader-elect-resource-name", metavar="NAME", help="Name of the Lease.")
 ]
 
 
@@ -49,55 +49,86 @@ class ProcessOptions:
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Which cluster; else the configuration's, KUBECONFIG, the one around this pod, ~/.kube/config.",
+            help="Kubeconfig of the cluster; without it, the configuration's, $KUBECONFIG, the cluster that this pod"
+            " runs in, or ~/.kube/config.",
         ),
     ] = None
     kube_context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig, if not the current one.")
+        str | None,
+        typer.Option("--context", metavar="NAME", help="Context of the kubeconfig; without it, the current one."),
     ] = None
     master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Address of the API server, in place of the kubeconfig's.")
+        str | None, typer.Option(metavar="URL", help="Address of the API server, instead of the kubeconfig's.")
     ] = None
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Write nothing, and print what would be bound and preempted, and why not."),
+        typer.Option("--dry-run", help="Write nothing, and print the Events that would be written."),
     ] = False
     leader_elect: LeaderElect = None
     lease_duration: Annotated[
         float | None,
-        typer.Option("--leader-elect-lease-duration", metavar="TIME", parser=span, help="How long others wait for it."),
+        typer.Option(
+            "--leader-elect-lease-duration",
+            metavar="TIME",
+            parser=span,
+            help="How long other replicas wait for a renewal before they take over.",
+        ),
     ] = None
     renew_deadline: Annotated[
         float | None,
-        typer.Option("--leader-elect-renew-deadline", metavar="TIME", parser=span, help="When the leader gives up."),
+        typer.Option(
+            "--leader-elect-renew-deadline",
+            metavar="TIME",
+            parser=span,
+            help="How long the leader tries to renew the Lease before it gives up.",
+        ),
     ] = None
     retry_period: Annotated[
         float | None,
-        typer.Option("--leader-elect-retry-period", metavar="TIME", parser=span, help="Time between two tries."),
+        typer.Option(
+            "--leader-elect-retry-period",
+            metavar="TIME",
+            parser=span,
+            help="Time between attempts to acquire or renew the Lease.",
+        ),
     ] = None
     resource_lock: Annotated[
-        str | None, typer.Option("--leader-elect-resource-lock", metavar="KIND", help="Only leases.")
+        str | None, typer.Option("--leader-elect-resource-lock", metavar="KIND", help="Kind of the lock; only leases.")
     ] = None
     resource_name: ResourceName = None
     resource_namespace: Annotated[
-        str | None, typer.Option("--leader-elect-resource-namespace", metavar="NAME", help="Namespace of the lease.")
+        str | None, typer.Option("--leader-elect-resource-namespace", metavar="NAME", help="Namespace of the Lease.")
     ] = None
     bind_address: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where /healthz, /livez, /readyz and /configz are; 0.0.0.0 for all.")
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address of the endpoints (/healthz, /readyz, /metrics and others); 0.0.0.0 for all.",
+        ),
     ] = "127.0.0.1"
-    secure_port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Their port; 0 for none.")] = 10259
-    tls_cert_file: Annotated[str, typer.Option(metavar="FILE", help="Certificate for them; plain HTTP without.")] = ""
-    tls_private_key_file: Annotated[str, typer.Option(metavar="FILE", help="Its key.")] = ""
+    secure_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port of the endpoints; 0 for none.")
+    ] = 10259
+    tls_cert_file: Annotated[
+        str, typer.Option(metavar="FILE", help="TLS certificate of the endpoints; without it, plain HTTP.")
+    ] = ""
+    tls_private_key_file: Annotated[str, typer.Option(metavar="FILE", help="Private key of the certificate.")] = ""
 
     authentication_kubeconfig: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Where tokens of those who ask are reviewed; '' for the cluster around us."),
+        typer.Option(
+            metavar="FILE",
+            help="Kubeconfig to review tokens of the endpoints' clients; '' for the cluster that this pod runs in.",
+        ),
     ] = None
     authorization_kubeconfig: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Where it is reviewed what they may ask; goes with the former.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Kubeconfig to review what these clients may do; requires --authentication-kubeconfig."
+        ),
     ] = None
     authorization_always_allow_paths: Annotated[
-        str, typer.Option(metavar="PATHS", help="What anybody may ask all the same.")
+        str, typer.Option(metavar="PATHS", help="Paths of the endpoints that need no authorization.")
     ] = "/healthz,/readyz,/livez"
     token_ttl: Annotated[
         float | None,
@@ -105,7 +136,7 @@ class ProcessOptions:
             "--authentication-token-webhook-cache-ttl",
             metavar="TIME",
             parser=span,
-            help="How long it is remembered whose a token is; 10s.",
+            help="How long to cache reviews of tokens; default 10s.",
         ),
     ] = None
     authorized_ttl: Annotated[
@@ -114,7 +145,7 @@ class ProcessOptions:
             "--authorization-webhook-cache-authorized-ttl",
             metavar="TIME",
             parser=span,
-            help="How long it is remembered what somebody may do; 10s.",
+            help="How long to cache allowed authorization decisions; default 10s.",
         ),
     ] = None
     unauthorized_ttl: Annotated[
@@ -123,7 +154,7 @@ class ProcessOptions:
             "--authorization-webhook-cache-unauthorized-ttl",
             metavar="TIME",
             parser=span,
-            help="How long it is remembered what he may not; 10s.",
+            help="How long to cache denied authorization decisions; default 10s.",
         ),
     ] = None
 
@@ -176,7 +207,8 @@ class EmbeddedOptions:
     """The options of an embedded fake API, and of access to it."""
 
     embedded: Annotated[
-        bool, typer.Option("--embedded", help="Schedule on a fake API in this process, as kframework fake-api is one.")
+        bool,
+        typer.Option("--embedded", help="Schedule on a fake API in this process, as kframework fake-api serves it."),
     ] = False
     devices: Devices = None
     port: Port = 0

@@ -26,7 +26,7 @@ NamespaceOption = Annotated[
 ]
 
 NameOption = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="Name of the ServiceAccount, and of what is printed.")
+    str, typer.Option("--name", metavar="NAME", help="Name of the ServiceAccount, and of all printed objects.")
 ]
 
 FormOption = Annotated[Form, typer.Option("-o", "--output", help="Print YAML documents or a JSON list.")]
@@ -37,22 +37,25 @@ def command(
     config: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="KubeSchedulerConfiguration file, or - for stdin; the default one without it."
+            metavar="FILE", help="KubeSchedulerConfiguration file, or - for stdin; without it, the default profile."
         ),
     ] = None,
     namespace: NamespaceOption = "kube-system",
     name: NameOption = "kframework",
     reviews: Annotated[
         bool,
-        typer.Option("--reviews", help="Also what --authentication-kubeconfig and --authorization-kubeconfig need."),
+        typer.Option(
+            "--reviews",
+            help="Also print the rights that --authentication-kubeconfig and --authorization-kubeconfig need.",
+        ),
     ] = False,
     output: FormOption = Form.YAML,
     verbosity: Verbosity = 0,
 ) -> None:
     """Print the rights that a scheduler needs, and no others.
 
-    Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what the enabled plugins watch and
-    write, what the scheduler itself writes, and the Lease of its leader election.
+    Prints roles and bindings to a ServiceAccount, for `kubectl apply -f -`. They allow what the enabled plugins watch
+    and write, what the scheduler itself writes, and the Lease of its leader election.
     """
     from kframework.process.rbac import manifests, review_rules
 

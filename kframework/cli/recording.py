@@ -33,13 +33,15 @@ def size(text: str) -> int:
 
 Record = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Record all that happens here, for kframework replay and explain --recording."),
+    typer.Option(
+        metavar="FILE", help="Record all messages in this file, for kframework replay and explain --recording."
+    ),
 ]
 
 RecordLimit = Annotated[
     int | None,
     typer.Option(
-        metavar="SIZE", parser=size, help="How much FILE, FILE.1, FILE.2 and FILE.3 take together; 256Mi if not given."
+        metavar="SIZE", parser=size, help="Maximum size of FILE, FILE.1, FILE.2 and FILE.3 together; default 256Mi."
     ),
 ]
 
@@ -49,7 +51,9 @@ RecordAnnotations = Annotated[
     typer.Option(
         metavar="KEY",
         default_factory=list,
-        help="Record the values of these annotations too, for plugins that read them; example.com/* for all of a kind.",
+        show_default=False,
+        help="Also record the values of these annotations, for plugins that read them; example.com/* for a prefix;"
+        " repeatable.",
     ),
 ]
 

@@ -47,25 +47,27 @@ _DECIDED = (
 
 
 def command(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What run or simulate wrote with --record.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Recording, written by kframework run or simulate with --record.")
+    ],
     plugin: PluginOption,
     config: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Configuration to decide by; the recorded one without it."),
+        typer.Option(metavar="FILE", help="Configuration to decide with; without it, the recorded one."),
     ] = None,
     output: Annotated[
-        WideForm | None, typer.Option("-o", "--output", help="Print the differences in a wider table, or as JSON.")
+        WideForm | None, typer.Option("-o", "--output", help="Print the differences as a wide table, or as JSON.")
     ] = None,
     report: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write how things stood in the end here, as a page of HTML.")
+        str | None, typer.Option(metavar="FILE", help="Write the final state to this file, as an HTML page.")
     ] = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
-    """Decide again what was recorded.
+    """Replay a recording, and compare the decisions.
 
-    By the recorded configuration the same must come of it, or the exit code is 1. By another one every attempt is
-    decided again on the state as it was, and what was recorded is what then happens; the differences are printed.
+    With the recorded configuration the decisions must be the same, or the exit code is 1. With another configuration
+    every attempt is repeated on the recorded state, and the differences are printed.
     """
     from kframework.core.runtime.registry import Registry
     from kframework.observe.recording.reader import RecordingReader

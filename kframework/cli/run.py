@@ -46,16 +46,19 @@ def command(
     config: Config = None,
     process: ProcessOptions,
     write_config_to: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the effective configuration here, and exit.")
+        str | None, typer.Option(metavar="FILE", help="Write the effective configuration to this file, and exit.")
     ] = None,
     kube_api_qps: Annotated[
-        float | None, typer.Option(metavar="N", help="Requests a second, if there is no --config; -1 lifts the limit.")
+        float | None, typer.Option(metavar="N", help="Requests per second, only without --config; -1 for no limit.")
     ] = None,
     kube_api_burst: Annotated[
-        int | None, typer.Option(metavar="N", help="Requests at once, if there is no --config.")
+        int | None, typer.Option(metavar="N", help="Requests at once, only without --config.")
     ] = None,
     pod_max_in_unschedulable_pods_duration: Annotated[
-        float | None, typer.Option(metavar="TIME", parser=span, help="After so long a pod is tried without a reason.")
+        float | None,
+        typer.Option(
+            metavar="TIME", parser=span, help="Retry an unschedulable pod without an event after this time; default 5m."
+        ),
     ] = None,
     embedded: EmbeddedOptions,
     controllers: Controllers = "*",
@@ -67,8 +70,8 @@ def command(
 ) -> None:
     """Schedule the pods of a cluster.
 
-    Runs until SIGTERM or Ctrl-C; then it finishes what it has begun. All flags of kube-scheduler
-    are known; those that mean nothing here are named and passed over.
+    Runs until SIGTERM or Ctrl-C, then finishes the bindings in progress. Accepts all flags of kube-scheduler; those
+    without a counterpart are ignored with a notice.
     """
     with handle_early_signals():
         embedded.refuse_alone(filenames, controllers)

@@ -60,25 +60,25 @@ def command(
     seed: Seed = None,
     trace: Trace = None,
     report: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write an HTML page here that shows what came of it, and why.")
+        str | None, typer.Option(metavar="FILE", help="Write the result and the reasons to this file, as an HTML page.")
     ] = None,
     record: Record = None,
     record_limit: RecordLimit = None,
     dev: Dev = False,
     watch: Annotated[
         bool,
-        typer.Option("--watch", help="Simulate again whenever a file or a plugin has changed, and print what moved."),
+        typer.Option("--watch", help="Simulate again whenever a file or a plugin changes, and print what moved."),
     ] = False,
     pdb: Annotated[
-        bool, typer.Option("--pdb", help="Open the debugger in every hook that raises; q ends all.")
+        bool, typer.Option("--pdb", help="Open Python's debugger in every hook that raises; q ends the simulation.")
     ] = False,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
     """Schedule the pods of cluster files on virtual time.
 
-    Prints where every pod went, or why it waits. Give it what `kubectl get nodes,pods -A -o yaml` prints, or files
-    that you wrote; all of it happens in memory.
+    Prints the node of each pod, or why it is pending. Takes the output of `kubectl get nodes,pods -A -o yaml`, or files
+    that you wrote; everything happens in memory.
     """
     from kframework.observe.journal import Journal
     from kframework.simulation.simulation import Simulation

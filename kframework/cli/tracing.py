@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CONSOLE = "-"
 
 Trace = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Write OpenTelemetry spans here, one a line; - for stderr.")
+    str | None, typer.Option(metavar="FILE", help="Write OpenTelemetry spans to this file, one per line; - for stderr.")
 ]
 
 

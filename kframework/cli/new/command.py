@@ -22,17 +22,19 @@ from kframework.cli.printing import print_lines
 def command(
     path: Annotated[
         Path,
-        typer.Argument(metavar="NAME", help="Name of the distribution, as few-pods; or the path of its new folder."),
+        typer.Argument(
+            metavar="NAME", help="Name of the distribution, such as few-pods, or the path of its new folder."
+        ),
     ],
     all_points: Annotated[
         bool,
-        typer.Option("--all-points", help="Show every hook, to delete from, not Filter and Score alone."),
+        typer.Option("--all-points", help="Write every hook, to delete from, instead of only filter and score."),
     ] = False,
     verbosity: Verbosity = 0,
 ) -> None:
-    """Write the package of a plugin.
+    """Create the package of a plugin.
 
-    Typed Args, a rule for each extension point, tests, an example to simulate and a CI file, in a folder of this name.
+    The new folder has a plugin with typed Args, tests, a cluster file to simulate and a CI workflow.
     """
     try:
         names = names_of(path.name)
