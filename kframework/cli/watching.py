@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -10,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Event
+from types import FrameType
 from typing import NoReturn
 
 import msgspec
@@ -21,8 +24,8 @@ from kframework.objects.manifest import SUFFIXES
 from kframework.simulation.records import Outcome
 from kframework.verbosity import say
 
-#: So long it is listened at a time, in milliseconds; the first simulation begins after the first time.
-_EVERY = 200
+#: The time of one wait for changes, in milliseconds; the first simulation begins after the first one.
+_WAIT_MS = 200
 
 
 class Watched(msgspec.Struct, frozen=True):
@@ -79,29 +82,44 @@ def _code(plugins: Iterable[str]) -> Iterator[Path]:
 
 
 def watch(arguments: Sequence[str], watched: Watched) -> NoReturn:
-    """Simulate with the arguments of a command line, and again with every change, until interrupted."""
-    say("notice", "simulates again when something changes, until Ctrl-C")
-    outcomes: Mapping[str, Outcome] | None = None
-    for changed in changes(watched):
-        if changed:
-            say("notice", f"{', '.join(sorted({path.name for path in changed}))} changed")
-        outcomes = simulate_again(arguments, outcomes)
-    raise AssertionError("watching has no end")
+    """Simulate with the arguments of a command line, and again with every change, until interrupted.
+
+    SIGINT sets an event besides raising KeyboardInterrupt, which Python drops in a finalizer. It also works in a
+    background job of a shell, which starts with SIGINT ignored.
+    """
+    interrupted = Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        say("notice", "simulating again after every change, until Ctrl-C")
+        outcomes: Mapping[str, Outcome] | None = None
+        for changed in changes(watched, interrupted):
+            if changed:
+                say("notice", f"{', '.join(sorted({path.name for path in changed}))} changed")
+            outcomes = simulate_again(arguments, outcomes)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    raise KeyboardInterrupt
 
 
-def changes(watched: Watched) -> Iterator[set[Path]]:
-    """Yield the changed files after each change; yield an empty set as soon as watching has begun."""
-    quiet = True
+def changes(watched: Watched, interrupted: Event) -> Iterator[set[Path]]:
+    """Yield the changed files after each change until interrupted; an empty set as soon as watching has begun."""
+    is_first = True
     for changed in watchfiles.watch(
         *watched.places,
         watch_filter=lambda change, path: Path(path) in watched,
+        stop_event=interrupted,
         recursive=False,
         yield_on_timeout=True,
-        rust_timeout=_EVERY,
+        rust_timeout=_WAIT_MS,
     ):
-        if changed or quiet:
+        if changed or is_first:
             yield {Path(path) for _, path in changed}
-        quiet = False
+        is_first = False
 
 
 def simulate_again(arguments: Sequence[str], before: Mapping[str, Outcome] | None) -> Mapping[str, Outcome] | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 import sysconfig
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import kframework
-from kframework.cli.watching import watched
+from kframework.cli.watching import watch, watched
 from tests.cli.conftest import Command
 from tests.cli.processes import Started, started
 
@@ -97,12 +99,36 @@ def test_what_moved_is_shown(tmp_path: Path) -> None:
         assert code == 130
 
 
+@pytest.mark.parametrize("ignored", [False, True])
+def test_interrupt_ends_watching_although_its_exception_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: bool
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.touch()
+    simulations = []
+
+    def simulate_again(arguments: Sequence[str], before: object) -> None:
+        simulations.append(arguments)
+        file.write_text("changed")
+        with suppress(KeyboardInterrupt):  # as in a finalizer
+            signal.raise_signal(signal.SIGINT)
+        assert len(simulations) == 1
+
+    monkeypatch.setattr("kframework.cli.watching.simulate_again", simulate_again)
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            watch(["simulate"], watched([str(file)], []))
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
         (["-f", "-"], "stdin does not change; name files"),
-        (["-f", CLUSTER, "-o", "wide"], "prints what moved, in no other form; leave out --output"),
-        (["-f", CLUSTER, "--pdb"], "simulates in other processes; run --pdb by itself"),
+        (["-f", CLUSTER, "-o", "wide"], "prints only what moved; remove --output"),
+        (["-f", CLUSTER, "--pdb"], "simulates in other processes; remove --pdb"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(run: Command, arguments: list[object], remedy: str) -> None:
