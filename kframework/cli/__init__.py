@@ -99,7 +99,7 @@ def _run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _ERROR
     except Exception as error:
-        _log.debug("the error in full", exc_info=error)
+        _log.debug("traceback of the error", exc_info=error)
         for line in _lines(error):
             say("error", line)
         return _ERROR
@@ -119,6 +119,6 @@ def _lines(error: BaseException) -> Iterator[str]:
     elif isinstance(error, OSError) and error.filename is not None:
         yield f"{error.filename}: {error.strerror}"
     elif isinstance(error, OSError) and error.errno in _FULL:
-        yield f"the output could not be written: {error.strerror}; make room"
+        yield f"cannot write the output: {error.strerror}; free some space"
     else:
-        yield f"unexpected {format_error(error)} (-v 4 shows where it comes from)"
+        yield f"unexpected {format_error(error)} (-v 4 shows the traceback)"

@@ -69,7 +69,7 @@ class OpenGroup(TyperGroup):
         for name, offers in _offered().items():
             if not isinstance(self.commands[name], _Offered):
                 offering = " and ".join(map(_distribution, offers))
-                say("warning", f"{offering}: offers a command {name!r}, which kframework has itself; it is passed over")
+                say("warning", f"{offering}: ignoring its command {name!r}, as kframework has one of this name")
         return super().list_commands(ctx)
 
     def _add_offered(self) -> None:
@@ -84,7 +84,7 @@ class _Offered(TyperCommand):
     """
 
     def __init__(self, name: str, offers: Sequence[EntryPoint]) -> None:
-        summary = f"What {_distribution(offers[0])} adds."
+        summary = f"Commands of {_distribution(offers[0])}."
         if offers[0].dist is not None and "Summary" in offers[0].dist.metadata:
             summary = offers[0].dist.metadata["Summary"]
         super().__init__(name, short_help=summary)

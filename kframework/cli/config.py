@@ -73,7 +73,7 @@ def schema(plugin: PluginOption, verbosity: Verbosity = 0) -> None:
     registry = Registry.with_plugins(*named_plugins(plugin))
     broken = registry.load_all()
     for problem in broken:
-        say("warning", f"{problem}; its args may be anything")
+        say("warning", f"{problem}; its args are not checked")
     names = [name for name in registry if name not in {problem.plugin for problem in broken}]
     typer.echo(json.dumps(configuration_schema({name: registry.load(name) for name in names}), indent=2))
 

@@ -106,7 +106,7 @@ def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
         print_lines("")
         print_table(("CASE", "FIELD", "EXPECTED", "GOT"), rows)
     if summary.uncompared:
-        print_lines("", "left uncompared:")
+        print_lines("", "not compared:")
     for reason, same in groupby(summary.uncompared, key=lambda part: part.reason):
         print_lines(f"  {reason}: {', '.join(f'{part.part} of {_cases_of(part.cases)}' for part in same)}")
     print_lines("", f"total  {summary.passed}/{summary.total}")
@@ -129,7 +129,7 @@ def _print_case(comparison: CaseComparison, output: DataForm | None) -> None:
     ]
     print_table(("FIELD", "SAME", "EXPECTED", "GOT"), rows)
     if comparison.uncompared:
-        print_lines("", "left uncompared:")
+        print_lines("", "not compared:")
     for uncompared in comparison.uncompared:
         print_lines(f"  {uncompared.reason}: {uncompared.part}")
 

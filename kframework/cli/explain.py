@@ -92,16 +92,16 @@ def command(
     sources = {"--filename": filenames, "--scheduler": scheduler, "--recording": recording}
     given = [name for name, value in sources.items() if value]
     if len(given) > 1:
-        raise typer.BadParameter("only one of them can be explained from", param_hint=" and ".join(given))
+        raise typer.BadParameter("give only one of them", param_hint=" and ".join(given))
     offline = filenames or recording
     for option, is_misplaced, why in (
-        ("--certificate-authority", certificate_authority is not None and offline, "goes with --scheduler"),
-        ("--attempt", attempt is not None and recording is None, "goes with --recording"),
-        ("--config", config is not None and not filenames, "goes with -f; others have their own"),
-        ("--devices", devices is not None and not filenames, "goes with -f"),
-        ("--plugin", plugin and not offline, "goes with -f or --recording; a scheduler has its own"),
-        ("--engine", engine is not None and not filenames, "goes with -f; others say what they are of"),
-        ("--engine", engine is not None and plugin, "has plugins of its own: leave out --plugin"),
+        ("--certificate-authority", certificate_authority is not None and offline, "only with --scheduler"),
+        ("--attempt", attempt is not None and recording is None, "only with --recording"),
+        ("--config", config is not None and not filenames, "only with -f; a scheduler or recording has its own"),
+        ("--devices", devices is not None and not filenames, "only with -f"),
+        ("--plugin", plugin and not offline, "only with -f or --recording; a scheduler has its own"),
+        ("--engine", engine is not None and not filenames, "only with -f; a scheduler or recording names its own"),
+        ("--engine", engine is not None and plugin, "has its own plugins; remove --plugin"),
     ):
         if is_misplaced:
             raise typer.BadParameter(why, param_hint=f"'{option}'")
@@ -141,7 +141,7 @@ def _key(pod: str, namespace: str | None) -> tuple[str, str]:
     if not slash or before in ("pod", "pods", "po"):
         return namespace or "default", name
     if namespace is not None:
-        raise typer.BadParameter(f"is in namespace {before} already: leave out -n", param_hint="'POD'")
+        raise typer.BadParameter(f"names the namespace {before}; remove -n", param_hint="'POD'")
     return before, name
 
 
@@ -185,7 +185,7 @@ def _of_recording(
         return asked.explain(f"{namespace}/{name}", attempt=attempt).explanation
     if attempt is not None:
         raise typer.BadParameter(
-            f"is for recordings of pods, and this one is of {recorded.header.engine}", param_hint="'--attempt'"
+            f"only for recordings of the pod engine; this one is of {recorded.header.engine}", param_hint="'--attempt'"
         )
     return asked.explain_by(kind_of_recording(recorded), namespace, name)
 
@@ -219,7 +219,7 @@ def _of_scheduler(
     try:
         return decode_explanation(answer)
     except msgspec.DecodeError as error:
-        raise ExplainError(f"what answers at {url} is no scheduler of this version: {error}") from error
+        raise ExplainError(f"{url} is not a scheduler of this version: {error}") from error
 
 
 def _tls(certificate_authority: str | None) -> SSLContext:
@@ -228,7 +228,7 @@ def _tls(certificate_authority: str | None) -> SSLContext:
     try:
         return ssl.create_default_context(cafile=certificate_authority)
     except ssl.SSLError as error:
-        raise InputError("holds no certificate in PEM", file=certificate_authority) from error
+        raise InputError("contains no PEM certificate", file=certificate_authority) from error
     except OSError as error:
         raise InputError(str(error.strerror), file=certificate_authority) from error
 
@@ -240,4 +240,4 @@ def _refusal(url: str, error: HTTPError) -> str:
     try:
         return msgspec.json.decode(error.read(), type=dict[str, str])["error"]
     except (msgspec.DecodeError, KeyError):
-        return f"what answers at {url} explains no pods: {error.code} {error.reason}"
+        return f"{url} does not explain pods: {error.code} {error.reason}"

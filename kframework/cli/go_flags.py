@@ -57,7 +57,7 @@ class GoFlagsCommand(TyperCommand):
 def warn_ignored_flags(names: Sequence[str], whose: str) -> None:
     """Report the flags of another scheduler that are ignored here."""
     if names:
-        say("notice", f"flags of {whose} that mean nothing here: {', '.join(dict.fromkeys(names))}")
+        say("notice", f"flags of {whose} ignored here: {', '.join(dict.fromkeys(names))}")
 
 
 def sorted_out(

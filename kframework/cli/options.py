@@ -173,17 +173,17 @@ def help_alone(context: typer.Context) -> None:
 
 def refuse_overwriting(read: Iterable[str], **written: str | None) -> None:
     """Reject writing a file that is read, or one file twice; `written` is the file of each option, by name."""
-    taken = {Path(file).resolve(): "is read" for file in read}
+    taken = {Path(file).resolve(): "is an input" for file in read}
     for name, file in written.items():
         if file is None:
             continue
         place = Path(file).resolve()
         if place in taken:
             raise typer.BadParameter(f"{file} {taken[place]}; name another file", param_hint=f"'--{name}'")
-        taken[place] = f"is what --{name} writes"
+        taken[place] = f"is written by --{name}"
 
 
 def refuse_reading_stdin_twice(filenames: Iterable[str], config: str | None) -> None:
     """Refuse that a configuration comes from stdin if cluster files do."""
     if config == STDIN and STDIN in filenames:
-        raise typer.BadParameter("stdin is read already, by -f -", param_hint="'--config'")
+        raise typer.BadParameter("stdin is already read by -f -", param_hint="'--config'")

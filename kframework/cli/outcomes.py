@@ -40,7 +40,7 @@ def say_notices(simulation: SimulationResult, scheduler_names: Collection[str]) 
     pending = [outcome for outcome in simulation.outcomes if outcome.node is None]
     for name in sorted({outcome.profile for outcome in pending} - set(scheduler_names)):
         pods = _listed([outcome.pod for outcome in pending if outcome.profile == name])
-        say("notice", f"no profile has the schedulerName {name!r}, so nobody schedules {pods}")
+        say("notice", f"no profile has the schedulerName {name!r}; not scheduled: {pods}")
 
 
 def print_outcomes(simulation: SimulationResult, output: Output | None) -> None:
@@ -98,7 +98,7 @@ def summarise(simulation: SimulationResult) -> None:
         say("warning", f"gave up on {_listed(names)}: {why}")
     in_vain = [pod for pod in simulation.retrying if pod not in simulation.stuck]
     if in_vain:
-        say("warning", f"gave up on pods that were retried in vain: {_listed(in_vain)}")
+        say("warning", f"gave up on pods that were retried without success: {_listed(in_vain)}")
     sys.stdout.flush()  # so that the summary is last if both streams have one destination
     cycles, time = len(simulation.decisions), Duration(round(simulation.seconds, 3))
     account = f"{cycles} scheduling cycles in {time} of virtual time"

@@ -29,7 +29,7 @@ _BUILT_IN = "kframework.plugins."
 class _Row:
     """A plugin in the list.
 
-    `status` is `built-in`, `installed`, `not built yet` (one of kube-scheduler's), `broken` or `conflict`, and
+    `status` is `built-in`, `installed`, `not implemented` (one of kube-scheduler's), `broken` or `conflict`, and
     `message` explains the last two.
     """
 
@@ -72,7 +72,7 @@ def _rows(registry: Registry) -> Iterator[_Row]:
     for name in sorted({*registry, *ALPHA_PLUGINS}):
         offers = registry.offers(name)
         if not offers:
-            yield _Row(name, "not built yet", _in_order(ALPHA_PLUGINS[name]))
+            yield _Row(name, "not implemented", _in_order(ALPHA_PLUGINS[name]))
         for offer in offers:
             distribution, target = offer.distribution or None, offer.target or None
             try:
@@ -93,7 +93,7 @@ def _in_order(points: frozenset[str]) -> list[str]:
 
 def _cells(row: _Row) -> tuple[str, ...]:
     """Return one source: the distribution of an external plugin, with its problem if any; otherwise the status."""
-    source = row.status if row.status in ("built-in", "not built yet") else row.distribution or row.target or NONE
+    source = row.status if row.status in ("built-in", "not implemented") else row.distribution or row.target or NONE
     wrong = f" ({row.status})" if row.message else ""
     return row.name, source + wrong, row.reads or NONE, ", ".join(row.points) or NONE
 

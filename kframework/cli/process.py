@@ -188,7 +188,7 @@ class ProcessOptions:
             return None
         if authentication is None or authorization is None:
             hint = "'--authentication-kubeconfig', '--authorization-kubeconfig'"
-            raise typer.BadParameter("go together", param_hint=hint)
+            raise typer.BadParameter("must be given together", param_hint=hint)
         times = {name: getattr(self, name) for name in ("token_ttl", "authorized_ttl", "unauthorized_ttl")}
         return Delegation(
             authentication=ConnectionSettings(kubeconfig=authentication),
@@ -217,10 +217,10 @@ class EmbeddedOptions:
     def refuse_alone(self, filenames: Sequence[str], controllers: str = "*") -> None:
         """Reject options of the embedded server without `--embedded`."""
         if not self.embedded and controllers != "*":
-            raise typer.BadParameter("goes with --embedded only", param_hint="'--controllers'")
+            raise typer.BadParameter("only with --embedded", param_hint="'--controllers'")
         if not self.embedded and (filenames or self.devices or self.port or self.write_kubeconfig):
             hint = "'--filename', '--devices', '--port', '--write-kubeconfig'"
-            raise typer.BadParameter("go with --embedded only", param_hint=hint)
+            raise typer.BadParameter("only with --embedded", param_hint=hint)
 
 
 def server_of(
@@ -261,7 +261,7 @@ def _configured_kubeconfig(configuration: Configuration) -> str | None:
     paths = configuration.settings.client_connection.kubeconfig
     files = split_paths(paths)
     if files and not any(Path(file).exists() for file in files):
-        remedy = "name another here, or with --kubeconfig, which outranks this (KUBECONFIG does not)"
+        remedy = "name another here, or with --kubeconfig, which takes precedence (KUBECONFIG does not)"
         message = f"there is no file {' or '.join(files)}; {remedy}"
         document = configuration.profiles[0].place.document
         raise document.at("clientConnection", "kubeconfig").error(Problem((), message))

@@ -101,9 +101,9 @@ def recorder_to(
 
     if file is None:
         if limit is not None:
-            raise typer.BadParameter("goes with --record only", param_hint="'--record-limit'")
+            raise typer.BadParameter("only with --record", param_hint="'--record-limit'")
         if annotations:
-            raise typer.BadParameter("goes with --record only", param_hint="'--record-annotations'")
+            raise typer.BadParameter("only with --record", param_hint="'--record-annotations'")
         yield None
         return
     recorder = Recorder(Path(file), limit=limit or LIMIT, annotations=(*KEPT, *read, *annotations))

@@ -77,7 +77,7 @@ def command(
     if recorded.header.engine:
         for option, value in {"report": report, "plugin": plugin}.items():
             if value:
-                why = f"goes with recordings of single pods; this one is of the engine {recorded.header.engine!r}"
+                why = f"only for recordings of the pod engine; this one is of the engine {recorded.header.engine!r}"
                 raise typer.BadParameter(why, param_hint=f"'--{option}'")
     _say_maker(recorded)
     plugins = named_plugins(plugin)
@@ -96,12 +96,14 @@ def _say_maker(recorded: RecordingReader) -> None:
 
     maker, this = recorded.header.made_by, f"kframework {__version__}"
     if maker != this:
-        say("notice", f"recorded by {maker}, and this is {this}: it may decide otherwise")
+        say("notice", f"recorded by {maker}, replayed by {this}: decisions may differ")
     offerer, this = recorded.header.offered_by, offered_by(recorded.header.engine)
     if this and offerer != this:
-        say("notice", f"recorded with {offerer}, and this is {this}: it may decide otherwise")
+        say("notice", f"recorded with {offerer}, replayed by {this}: decisions may differ")
     if recorded.header.part > 1:
-        say("notice", f"part {recorded.header.part} of a recording: it begins with what was known of the time before")
+        say(
+            "notice", f"part {recorded.header.part} of a recording; starts from the state at the end of the part before"
+        )
 
 
 def _replay(recorded: RecordingReader, config: str | None, plugins: Sequence[type[Plugin]]) -> ReplayResult:
@@ -235,10 +237,10 @@ def _summarise(result: ReplayResult, config: str | None) -> None:
     """Print the number of repeated decisions and of differences by kind, as the last line."""
     sys.stdout.flush()  # so that the summary is last if both streams have one destination
     if result.cut_off:
-        say("notice", "the recording ends in the middle: its writer was stopped, or is still at work")
+        say("notice", "the recording is incomplete: its writer was killed, or still runs")
     by = "the recorded configuration" if config is None else config
     compared = " and ".join(f"{len(names)} {record}s" for record, names in result.compared.items())
     kinds = Counter(diff.kind for diff in result.differences)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    outcome = f"{kinds.total()} otherwise ({counts})" if counts else "all alike"
-    sys.stderr.write(f"{compared} decided again by {escape_text(by)}: {outcome}\n")
+    outcome = f"{kinds.total()} different ({counts})" if counts else "all the same"
+    sys.stderr.write(f"{compared} replayed with {escape_text(by)}: {outcome}\n")

@@ -77,9 +77,7 @@ def command(
         embedded.refuse_alone(filenames, controllers)
         client: dict[str, object] = {"qps": kube_api_qps, "burst": kube_api_burst}
         if config is not None and any(value is not None for value in client.values()):
-            say(
-                "notice", "--kube-api-qps and --kube-api-burst are passed over: clientConnection of the --config counts"
-            )
+            say("notice", "--kube-api-qps and --kube-api-burst are ignored: the --config has clientConnection")
             client.clear()
         plugins = named_plugins(plugin)
         options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}

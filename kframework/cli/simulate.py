@@ -142,9 +142,9 @@ def _watch(
     if STDIN in read:
         raise typer.BadParameter("stdin does not change; name files", param_hint="'--watch'")
     if output is not None:
-        raise typer.BadParameter("prints what moved, in no other form; leave out --output", param_hint="'--watch'")
+        raise typer.BadParameter("prints only what moved; remove --output", param_hint="'--watch'")
     if pdb:
-        raise typer.BadParameter("simulates in other processes; run --pdb by itself", param_hint="'--watch'")
+        raise typer.BadParameter("simulates in other processes; remove --pdb", param_hint="'--watch'")
     watch(arguments, watched(read, plugins))
 
 

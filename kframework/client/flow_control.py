@@ -259,9 +259,9 @@ class FlowControl(TransportLayer):
         if seconds < LOGGED_WAIT or now < self._logged_at + LOG_INTERVAL:
             return
         self._logged_at = now
-        limit = f"{self._settings.qps:g} a second and bursts of {self._settings.burst}"
+        limit = f"{self._settings.qps:g} requests per second and bursts of {self._settings.burst}"
         _log.info(
-            "a request has waited %.1f s for its turn: clientConnection allows %s (qps -1 lifts the limit)",
+            "waited %.1f s due to client-side throttling: clientConnection allows %s (qps: -1 removes the limit)",
             seconds,
             limit,
         )

@@ -66,7 +66,7 @@ def _find_source(settings: ConnectionSettings, environ: Mapping[str, str]) -> Cr
     if settings.server is not None:
         credentials = _KubeconfigSource(load_kubeconfig(files, settings.context)) if files else None
         if not settings.server.startswith(("http://", "https://")):
-            message = f"the API server's address {settings.server!r} is no URL; write it as https://host:6443"
+            message = f"the API server's address {settings.server!r} is not a URL; write it as https://host:6443"
             raise ConfigError(message)
         return _AddressSource(settings.server, credentials)
     if not files and environ.get("KUBERNETES_SERVICE_HOST") and not settings.context:

@@ -207,7 +207,7 @@ def _unanswered_error(request: Request, error: Exception) -> ClusterError:
         text = reason.verify_message if isinstance(reason, ssl.SSLCertVerificationError) else str(reason)
         why = f"the certificate of {error.host}:{error.port} is not trusted ({text}); see certificate-authority"
     elif isinstance(error, aiohttp.ClientConnectorError):
-        why = f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
+        why = f"cannot connect to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
     elif isinstance(error, aiohttp.ServerTimeoutError | TimeoutError):
         why = f"no answer within {request.timeout:g} s" if request.timeout is not None else "no answer in time"
     else:

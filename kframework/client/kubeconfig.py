@@ -89,7 +89,7 @@ def _find_entry(roots: list[Place], files: list[str], part: str, name: str) -> P
     """Return the first cluster, context or user of this name; ConfigError if there is none."""
     entries = _entries_by_name(roots, f"{part}s")
     if name not in entries:
-        raise ConfigError(f"no {part} is named {name!r}", file=" or ".join(files), nearest=nearest_name(name, entries))
+        raise ConfigError(f"no {part} named {name!r}", file=" or ".join(files), nearest=nearest_name(name, entries))
     entry = entries[name] / part
     if not isinstance(entry.value, dict):
         raise entry.error(Problem((), f"must be the mapping that describes {part} {name!r}"))

@@ -92,7 +92,7 @@ class Login:
         self.due = loop.time() + valid_for
         key = self._configuration.api_key.get("BearerToken")
         if (key or has_credentials(self.host)) and not is_confidential(self.host, self.proxy):
-            raise self._source.server_error(f"{PLAIN_HTTP}, or take away the user's credentials")
+            raise self._source.server_error(f"{PLAIN_HTTP}, or remove the user's credentials")
         self.authorization = str(key).strip() if key else None
         previous, self._certificate = self._certificate, certificate
         return certificate != previous
@@ -111,7 +111,7 @@ class Login:
                 try:
                     self._tls = create_tls_context(configuration)
                 except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-                    why = f"its certificates cannot be used: {error}"
+                    why = f"cannot use its certificates: {error}"
                     raise ConfigError(why, file=self._source.name) from None
             return valid_for, certificate
         except ConfigError:
@@ -255,4 +255,4 @@ def _describe_error(error: Exception) -> str:
         return f"there is no {error.filename}{remedy}"
     if isinstance(error, OSError):
         return str(error).partition("/{")[0].partition("\n")[0].strip()[:_MAX_REASON_LENGTH]
-    return f"something in it has another form than expected ({type(error).__name__})"
+    return f"unexpected format ({type(error).__name__})"

@@ -10,10 +10,10 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 #: Why credentials are withheld if `is_confidential` is false.
-PLAIN_HTTP = "credentials are not sent over plain HTTP, where anybody on the way can read them; write https://"
+PLAIN_HTTP = "refusing to send credentials over plain HTTP; use https://"
 
 #: Answer to other Host headers, with status 421.
-MISDIRECTED = "this port is for this machine alone: ask it as localhost"
+MISDIRECTED = "this port serves this machine only: use localhost"
 
 
 def is_host_allowed(bind_address: str, host: str) -> bool:

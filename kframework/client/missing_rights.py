@@ -77,7 +77,7 @@ class MissingRights:
         """Describe the missing rights that prevent scheduling, and the remedy; safe in any thread."""
         since = self._clock.now() - REPEAT_INTERVAL
         vital = sorted(str(each) for each in list(self._denials.values()) if each.is_vital and each.denied_at > since)
-        return f"it may not {', '.join(vital)}; grant it: {self._remedy}" if vital else None
+        return f"no right to {', '.join(vital)}; grant it: {self._remedy}" if vital else None
 
     def record_answer(self, request: Request, status: int, body: bytes) -> None:
         """Update the denials by the answer to a request."""
@@ -90,7 +90,7 @@ class MissingRights:
             denial = self._denials.get(wanted[:3])
             if denial is not None and denial.wanted.namespace == wanted.namespace:
                 self._denials.pop(wanted[:3], None)
-                _log.log(NOTICE, _escape_percent(f"granted by now: {denial}"))
+                _log.log(NOTICE, _escape_percent(f"granted: {denial}"))
 
     def _record_denial(self, wanted: Attributes, message: str) -> None:
         key, now = wanted[:3], self._clock.now()

@@ -165,7 +165,7 @@ class WriteFence:
 
 
 def _stopped_error() -> ClusterError:
-    message = "this scheduler has stopped, or lost its lease, and writes nothing any more"
+    message = "writes are blocked: this scheduler has stopped or lost its lease"
     return ClusterError(message, status=403, reason=STOPPED)
 
 

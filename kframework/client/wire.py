@@ -135,7 +135,7 @@ def _decode_with(decoder: msgspec.json.Decoder[Item], data: bytes) -> Item:
 
 
 def _decode_error(error: Exception) -> ClusterError:
-    return ClusterError(f"the API server's answer cannot be read: {error}", status=200)
+    return ClusterError(f"cannot decode the API server's response: {error}", status=200)
 
 
 _RAW_PAGES: msgspec.json.Decoder[_List[msgspec.Raw]] = msgspec.json.Decoder(_List[msgspec.Raw])

@@ -37,34 +37,34 @@ class HookTimeouts(ApiModel):
     """Time limits of plugins in hooks that may wait, and of one fetch of a source, in seconds."""
 
     start: Duration = Duration(30)
-    """A plugin may have to load what it works with. A process that says after this why it ends is started again."""
+    """Time limit of a plugin's `start`, which may load data. The process ends with an error after it."""
     source: Duration = Duration(30)
-    """As long as the scheduler's own requests to the API server."""
+    """Time limit of one fetch of a source: that of requests to the API server by default."""
     pre_bind: Duration = Duration(600)
-    """What kube-scheduler gives volumes and devices to be prepared (bindTimeoutSeconds, bindingTimeout)."""
+    """Time limit of PreBind: what kube-scheduler gives volumes and devices (bindTimeoutSeconds, bindingTimeout)."""
     bind: Duration = Duration(60)
-    """Two requests that get no answer. What `handle.api.bind` takes to be certain does not count."""
+    """Time limit of Bind: two requests without an answer. The retries of `handle.api.bind` do not count."""
     post_bind: Duration = Duration(30)
-    """Nobody waits for it but the end of a scheduler that stops."""
+    """Time limit of PostBind."""
     close: Duration = Duration(5)
-    """With all that comes before it less than the 30 s that Kubernetes gives a pod to end."""
+    """Time limit of a plugin's `close`. With the rest of a stop it is within a pod's default grace period of 30 s."""
 
 
 class Options(ApiModel):
     """Options that kube-scheduler's file has no field for."""
 
     seed: Int64 = 0
-    """Where every random choice starts."""
+    """The random seed."""
     layer_memory: str = "256Mi"
-    """How much memory remembered answers may take: a quantity in bytes."""
+    """The memory limit of cached answers of plugins: a quantity in bytes."""
     tracing: Tracing = Tracing()
-    """Where traces go."""
+    """The destination of traces."""
     pod_max_in_unschedulable_pods_duration: Duration = Duration(300)
-    """When a pod that no event has woken is tried again all the same; kube-scheduler's flag of that name."""
+    """When an unschedulable pod is retried without an event; kube-scheduler's flag of that name."""
     preempt_other_schedulers_pods: Bool = True
-    """Whether pods that ask for a scheduler that is none of the profiles may be preempted."""
+    """Whether pods with a schedulerName of no profile may be preempted."""
     hook_timeouts: HookTimeouts = HookTimeouts()
-    """How long plugins may take where they may wait."""
+    """Time limits of plugins."""
 
     @property
     def layer_memory_bytes(self) -> int:

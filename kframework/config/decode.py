@@ -62,7 +62,7 @@ def _checked_base64(text: str) -> str:
     try:
         binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error as cause:
-        raise ValueError("is not base64 text") from cause
+        raise ValueError("is not valid base64") from cause
     return text
 
 
@@ -167,7 +167,7 @@ _EXPECTED = {
     "int_type": "an integer",
     "model_attributes_type": "a mapping",
     "model_type": "a mapping",
-    "string_type": "a text",
+    "string_type": "a string",
     "tuple_type": "a list",
 }
 

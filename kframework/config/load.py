@@ -112,7 +112,7 @@ def _by_kind(documents: Sequence[Document], file: str | None) -> dict[str, Docum
     for document in documents:
         kind = _kind(document.at())
         if kind in found:
-            raise document.at().error(Problem((), f"is a second {kind}; a file holds one"))
+            raise document.at().error(Problem((), f"duplicate {kind}; a file contains one"))
         found[kind] = document
     if not found:
         raise ConfigError(f"is empty; want kind {KIND} ({API_VERSION})", file=file)
@@ -121,12 +121,10 @@ def _by_kind(documents: Sequence[Document], file: str | None) -> dict[str, Docum
 
 def _kind(document: Place) -> str:
     if not isinstance(document.value, dict):
-        raise document.error(Problem((), f"is no {KIND} ({API_VERSION}): expected a mapping with apiVersion and kind"))
+        raise document.error(Problem((), f"is not a {KIND} ({API_VERSION}): expected apiVersion and kind"))
     kind, version = document.value.get("kind"), document.value.get("apiVersion")
     if kind == _POLICY:
-        message = (
-            f"Kubernetes reads scheduling policies no more since v1.23; write a {KIND} ({API_VERSION}) with plugins"
-        )
+        message = f"scheduling policies were removed in Kubernetes 1.23; write a {KIND} ({API_VERSION}) with plugins"
         raise document.error(Problem(("kind",), message))
     if not isinstance(kind, str) or not isinstance(version, str):
         missing = "kind" if not isinstance(kind, str) else "apiVersion"
@@ -220,7 +218,7 @@ def _notices(profile: Profile) -> Iterator[ConfigError]:
     """Yield notices for parts of a profile that have no effect."""
     for key in PLACEMENT_POINTS:
         if profile.plugins.key(key).enabled:
-            message = "is alpha in kube-scheduler and not used here"
+            message = "has no effect: it is alpha in kube-scheduler"
             yield profile.place.error(Problem(("plugins", camel(key)), message))
     enabled = profile.plugins.enabled_names()
     for name in profile.args:
@@ -318,7 +316,7 @@ def profile_problems(profiles: Sequence[Profile], blocks: Sequence[ProfileBlock]
         for key, plugins in written.plugins.sets().items():
             for at, entry in enumerate(plugins.enabled):
                 if entry.weight < 0:
-                    detail = "must be non-negative; to leave a score out, disable the plugin under score"
+                    detail = "must be non-negative; to ignore its score, disable the plugin under score"
                     yield invalid((*path, "plugins", camel(key), "enabled", at, "weight"), entry.weight, detail)
         configured = [entry.name for entry in written.plugin_config]
         for at, name in enumerate(configured):

@@ -54,13 +54,13 @@ class LeaderElection(ApiModel):
     leader_elect: Bool = True
     """Whether to schedule only while holding the Lease."""
     lease_duration: Seconds = Duration(15)
-    """How long the others wait, after the last sign of the leader, before one of them takes over."""
+    """How long other replicas wait for a renewal before they take over."""
     renew_deadline: Seconds = Duration(10)
     """How long the leader tries to renew the Lease before it gives up; less than `leaseDuration`."""
     retry_period: Seconds = Duration(2)
-    """How long everybody waits between two attempts at the Lease."""
+    """The time between attempts to acquire or renew the Lease."""
     resource_lock: Annotated[Text, schema_type(enum=("", "leases"))] = "leases"
-    """The kind of the lock; there are only `leases`."""
+    """The kind of the lock; only `leases`."""
     resource_name: Text = "kube-scheduler"
     """The name of the Lease."""
     resource_namespace: Text = "kube-system"
@@ -71,15 +71,15 @@ class ClientConnection(ApiModel):
     """The settings of connections to the API server; a negative `qps` lifts the limit."""
 
     kubeconfig: str = ""
-    """The kubeconfig file; without one, what the command line or the cluster around the scheduler says."""
+    """The kubeconfig file; the option --kubeconfig takes precedence."""
     accept_content_types: str = ""
-    """Read as in kube-scheduler; requests are JSON."""
+    """Accepted as in kube-scheduler; requests are JSON."""
     content_type: Text = "application/vnd.kubernetes.protobuf"
-    """Read as in kube-scheduler; requests are JSON."""
+    """Accepted as in kube-scheduler; requests are JSON."""
     qps: Annotated[Float, ZERO_IS_DEFAULT] = 50.0
-    """How many requests a second; a negative number lifts the limit."""
+    """Requests per second; a negative number removes the limit."""
     burst: Annotated[Int32, ZERO_IS_DEFAULT, schema_type(minimum=0)] = 100
-    """How many requests may go out at once before `qps` holds."""
+    """Requests at once, before `qps` limits them."""
 
 
 class PluginEntry(ApiModel):
@@ -88,16 +88,16 @@ class PluginEntry(ApiModel):
     name: str = ""
     """The plugin's name: that of its entry point."""
     weight: Int32 = 0
-    """What its score counts for; 0 or none means 1."""
+    """The weight of its score; 0 or none means 1."""
 
 
 class PluginSet(ApiModel):
     """The enabled and disabled plugins of one extension point; `*` under `disabled` means every default plugin."""
 
     enabled: tuple[Annotated[PluginEntry, schema_type(properties={"weight": {"minimum": 0}})], ...] = ()
-    """What runs behind the default plugins, or in the place of a default one of the same name."""
+    """Plugins after the default ones; one with the name of a default plugin replaces it in its place."""
     disabled: tuple[PluginEntry, ...] = ()
-    """The default plugins that do not run here; `*` means all of them."""
+    """Default plugins that do not run here; `*` means all."""
 
 
 class Plugins(ApiModel):
@@ -106,33 +106,33 @@ class Plugins(ApiModel):
     pre_enqueue: PluginSet = PluginSet()
     """Whether a pod may enter the active queue."""
     queue_sort: PluginSet = PluginSet()
-    """The order of the queue; every profile has the same one."""
+    """The order of the queue; the same in every profile."""
     pre_filter: PluginSet = PluginSet()
-    """What is computed once for a pod, and which nodes need not be looked at."""
+    """Computes state once per pod, and can exclude nodes."""
     filter: PluginSet = PluginSet()
     """Which nodes a pod may run on."""
     post_filter: PluginSet = PluginSet()
-    """What is done when no node fits: preemption."""
+    """Runs when no node fits: preemption."""
     pre_score: PluginSet = PluginSet()
-    """What is computed once for a pod before nodes are scored."""
+    """Computes state once per pod before nodes are scored."""
     score: PluginSet = PluginSet()
-    """How well a node suits a pod; the weights count here."""
+    """How well a node suits a pod; the weights apply here."""
     reserve: PluginSet = PluginSet()
-    """What is set aside when a node is chosen, and given back if the pod does not get there."""
+    """Reserves resources when a node is chosen, and releases them if the pod is not bound."""
     permit: PluginSet = PluginSet()
-    """Whether a pod may be bound, not at all, or has to wait."""
+    """Whether a pod may be bound, is rejected, or has to wait."""
     pre_bind: PluginSet = PluginSet()
-    """What has to be done before a pod is bound, such as preparing volumes."""
+    """Work before a pod is bound, such as preparing volumes."""
     bind: PluginSet = PluginSet()
-    """Who binds the pod; the first that does ends it."""
+    """Binds the pod; the first plugin that does not skip decides."""
     post_bind: PluginSet = PluginSet()
-    """Who is told that a pod is bound."""
+    """Is notified when a pod is bound."""
     multi_point: PluginSet = PluginSet()
-    """Plugins for every point that they implement; what a point says itself goes before."""
+    """Plugins for every point that they implement; the sets of single points take precedence."""
     placement_generate: PluginSet = PluginSet()
-    """Alpha in kube-scheduler: read, and not used."""
+    """Alpha in kube-scheduler: accepted, without effect."""
     placement_score: PluginSet = PluginSet()
-    """Alpha in kube-scheduler: read, and not used."""
+    """Alpha in kube-scheduler: accepted, without effect."""
 
     def key(self, key: str) -> PluginSet:
         """Return the set of an extension point or of `multi_point`, by its snake_case name."""
@@ -152,43 +152,43 @@ class PluginConfigEntry(ApiModel):
     """The arguments of one plugin as written; the plugin defines their model."""
 
     name: str = ""
-    """The plugin whose args these are."""
+    """The name of the plugin."""
     args: dict[str, JsonValue] | None = None
-    """The plugin's args, as its own Args has them."""
+    """The plugin's args, as its Args model defines them."""
 
 
 class ProfileBlock(ApiModel):
     """A profile as written: before the default plugins are merged in."""
 
     scheduler_name: str | None = None
-    """Pods that name this scheduler are this profile's; an only profile is `default-scheduler`."""
+    """The schedulerName of the profile's pods; that of a single profile defaults to `default-scheduler`."""
     percentage_of_nodes_to_score: Percentage | None = None
-    """In place of the setting of the same name, for the pods of this profile."""
+    """Overrides the setting of the same name for this profile."""
     plugins: Plugins = Plugins()
-    """What differs from the default plugins, by extension point."""
+    """The differences from the default plugins, by extension point."""
     plugin_config: tuple[PluginConfigEntry, ...] = ()
-    """The args of plugins; a plugin that is not named has its defaults."""
+    """The args of plugins; other plugins have their defaults."""
 
 
 class ExtenderTLSConfig(ApiModel):
     """The TLS settings of an extender's client; the `*_data` fields are base64 text and beat the files."""
 
     insecure: Bool = False
-    """Whether to take any certificate: for tests only."""
+    """Whether to accept any certificate: for tests only."""
     server_name: str = ""
-    """The name that the server's certificate is to have, if not the host's."""
+    """The name expected in the server's certificate, if not the host's."""
     cert_file: str = ""
-    """The file of the client's certificate."""
+    """The file with the client's certificate."""
     key_file: str = ""
-    """The file of the client's key."""
+    """The file with the client's key."""
     ca_file: str = ""
-    """The file of the authorities whose certificates are trusted."""
+    """The file with the trusted CAs."""
     cert_data: Base64 = ""
-    """The client's certificate itself; beats `certFile`."""
+    """The client's certificate itself; takes precedence over `certFile`."""
     key_data: Base64 = ""
-    """The client's key itself; beats `keyFile`."""
+    """The client's key itself; takes precedence over `keyFile`."""
     ca_data: Base64 = ""
-    """The trusted authorities themselves; beat `caFile`."""
+    """The trusted CAs themselves; take precedence over `caFile`."""
 
 
 class ManagedResource(ApiModel):
@@ -204,29 +204,29 @@ class Extender(ApiModel):
     """An HTTP service that filters, scores, preempts or binds along with the plugins; an empty verb is not called."""
 
     url_prefix: str = ""
-    """Where the service is; each verb is appended."""
+    """The URL of the service; each verb is appended."""
     filter_verb: str = ""
     """The path at which it filters nodes."""
     preempt_verb: str = ""
-    """The path at which it has a say in preemption."""
+    """The path at which it accepts or changes preemption candidates."""
     prioritize_verb: str = ""
     """The path at which it scores nodes."""
     weight: Int64 = 0
-    """What its scores count for; above 0 where there is a `prioritizeVerb`."""
+    """The weight of its scores; above 0 if there is a `prioritizeVerb`."""
     bind_verb: str = ""
-    """The path at which it binds; one extender at most does."""
+    """The path at which it binds; at most one extender has it."""
     enable_https: Bool = Field(default=False, alias="enableHTTPS")
-    """Whether to speak HTTPS where `urlPrefix` does not say so."""
+    """Whether to use TLS; without a CA in `tlsConfig`, certificates are not verified."""
     tls_config: ExtenderTLSConfig | None = None
-    """How to speak HTTPS."""
+    """The settings of TLS."""
     http_timeout: Seconds = Field(default=Duration(5), alias="httpTimeout")
-    """How long an answer may take."""
+    """The time limit of a request."""
     node_cache_capable: Bool = False
-    """Whether it knows the nodes itself, so that names are enough."""
+    """Whether it caches nodes itself, so that requests contain only their names."""
     managed_resources: tuple[ManagedResource, ...] = ()
-    """The only resources for whose pods it is asked; none means all pods."""
+    """The extender is called only for pods that request one of these resources; none means for all pods."""
     ignorable: Bool = False
-    """Whether pods are scheduled without it when it does not answer."""
+    """Whether pods are scheduled without it while it fails."""
 
     @property
     def address(self) -> str:
@@ -246,29 +246,29 @@ class Settings(ApiModel):
     """
 
     parallelism: Annotated[Int32, schema_type(minimum=1)] = 16
-    """Read as in kube-scheduler, where it is how many goroutines look at nodes."""
+    """Accepted as in kube-scheduler, where it is the number of goroutines for nodes."""
     leader_election: LeaderElection = LeaderElection()
-    """Which of several schedulers schedules, and how the others notice that it is gone."""
+    """The election of the replica that schedules."""
     client_connection: ClientConnection = ClientConnection()
-    """How to talk to the API server."""
+    """The connection to the API server."""
     enable_profiling: Bool = True
-    """Whether profiles are served."""
+    """Whether profiling data is served."""
     enable_contention_profiling: Bool = Field(default_factory=lambda data: bool(data["enable_profiling"]))
-    """Read as in kube-scheduler; there are no Go locks to profile."""
+    """Accepted as in kube-scheduler; there are no Go locks to profile."""
     percentage_of_nodes_to_score: Percentage = 0
-    """How many of the nodes are looked for that fit before the best is taken; 0 means by their number."""
+    """The percentage of nodes to find feasible before scoring; 0 means adaptive."""
     pod_initial_backoff_seconds: Annotated[Int64, schema_type(minimum=1)] = 1
-    """How long a pod backs off after its first attempt failed."""
+    """The backoff of a pod after its first failed attempt."""
     pod_max_backoff_seconds: Annotated[Int64, schema_type(minimum=1)] = 10
-    """How long a pod backs off at most; each attempt doubles it."""
+    """The maximum backoff of a pod; each attempt doubles it."""
     extenders: tuple[Extender, ...] = ()
-    """HTTP services that have a say in decisions."""
+    """HTTP services that take part in decisions."""
     delay_cache_until_active: Bool = False
-    """Whether a scheduler that is not the leader does not watch the cluster yet."""
+    """Whether a scheduler watches the cluster only once it leads."""
 
 
 class KubeSchedulerConfiguration(Settings):
     """The whole document as written, defaulted but for its profiles."""
 
     profiles: tuple[ProfileBlock, ...] = ()
-    """One scheduler each, to the pods that name it."""
+    """The profiles: a schedulerName each."""

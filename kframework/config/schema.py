@@ -57,7 +57,7 @@ def configuration_schema(plugins: Mapping[str, type[Plugin]]) -> JsonSchemaValue
     return {
         "$schema": _DIALECT,
         "title": "A configuration of kframework",
-        "description": f"A {KIND} as kube-scheduler has it, or the {OPTIONS_KIND} beside it.",
+        "description": f"A {KIND} as in kube-scheduler, or a {OPTIONS_KIND}.",
         "type": "object",
         "required": ["apiVersion", "kind"],
         "properties": {"apiVersion": {"type": "string"}, "kind": {"enum": list(_DOCUMENTS)}},
@@ -69,8 +69,8 @@ def configuration_schema(plugins: Mapping[str, type[Plugin]]) -> JsonSchemaValue
 def _document(model: JsonSchemaValue, kind: str) -> JsonSchemaValue:
     """Return the schema of a document: a model with a header."""
     header: JsonSchemaValue = {
-        "apiVersion": {"description": "The version that this file is written in.", "const": KINDS[kind]},
-        "kind": {"description": "What this document is.", "const": kind},
+        "apiVersion": {"description": "The API version of this document.", "const": KINDS[kind]},
+        "kind": {"description": "The kind of this document.", "const": kind},
     }
     return {**model, "required": ["apiVersion", "kind"], "properties": {**header, **model["properties"]}}
 
@@ -92,8 +92,8 @@ def _with_kind(args: JsonSchemaValue, plugin: str) -> JsonSchemaValue:
     """Return the schema of a plugin's args with the header that they may have; nothing at all means the defaults."""
     version: JsonSchemaValue = {"const": API_VERSION} if plugin in IN_TREE_PLUGINS else {}
     header = {
-        "apiVersion": {"description": f"May stand here as in kube-scheduler: {API_VERSION}.", **version},
-        "kind": {"description": "May stand here as in kube-scheduler.", "const": f"{plugin}Args"},
+        "apiVersion": {"description": f"Optional, as in kube-scheduler: {API_VERSION}.", **version},
+        "kind": {"description": "Optional, as in kube-scheduler.", "const": f"{plugin}Args"},
     }
     schema = {**args, "properties": {**args.get("properties", {}), **header}}
     return schema if args.get("required") else _or_null(schema)

@@ -130,7 +130,7 @@ class DelegatedAuth:
         try:
             user = await self._user(request.headers.get("Authorization", ""))
         except ClusterError as error:
-            _log.warning("cannot tell who asks for %s: %s", request.path, error)
+            _log.warning("cannot authenticate the client of %s: %s", request.path, error)
             user = None
         if user is None:
             return _answer(failure(ClusterError("Unauthorized", status=401, reason="Unauthorized"), NO_SUBJECT))
@@ -140,7 +140,7 @@ class DelegatedAuth:
         try:
             verdict = await self._verdict(user, verb, request.path)
         except ClusterError as error:
-            _log.warning("cannot tell whether %s may %s %s: %s", user.username, verb, request.path, error)
+            _log.warning("cannot authorize %s to %s %s: %s", user.username, verb, request.path, error)
             text = f"Internal Server Error: {json.dumps(request.raw_path)}: {escape_text(str(error))}\n"
             return _answer(Response(500, escape(text, quote=False).encode(), {"content-type": "text/plain"}))
         if verdict.allowed:
@@ -210,7 +210,7 @@ async def _asked(transport: Transport, path: str, review: object, form: type[T])
     except TimeoutError as error:
         raise ClusterError(f"POST {path}: no answer within {PATIENCE:g} s", status=0) from error
     except (ValueError, RecursionError) as error:
-        raise ClusterError(f"POST {path}: the answer cannot be read: {error}", status=0) from error
+        raise ClusterError(f"POST {path}: cannot decode the response: {error}", status=0) from error
 
 
 def _answer(response: Response) -> web.Response:

@@ -120,7 +120,7 @@ class LeaderElection:
         if led:
             self._on_stopped()
         if not self._answered:
-            _log.warning("lease %s runs out: the server has not answered, so it is not asked to release it", self._name)
+            _log.warning("not releasing lease %s: the server does not answer; it will expire", self._name)
             return
         with anyio.move_on_after(RELEASING, shield=True):
             if self._tried:
@@ -155,7 +155,7 @@ class LeaderElection:
             except ClusterError as error:
                 if str(error) != said:
                     said = str(error)
-                    _log.info("cannot watch lease %s, which is only looked at every now and then: %s", self._name, said)
+                    _log.info("cannot watch lease %s, polling it instead: %s", self._name, said)
             await asyncio.sleep(self._settings.retry_period)
 
     async def _acquired(self) -> bool:
@@ -200,7 +200,7 @@ class LeaderElection:
             try:
                 expires = await self._write(self._lease)  # optimistically, as if it were unchanged
             except ClusterError as error:
-                text = "failed to update lease %s optimistically, looking at it again: %s"
+                text = "failed to update lease %s optimistically, falling back to slow path: %s"
                 self._complain(logging.WARNING, text, error)
                 found = await self._read()
                 if found is not None and not self._is_ours(found):
@@ -210,7 +210,7 @@ class LeaderElection:
             self._complain(logging.ERROR, "failed to renew lease %s: %s", error)
             return None
         if not self.leading:
-            return "the answer to its renewal came too late"
+            return "the response to its renewal came too late"
         self._expires = expires
         return None
 

@@ -124,7 +124,7 @@ class Process(Generic[E]):
         if not self._synced:
             self._synced = True
             pods = engine.cluster.pods.keys() | engine.pending.keys()
-            self._tell(f"in step with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
+            self._tell(f"synced with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
 
     def _run_side_tasks(self, tasks: TaskGroup) -> None:
         for companion in self._companions:
@@ -144,7 +144,7 @@ class Process(Generic[E]):
         )
         shown = self._observers.routes(self.scheduler)
         url = await stack.enter_async_context(serve([*routes, *shown], self._listener))
-        self._tell(f"see it work at {url}/ (health checks at {url}/livez and {url}/readyz)")
+        self._tell(f"status page at {url}/ (health checks at {url}/livez and {url}/readyz)")
 
     def _starting(self) -> str | None:
         starting = self.scheduler.starting
@@ -319,7 +319,7 @@ class LeaderThread:
         except Exception as error:
             self._failure = error
             if self._led:
-                _log.exception("leader election broke down")
+                _log.exception("leader election failed")
         finally:
             for event in (self._won, self._ended) if self._released else (self._won, self._lost, self._ended):
                 self._tell(event)

@@ -71,7 +71,7 @@ class EvictionTask:
         except* ClusterError as refused:
             failures += refused.exceptions
         for failure in failures:
-            _log.warning("pod %s cannot have all its victims: %s", eviction.preemptor.key, failure)
+            _log.warning("pod %s cannot evict all its victims: %s", eviction.preemptor.key, failure)
         return not failures
 
     async def _evict(self, victim: PodInfo) -> None:

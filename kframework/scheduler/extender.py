@@ -134,4 +134,4 @@ class Extender:
         try:
             return read(answer)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ExtenderError(f'extender "{self.name}" answers {verb} with what cannot be read: {error}') from error
+            raise ExtenderError(f'extender "{self.name}": cannot decode its answer to {verb}: {error}') from error

@@ -191,7 +191,7 @@ class Outbox:
         if len(self._events) + self._resting < MAX_EVENTS or self._events.waiting(event) is not None:
             self._events.put(event, event)
         else:
-            self._lost(QUEUE_FULL, f"{MAX_EVENTS} wait to be written")
+            self._lost(QUEUE_FULL, f"{MAX_EVENTS} are queued")
 
     def record_run(self, events: RunEvents) -> None:
         """Write the events of a run."""
@@ -202,7 +202,7 @@ class Outbox:
         self.dropped[reason] += 1
         if not self._dropping:
             self._dropping = True
-            _log.warning("an event was dropped: %s; until all are written, further ones may be", why)
+            _log.warning("dropped an event: %s; not logged again until the queue is empty", why)
 
     @property
     def only_events(self) -> bool:
@@ -264,7 +264,7 @@ class Outbox:
     def _refused(self, error: ClusterError) -> None:
         """Log a refusal, but not that the subject is gone, the scheduler has stopped, or a right is missing."""
         if error.status != 404 and error.reason != STOPPED and not is_denial(error.message):
-            _log.warning("a write was refused: %s", error)
+            _log.warning("cannot write the status of a pod: %s", error)
 
     def _patch(self, status: _StatusWrite) -> Suspendable[None]:
         if not status.wanted:
@@ -294,7 +294,7 @@ class Outbox:
             if error.reason != STOPPED:
                 write.refused(error)
         except Exception:  # the engine's own fault: other writes go on
-            _log.exception("the engine cannot write %s", write.key)
+            _log.exception("cannot write %s", write.key)
 
     # -- events ----------------------------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class SourceFeed:
                     with anyio.CancelScope(shield=True), suppress(Exception):
                         await within(GRACE, answer.aclose(), "")
         elif not inspect.isawaitable(answer):
-            raise TypeError(f"fetch must be `async def`; it answered a {type(answer).__name__}")
+            raise TypeError(f"fetch must be `async def`; it returned a {type(answer).__name__}")
         else:
             timeout, limit = (own, "its timeout") if own else (self._timeout, "hookTimeouts.source")
             self._tell(cast("_Values", await await_in_order(self._number, within(timeout, answer, limit))))
@@ -123,7 +123,7 @@ class SourceFeed:
         elif isinstance(values, Mapping):
             new, gone = values, tuple(key for key in self._told if key not in values)
         else:
-            raise TypeError(f"told a {type(values).__name__}, which is no mapping")
+            raise TypeError(f"fetched a {type(values).__name__}, expected a mapping")
         told = self._told
         checked = self.source.validate(new)
         changed = {key: value for key, value in checked.items() if key not in told or told[key] != value}
@@ -133,7 +133,7 @@ class SourceFeed:
         for key in gone:
             del self._told[key]
         if self._failures:
-            _log.info("source %s is heard again", self._name)
+            _log.info("source %s recovered", self._name)
         self._failures = 0
         self._offer(SourceChanged(self.source.key, self._clock.now(), changed, gone))
 

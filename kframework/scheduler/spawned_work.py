@@ -75,7 +75,7 @@ async def guarded(coroutine: BackgroundTask, by: str) -> None:
         raise
     except Exception:
         # Repeated failures are logged once, as for hooks.
-        _log.exception("%s: its coroutine %s failed", by, name, extra={"at_fault": f"{by}, coroutine {name}"})
+        _log.exception("%s: coroutine %s failed", by, name, extra={"at_fault": f"{by}, coroutine {name}"})
 
 
 #: The maximum number of idle tasks kept for new work.

@@ -17,7 +17,7 @@ GRACE = 1.0
 
 
 #: The error of a plugin that awaits cancelled work.
-AWAITED_CANCELLED_TASK: Final = "what it awaited was cancelled"
+AWAITED_CANCELLED_TASK: Final = "it awaited a cancelled task"
 
 
 class HookTimeout(Exception):

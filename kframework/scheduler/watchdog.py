@@ -180,7 +180,7 @@ class Watchdog:
         if spent >= self._held and now - self._named.get(key, -math.inf) >= AGAIN:
             self._named[key] = now
             name, hook = key
-            text = f"has held the loop for {spent * 1e3:.0f} ms, at {place.line}"
+            text = f"has blocked the event loop for {spent * 1e3:.0f} ms, at {place.line}"
             distribution = self._profiles[place.plugin].distributions.get(name)
             fault = str(PluginError(text, plugin=name, hook=hook, distribution=distribution))
             _log.warning("%s", fault, extra={"pod": place.pod} if place.pod else {})

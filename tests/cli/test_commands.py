@@ -97,7 +97,7 @@ def test_our_own_stay_ours(run: Command, offer: Install) -> None:
     assert run("wave") == (0, "waves 1\n", "")
     code, out, err = run()
     assert (code, out.count("\n  rbac ")) == (0, 1)
-    assert err == "warning: greeter 1.0: offers a command 'rbac', which kframework has itself; it is passed over\n"
+    assert err == "warning: greeter 1.0: ignoring its command 'rbac', as kframework has one of this name\n"
 
 
 def test_one_that_two_distributions_offer_is_neither_ones(run: Command, offer: Install) -> None:

@@ -54,7 +54,7 @@ SUITE    PASSED
 planted  1/1
 sizes    1/1
 
-left uncompared:
+not compared:
   GangScheduling is not implemented: answers of 1 case
 
 total  2/2
@@ -128,7 +128,7 @@ def test_verdicts_are_shown_in_words(run: Command, same: Path) -> None:
     lines = run("conformance", same, "--show", "planted-1").out.splitlines()
     (verdict,) = (line for line in lines if line.startswith("nodes.hard "))
     assert verdict.count(f"TaintToleration UnschedulableAndUnresolvable: {TAINT}") == 2
-    assert lines[-2:] == ["left uncompared:", "  GangScheduling is not implemented: answers"]
+    assert lines[-2:] == ["not compared:", "  GangScheduling is not implemented: answers"]
 
 
 def test_one_case_as_json(run: Command, different: Path) -> None:

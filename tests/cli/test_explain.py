@@ -129,21 +129,21 @@ def test_where_there_is_nothing_to_explain_it_is_said(run: Command, cluster: Pat
     ("arguments", "problem"),
     [
         (("a/b/c", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
-        (("a/b", "-n", "c", "-f", "x"), "Invalid value for 'POD': is in namespace a already: leave out -n"),
+        (("a/b", "-n", "c", "-f", "x"), "Invalid value for 'POD': names the namespace a; remove -n"),
         (("", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
         (("pod/", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
         (("/b", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
-        (("b", "--attempt", "1"), "Invalid value for '--attempt': goes with --recording"),
-        (("b", "--config", "c"), "Invalid value for '--config': goes with -f; others have their own"),
-        (("b", "--devices", "c"), "Invalid value for '--devices': goes with -f"),
-        (("b", "--engine", "c"), "Invalid value for '--engine': goes with -f; others say what they are of"),
+        (("b", "--attempt", "1"), "Invalid value for '--attempt': only with --recording"),
+        (("b", "--config", "c"), "Invalid value for '--config': only with -f; a scheduler or recording has its own"),
+        (("b", "--devices", "c"), "Invalid value for '--devices': only with -f"),
+        (("b", "--engine", "c"), "Invalid value for '--engine': only with -f; a scheduler or recording names its own"),
         (
             ("b", "--engine", "tea", "-f", "d"),
             "Invalid value for '--engine': no installed distribution offers 'tea' under kframework.engines",
         ),
         (
             ("b", "--certificate-authority", "c", "-f", "d"),
-            "Invalid value for '--certificate-authority': goes with --scheduler",
+            "Invalid value for '--certificate-authority': only with --scheduler",
         ),
         (
             ("b", "--scheduler", "127.0.0.1:10259"),
@@ -151,7 +151,7 @@ def test_where_there_is_nothing_to_explain_it_is_said(run: Command, cluster: Pat
         ),
         (
             ("b", "-f", "c", "--recording", "d"),
-            "Invalid value for --filename and --recording: only one of them can be explained from",
+            "Invalid value for --filename and --recording: give only one of them",
         ),
     ],
 )
@@ -220,8 +220,8 @@ def test_a_running_scheduler_is_asked(run: Command, port: str) -> None:
     ("path", "pod", "error"),
     [
         ("", "absent", "there is no pod default/absent"),
-        ("/bare", "pod", "what answers at {url}/bare explains no pods: 404 Not Found"),
-        ("/odd", "pod", "what answers at {url}/odd is no scheduler of this version: "),
+        ("/bare", "pod", "{url}/bare does not explain pods: 404 Not Found"),
+        ("/odd", "pod", "{url}/odd is not a scheduler of this version: "),
     ],
 )
 def test_what_a_scheduler_does_not_explain_is_said(run: Command, port: str, path: str, pod: str, error: str) -> None:
@@ -239,7 +239,7 @@ def test_it_is_said_when_no_scheduler_answers(run: Command, url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"), [(None, "No such file or directory"), ("none", "holds no certificate in PEM")]
+    ("text", "problem"), [(None, "No such file or directory"), ("none", "contains no PEM certificate")]
 )
 def test_a_certificate_that_cannot_be_read_is_told(
     run: Command, tmp_path: Path, text: str | None, problem: str

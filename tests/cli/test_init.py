@@ -56,7 +56,7 @@ def test_help_lists_the_commands(run: Command, arguments: list[str], commands: l
             "No such option: --confg (Possible options: --config)",
             "kframework simulate",
         ),
-        (["config", "check"], "Missing argument 'FILE...'.", "kframework config check"),
+        (["config", "check"], "Missing argument 'FILE'.", "kframework config check"),
         (
             ["plugins", "list", "-o", "xml"],
             "Invalid value for '-o' / '--output': 'xml' is not one of 'wide', 'json', 'yaml', 'name'.",
@@ -80,13 +80,13 @@ def test_wrong_usage_is_two_lines_and_code_2(run: Command, arguments: list[str],
         (FileNotFoundError(2, "No such file or directory", "t.jsonl"), ["t.jsonl: No such file or directory"]),
         (
             OSError(28, "No space left on device"),
-            ["the output could not be written: No space left on device; make room"],
+            ["cannot write the output: No space left on device; free some space"],
         ),
         (
             ExceptionGroup("tasks", [ExceptionGroup("task", [ConfigError("one")]), InputError("two")]),
             ["one", "two"],
         ),
-        (ValueError("odd"), ["unexpected ValueError: odd (-v 4 shows where it comes from)"]),
+        (ValueError("odd"), ["unexpected ValueError: odd (-v 4 shows the traceback)"]),
     ],
 )
 def test_faults_are_lines_and_code_1(

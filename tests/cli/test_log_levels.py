@@ -164,7 +164,7 @@ def test_a_running_scheduler_writes_nothing_but_json(cluster: Path) -> None:
     assert code == 0
     assert {entry["msg"] for entry in entries if entry["logger"] == "kframework.observe.journal"} == set(FROM_2)
     passed_over, *_, last = (entry["msg"] for entry in entries)
-    assert passed_over == "flags of kube-scheduler that mean nothing here: --profiling"
+    assert passed_over == "flags of kube-scheduler ignored here: --profiling"
     assert last == "Requested to terminate, exiting"
 
 

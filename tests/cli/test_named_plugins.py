@@ -166,13 +166,13 @@ def test_every_command_that_names_plugins_has_it(run: Command, folder: Path) -> 
     assert "node(s) were left" in run("explain", "pod", "-f", "cluster.yaml", "-o", "wide", *given).out
     run("simulate", "-f", "cluster.yaml", "--record", "recording", *given)
     replayed = run("replay", "recording", "--report", "page.html", *given)
-    assert (replayed.code, "all alike" in replayed.err) == (0, True)
+    assert (replayed.code, "all the same" in replayed.err) == (0, True)
     assert run("replay", "recording", "--config", "enabling.yaml", *given).code == 0
     assert "node(s) were left" in run("explain", "pod", "--recording", "recording", "-o", "wide", *given).out
     assert run("rbac", "--config", "enabling.yaml", *given).code == 0
     assert run("run", "--config", "enabling.yaml", "--write-config-to", "effective.yaml", *given).code == 0
     refused = run("explain", "pod", *given)
-    assert (refused.code, "goes with -f or --recording" in refused.err) == (2, True)
+    assert (refused.code, "only with -f or --recording" in refused.err) == (2, True)
 
 
 def test_it_takes_the_place_of_an_installed_one_of_its_name(run: Command, folder: Path) -> None:

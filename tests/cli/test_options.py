@@ -54,9 +54,9 @@ def test_a_span_of_time_may_have_to_be_positive(text: str) -> None:
     ("written", "refused"),
     [
         ({"report": None, "trace": "a", "record": "b"}, None),
-        ({"report": "in.yaml"}, "in.yaml is read; name another file"),
-        ({"report": "./in.yaml"}, "./in.yaml is read; name another file"),
-        ({"report": "a", "trace": "x/../a"}, "x/../a is what --report writes; name another file"),
+        ({"report": "in.yaml"}, "in.yaml is an input; name another file"),
+        ({"report": "./in.yaml"}, "./in.yaml is an input; name another file"),
+        ({"report": "a", "trace": "x/../a"}, "x/../a is written by --report; name another file"),
     ],
 )
 def test_what_is_read_is_not_overwritten(written: dict[str, str | None], refused: str | None) -> None:
@@ -71,5 +71,5 @@ def test_what_is_read_is_not_overwritten(written: dict[str, str | None], refused
 def test_stdin_is_read_once() -> None:
     refuse_reading_stdin_twice(["-"], "file")
     refuse_reading_stdin_twice(["file"], "-")
-    with pytest.raises(typer.BadParameter, match="stdin is read already"):
+    with pytest.raises(typer.BadParameter, match="stdin is already read"):
         refuse_reading_stdin_twice(["file", "-"], "-")

@@ -116,7 +116,7 @@ def test_what_is_odd_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.splitlines() == [
         "notice: plugin odd is passed over",
         "notice: preempted: shop/small (for shop/huge)",
-        "notice: no profile has the schedulerName 'mine', so nobody schedules shop/other",
+        "notice: no profile has the schedulerName 'mine'; not scheduled: shop/other",
     ]
 
 
@@ -124,6 +124,6 @@ def test_the_last_line_is_the_account(capsys: pytest.CaptureFixture[str]) -> Non
     summarise(SIMULATION)
     assert capsys.readouterr().err.splitlines() == [
         "warning: gave up on shop/one, shop/two: in Quota.pre_bind for 600 s",
-        "warning: gave up on pods that were retried in vain: shop/huge",
+        "warning: gave up on pods that were retried without success: shop/huge",
         "1 of 3 pods bound, 2 pending; 2 scheduling cycles in 1m30s of virtual time",
     ]

@@ -58,7 +58,7 @@ def test_the_table(run: Command) -> None:
     assert code == 0
     assert rows["NAME"] == ["SOURCE", "READS", "POINTS"]
     assert rows["NodeName"] == ["built-in", "node", "filter"]
-    assert rows["GangScheduling"] == ["not built yet", "<none>", "pre_enqueue, permit"]
+    assert rows["GangScheduling"] == ["not implemented", "<none>", "pre_enqueue, permit"]
     assert rows["Quiet"] == ["quiet_plugins 1.0", "pods", "pre_enqueue, score"]
     assert rows["Sad"] == ["sad_plugins 2.1 (broken)", "<none>", "<none>"]
     assert [line for line in out.splitlines() if line.startswith("Loud ")] == [

@@ -32,7 +32,7 @@ def test_what_is_said_about_the_election_goes_into_the_configuration() -> None:
 def test_what_belongs_to_the_embedded_server_goes_with_it_only(filenames: list[str], options: EmbeddedOptions) -> None:
     EmbeddedOptions().refuse_alone([])
     replace(options, embedded=True).refuse_alone(filenames)
-    with pytest.raises(typer.BadParameter, match="go with --embedded only"):
+    with pytest.raises(typer.BadParameter, match="only with --embedded"):
         options.refuse_alone(filenames)
 
 
@@ -89,7 +89,7 @@ def test_who_may_ask_is_reviewed_where_the_flags_say() -> None:
 
 @pytest.mark.parametrize("alone", ["authentication_kubeconfig", "authorization_kubeconfig"])
 def test_both_reviews_go_together(alone: str) -> None:
-    with pytest.raises(typer.BadParameter, match="go together"):
+    with pytest.raises(typer.BadParameter, match="must be given together"):
         ProcessOptions(**{alone: "file"}).listener()  # type: ignore[arg-type]  # one of two names
 
 

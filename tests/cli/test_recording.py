@@ -45,7 +45,7 @@ def test_a_running_scheduler_is_recorded_however_it_ends(run: Command, tmp_path:
         scheduler.end(number)
     done = run("replay", file)
     assert (done.code, done.out) == (0, "")
-    assert done.errors[-1] == "1 attempts decided again by the recorded configuration: all alike"
+    assert done.errors[-1] == "1 attempts replayed with the recorded configuration: all the same"
     assert ("the recording ends in the middle" in done.err) is (number == signal.SIGKILL)
 
 
@@ -60,7 +60,7 @@ def test_a_limit_is_a_quantity(run: Command, tmp_path: Path) -> None:
 
 def test_a_limit_goes_with_a_file(run: Command) -> None:
     done = run("simulate", "-f", "-", "--record-limit", "64Mi", stdin=POD)
-    assert done.code == 2 and "goes with --record only" in done.err
+    assert done.code == 2 and "only with --record" in done.err
 
 
 def test_a_file_that_cannot_be_written_is_told(run: Command, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_what_dev_finds_out_is_recorded_too(run: Command, tmp_path: Path) -> Non
     file = tmp_path / "run.rec"
     assert run("simulate", "-f", "-", "--dev", "--record", file, stdin=f"{NODE}---{POD}").code == 0
     done = run("replay", file)
-    assert (done.code, done.errors[-1]) == (0, "1 attempts decided again by the recorded configuration: all alike")
+    assert (done.code, done.errors[-1]) == (0, "1 attempts replayed with the recorded configuration: all the same")
 
 
 def test_annotations_are_held_as_they_are_asked_for(run: Command, tmp_path: Path) -> None:
@@ -84,4 +84,4 @@ def test_annotations_are_held_as_they_are_asked_for(run: Command, tmp_path: Path
     asked = ["--record-annotations", "example.com/*"]
     assert run("simulate", "-f", "-", "--record", file, *asked, stdin=pod).code == 0
     assert ("hunter2" in str(lines_of(file)), "hunter3" in str(lines_of(file))) == (True, False)
-    assert "goes with --record only" in run("simulate", "-f", "-", *asked, stdin=pod).err
+    assert "only with --record" in run("simulate", "-f", "-", *asked, stdin=pod).err

@@ -162,8 +162,7 @@ def test_pods_of_another_scheduler_are_named(run: Command, file: Path) -> None:
     file.write_text("\n---\n".join(pod % n for n in range(7)))
     pods = "default/p0, default/p1, default/p2, default/p3, default/p4 and 2 more"
     assert (
-        f"notice: no profile has the schedulerName 'mine', so nobody schedules {pods}"
-        in run("simulate", "-f", file).errors
+        f"notice: no profile has the schedulerName 'mine'; not scheduled: {pods}" in run("simulate", "-f", file).errors
     )
 
 
@@ -219,7 +218,7 @@ def test_devices_come_from_a_file_of_their_own(run: Command, cluster: Path, file
     assert (result.code, result.out) == (0, TABLE)
     assert result.errors == [f"warning: {file}:5: patterns[1]: fits no node of the cluster files", SUMMARY]
     result = run("simulate", "-f", cluster, "--devices", file, "--report", file)
-    assert result.errors[0] == f"error: Invalid value for '--report': {file} is read; name another file"
+    assert result.errors[0] == f"error: Invalid value for '--report': {file} is an input; name another file"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +229,7 @@ def test_devices_come_from_a_file_of_their_own(run: Command, cluster: Path, file
             "Invalid value for '--duration': missing unit in duration \"90\"; write it as 90s or 1h30m",
         ),
         (["--duration", "-5s"], "Invalid value for '--duration': must be greater than zero"),
-        (["--config", "-"], "Invalid value for '--config': stdin is read already, by -f -"),
+        (["--config", "-"], "Invalid value for '--config': stdin is already read by -f -"),
     ],
 )
 def test_wrong_options(run: Command, arguments: list[str], message: str) -> None:
@@ -287,7 +286,7 @@ def test_a_plugin_that_always_fails_is_said_once(run: Command, cluster: Path, fi
     assert web == {"pod": "shop/web", "node": None, "phase": "Pending", "message": fault, "attempts": web["attempts"]}
     first, gave_up, _, last = result.errors
     assert first.startswith(f"error: {fault} place=")
-    assert gave_up.startswith("warning: gave up on pods that were retried in vain: shop/web")
+    assert gave_up.startswith("warning: gave up on pods that were retried without success: shop/web")
     assert last == f"error: plugin 'Odd', hook reserve: failed {web['attempts'] - 1} more times (-v 4 shows each)"
 
 

@@ -153,8 +153,10 @@ async def test_streams_do_not_count() -> None:
 def test_long_waits_are_logged_at_an_interval(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         times([STATUS] * 20, 1, 1)  # the waits are 1 s, 2 s, ... 19 s
-    line = "a request has waited {} s for its turn: clientConnection allows 1 a second and bursts of 1 ({})"
-    remedy = "qps -1 lifts the limit"
+    line = (
+        "waited {} s due to client-side throttling: clientConnection allows 1 requests per second and bursts of 1 ({})"
+    )
+    remedy = "qps: -1 removes the limit"
     told = [record.getMessage() for record in caplog.records]
     assert told == [line.format("1.0", remedy), line.format("11.0", remedy)]
 

@@ -93,7 +93,7 @@ def test_a_server_goes_before_the_one_in_the_file(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("KUBECONFIG", write(tmp_path / "env"))
     assert hosts(ConnectionSettings(server="https://other/")) == "https://other"
     assert problem(ConnectionSettings(server="other")) == (
-        "the API server's address 'other' is no URL; write it as https://host:6443"
+        "the API server's address 'other' is not a URL; write it as https://host:6443"
     )
 
 
@@ -305,7 +305,7 @@ def oidc(config: dict[str, str]) -> dict[str, object]:
         ),
         ({"exec": "s3cret"}, "exec: malformed request. missing key 'command'"),
         ({"tokenFile": "/none/such"}, "there is no /none/such"),
-        (oidc({"id-token": "s3cret"}), "something in it has another form than expected (ValueError)"),
+        (oidc({"id-token": "s3cret"}), "unexpected format (ValueError)"),
         (oidc({"refresh-token": "s3cret"}), "Invalid kube-config file. Expected key client-id in "),
     ],
 )
@@ -349,7 +349,7 @@ def test_credentials_do_not_go_over_plain_http(tmp_path: Path, user: dict[str, A
     (tmp_path / "token").write_text("s3cret")
     file = write(tmp_path / "config", user or plugin(tmp_path, credential("s3cret")), "http://far:8080")
     line = 1 + next(number for number, text in enumerate(Path(file).read_text().splitlines()) if "server" in text)
-    why = f"{PLAIN_HTTP}, or take away the user's credentials"
+    why = f"{PLAIN_HTTP}, or remove the user's credentials"
     assert problem(ConnectionSettings(kubeconfig=file)) == f"{file}:{line}: clusters[0].cluster.server: {why}"
     assert problem(ConnectionSettings(kubeconfig=file, server="http://far")) == f"--master: {why}"
     assert hosts(ConnectionSettings(kubeconfig=file, server="http://127.0.0.1:8080")) == "http://127.0.0.1:8080"
@@ -358,12 +358,12 @@ def test_credentials_do_not_go_over_plain_http(tmp_path: Path, user: dict[str, A
 def test_plain_http_is_allowed_without_credentials(tmp_path: Path) -> None:
     assert hosts(ConnectionSettings(kubeconfig=write(tmp_path / "config", {"as": "me"}, "http://far"))) == "http://far"
     file = write(tmp_path / "config", {"as": "me"}, "http://me:s3cret@far")
-    assert "clusters[0].cluster.server: credentials are not sent" in problem(ConnectionSettings(kubeconfig=file))
+    assert "clusters[0].cluster.server: refusing to send credentials" in problem(ConnectionSettings(kubeconfig=file))
 
 
 def test_loopback_requests_bypass_the_proxy(tmp_path: Path) -> None:
     file = write(tmp_path / "config", server="http://localhost:1", cluster={"proxy-url": "http://proxy:3128"})
-    assert "credentials are not sent over plain HTTP" in problem(ConnectionSettings(kubeconfig=file))
+    assert "refusing to send credentials over plain HTTP" in problem(ConnectionSettings(kubeconfig=file))
 
 
 @pytest.fixture(scope="module")
@@ -428,6 +428,6 @@ def test_insecure_skip_tls_verify_accepts_any_certificate(tmp_path: Path, certif
 
 def test_unusable_certificates_are_a_config_error(tmp_path: Path) -> None:
     file = write(tmp_path / "config", None, "https://s", {"certificate-authority-data": "bm9uZQ=="})
-    assert problem(ConnectionSettings(kubeconfig=file)).startswith(f"{file}: its certificates cannot be used: ")
+    assert problem(ConnectionSettings(kubeconfig=file)).startswith(f"{file}: cannot use its certificates: ")
     file = write(tmp_path / "config", None, "https://s", {"certificate-authority": "/none/such"})
     assert problem(ConnectionSettings(kubeconfig=file)) == f"{file}: cannot log in: there is no /none/such"

@@ -104,7 +104,7 @@ async def test_request_is_not_sent_when_its_check_fails_after_connecting() -> No
         in_progress = asyncio.create_task(transport.send(request))
         await asyncio.sleep(0)  # now it waits for its connection
         fence.close()
-        with pytest.raises(ClusterError, match="writes nothing any more"):
+        with pytest.raises(ClusterError, match="writes are blocked"):
             await in_progress
         await transport.send(get("/read"))
     assert seen == ["/read"]
@@ -202,7 +202,7 @@ async def test_refused_connection_is_an_error() -> None:
     for call in (transport.send(get()), text(transport, get())):
         assert (
             await no_answer(call)
-            == f"GET /api: no connection to {place}: Connect call failed ('127.0.0.1', {place.split(':')[1]})"
+            == f"GET /api: cannot connect to {place}: Connect call failed ('127.0.0.1', {place.split(':')[1]})"
         )
     await transport.close()
 

@@ -109,7 +109,7 @@ def test_granted_right_is_logged_once(stage: Stage) -> None:
     assert stage.said() == []
     stage.answered(NODES)
     stage.answered(NODES)
-    assert stage.said() == ["NOTICE: granted by now: list nodes"]
+    assert stage.said() == ["NOTICE: granted: list nodes"]
     stage.refused(NODES)
     assert len(stage.said()) == 1
 
@@ -120,7 +120,7 @@ def test_a_right_in_one_namespace_is_none_in_another(stage: Stage) -> None:
     stage.answered(bind("b"))
     assert stage.said() == []
     stage.answered(bind("a", "other"))
-    assert stage.said() == ["NOTICE: granted by now: create pods/binding in the namespace a"]
+    assert stage.said() == ["NOTICE: granted: create pods/binding in the namespace a"]
 
 
 @pytest.mark.parametrize("status", [200, 201, 400, 404, 409, 410, 422])
@@ -158,7 +158,7 @@ def test_problem_names_the_rights_that_scheduling_needs(stage: Stage) -> None:
     missing = (
         "create pods/binding in the namespace default, get leases.coordination.k8s.io in the namespace shop, list nodes"
     )
-    assert stage.rights.problem() == f"it may not {missing}; grant it: {COMMAND}"
+    assert stage.rights.problem() == f"no right to {missing}; grant it: {COMMAND}"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_denial_is_forgotten_when_not_repeated(stage: Stage) -> None:
     stage.clock.time += REPEAT_INTERVAL - 1
     stage.refused(bind("other"))
     stage.clock.time += REPEAT_INTERVAL - 1
-    assert stage.rights.problem() == f"it may not create pods/binding in the namespace other; grant it: {COMMAND}"
+    assert stage.rights.problem() == f"no right to create pods/binding in the namespace other; grant it: {COMMAND}"
     stage.clock.time += 1
     assert stage.rights.problem() is None
 
@@ -205,9 +205,9 @@ async def test_requests_and_streams_pass_and_their_answers_are_noted(stage: Stag
     async with watch.stream(WATCH) as stream:
         assert stream.status == 403
         assert [line async for line in stream.lines] == [refusal(WATCH).body]
-    assert stage.rights.problem() == f"it may not list nodes, watch nodes; grant it: {COMMAND}"
+    assert stage.rights.problem() == f"no right to list nodes, watch nodes; grant it: {COMMAND}"
     assert (await watch.send(NODES)).body == b'{"a":1}'
-    assert stage.rights.problem() == f"it may not watch nodes; grant it: {COMMAND}"
+    assert stage.rights.problem() == f"no right to watch nodes; grant it: {COMMAND}"
     async with watch.stream(WATCH) as stream:
         assert [line async for line in stream.lines] == [event]
     assert stage.rights.problem() is None

@@ -48,7 +48,7 @@ NOT_UTF_8 = b'{"metadata": {"resourceVersion": "\xff"}}'
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": {}}', b'{"items": [], "metadata": 5}', NOT_UTF_8])
 def test_invalid_page_is_an_error(body: bytes) -> None:
-    with pytest.raises(ClusterError, match="the API server's answer cannot be read: "):
+    with pytest.raises(ClusterError, match="cannot decode the API server's response: "):
         read_page(body, PODS)
 
 
@@ -87,7 +87,7 @@ def test_an_error_event_without_a_status() -> None:
     "line", [b"", b"{", b"[]", b"{}", b'{"type": "ADDED"}', b'{"type": 5, "object": {}}', b'{"type": "\xff"}']
 )
 def test_invalid_event_is_an_error(line: bytes) -> None:
-    with pytest.raises(ClusterError, match="the API server's answer cannot be read: "):
+    with pytest.raises(ClusterError, match="cannot decode the API server's response: "):
         read_event(line, PODS)
 
 

@@ -44,7 +44,7 @@ def test_what_is_written_holds() -> None:
     ("body", "message"),
     [
         ("layerMemory: lots\n", "c.yaml:3: layerMemory: 'lots' is not a quantity"),
-        ("layerMemory: -1\n", "c.yaml:3: layerMemory: expected a text, got -1"),
+        ("layerMemory: -1\n", "c.yaml:3: layerMemory: expected a string, got -1"),
         ("layerMemory: '-1'\n", 'c.yaml:3: layerMemory: Invalid value: "-1": must be non-negative'),
         (
             "tracing:\n  samplingRatePerMillion: 1000001\n",

@@ -173,7 +173,7 @@ def test_placement_points_are_taken_with_a_notice() -> None:
     configuration = parse(text, "c.yaml")
     expand_all(configuration, in_tree_points)
     assert configuration.warnings == (
-        "c.yaml:5: profiles[0].plugins.placementGenerate: is alpha in kube-scheduler and not used here",
+        "c.yaml:5: profiles[0].plugins.placementGenerate: has no effect: it is alpha in kube-scheduler",
     )
 
 
@@ -346,7 +346,7 @@ def test_equal_queue_sorts_are_fine() -> None:
 
 REMOVED = 'was invalid in version "v1" (KubeSchedulerConfiguration is version "kubescheduler.config.k8s.io/v1")'
 
-NEGATIVE = "must be non-negative; to leave a score out, disable the plugin under score"
+NEGATIVE = "must be non-negative; to ignore its score, disable the plugin under score"
 
 
 @pytest.mark.parametrize(

@@ -106,11 +106,11 @@ def test_a_file_that_says_nothing_gives_the_default_configuration() -> None:
         (
             "- a\n",
             (
-                "c.yaml:1: is no KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1):"
-                " expected a mapping with apiVersion and kind"
+                "c.yaml:1: is not a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1):"
+                " expected apiVersion and kind"
             ),
         ),
-        (HEADER + "---\n" + HEADER, "c.yaml:4: is a second KubeSchedulerConfiguration; a file holds one"),
+        (HEADER + "---\n" + HEADER, "c.yaml:4: duplicate KubeSchedulerConfiguration; a file contains one"),
     ],
 )
 def test_a_wrong_kind_is_one_clear_line(text: str, message: str) -> None:
@@ -135,7 +135,7 @@ def test_a_policy_is_one_clear_line() -> None:
     text = '{"kind": "Policy", "apiVersion": "v1",\n "predicates": [{"name": "PodFitsHostPorts"}]}'
     assert lines_of(text) == [
         (
-            "c.yaml:1: kind: Kubernetes reads scheduling policies no more since v1.23;"
+            "c.yaml:1: kind: scheduling policies were removed in Kubernetes 1.23;"
             " write a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) with plugins"
         )
     ]
@@ -177,7 +177,7 @@ def test_the_current_version_has_no_bind_addresses() -> None:
         ),
         ("profiles: {}\n", "c.yaml:3: profiles: expected a list, got {}"),
         ("profiles: [3]\n", "c.yaml:3: profiles[0]: expected a mapping, got 3"),
-        ("profiles:\n- schedulerName: 5\n", "c.yaml:4: profiles[0].schedulerName: expected a text, got 5"),
+        ("profiles:\n- schedulerName: 5\n", "c.yaml:4: profiles[0].schedulerName: expected a string, got 5"),
         ("enableProfiling: 1\n", "c.yaml:3: enableProfiling: expected true or false, got 1"),
         ("clientConnection: {qps: fast}\n", 'c.yaml:3: clientConnection.qps: expected a number, got "fast"'),
         (
@@ -190,7 +190,7 @@ def test_the_current_version_has_no_bind_addresses() -> None:
         ),
         (
             "extenders:\n- tlsConfig: {caData: '%'}\n",
-            'c.yaml:4: extenders[0].tlsConfig.caData: Invalid value: "%": is not base64 text',
+            'c.yaml:4: extenders[0].tlsConfig.caData: Invalid value: "%": is not valid base64',
         ),
         (
             "profiles:\n- pluginConfig:\n  - name: Mine\n    args: [1]\n",

@@ -223,7 +223,7 @@ async def test_an_api_server_that_does_not_answer_has_its_time() -> None:
 
 
 async def test_tokens_are_not_asked_for_over_plain_http() -> None:
-    with pytest.raises(ConfigError, match="tokens of those who ask would go over plain HTTP"):
+    with pytest.raises(ConfigError, match="clients would send their tokens over plain HTTP"):
         async with serve([], Listener(bind_address="0.0.0.0", port=0, delegation=SETTINGS)):
             pass
 

@@ -215,7 +215,7 @@ def test_a_failure_spares_the_last_victim(method: str, status: int, caplog: pyte
         ended = evicted(fate={(method, "a"): refused(status)})
     assert ended.messages == [FAILED]
     assert not [call for _, call in ended.calls if call.endswith("c")]
-    assert caplog.messages[-1] == f"pod default/urgent cannot have all its victims: status {status}"
+    assert caplog.messages[-1] == f"pod default/urgent cannot evict all its victims: status {status}"
     assert ended.seconds >= REST
 
 

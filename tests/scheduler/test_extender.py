@@ -126,7 +126,7 @@ def test_filter_fails(answer: object, cached: bool, text: str) -> None:
 @pytest.mark.parametrize("garbage", [b"", b"<html>", b"[]", b'{"Error": "\xff"}', b'{"Nodes": ' + b"[" * 100_000])
 def test_garbage_fails(garbage: bytes) -> None:
     asking = Suspendable()
-    with pytest.raises(ExtenderError, match=r'^extender "http://extender" answers filter with what cannot be read: '):
+    with pytest.raises(ExtenderError, match=r'^extender "http://extender": cannot decode its answer to filter: '):
         run(extender({"filter": garbage}).filter(asking.pod, asking.nodes))
 
 

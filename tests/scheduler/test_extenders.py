@@ -91,7 +91,7 @@ def test_an_ignorable_extender_that_fails_to_filter_is_skipped(
     assert [node.name for node in run(extenders.filter(asking.pod, asking.nodes)).nodes] == ["b"]
     assert journal == ["failing", "next"]
     (record,) = caplog.records
-    assert record.getMessage().startswith("extender http://failing is ignorable and skipped: ")
+    assert record.getMessage().startswith("skipping ignorable extender http://failing: ")
 
 
 def test_any_other_that_fails_to_filter_ends_it() -> None:

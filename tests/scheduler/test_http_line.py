@@ -79,7 +79,7 @@ def test_credentials_do_not_go_over_plain_http() -> None:
         HttpExtenderTransport(settings(urlPrefix="http://me:s3cret@far/x"))
     assert str(raised.value) == (
         "extenders: couldn't build extenders: http://me:xxxxx@far/x: "
-        "credentials are not sent over plain HTTP, where anybody on the way can read them; write https://"
+        "refusing to send credentials over plain HTTP; use https://"
     )
 
 

@@ -177,7 +177,7 @@ def test_what_a_plugin_spawns_runs_beside_the_scheduler(caplog: pytest.LogCaptur
     assert log == ["good"] and result.state_of("pod") == "bound"
     (line,) = [record for record in caplog.records if "coroutine" in record.getMessage()]
     name = "test_what_a_plugin_spawns_runs_beside_the_scheduler.<locals>.bad"
-    assert line.getMessage() == f"plugin 'A': its coroutine {name} failed"
+    assert line.getMessage() == f"plugin 'A': coroutine {name} failed"
     assert line.exc_info is not None and str(line.exc_info[1]) == "spawned"
     assert line.__dict__["at_fault"] == f"plugin 'A', coroutine {name}"
 
@@ -304,9 +304,9 @@ def test_a_plugin_that_awaits_what_it_cancelled_itself_stops_nobody_else(
     spawning = plugin("A", **hooks)
     result = scenario(spawning, pods=("pod",)).at(5.0, create(make_pod("late"))).run(until=6.0)
     assert len(result.decisions_on("late")) == 1
-    assert "what it awaited was cancelled" in caplog.text
+    assert "it awaited a cancelled task" in caplog.text
     if point in ("pre_bind", "bind"):
-        assert "what it awaited was cancelled" in result.message_of("pod")
+        assert "it awaited a cancelled task" in result.message_of("pod")
     else:
         assert result.state_of("pod") == "bound"
 
@@ -324,7 +324,7 @@ def test_a_plugin_whose_start_awaits_what_was_cancelled_ends_the_scheduler_with_
     made.start = start  # type: ignore[method-assign]  # made here
     with pytest.raises(ExceptionGroup) as raised:
         running(work, made)
-    assert raised.group_contains(PluginError, match="plugin 'A', hook start: .* what it awaited was cancelled")
+    assert raised.group_contains(PluginError, match="plugin 'A', hook start: .* it awaited a cancelled task")
 
 
 # -- starting ----------------------------------------------------------------------------------------------------------
@@ -409,7 +409,7 @@ def test_a_binding_cycle_that_awaits_what_was_cancelled_ends_the_scheduler_with_
 
     with pytest.raises(ExceptionGroup) as raised:
         running(work)
-    assert raised.group_contains(RuntimeError, match="what it awaited was cancelled")
+    assert raised.group_contains(RuntimeError, match="it awaited a cancelled task")
 
 
 async def nothing_at_all(*args: object) -> None:

@@ -100,10 +100,10 @@ def test_it_is_tried_again_at_growing_distances_but_no_more_seldom_than_it_is_po
 
 def test_what_is_wrong_is_a_failure() -> None:
     wrong: list[Any] = [
-        ("no mapping", "TypeError: told a str, which is no mapping"),
+        ("no mapping", "TypeError: fetched a str, expected a mapping"),
         ({"a": "much"}, "ValueError: 'a' has the value 'much': Expected `float`, got `str`"),
         (ValueError(), "ValueError"),
-        (asyncio.CancelledError(), "RuntimeError: what it awaited was cancelled"),
+        (asyncio.CancelledError(), "RuntimeError: it awaited a cancelled task"),
         (60.0, "timed out after 10 s (its timeout)"),
     ]
     for answer, error in wrong:
@@ -112,7 +112,7 @@ def test_what_is_wrong_is_a_failure() -> None:
 
 def test_a_fetch_that_is_no_coroutine_is_a_failure() -> None:
     ((_, message), *_) = heard(lambda: {"a": 1.0}, 1)
-    assert message == SourceFailed(KEY, "TypeError: fetch must be `async def`; it answered a dict")
+    assert message == SourceFailed(KEY, "TypeError: fetch must be `async def`; it returned a dict")
 
 
 def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_a_fetch_that_does_not_get_as_far_as_to_be_awaited_is_a_failure() -> Non
         raise asyncio.CancelledError
 
     told = heard(fetch, 2)
-    assert told == [failed(at, "RuntimeError: what it awaited was cancelled") for at in (0, 1)]
+    assert told == [failed(at, "RuntimeError: it awaited a cancelled task") for at in (0, 1)]
 
 
 def test_what_cannot_be_put_into_words_is_a_failure() -> None:
@@ -154,7 +154,7 @@ def test_a_new_failure_is_logged_with_the_plugin_and_so_is_the_end_of_it(caplog:
     heard(polled(ConnectionError("no route"), ConnectionError("no route"), {}), 10)
     assert [record.getMessage() for record in caplog.records if record.name.endswith("sources")] == [
         "source 'load' of plugin Load (profile default-scheduler) failed: ConnectionError: no route",
-        "source 'load' of plugin Load (profile default-scheduler) is heard again",
+        "source 'load' of plugin Load (profile default-scheduler) recovered",
     ]
 
 
@@ -241,7 +241,7 @@ def test_a_generator_that_does_not_clean_up_is_not_waited_for() -> None:
             await asyncio.sleep(60)
 
     told = heard(fetch, 3.5)
-    assert told == [failed(at + GRACE, "TypeError: told a str, which is no mapping") for at in (0, 2)]
+    assert told == [failed(at + GRACE, "TypeError: fetched a str, expected a mapping") for at in (0, 2)]
 
 
 def test_a_generator_cleans_up_in_the_task_that_it_runs_in() -> None:

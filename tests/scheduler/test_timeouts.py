@@ -77,7 +77,7 @@ async def awaits_what_was_cancelled(journal: list[str]) -> None:
     [
         (quick, "done", 0.0, []),
         (broken, "ValueError: broken", 0.0, []),
-        (awaits_what_was_cancelled, "RuntimeError: what it awaited was cancelled", 0.0, []),
+        (awaits_what_was_cancelled, "RuntimeError: it awaited a cancelled task", 0.0, []),
         (slow, LATE, 10.0, ["cleaned up"]),
         (late, LATE, 10.0 + GRACE / 2, ["answered late"]),
         (deaf, LATE, 10.0 + GRACE, ["swallowed"]),

@@ -117,7 +117,7 @@ def bench(caplog: pytest.LogCaptureFixture) -> Bench:
 
 def named(plugin: str, hook: str, milliseconds: int, pod: str = "default/web") -> str:
     where = f"plugin {plugin!r} (from acme 1.0), hook {hook}"
-    return f"{where}: has held the loop for {milliseconds} ms, at {line_of('looked at')} {pod}"
+    return f"{where}: has blocked the event loop for {milliseconds} ms, at {line_of('looked at')} {pod}"
 
 
 def test_a_hook_that_holds_the_loop_is_named_with_plugin_hook_pod_and_line(bench: Bench) -> None:

@@ -20,7 +20,7 @@ from kframework.errors import ConfigError
 #: What the loader refuses and a schema lets pass: a part of the message, and why a schema cannot say it.
 BEYOND_A_SCHEMA = {
     "is empty; want": "there is no document to look at",
-    "is a second ": "a schema sees one document at a time",
+    "duplicate KubeSch": "a schema sees one document at a time",
     "Duplicate value": "lists are compared by one field of their items, not by the whole",
     "duplicate extender managed resource name": "between several extenders",
     "only one extender can implement bind": "between several extenders",

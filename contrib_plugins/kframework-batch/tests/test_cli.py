@@ -133,7 +133,7 @@ def test_what_queues_held_is_drawn(run: Command, tmp_path: Path) -> None:
     picture = tmp_path / "shares.svg"
     assert run("simulate", "-f", EXAMPLE, "--shares", picture).code == 0
     assert picture.read_text() == (EXAMPLE.parents[1] / "shares.svg").read_text()
-    assert run("simulate", "-f", EXAMPLE, "--shares", EXAMPLE).err[0].endswith("is read; name another file")
+    assert run("simulate", "-f", EXAMPLE, "--shares", EXAMPLE).err[0].endswith("is an input; name another file")
 
 
 def test_what_came_of_it_is_reported(run: Command, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_what_came_of_it_is_reported(run: Command, tmp_path: Path) -> None:
     assert data["details"]["session"].keys() == {"1", "2", "3"}
     assert "default/resnet-worker-3" in data["details"]["pod"]
     assert data["start"] == data["sections"][2]["rows"][-1]["cells"][1]
-    assert run("simulate", "-f", EXAMPLE, "--report", EXAMPLE).err[0].endswith("is read; name another file")
+    assert run("simulate", "-f", EXAMPLE, "--report", EXAMPLE).err[0].endswith("is an input; name another file")
 
 
 def test_jobs_that_have_no_pods_are_named(run: Command, tmp_path: Path) -> None:
@@ -161,13 +161,13 @@ def test_jobs_that_have_no_pods_are_named(run: Command, tmp_path: Path) -> None:
 def test_pods_of_others_are_named(run: Command) -> None:
     *_, last, _ = run("simulate", "-f", EXAMPLE, "--scheduler-name", "mine").err
     names = "default/notebook, default/resnet-master-0"
-    assert last.startswith(f"notice: no profile has the schedulerName 'volcano', so nobody schedules {names}")
+    assert last.startswith(f"notice: no profile has the schedulerName 'volcano'; not scheduled: {names}")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-f", "-", "--config", "-"], "Invalid value for '--config': stdin is read already, by -f -"),
+        (["-f", "-", "--config", "-"], "Invalid value for '--config': stdin is already read by -f -"),
         (
             ["-f", "-", "--period", "0s"],
             "Invalid value for '--schedule-period' / '--period': must be greater than zero",
@@ -199,7 +199,7 @@ def test_a_recording_is_decided_again(run: Command, capsys: pytest.CaptureFixtur
     told = Counter(line["what"] for line in lines_of(file)[1:])
     sessions = told["SessionAccount"]
     summary = (
-        f"{told['Decision']} attempts and {sessions} sessions decided again by the recorded configuration: all alike"
+        f"{told['Decision']} attempts and {sessions} sessions replayed with the recorded configuration: all the same"
     )
     assert err == [summary] and sessions > 1
     assert json.loads(replayed(capsys, file, "-o", "json").out)["sessions"] == sessions
@@ -214,7 +214,7 @@ def test_a_session_that_differs_is_told(run: Command, capsys: pytest.CaptureFixt
 
     code, out, err = replayed(capsys, changed(file, tmp_path / "changed", heavier), "-o", "json")
     assert code == 1 and "session 1 came to queues[0].weight " in err[0]
-    assert err[-1].endswith("decided again by the recorded configuration: 1 otherwise (1 queues)")
+    assert err[-1].endswith("replayed with the recorded configuration: 1 different (1 queues)")
     (difference,) = json.loads(out)["differences"]
     assert (difference["account"], difference["difference"]) == ("session 1", "queues")
     assert difference["recorded"]["queues"][0]["weight"] == 9
@@ -229,7 +229,7 @@ def test_another_configuration_is_asked(run: Command, capsys: pytest.CaptureFixt
     assert ("2-3", "default/resnet", "discarded", "4", "bound", "served", "now") in [
         tuple(line.split()[:7]) for line in out.splitlines()
     ]
-    assert "sessions decided again by " in err[-1] and "2 served now" in err[-1]
+    assert "sessions replayed with " in err[-1] and "2 served now" in err[-1]
     assert json.loads(replayed(capsys, file, "--config", other, "-o", "json").out)["differences"][0]["podGroup"]
 
 
@@ -242,11 +242,11 @@ def test_what_only_recordings_of_pods_can_be_asked_is_refused(
     run("simulate", "-f", EXAMPLE, "--record", file)
     code, _, err = replayed(capsys, file, option, other if option != "--report" else tmp_path / "page.html")
     assert code == 2
-    assert f"'{option}': goes with recordings of single pods; this one is of the engine 'batch'" in " ".join(err)
+    assert f"'{option}': only for recordings of the pod engine; this one is of the engine 'batch'" in " ".join(err)
 
 
 def test_a_limit_goes_with_a_recording(run: Command) -> None:
-    assert "goes with --record only" in " ".join(run("simulate", "-f", EXAMPLE, "--record-limit", "64Mi").err)
+    assert "only with --record" in " ".join(run("simulate", "-f", EXAMPLE, "--record-limit", "64Mi").err)
 
 
 @pytest.mark.slow
@@ -258,7 +258,7 @@ def test_a_running_scheduler_is_recorded(capsys: pytest.CaptureFixture[str], tmp
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     code, _, err = replayed(capsys, file)
-    assert code == 0 and err[-1].endswith("sessions decided again by the recorded configuration: all alike")
+    assert code == 0 and err[-1].endswith("sessions replayed with the recorded configuration: all the same")
 
 
 @pytest.mark.slow
@@ -310,14 +310,14 @@ def test_embedded_it_makes_pods_of_jobs_and_schedules_them(config: Path) -> None
         _, err = process.communicate(timeout=30)
     assert process.returncode == 0, err
     names = "--logtostderr, --enable-healthz, --enable-metrics, --node-worker-threads, 2>&1"
-    assert err.splitlines()[0] == f"notice: flags of Volcano's scheduler that mean nothing here: {names}"
+    assert err.splitlines()[0] == f"notice: flags of Volcano's scheduler ignored here: {names}"
 
 
 @pytest.mark.slow
 def test_without_controllers_jobs_are_left_to_others() -> None:
     with started("run", "--embedded", "-f", EXAMPLE, "--no-controllers", "--secure-port", 0) as process:
         assert process.stderr is not None
-        assert process.stderr.readline() == "notice: in step with the cluster (nodes: 4, pods: 1)\n"
+        assert process.stderr.readline() == "notice: synced with the cluster (nodes: 4, pods: 1)\n"
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, "notice: Requested to terminate, exiting\n")
@@ -331,7 +331,7 @@ def test_without_controllers_jobs_are_left_to_others() -> None:
             2,
             (
                 "error: Invalid value for '--filename', '--devices', '--port', '--write-kubeconfig': "
-                "go with --embedded only"
+                "only with --embedded"
             ),
         ),
         (["--kubeconfig", "none-such"], 1, "error: none-such: no such file; name a kubeconfig"),

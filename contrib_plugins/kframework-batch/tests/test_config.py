@@ -174,7 +174,7 @@ def test_the_first_arguments_of_an_action_count() -> None:
         ("# nothing", 'f.conf: is empty; want actions ("enqueue, allocate, backfill") and tiers of plugins'),
         ("tiers: []", "f.conf:1: actions: Required value"),
         ("actions: ''", "f.conf:1: actions: Required value"),
-        ("actions: [enqueue]", 'f.conf:1: actions: expected a text, got ["enqueue"]'),
+        ("actions: [enqueue]", 'f.conf:1: actions: expected a string, got ["enqueue"]'),
         (
             "actions: 'enqueue,, allocate'",
             'f.conf:1: actions: "enqueue,, allocate" lacks a name before or after a comma',
@@ -187,7 +187,7 @@ def test_the_first_arguments_of_an_action_count() -> None:
         ("actions: allocate\ntiers:\n- plugins:\n  - {}", "f.conf:4: tiers[0].plugins[0].name: Required value"),
         (
             "actions: allocate\ntiers:\n- plugins:\n  - name: 7",
-            "f.conf:4: tiers[0].plugins[0].name: expected a text, got 7",
+            "f.conf:4: tiers[0].plugins[0].name: expected a string, got 7",
         ),
         (
             "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrder: 2",
@@ -252,7 +252,7 @@ def test_everything_wrong_is_told_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         parse("actions: 3\ntiers:\n- plugins:\n  - {name: gang, enableJobOrder: perhaps}\n  - {}\n", "f.conf")
     assert str(caught.value).splitlines() == [
-        "f.conf:1: actions: expected a text, got 3",
+        "f.conf:1: actions: expected a string, got 3",
         'f.conf:4: tiers[0].plugins[0].enableJobOrder: expected true or false, got "perhaps"',
         "f.conf:5: tiers[0].plugins[1].name: Required value",
     ]

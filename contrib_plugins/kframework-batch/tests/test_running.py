@@ -191,7 +191,7 @@ def test_metrics_and_the_page_are_shown() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.run)
             await bound.wait()
-            url = told[0].removeprefix("see it work at ").split("/ ")[0]
+            url = told[0].removeprefix("status page at ").split("/ ")[0]
             gang_view = "/view/details?sort=job&name=default/gang"
             metrics, resources, page, sections, gang = [
                 await asyncio.to_thread(read_url, url + path)

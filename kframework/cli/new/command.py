@@ -41,7 +41,7 @@ def command(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="NAME") from error
     if path.exists():
-        raise typer.BadParameter(f"{path} is there already; choose another name, or remove it", param_hint="NAME")
+        raise typer.BadParameter(f"{path} already exists; choose another name, or remove it", param_hint="NAME")
     path.mkdir(parents=True)
     for name, text in package(names, ALL_POINTS if all_points else FILTER_AND_SCORE).items():
         file = path / name
@@ -98,19 +98,19 @@ def names_of(distribution: str) -> Names:
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", distribution)
         better = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
         hint = f", such as {better!r}" if _KEBAB.fullmatch(better) else ""
-        raise ValueError(f"{distribution!r} is no name; write a letter, then small letters, digits and dashes{hint}")
+        raise ValueError(f"{distribution!r} is not a valid name; use a-z, 0-9 and dashes, after a letter{hint}")
     names = Names(distribution)
     taken = ""
     if keyword.iskeyword(names.module):
-        taken = f"{names.module!r} is a word of Python"
+        taken = f"{names.module!r} is a Python keyword"
     elif names.module in sys.stdlib_module_names | _MODULES:
-        taken = f"there is a module {names.module!r} already"
+        taken = f"a module {names.module!r} already exists"
     elif names.plugin in IN_TREE_PLUGINS:
         taken = f"kube-scheduler has a plugin {names.plugin}"
     elif not _imported(names).isdisjoint({names.plugin, f"{names.plugin}Args"}):
         taken = f"its class {names.plugin} would hide what it imports"
     if taken:
-        raise ValueError(f"{distribution!r} will not do, as {taken}; choose another, such as 'my-{distribution}'")
+        raise ValueError(f"{distribution!r} cannot be used: {taken}; choose another, such as 'my-{distribution}'")
     return names
 
 

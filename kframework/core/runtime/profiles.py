@@ -306,7 +306,7 @@ def find_warnings(
     enabled = dict.fromkeys(name for points in expansions for name in chain(*points.order.values()))
     missing = [name for name in enabled if name not in registry]
     if missing:
-        yield f"not built yet, so they do not run: {', '.join(missing)}"
+        yield f"not implemented, so they do not run: {', '.join(missing)}"
     known = {*registry, *IN_TREE_PLUGINS}
     for profile, points in zip(configuration.profiles, expansions, strict=True):
         yield from _unprepared_warnings(profile, points, registry)

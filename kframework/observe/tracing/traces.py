@@ -166,7 +166,7 @@ def otlp_exporter(endpoint: str | None) -> SpanExporter:
         raise ConfigError(message, path="tracing.exporter") from error
     url = _traces_url(endpoint) if endpoint else _environment("ENDPOINT")
     if (_environment("HEADERS") or has_credentials(url)) and not is_confidential(url or _LOCAL):
-        message = f"{PLAIN_HTTP}, or take away OTEL_EXPORTER_OTLP_HEADERS"
+        message = f"{PLAIN_HTTP}, or remove OTEL_EXPORTER_OTLP_HEADERS"
         raise ConfigError(message, path="tracing.endpoint")
     return OTLPSpanExporter(endpoint=_traces_url(endpoint) if endpoint else None)
 

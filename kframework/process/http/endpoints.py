@@ -151,8 +151,8 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
         if listener.delegation is None:
             who = _others_only_read()
         elif not listener.tls_cert_file and not is_loopback(listener.bind_address):
-            message = "tokens of those who ask would go over plain HTTP, where anybody on the way can read them"
-            remedy = "give --tls-cert-file and --tls-private-key-file, or a --bind-address of this machine"
+            message = "clients would send their tokens over plain HTTP"
+            remedy = "use --tls-cert-file and --tls-private-key-file, or a loopback --bind-address"
             raise ConfigError(f"{message}: {remedy}")
         else:
             who = await stack.enter_async_context(delegating(listener.delegation))
@@ -186,7 +186,7 @@ def _only_for_us(connections: Connections, bind_address: str) -> Middleware:
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         with connections.asked(request):
             if connections.in_progress > REQUESTS and request.path.split("/")[1] not in HEALTH:
-                return _answer(plain("too many requests at once; ask again\n", 503))
+                return _answer(plain("too many requests, please try again later\n", 503))
             if not is_host_allowed(bind_address, request.host):
                 return _answer(plain(f"{MISDIRECTED}\n", 421))
             return await handler(request)
@@ -201,7 +201,7 @@ def _others_only_read() -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method not in ("GET", "HEAD") and not is_loopback(request.remote or ""):
-            return _answer(plain(f"{request.method} is for this machine alone\n", 403))
+            return _answer(plain(f"{request.method} is allowed from this machine only\n", 403))
         return await handler(request)
 
     return check
@@ -237,9 +237,9 @@ class Certificate:
         try:
             self.context = self._load()
         except ConfigError as error:
-            _log.warning("%s; the one before is shown on", error)
+            _log.warning("%s; keeping the previous certificate", error)
         else:
-            _log.info("the certificate %s has changed, and is shown from now on", self._certificate)
+            _log.info("reloaded the certificate %s", self._certificate)
 
     def _read(self) -> list[bytes]:
         """Return the contents of the files; empty for one that cannot be read."""
@@ -263,4 +263,4 @@ class Certificate:
 
 def _no_password() -> str:
     """Reject a key with a password, for which ssl would prompt at the terminal."""
-    raise ValueError("the key has a password; give one without")
+    raise ValueError("the key is encrypted; use one without a password")

@@ -103,14 +103,14 @@ def test_what_goes_on_is_one_row(run: Command, recorded: Install) -> None:
         "1      red   hot       cold  colder      since 1",
         "5      red   hot       cold  colder      since 5",
     ]
-    assert done.errors[-1] == "4 brews decided again by strong.yaml: 6 otherwise (6 colder)"
+    assert done.errors[-1] == "4 brews replayed with strong.yaml: 6 different (6 colder)"
 
 
 def test_another_difference_is_another_row(run: Command, recorded: Install) -> None:
     found = (otherwise("1", "blue", "colder"), otherwise("2", "blue", "spilt"), otherwise("3", "blue", "colder"))
     done = run("replay", recorded(Tea(*found)), "--config", "strong.yaml")
     assert [line.split()[0] for line in done.out.splitlines()[1:]] == ["1", "2", "3"]
-    assert done.errors[-1].endswith(": 3 otherwise (2 colder, 1 spilt)")
+    assert done.errors[-1].endswith(": 3 different (2 colder, 1 spilt)")
 
 
 def test_wide_has_all_with_their_time(run: Command, recorded: Install) -> None:
@@ -144,8 +144,8 @@ def test_where_all_is_alike_that_is_said(run: Command, recorded: Install) -> Non
     done = run("replay", recorded(Tea(cut_off=True)), "--config", "s")
     assert (done.code, done.out) == (0, "")
     assert done.errors[-2:] == [
-        "notice: the recording ends in the middle: its writer was stopped, or is still at work",
-        "4 brews decided again by s: all alike",
+        "notice: the recording is incomplete: its writer was killed, or still runs",
+        "4 brews replayed with s: all the same",
     ]
 
 

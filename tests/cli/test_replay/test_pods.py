@@ -56,7 +56,7 @@ def packed(tmp_path: Path) -> Path:
 def test_the_same_configuration_decides_the_same(run: Command, recorded: Path) -> None:
     done = run("replay", recorded)
     assert (done.code, done.out) == (0, "")
-    assert done.errors == ["2 attempts decided again by the recorded configuration: all alike"]
+    assert done.errors == ["2 attempts replayed with the recorded configuration: all the same"]
 
 
 def test_another_one_is_compared(run: Command, recorded: Path, packed: Path) -> None:
@@ -67,7 +67,7 @@ def test_another_one_is_compared(run: Command, recorded: Path, packed: Path) -> 
     attempt, pod, before, after, *rest = row.split()
     assert (attempt, pod, before, after) == ("1", "shop/web", "large", "small")
     assert " ".join(rest).startswith("other node small ")
-    assert done.errors == [f"2 attempts decided again by {packed}: 1 otherwise (1 other node)"]
+    assert done.errors == [f"2 attempts replayed with {packed}: 1 different (1 other node)"]
 
 
 def test_wide(run: Command, recorded: Path, packed: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_part_in_the_middle_is_checked_attempt_by_attempt(run: Command, record
 
     done = run("replay", changed(recorded, tmp_path / "later", later))
     assert done.code == 0
-    assert done.errors[0] == "notice: part 3 of a recording: it begins with what was known of the time before"
+    assert done.errors[0] == "notice: part 3 of a recording; starts from the state at the end of the part before"
     assert run("replay", changed(recorded, tmp_path / "other", later_and_elsewhere)).code == 1
 
 
@@ -115,7 +115,7 @@ def test_one_that_is_cut_off_is_told(run: Command, recorded: Path, tmp_path: Pat
         written.write(lines.read()[:-2])
     done = run("replay", file)
     assert done.code == 0
-    assert done.errors[0].startswith("notice: the recording ends in the middle")
+    assert done.errors[0].startswith("notice: the recording is incomplete")
 
 
 def test_one_of_another_version_is_told(run: Command, recorded: Path, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_one_of_another_version_is_told(run: Command, recorded: Path, tmp_path: 
         lines[0]["madeBy"] = "kframework 99.0"
 
     done = run("replay", changed(recorded, tmp_path / "other", made_elsewhere))
-    assert done.code == 0 and done.errors[0].startswith("notice: recorded by kframework 99.0, and this is kframework ")
+    assert done.code == 0 and done.errors[0].startswith("notice: recorded by kframework 99.0, replayed by kframework ")
 
 
 def test_a_report(run: Command, recorded: Path, tmp_path: Path) -> None:

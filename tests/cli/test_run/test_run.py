@@ -72,7 +72,7 @@ def test_a_stock_command_line_works_as_it_stands(run: Command, tmp_path: Path) -
     (document,), notices = effective(run, tmp_path, *STOCK, "-v=2", "--profiling=false")
     assert isinstance(document["leaderElection"], dict) and document["leaderElection"]["leaderElect"] is True
     names = "--profiling"
-    assert notices == [f"notice: flags of kube-scheduler that mean nothing here: {names}"]
+    assert notices == [f"notice: flags of kube-scheduler ignored here: {names}"]
 
 
 def test_the_speed_of_the_client_is_a_flag_only_without_a_file(run: Command, config: Path, tmp_path: Path) -> None:
@@ -84,9 +84,7 @@ def test_the_speed_of_the_client_is_a_flag_only_without_a_file(run: Command, con
     (document,), notices = effective(run, tmp_path, "--config", config, *flags)
     assert isinstance(document["clientConnection"], dict)
     assert (document["clientConnection"]["qps"], document["clientConnection"]["burst"]) == (7.0, 100)
-    assert notices == [
-        "notice: --kube-api-qps and --kube-api-burst are passed over: clientConnection of the --config counts"
-    ]
+    assert notices == ["notice: --kube-api-qps and --kube-api-burst are ignored: the --config has clientConnection"]
 
 
 def test_what_cannot_run_is_not_written(run: Command, tmp_path: Path) -> None:
@@ -110,7 +108,11 @@ def test_what_cannot_run_is_not_written(run: Command, tmp_path: Path) -> None:
         (["--secure-port", "70000"], 2, "error: Invalid value for '--secure-port': Input should be"),
         (["--kubecfg", "x"], 2, "error: No such option: --kubecfg"),
         (["stray"], 2, "error: Got unexpected extra argument(s) (stray)"),
-        (["--master", "elsewhere"], 1, "error: the API server's address 'elsewhere' is no URL; write it as https://"),
+        (
+            ["--master", "elsewhere"],
+            1,
+            "error: the API server's address 'elsewhere' is not a URL; write it as https://",
+        ),
         (["--kubeconfig", "none-such"], 1, "error: none-such: no such file; name a kubeconfig"),
     ],
 )
@@ -123,7 +125,7 @@ def test_wrong_usage_is_one_line(run: Command, arguments: list[str], code: int, 
 def test_the_configuration_may_name_the_kubeconfig(run: Command, config: Path, tmp_path: Path) -> None:
     named = (
         f"{config}:4: clientConnection.kubeconfig: there is no file {tmp_path / 'none-such'};"
-        " name another here, or with --kubeconfig, which outranks this (KUBECONFIG does not)"
+        " name another here, or with --kubeconfig, which takes precedence (KUBECONFIG does not)"
     )
     assert run("run", "--config", config) == (1, "", f"error: {named}\n")
     missing = "no such file; name a kubeconfig with --kubeconfig or KUBECONFIG"
@@ -159,7 +161,7 @@ HUGE = (
     "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.\n"
 )
 WAITING = "notice: waiting for the lease kube-system/kube-scheduler"
-IN_STEP = "notice: in step with the cluster (nodes: 1, pods: 2)"
+IN_STEP = "notice: synced with the cluster (nodes: 1, pods: 2)"
 EXITING = "notice: Requested to terminate, exiting"
 
 
@@ -238,14 +240,14 @@ def test_endpoints_are_said_and_a_port_that_is_taken_is_one_line(cluster: Path, 
 
 
 def test_what_belongs_to_the_embedded_api_goes_with_it_only(run: Command, cluster: Path) -> None:
-    together = "'--filename', '--devices', '--port', '--write-kubeconfig': go"
+    together = "'--filename', '--devices', '--port', '--write-kubeconfig'"
     for arguments, said in (
         (["-f", cluster], together),
         (["--devices", "file"], together),
         (["--port", 1], together),
         (["--write-kubeconfig", "file"], together),
-        (["--controllers", ""], "'--controllers': goes"),
+        (["--controllers", ""], "'--controllers'"),
     ):
         result = run("run", *arguments)
         assert (result.code, result.out) == (2, "")
-        assert result.errors[0].startswith(f"error: Invalid value for {said} with --embedded only")
+        assert result.errors[0].startswith(f"error: Invalid value for {said}: only with --embedded")

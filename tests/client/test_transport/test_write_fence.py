@@ -30,7 +30,7 @@ from kframework.testing import make_node, make_pod
 from tests.client.scripted import Scripted, listed, ok, refused, some
 from tests.support.storage import HOSTNAME, claim, claim_volumes, label_affinity, storage_class, volume
 
-WORDS = "this scheduler has stopped, or lost its lease, and writes nothing any more"
+WORDS = "writes are blocked: this scheduler has stopped or lost its lease"
 
 
 @pytest.fixture

@@ -326,7 +326,7 @@ async def test_an_election_that_breaks_down_is_lost_and_logged(caplog: pytest.Lo
         assert side.stopped.is_set()
     assert side.holder == ""
     (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert record.message == "leader election broke down"
+    assert record.message == "leader election failed"
     assert "no such bug" in caplog.text
 
 

@@ -217,7 +217,7 @@ class _Reader:
         if value is None or value == "":
             self._errors.append(place.error(required(())))
         else:
-            self._add_error(place, f"expected a text, got {shown(value)}")
+            self._add_error(place, f"expected a string, got {shown(value)}")
         return ""
 
     def _flag(self, place: Place) -> bool:

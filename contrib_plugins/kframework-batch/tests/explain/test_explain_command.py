@@ -64,7 +64,7 @@ def test_a_job_of_a_recording_is_explained(capsys: pytest.CaptureFixture[str], j
     code, _, err = kframework(capsys, "explain", "nobody", "--recording", file)
     assert (code, err) == (1, "error: there is no job and no pod default/nobody that this scheduler has to do with\n")
     code, _, err = kframework(capsys, "explain", "train", "--recording", file, "--attempt", 1)
-    assert code == 2 and "is for recordings of pods, and this one is of batch" in err
+    assert code == 2 and "only for recordings of the pod engine; this one is of batch" in err
 
 
 def test_a_report_explains_them(capsys: pytest.CaptureFixture[str], jobs: Path, tmp_path: Path) -> None:

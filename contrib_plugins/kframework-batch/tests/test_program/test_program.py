@@ -129,7 +129,7 @@ def test_a_plugin_sees_whether_it_is_hierarchical(written: str, hierarchical: bo
     ("arguments", "error"),
     [
         ("{pack.weight: heavy}", 'tiers[0].plugins[0].arguments.pack.weight: Invalid value: "heavy"'),
-        ("{pack.resources: [a]}", 'tiers[0].plugins[0].arguments.pack.resources: expected a text, got ["a"]'),
+        ("{pack.resources: [a]}", 'tiers[0].plugins[0].arguments.pack.resources: expected a string, got ["a"]'),
     ],
 )
 def test_arguments_that_cannot_be_read_are_told_with_their_place(arguments: str, error: str) -> None:

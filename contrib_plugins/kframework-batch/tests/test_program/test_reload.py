@@ -97,7 +97,7 @@ def test_several_errors_are_told_in_one_line(tmp_path: Path) -> None:
     async def story(subject: Followed) -> None:
         (line,) = await subject.after("actions: 3\ntiers: 4")
         assert "\n" not in line
-        assert ":1: actions: expected a text, got 3; " in line
+        assert ":1: actions: expected a string, got 3; " in line
         assert ":2: tiers: expected a list, got 4; " in line
 
     followed(tmp_path / "f.conf", story)

@@ -1,4 +1,4 @@
-"""Recorded sessions are decided again by another configuration on the state as it was, and nothing comes of it."""
+"""Recorded sessions are replayed with another configuration on the state as it was, and nothing comes of it."""
 
 from __future__ import annotations
 

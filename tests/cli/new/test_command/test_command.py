@@ -41,9 +41,9 @@ def test_all_points_are_shown_on_request(run: Command) -> None:
     [
         (
             ["FewPods"],
-            "NAME: 'FewPods' is no name; write a letter, then small letters, digits and dashes, such as 'few-pods'",
+            "NAME: 'FewPods' is not a valid name; use a-z, 0-9 and dashes, after a letter, such as 'few-pods'",
         ),
-        (["there"], "NAME: there is there already; choose another name, or remove it"),
+        (["there"], "NAME: there already exists; choose another name, or remove it"),
     ],
 )
 def test_a_mistake_is_one_line_and_writes_nothing(

@@ -153,7 +153,7 @@ def test_keys_do_not_go_over_plain_http(variable: str, monkeypatch: pytest.Monke
     monkeypatch.setenv(variable, "api-key=s3cret")
     for kept in (None, "https://collector", "127.0.0.1:4318"):
         otlp_exporter(kept)
-    why = r"tracing.endpoint: credentials are not sent over plain HTTP, .* or take away OTEL_EXPORTER_OTLP_HEADERS"
+    why = r"tracing.endpoint: refusing to send credentials over plain HTTP; .* or remove OTEL_EXPORTER_OTLP_HEADERS"
     with pytest.raises(ConfigError, match=why):
         otlp_exporter("collector:4318")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318")

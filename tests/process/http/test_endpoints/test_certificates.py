@@ -66,7 +66,7 @@ def test_new_files_are_shown(made: Path, used: Path, caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.INFO):
         shown.renew()
     assert shown.context is not before
-    assert caplog.messages == [f"the certificate {used}/tls.crt has changed, and is shown from now on"]
+    assert caplog.messages == [f"reloaded the certificate {used}/tls.crt"]
 
 
 @pytest.mark.parametrize("broken", ["half", "empty", "gone"])
@@ -84,7 +84,7 @@ def test_broken_files_take_nothing_away(broken: str, made: Path, used: Path, cap
     assert shown.context is before
     (line,) = caplog.messages
     assert line.startswith(f"cannot use the certificate {used}/tls.crt with the key {used}/tls.pem: ")
-    assert line.endswith("; the one before is shown on")
+    assert line.endswith("; keeping the previous certificate")
     put(made, "new", used)
     shown.renew()
     assert shown.context is not before

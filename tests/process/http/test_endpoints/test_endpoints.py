@@ -141,13 +141,13 @@ async def test_checks_are_those_of_kube_scheduler(elects: bool, healthy: list[st
 
 async def test_readyz_says_which_right_is_missing_and_which_plugin_has_not_started() -> None:
     scheduler = _Scheduler()
-    scheduler.right = "it may not list nodes"
+    scheduler.right = "no right to list nodes"
     scheduler.plugin, scheduler.is_synced = "plugin Quota has been starting for 12 s", False
     (answer,) = await get(scheduler.routes(elects=False), "/readyz")
     assert (answer.status, answer.text) == (
         500,
         """\
-[-]authorization failed: it may not list nodes
+[-]authorization failed: no right to list nodes
 [+]shutdown ok
 [-]plugins-started failed: plugin Quota has been starting for 12 s
 [-]sched-handler-sync failed: reason withheld
@@ -161,7 +161,7 @@ readyz check failed
     [
         ({"is_synced": False}, {"/readyz": "sched-handler-sync"}),
         ({"is_stopping": True}, {"/readyz": "shutdown"}),
-        ({"right": "it may not list nodes"}, {"/readyz": "authorization"}),
+        ({"right": "no right to list nodes"}, {"/readyz": "authorization"}),
         ({"lease_problem": "stale"}, {"/readyz": "leaderElection", "/healthz": "leaderElection"}),
     ],
 )
@@ -240,7 +240,7 @@ async def test_health_is_told_however_many_ask() -> None:
         first = asyncio.create_task(fetched(session, f"{url}/slow"))
         await asked.wait()
         second = await fetched(session, f"{url}/slow")
-        assert (second.status, second.text) == (503, "too many requests at once; ask again\n")
+        assert (second.status, second.text) == (503, "too many requests, please try again later\n")
         assert [(await fetched(session, url + path)).text for path in ("/livez", "/readyz/ping")] == ["ok", "ok"]
         go_on.set()
         assert (await first).text == "at last"
@@ -270,7 +270,7 @@ async def test_others_change_nothing(method: str, remote: str, status: int) -> N
 async def test_who_means_another_machine_is_not_answered() -> None:
     async with serve(health_routes("livez", WELL), FREE_PORT) as url, asking() as session:
         answer = await fetched(session, f"{url}/livez", headers={"Host": "evil.example"})
-    assert (answer.status, answer.text) == (421, "this port is for this machine alone: ask it as localhost\n")
+    assert (answer.status, answer.text) == (421, "this port serves this machine only: use localhost\n")
 
 
 async def test_requests_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -411,7 +411,11 @@ async def test_a_certificate_that_changes_is_shown_to_who_comes_next(
         ("", "key.pem", "TLS needs both --tls-cert-file and --tls-private-key-file"),
         ("missing.crt", "key.pem", "cannot use the certificate {0}/missing.crt with the key {0}/key.pem: "),
         ("key.pem", "key.pem", "cannot use the certificate {0}/key.pem with the key {0}/key.pem: "),
-        ("key.crt", "locked.pem", "cannot use the certificate {0}/key.crt with the key {0}/locked.pem: the key has a"),
+        (
+            "key.crt",
+            "locked.pem",
+            "cannot use the certificate {0}/key.crt with the key {0}/locked.pem: the key is encrypted",
+        ),
     ],
 )
 async def test_a_certificate_that_is_of_no_use_is_an_error(
