@@ -53,7 +53,7 @@ HIDDEN = {
         ("fit", ["Fit", "FIT"], "FIT"),
     ],
 )
-def test_the_nearest_name_is_found(name: str, known: list[str], found: str | None) -> None:
+def test_nearest_name_is_found(name: str, known: list[str], found: str | None) -> None:
     assert nearest_name(name, known) == found
     assert nearest_name(name, reversed(known)) == found
 
@@ -87,7 +87,7 @@ def test_the_nearest_name_is_found(name: str, known: list[str], found: str | Non
         (StatementError("the statement is closed"), "the statement is closed"),
     ],
 )
-def test_a_fault_is_one_line(fault: KFrameworkError, line: str) -> None:
+def test_error_text_is_one_line(fault: KFrameworkError, line: str) -> None:
     assert str(fault) == line
 
 
@@ -106,15 +106,15 @@ class Broken(Exception):
         (Broken(), "Broken: its __str__ raises RuntimeError"),
     ],
 )
-def test_every_exception_can_be_put_into_words(error: Exception, words: str) -> None:
+def test_format_error_handles_every_exception(error: Exception, words: str) -> None:
     assert format_error(error) == words
 
 
-def test_every_value_can_be_shown() -> None:
+def test_safe_repr_handles_every_value() -> None:
     assert (safe_repr("odd"), safe_repr(Broken())) == ("'odd'", "<Broken>")
 
 
-def test_what_went_wrong_is_data_too() -> None:
+def test_error_attributes_hold_the_data() -> None:
     config = ConfigError("is wrong", file="a.yaml", line=3, path="profiles", nearest="x")
     assert (config.message, config.file, config.line, config.path, config.nearest) == (
         "is wrong",
@@ -129,7 +129,7 @@ def test_what_went_wrong_is_data_too() -> None:
     assert PluginError("broke", plugin="Mine", hook="score").hook == "score"
 
 
-def test_to_quit_the_debugger_is_an_interrupt() -> None:
+def test_debugger_quit_becomes_keyboard_interrupt() -> None:
     with pytest.raises(KeyboardInterrupt), exit_on_debugger_quit():
         raise BdbQuit
     with pytest.raises(KeyboardInterrupt), exit_on_debugger_quit():
@@ -139,7 +139,7 @@ def test_to_quit_the_debugger_is_an_interrupt() -> None:
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
-def test_what_a_terminal_obeys_or_hides_is_shown(hidden: str) -> None:
+def test_control_and_invisible_characters_are_escaped(hidden: str) -> None:
     as_text, as_json = HIDDEN[hidden]
     assert escape_text(f"a{hidden}b") == f"a{as_text}b"
     assert escape_json(f'"a{hidden}b"') == f'"a{as_json}b"'
@@ -147,5 +147,5 @@ def test_what_a_terminal_obeys_or_hides_is_shown(hidden: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "plain", "Bücher, 本, שלום", "a\\u202eb", "[red]", "\N{SNOWMAN}"])
-def test_what_can_be_read_stays(text: str) -> None:
+def test_readable_text_is_unchanged(text: str) -> None:
     assert escape_text(text) == escape_json(text) == text

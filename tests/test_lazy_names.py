@@ -18,7 +18,7 @@ DOORS = ("kframework", "kframework.objects", "kframework.testing", "kframework.e
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_every_name_for_type_checkers_is_loaded_from_its_home(door: str) -> None:
+def test_every_exported_name_is_loaded_from_its_module(door: str) -> None:
     module = import_module(door)
     homes = type_checking_imports(Path(str(module.__file__)).read_text())
     assert module.__all__ == [name for name in homes if name != "__version__"]
@@ -32,19 +32,19 @@ def test_dir_lists_names_that_are_not_loaded_yet(door: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_star_import_brings_every_name() -> None:
+def test_star_import_loads_every_name() -> None:
     namespace: dict[str, object] = {}
     exec("from kframework import *", namespace)
     assert {"Plugin", "hookimpl", "API_VERSION"} <= namespace.keys()
     assert "__version__" not in namespace
 
 
-def test_version_is_that_of_the_distribution() -> None:
+def test_version_equals_that_of_the_distribution() -> None:
     assert kframework.__version__ == version("kframework-sdk")
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_unknown_name_is_an_attribute_error(door: str) -> None:
+def test_unknown_name_raises_attribute_error(door: str) -> None:
     with pytest.raises(AttributeError, match=rf"module '{door}' has no attribute 'Plugn'"):
         _ = import_module(door).Plugn
 
@@ -55,7 +55,7 @@ def test_loaded_name_is_kept_in_the_package() -> None:
     assert load("Taint") is vars(kframework.objects)["Taint"]
 
 
-def test_only_imports_for_type_checkers_are_handed_on() -> None:
+def test_only_type_checking_imports_are_exported() -> None:
     source = """
         from kframework.errors import nearest_name
         if TYPE_CHECKING:

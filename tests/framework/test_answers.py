@@ -9,7 +9,7 @@ from kframework.state.cluster import ClusterState
 from kframework.testing import make_node
 
 
-def test_a_diagnosis_lists_rows_by_code_in_the_order_of_the_nodes() -> None:
+def test_diagnosis_lists_rows_by_code_in_node_order() -> None:
     cluster = ClusterState()
     for name in ("a", "b", "c"):
         cluster.put_node(make_node(name))

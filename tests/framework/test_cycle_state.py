@@ -23,14 +23,14 @@ class Counted:
 COUNTED = StateKey[Counted]("counted")
 
 
-def test_what_is_written_is_read() -> None:
+def test_stored_value_is_read() -> None:
     state = CycleState()
     state[NUMBER] = 1
     state[NUMBER] = 2
     assert (state[NUMBER], state.get(NUMBER), NUMBER in state, list(state)) == (2, 2, True, [NUMBER])
 
 
-def test_what_is_not_there_is_an_error_that_names_the_key_and_who_made_it() -> None:
+def test_missing_key_error_names_the_key_and_its_module() -> None:
     state = CycleState()
     with pytest.raises(StateKeyError) as raised:
         state[NUMBER]
@@ -41,7 +41,7 @@ def test_what_is_not_there_is_an_error_that_names_the_key_and_who_made_it() -> N
     assert NUMBER not in state
 
 
-def test_keys_of_one_name_are_two_keys() -> None:
+def test_keys_with_one_name_are_distinct() -> None:
     state, twin = CycleState(), StateKey[int]("number")
     state[NUMBER] = 1
     assert twin not in state
@@ -49,14 +49,14 @@ def test_keys_of_one_name_are_two_keys() -> None:
     assert twin.module == StateKey("number").module == __name__  # made through the alias of a type, and without
 
 
-def test_a_stored_none_is_there() -> None:
+def test_stored_none_is_contained() -> None:
     key, state = StateKey[None]("nothing"), CycleState()
     state[key] = None
     assert key in state
     assert state[key] is None
 
 
-def test_reads_fall_through_and_writes_stay_on_top() -> None:
+def test_reads_fall_through_to_the_parent_and_writes_do_not() -> None:
     parent = CycleState()
     parent[NUMBER] = 1
     middle = CycleState(parent)
@@ -69,7 +69,7 @@ def test_reads_fall_through_and_writes_stay_on_top() -> None:
     assert list(top) == [NUMBER, NUMBERS]
 
 
-def test_a_clone_has_copies_of_what_changes_and_shares_the_rest() -> None:
+def test_clone_copies_cloneable_values_and_shares_others() -> None:
     parent = CycleState()
     parent[COUNTED] = Counted(1)
     state = CycleState(parent)
@@ -82,7 +82,7 @@ def test_a_clone_has_copies_of_what_changes_and_shares_the_rest() -> None:
     assert NUMBER not in state
 
 
-def test_a_clone_does_not_follow_its_original() -> None:
+def test_clone_is_independent_of_its_original() -> None:
     parent = CycleState()
     parent[NUMBER] = 1
     copy = CycleState(parent).clone()
@@ -90,7 +90,7 @@ def test_a_clone_does_not_follow_its_original() -> None:
     assert copy[NUMBER] == 1
 
 
-def test_a_clone_takes_the_upper_of_two_values() -> None:
+def test_clone_takes_the_value_that_hides_the_parent_value() -> None:
     parent = CycleState()
     parent[COUNTED] = Counted(1)
     state = CycleState(parent)
@@ -98,7 +98,7 @@ def test_a_clone_takes_the_upper_of_two_values() -> None:
     assert state.clone()[COUNTED].count == 5
 
 
-def test_a_state_shows_its_keys() -> None:
+def test_repr_lists_the_keys() -> None:
     state = CycleState()
     assert repr(state) == "<CycleState empty>"
     state[NUMBERS] = []
@@ -106,7 +106,7 @@ def test_a_state_shows_its_keys() -> None:
     assert repr(state) == "<CycleState number, numbers>"
 
 
-def test_writes_can_be_moved_onto_another_state() -> None:
+def test_with_parent_keeps_the_writes() -> None:
     key, other = StateKey[int]("key"), StateKey[int]("other")
     first, second = CycleState(), CycleState()
     first[other] = 1

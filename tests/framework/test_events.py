@@ -53,7 +53,9 @@ A, R = ActionType, EventResource
         (Team, "teams.v1beta1.example.com"),
     ],
 )
-def test_a_kind_has_kube_schedulers_name_or_plural_version_and_group(struct: type[ApiObject], resource: str) -> None:
+def test_event_resource_is_the_name_of_kube_scheduler_or_plural_version_group(
+    struct: type[ApiObject], resource: str
+) -> None:
     assert event_resource(kind_of(struct)) == resource
 
 
@@ -77,11 +79,11 @@ def test_a_kind_has_kube_schedulers_name_or_plural_version_and_group(struct: typ
         (A.ALL, 8191),
     ],
 )
-def test_actions_are_kube_schedulers_bits(action: ActionType, number: int) -> None:
+def test_action_bits_equal_those_of_kube_scheduler(action: ActionType, number: int) -> None:
     assert action == number
 
 
-def test_an_update_is_every_kind_of_update() -> None:
+def test_update_contains_all_update_bits() -> None:
     kinds = [action for action in ActionType if action.name and action.name.startswith("UPDATE_")]
     assert sum(kinds) == A.UPDATE
     assert A.ADD | A.DELETE | A.UPDATE == A.ALL
@@ -123,18 +125,18 @@ def test_an_update_is_every_kind_of_update() -> None:
         (R.NODE, A.ADD, A.ADD, "Node", True),
     ],
 )
-def test_a_registration_matches_what_happened(
+def test_registration_matches_events(
     resource: str, action: ActionType, happened: ActionType, to: str, matches: bool
 ) -> None:
     assert ClusterEvent(resource, action).matches(ObservedEvent(to, happened)) == matches
 
 
-def test_the_hint_has_no_part_in_matching() -> None:
+def test_hint_does_not_affect_matching() -> None:
     event = ClusterEvent(R.NODE, A.ADD, lambda pod, old, new: QueueingHint.SKIP)
     assert event.matches(ObservedEvent(R.NODE, A.ADD))
 
 
-def test_the_default_registrations_are_kube_schedulers() -> None:
+def test_default_events_equal_those_of_kube_scheduler() -> None:
     assert [(event.resource, event.action, event.hint) for event in DEFAULT_EVENTS] == [
         (resource, A.ALL, None)
         for resource in (
@@ -169,7 +171,7 @@ def test_the_default_registrations_are_kube_schedulers() -> None:
         (ObservedEvent(R.ANY, A.ALL, name="UnschedulableTimeout"), "UnschedulableTimeout"),
     ],
 )
-def test_an_event_is_labelled_as_in_kube_schedulers_metrics(event: ObservedEvent, label: str) -> None:
+def test_event_label_equals_that_of_kube_scheduler_metrics(event: ObservedEvent, label: str) -> None:
     assert event.label == label
 
 
@@ -177,7 +179,7 @@ def test_an_event_is_labelled_as_in_kube_schedulers_metrics(event: ObservedEvent
     ("resource", "action", "wildcard"),
     [(R.ANY, A.ALL, True), ("*", A.ALL, True), (R.ANY, A.ADD, False), (R.NODE, A.ALL, False)],
 )
-def test_only_everything_about_anything_is_a_wildcard(resource: str, action: ActionType, wildcard: bool) -> None:
+def test_only_any_resource_with_all_actions_is_a_wildcard(resource: str, action: ActionType, wildcard: bool) -> None:
     assert ObservedEvent(resource, action).is_wildcard == wildcard
 
 
@@ -235,12 +237,12 @@ NODE_UPDATES: list[tuple[Node, Node, list[ActionType]]] = [
 
 
 @pytest.mark.parametrize(("old", "new", "updates"), NODE_UPDATES)
-def test_a_node_update_is_taken_apart(old: Node, new: Node, updates: list[ActionType]) -> None:
+def test_node_update_yields_its_changes(old: Node, new: Node, updates: list[ActionType]) -> None:
     assert list(node_updates(old, new)) == updates
 
 
 @pytest.mark.parametrize(("old", "new", "updates"), NODE_UPDATES)
-def test_whatever_is_an_event_is_a_change_of_the_table_too(old: Node, new: Node, updates: list[ActionType]) -> None:
+def test_every_node_event_changes_the_node_table(old: Node, new: Node, updates: list[ActionType]) -> None:
     assert not (updates and is_heartbeat(old, new))
 
 
@@ -316,6 +318,6 @@ CLAIM = PodResourceClaimStatus(name="gpu", resource_claim_name="gpu-x")
         ),
     ],
 )
-def test_a_pod_update_is_taken_apart(old: Pod, new: Pod, updates: list[ActionType]) -> None:
+def test_pod_update_yields_its_changes(old: Pod, new: Pod, updates: list[ActionType]) -> None:
     interned = TemplateInterner()
     assert list(pod_updates(PendingPod(old, interned), PendingPod(new, interned))) == updates

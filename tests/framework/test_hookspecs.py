@@ -34,27 +34,27 @@ BESIDE = {
 }
 
 
-def test_every_hook_belongs_to_a_point_or_goes_with_one() -> None:
+def test_every_hook_belongs_to_an_extension_point() -> None:
     assert HOOKS.keys() == set(chain(*POINTS.values())) | BESIDE
 
 
-def test_every_protocol_is_listed() -> None:
+def test_every_protocol_is_in_specifications() -> None:
     protocols = {name for name, value in vars(hookspecs).items() if getattr(value, "_is_protocol", False)}
     protocols.discard("Protocol")
     assert protocols == {protocol.__name__ for protocol in SPECIFICATIONS}
 
 
-def test_every_protocol_is_one_hook_and_importable() -> None:
+def test_every_protocol_has_one_hook_and_is_exported() -> None:
     assert len(SPECIFICATIONS) == len(HOOKS)
     assert sorted(hookspecs.__all__) == sorted(protocol.__name__ for protocol in SPECIFICATIONS)
 
 
-def test_a_plugin_has_the_hooks_that_it_marks_and_no_other() -> None:
+def test_plugin_has_only_its_marked_hooks() -> None:
     assert not [hook for hook in HOOKS if hasattr(Plugin, hook)]
 
 
 @pytest.mark.parametrize("protocol", SPECIFICATIONS)
-def test_a_plugin_that_declares_a_protocol_does_not_implement_the_hook_by_that(protocol: type) -> None:
+def test_declared_protocol_does_not_implement_its_hook(protocol: type) -> None:
     declared = type("Declared", (Plugin, protocol), {"name": "Declared"})
     assert marked_hooks(declared) == {}
     (hook,) = HOOKS.keys() & vars(protocol).keys()
@@ -64,21 +64,21 @@ def test_a_plugin_that_declares_a_protocol_does_not_implement_the_hook_by_that(p
 
 
 @pytest.mark.parametrize("hook", sorted(HOOKS))
-def test_every_hook_is_explained_and_typed(hook: str) -> None:
+def test_every_hook_has_docstring_and_types(hook: str) -> None:
     signature = inspect.signature(HOOKS[hook])
     assert inspect.getdoc(HOOKS[hook])
     assert all(parameter.annotation for name, parameter in signature.parameters.items() if name != "self")
     assert signature.return_annotation is not inspect.Signature.empty
 
 
-def test_pluggy_takes_every_protocol_as_a_specification() -> None:
+def test_pluggy_accepts_every_protocol_as_specification() -> None:
     manager = pluggy.PluginManager("kframework")
     for protocol in SPECIFICATIONS:
         manager.add_hookspecs(protocol)
     assert all(getattr(manager.hook, hook).has_spec() for hook in HOOKS)
 
 
-def test_a_class_with_the_hooks_is_an_instance_of_the_protocol() -> None:
+def test_class_with_the_hook_is_an_instance_of_its_protocol() -> None:
     class Mine:
         """Only what PostBind asks for."""
 

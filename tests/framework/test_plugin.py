@@ -15,14 +15,14 @@ class RackArgs(PluginArgs):
     racks_per_row: int = 4
 
 
-def test_args_are_camel_case_in_the_file_and_closed() -> None:
+def test_args_are_camel_case_and_reject_unknown_fields() -> None:
     assert RackArgs.model_validate({"racksPerRow": 7}).racks_per_row == 7
     assert RackArgs(racks_per_row=7) == RackArgs.model_validate({"racksPerRow": 7})
     with pytest.raises(ValidationError, match="racksPerColumn"):
         RackArgs.model_validate({"racksPerColumn": 7})
 
 
-def test_args_do_not_change() -> None:
+def test_args_are_frozen() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         RackArgs().racks_per_row = 1  # type: ignore[misc]  # frozen
 
@@ -56,11 +56,11 @@ class OfShared(Shared[RackArgs]):
         (OfShared, RackArgs),
     ],
 )
-def test_the_class_takes_the_args_that_its_base_names(plugin: type[Plugin], args: type[PluginArgs]) -> None:
+def test_args_model_is_that_of_the_generic_base(plugin: type[Plugin], args: type[PluginArgs]) -> None:
     assert plugin.Args is args
 
 
-def test_a_plugin_shows_its_name() -> None:
+def test_repr_is_the_plugin_name() -> None:
     class Named(Plugin):
         name = "Rack"
 

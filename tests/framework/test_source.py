@@ -33,7 +33,7 @@ def source(kind: type[Any] = float, keyed_by: KeyedBy = "key", **options: Any) -
     return Source("default-scheduler/Load/load", kind, nothing, SourceSettings(keyed_by, stale_after=60), **options)
 
 
-def test_it_is_a_mapping_that_changes_by_updates() -> None:
+def test_source_is_a_mapping_that_changes_by_updates() -> None:
     load = source()
     assert (dict(load), load.fresh, load.updated_at, load.stale_at) == ({}, False, None, None)
     load._apply(100.0, {"a": 0.5, "b": 0.7})
@@ -43,7 +43,7 @@ def test_it_is_a_mapping_that_changes_by_updates() -> None:
     assert (load.fresh, load.updated_at, load.stale_at, load.updates) == (True, 110.0, 170.0, 2)
 
 
-def test_it_is_stale_until_it_is_heard_again() -> None:
+def test_source_is_stale_until_the_next_update() -> None:
     load = source()
     load._apply(0.0, {"a": 1.0})
     load._record_failure("no route")
@@ -55,7 +55,7 @@ def test_it_is_stale_until_it_is_heard_again() -> None:
     assert (load.fresh, load.error) == (True, "")
 
 
-def test_two_sources_are_two_whatever_they_hold() -> None:
+def test_sources_are_compared_by_identity() -> None:
     assert source() != source()
     assert len({source(), source()}) == 2
 
@@ -71,7 +71,7 @@ def test_two_sources_are_two_whatever_they_hold() -> None:
         (float, ChainMap({"a": 1.0}, {"b": 2.0}), {"a": 1.0, "b": 2.0}),
     ],
 )
-def test_values_are_taken_in_as_they_are_declared(
+def test_values_are_converted_to_the_declared_type(
     kind: type[Any], told: Mapping[str, Any], held: dict[str, Any]
 ) -> None:
     assert source(kind).validate(told) == held
@@ -91,7 +91,7 @@ def test_values_are_taken_in_as_they_are_declared(
         (float, {"a": 1.0, 1: 1.0}, "the key 1 is not a string"),
     ],
 )
-def test_what_a_recording_would_not_give_back_is_refused(kind: type[Any], told: dict[str, Any], complaint: str) -> None:
+def test_values_that_cannot_be_recorded_are_rejected(kind: type[Any], told: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         source(kind).validate(told)
 
@@ -107,11 +107,11 @@ def test_what_a_recording_would_not_give_back_is_refused(kind: type[Any], told: 
         ("pod", None, True),
     ],
 )
-def test_a_change_wakes_whom_it_may_help(keyed_by: KeyedBy, change: SourceChange[float] | None, wakes: bool) -> None:
+def test_change_requeues_pods_by_key(keyed_by: KeyedBy, change: SourceChange[float] | None, wakes: bool) -> None:
     assert source(keyed_by=keyed_by).wakes_pod(WEB, change) is wakes
 
 
-def test_a_hint_looks_at_the_change_but_is_not_asked_about_freshness() -> None:
+def test_wakes_pod_is_called_for_changes_but_not_for_freshness() -> None:
     asked = []
 
     def helps(pod: PendingPod, change: SourceChange[float]) -> bool:

@@ -122,13 +122,13 @@ def test_lowered_request_is_dropped_at_zero() -> None:
     assert lower_request("x.io/gpu", 2, 0).text == "drop the pod's request for x.io/gpu"
 
 
-def test_equal_suggestions_say_the_same_of_the_same_object() -> None:
+def test_suggestions_are_equal_if_text_and_target_are() -> None:
     assert set_label("a", "disk", "ssd") == set_label("a", "disk", "ssd")
     assert len({uncordon("a"), uncordon("a"), uncordon("b")}) == 2
     assert free_resource("a", "cpu", 2, [WEB]) != free_resource("a", "cpu", 2)
 
 
-def test_plugin_can_suggest_a_change_of_its_own_kind() -> None:
+def test_plugin_can_suggest_its_own_kind_of_change() -> None:
     patch = patch_field("spec.priority", lambda priority: priority + 1)
     raised = Suggestion("raise the pod's priority", PENDING_POD, patch, "raisePriority")
     assert raised.to_dict() == {"kind": "raisePriority"}
@@ -136,7 +136,7 @@ def test_plugin_can_suggest_a_change_of_its_own_kind() -> None:
     assert raised.patch(make_pod()) == make_pod()
 
 
-def test_pods_are_deleted_the_least_important_first() -> None:
+def test_least_important_pods_are_deleted_first() -> None:
     pods = [pending_pod(make_pod(name, node_name="a", priority=priority)) for name, priority in [("x", 2), ("y", 1)]]
     assert [each.target.pod for each in delete_all(pods)] == ["default/y", "default/x"]
     assert list(delete_any(pods)) == list(delete_all(pods))
@@ -175,7 +175,9 @@ def test_label_is_set_and_removed() -> None:
     ("resource", "before", "amount", "after"),
     [("cpu", "1500m", 250, 1750), ("memory", "1Gi", 1, (1 << 30) + 1), ("pods", 110, 2, 112), ("x.io/y", None, 3, 3)],
 )
-def test_freed_resource_is_offered_on_top(resource: str, before: str | int | None, amount: int, after: int) -> None:
+def test_freed_resource_is_added_to_allocatable(
+    resource: str, before: str | int | None, amount: int, after: int
+) -> None:
     node = make_node(cpu=None, memory=None, pods=None, allocatable={} if before is None else {resource: before})
     assert allocatable(free_resource("node", resource, amount).patch(node))[resource] == after
 
@@ -202,11 +204,11 @@ def sized(**fields: Any) -> Pod:
     ],
 )
 @pytest.mark.parametrize("to", [300, 999, 1000])
-def test_request_is_lowered_to_the_very_unit(pod: Pod, to: int) -> None:
+def test_request_is_lowered_exactly(pod: Pod, to: int) -> None:
     assert requested(lower_request("cpu", requested(pod) - to, to).patch(pod)) == to
 
 
-def test_request_of_the_whole_pod_is_lowered_there() -> None:
+def test_pod_level_request_is_lowered() -> None:
     pod = sized(containers=[make_container(cpu=2)])
     whole = msgspec.structs.replace(pod.spec, resources=Resources(requests={"cpu": "3", "memory": "1Gi"}))
     lowered = lower_request("cpu", 1000, 2000).patch(msgspec.structs.replace(pod, spec=whole))

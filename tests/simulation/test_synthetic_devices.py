@@ -272,7 +272,9 @@ THERE = ResourceSlice(
     ],
     ids=["class", "pool", "published", "several nodes", "slice", "device", "long"],
 )
-def test_what_is_refused(make: Make, tmp_path: Path, text: str, others: list[ApiObject], message: str) -> None:
+def test_invalid_hooks_are_rejected(
+    make: Make, tmp_path: Path, text: str, others: list[ApiObject], message: str
+) -> None:
     with pytest.raises(InputError) as refused:
         make(text, *others)
     assert str(refused.value) == f"{tmp_path}/devices.yaml{message}"

@@ -12,7 +12,7 @@ columns = st.lists(st.integers(0, 10**6), min_size=1, max_size=30).map(lambda sc
 
 
 @given(columns)
-def test_min_max_stretches_to_the_whole_range(scores: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+def test_min_max_normalize_uses_the_whole_range(scores: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
     normalized = np.broadcast_to(min_max_normalize(scores), scores.shape)
     low, high = min(scores.tolist()), max(scores.tolist())
     slow = [0 if low == high else (score - low) * 100 // (high - low) for score in scores.tolist()]
@@ -20,7 +20,7 @@ def test_min_max_stretches_to_the_whole_range(scores: np.ndarray[tuple[int], np.
 
 
 @given(columns, st.booleans())
-def test_the_default_normaliser_scales_by_the_maximum(
+def test_default_normalize_scales_by_the_maximum(
     scores: np.ndarray[tuple[int], np.dtype[np.int64]], reverse: bool
 ) -> None:
     normalized = np.broadcast_to(default_normalize(scores, reverse=reverse), scores.shape)

@@ -19,17 +19,17 @@ from kframework.values.status import Code, Skip, Status, Wait, error, unresolvab
         (6, "Pending", True),
     ],
 )
-def test_codes_are_kube_schedulers(number: int, title: str, rejected: bool) -> None:
+def test_codes_equal_those_of_kube_scheduler(number: int, title: str, rejected: bool) -> None:
     code = Code(number)
     assert (code.title, code.is_rejected, Status(code).is_rejected) == (title, rejected, rejected)
 
 
-def test_there_is_no_other_code() -> None:
+def test_all_codes_are_compared() -> None:
     assert [code.value for code in Code] == list(range(7))
 
 
 @pytest.mark.parametrize(("reasons", "message"), [((), ""), (("a",), "a"), (("a", "b"), "a, b")])
-def test_the_message_joins_the_reasons(reasons: tuple[str, ...], message: str) -> None:
+def test_message_joins_the_reasons(reasons: tuple[str, ...], message: str) -> None:
     assert unschedulable(*reasons).message == message
 
 
@@ -41,15 +41,15 @@ def test_the_message_joins_the_reasons(reasons: tuple[str, ...], message: str) -
         (error("no"), Code.ERROR),
     ],
 )
-def test_statuses_are_made_by_name(status: Status, code: Code) -> None:
+def test_status_functions_return_their_codes(status: Status, code: Code) -> None:
     assert status == Status(code, ("no",))
 
 
-def test_skip_has_no_reason() -> None:
+def test_skip_has_no_reasons() -> None:
     assert Status(Code.SKIP) == Skip
 
 
-def test_a_status_is_stamped_with_its_plugin() -> None:
+def test_status_is_stamped_with_its_plugin() -> None:
     status = unschedulable("no")
     stamped = status.with_plugin("NodeName")
     assert (stamped.plugin, stamped.code, stamped.reasons) == ("NodeName", status.code, status.reasons)
@@ -58,7 +58,7 @@ def test_a_status_is_stamped_with_its_plugin() -> None:
     assert status.plugin == ""
 
 
-def test_verdicts_are_values() -> None:
+def test_statuses_are_compared_by_value() -> None:
     assert {unschedulable("no"): 1}[unschedulable("no")] == 1
     assert Wait(3.0) == Wait(3.0)
     with pytest.raises(AttributeError):

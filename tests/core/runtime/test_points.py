@@ -77,7 +77,7 @@ def asked(hook: str, answer: object) -> object:
 
 
 @pytest.mark.parametrize("hook", ASKED)
-def test_an_exception_becomes_an_error_that_names_the_culprit(hook: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_exception_becomes_an_error_that_names_the_plugin(hook: str, caplog: pytest.LogCaptureFixture) -> None:
     message = f"plugin 'A' (from acme 1.0), hook {hook}: ValueError: broken"
     assert asked(hook, ValueError("broken")) == Status(Code.ERROR, (message,), "A")
     (record,) = caplog.records
@@ -86,14 +86,14 @@ def test_an_exception_becomes_an_error_that_names_the_culprit(hook: str, caplog:
 
 
 @pytest.mark.parametrize("hook", ASKED)
-def test_a_word_to_cancel_is_the_plugins_own(hook: str) -> None:
+def test_cancelled_error_of_a_hook_is_a_plugin_fault(hook: str) -> None:
     """`result()` of a future that was cancelled raises it: nobody has cancelled the hook, which awaits nothing."""
     status = asked(hook, asyncio.CancelledError())
     assert status == Status(Code.ERROR, (f"plugin 'A' (from acme 1.0), hook {hook}: CancelledError",), "A")
 
 
 @pytest.mark.parametrize("hook", ASKED)
-def test_what_cannot_be_put_into_words_is_blamed_all_the_same(hook: str) -> None:
+def test_exception_without_text_is_a_plugin_fault(hook: str) -> None:
     named = f"plugin 'A' (from acme 1.0), hook {hook}: "
     raised = Status(Code.ERROR, (f"{named}Unspeakable: its __str__ raises RuntimeError",), "A")
     assert asked(hook, Unspeakable()) == raised
@@ -114,7 +114,7 @@ class Silent:
 
 @pytest.mark.parametrize("hook", [hook for hook in ASKED if hook != "score"])
 @pytest.mark.parametrize("answer", [0, "no", True])
-def test_an_answer_of_a_wrong_type_becomes_an_error_too(hook: str, answer: object) -> None:
+def test_answer_of_a_wrong_type_becomes_an_error(hook: str, answer: object) -> None:
     status = asked(hook, answer)
     assert isinstance(status, Status)
     assert status.code == Code.ERROR
@@ -123,18 +123,18 @@ def test_an_answer_of_a_wrong_type_becomes_an_error_too(hook: str, answer: objec
 
 @pytest.mark.parametrize("hook", [hook for hook in ASKED if hook not in ("score", "post_filter")])
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS), Status(Code.SUCCESS, ("fine",))])
-def test_success_is_none(hook: str, answer: object) -> None:
+def test_success_status_becomes_none(hook: str, answer: object) -> None:
     assert asked(hook, answer) is None
 
 
 @pytest.mark.parametrize("hook", ["pre_enqueue", "filter", "reserve", "permit"])
 @pytest.mark.parametrize("answer", [unschedulable("x"), unresolvable("x"), Status(Code.PENDING, ("x",))])
-def test_a_rejection_gets_its_plugins_name(hook: str, answer: Status) -> None:
+def test_rejection_is_stamped_with_its_plugin(hook: str, answer: Status) -> None:
     assert asked(hook, answer) == Status(answer.code, answer.reasons, "A")
 
 
 @pytest.mark.parametrize("raised", [ValueError(), asyncio.CancelledError()])
-def test_an_unreserve_that_fails_is_logged(raised: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_unreserve_is_logged(raised: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
     with caplog.at_level(logging.ERROR):
         run_unreserve(profile(plugin("A", unreserve=raised)), stage.state, stage.pod, "a")
@@ -165,14 +165,14 @@ def test_an_unreserve_that_fails_is_logged(raised: BaseException, caplog: pytest
         ),
     ],
 )
-def test_what_pre_filter_comes_to(answers: list[object], pre_filter_result: PreFilterResult) -> None:
+def test_pre_filter_answers_are_combined(answers: list[object], pre_filter_result: PreFilterResult) -> None:
     stage = Stage()
     compiled = profile(*(plugin(f"P{number}", pre_filter=answer) for number, answer in enumerate(answers)))
     got = run_pre_filter(compiled.pre_filter, stage.state, stage.pod, stage.nodes)
     assert got == pre_filter_result
 
 
-def test_what_is_said_of_nodes_that_were_left_out() -> None:
+def test_excluded_nodes_have_a_status_that_names_the_plugins() -> None:
     assert format_unsatisfied(["B"]) == "node(s) didn't satisfy plugin B"
     assert format_unsatisfied(["B", "A"]) == "node(s) didn't satisfy plugin(s) [A B] simultaneously"
     assert PreFilterResult().excluded is None
@@ -189,14 +189,14 @@ def test_what_is_said_of_nodes_that_were_left_out() -> None:
         ([Wait(5), unschedulable("x")], PermitAnswer(Status(Code.UNSCHEDULABLE, ("x",), "P1"))),
     ],
 )
-def test_what_permit_comes_to(answers: list[object], permit: PermitAnswer) -> None:
+def test_permit_answers_are_combined(answers: list[object], permit: PermitAnswer) -> None:
     stage = Stage()
     compiled = profile(*(plugin(f"P{number}", permit=answer) for number, answer in enumerate(answers)))
     assert run_permit(compiled, stage.state, stage.pod, "a") == permit
 
 
 @pytest.mark.parametrize("odd", [Wait(float("nan")), Wait("soon"), Wait(0), Wait(-5)])  # type: ignore[arg-type]  # the mistake made here
-def test_a_wait_of_no_length_is_the_plugins_fault(odd: Wait) -> None:
+def test_permit_wait_without_duration_is_a_plugin_fault(odd: Wait) -> None:
     status = asked("permit", odd)
     assert isinstance(status, Status)
     assert status.message.startswith("plugin 'A' (from acme 1.0), hook permit: ")
@@ -212,7 +212,7 @@ def test_a_wait_of_no_length_is_the_plugins_fault(odd: Wait) -> None:
         ([ClearNomination(), error("x")], Code.ERROR, ("x",), None),
     ],
 )
-def test_what_post_filter_comes_to(
+def test_post_filter_answers_are_combined(
     answers: list[object], code: Code, reasons: tuple[str, ...], result: str | None
 ) -> None:
     stage = Stage()
@@ -223,7 +223,7 @@ def test_what_post_filter_comes_to(
 
 
 @pytest.mark.parametrize("score", [-1, 101])
-def test_an_invalid_score_is_told_in_kube_schedulers_words(score: int) -> None:
+def test_invalid_score_has_the_message_of_kube_scheduler(score: int) -> None:
     status = asked("score", score)
     assert isinstance(status, Status) and status.plugin == "A"
     assert status.message == (
@@ -232,5 +232,5 @@ def test_an_invalid_score_is_told_in_kube_schedulers_words(score: int) -> None:
     )
 
 
-def test_a_score_in_range_is_itself() -> None:
+def test_score_in_range_is_returned_unchanged() -> None:
     assert asked("score", 100) == 100

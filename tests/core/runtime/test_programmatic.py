@@ -31,7 +31,7 @@ def points(*plugins: type[Plugin]) -> dict[str, tuple[str, ...]]:
     )
 
 
-def test_without_plugins_it_is_the_default_configuration() -> None:
+def test_default_configuration_is_used_without_plugins() -> None:
     assert configuration_with_plugins(None, ()) == default_configuration()
 
 
@@ -39,17 +39,17 @@ def test_without_plugins_it_is_the_default_configuration() -> None:
     ("given", "point", "place"),
     [(ORDINARY, "filter", -1), (ORDINARY, "score", -1), (SORTING, "queue_sort", 0), (BINDING, "bind", 0)],
 )
-def test_without_a_configuration_plugins_run_wherever_they_can(given: type[Plugin], point: str, place: int) -> None:
+def test_plugins_run_at_all_their_points_without_a_configuration(given: type[Plugin], point: str, place: int) -> None:
     assert points(given)[point][place] == given.name
 
 
-def test_what_sorts_takes_the_place_of_what_sorted_and_what_binds_leaves_the_rest_to_the_default() -> None:
+def test_queue_sort_plugin_replaces_the_default_and_bind_plugin_precedes_it() -> None:
     assert points(SORTING)["queue_sort"] == ("Sorts",)
     assert points(BINDING)["bind"] == ("Binds", "DefaultBinder")
     assert points(ORDINARY)["queue_sort"] == ("PrioritySort",)
 
 
-def test_one_of_a_default_plugins_name_stands_in_its_place() -> None:
+def test_plugin_with_a_default_name_replaces_the_default() -> None:
     assert points(REPLACING)["filter"].index("NodeAffinity") == points()["filter"].index("NodeAffinity")
     (weight,) = {
         entry.weight
@@ -60,7 +60,7 @@ def test_one_of_a_default_plugins_name_stands_in_its_place() -> None:
 
 
 @pytest.mark.parametrize("form", ["file", "mapping", "configuration"])
-def test_a_configuration_enables_what_it_names_and_of_others_a_warning_says_how(form: str, tmp_path: Path) -> None:
+def test_plugins_missing_from_the_configuration_give_a_warning(form: str, tmp_path: Path) -> None:
     file = tmp_path / "k.yaml"
     file.write_text(alone(ORDINARY))
     sources = {

@@ -55,14 +55,14 @@ class OddArgs(Plugin):
         ("OddArgs", [offer("OddArgs", OddArgs)], "(from acme 1.0): its Args do not derive from kframework.PluginArgs"),
     ],
 )
-def test_what_cannot_be_loaded(name: str, offers: list[Offer], message: str) -> None:
+def test_unusable_plugins_raise_plugin_error(name: str, offers: list[Offer], message: str) -> None:
     with pytest.raises(PluginError) as caught:
         Registry(offers).load(name)
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"plugin {name!r}")
 
 
-def test_a_plugin_is_imported_when_it_is_named_and_once() -> None:
+def test_plugin_is_imported_once_on_first_use() -> None:
     loads: list[str] = []
 
     def load() -> object:
@@ -76,7 +76,7 @@ def test_a_plugin_is_imported_when_it_is_named_and_once() -> None:
     assert loads == ["A"]
 
 
-def test_all_that_can_be_is_loaded_at_once() -> None:
+def test_load_all_returns_the_errors() -> None:
     asked: list[str] = []
 
     def broken() -> object:
@@ -93,20 +93,20 @@ def test_all_that_can_be_is_loaded_at_once() -> None:
     assert Registry.from_installed().load_all() == []
 
 
-def test_the_same_entry_point_seen_twice_is_one_offer() -> None:
+def test_duplicate_entry_point_is_one_offer() -> None:
     registry = Registry([offer("A", A), offer("A", A)])
     assert registry.load("A") is A
     assert registry.distribution("A") == "acme 1.0"
 
 
-def test_the_built_in_plugins_are_installed() -> None:
+def test_built_in_plugins_are_installed() -> None:
     registry = Registry.from_installed()
     assert registry.load("PrioritySort").name == "PrioritySort"
     assert (registry.distribution("PrioritySort") or "").startswith("kframework-sdk ")
     assert registry.distribution("Unheard") is None
 
 
-def test_given_classes_take_the_place_of_installed_ones() -> None:
+def test_passed_classes_replace_installed_ones() -> None:
     mine = plugin("PrioritySort", queue_sort=1)
     registry = Registry.with_plugins(mine, A)
     assert registry.load("PrioritySort") is mine

@@ -26,7 +26,7 @@ def editable(project: Path) -> object:
     return {"url": project.as_uri(), "dir_info": {"editable": True}}
 
 
-def test_what_the_project_offers_is_to_be_installed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stale_editable_install_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tmp_path / "a project"
     project.mkdir()
     (project / "pyproject.toml").write_text(PROJECT)
@@ -40,9 +40,7 @@ def test_what_the_project_offers_is_to_be_installed_again(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("text", [None, "not TOML", "", '[project]\nentry-points = "none"', "\xff"])
-def test_a_project_that_cannot_be_read_offers_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
-) -> None:
+def test_unreadable_project_offers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
     if text is not None:
         (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
     installed(tmp_path, editable(tmp_path))
@@ -50,7 +48,7 @@ def test_a_project_that_cannot_be_read_offers_nothing(
     assert stale_install_remedy(GROUP, "Mine") == ""
 
 
-def test_what_is_no_editable_install_is_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regular_install_is_not_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     installed(tmp_path, {"url": tmp_path.as_uri(), "dir_info": {}})
     monkeypatch.syspath_prepend(tmp_path)

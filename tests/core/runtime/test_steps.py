@@ -40,16 +40,16 @@ def fault(plugin: str, hook: str, problem: BaseException | str) -> Status:
         ("yes", Status(Code.ERROR, ("A/filter: answered 'yes', which is not a Status",), "A")),
     ],
 )
-def test_what_a_status_comes_to(answer: object, checked: Status | None) -> None:
+def test_status_is_checked_and_stamped(answer: object, checked: Status | None) -> None:
     assert Hook("A", "filter", fault).check_answer(answer, "it") == checked
 
 
-def test_an_answer_that_is_sound_as_it_is_is_not_touched() -> None:
+def test_skip_of_pre_score_is_returned_unchecked() -> None:
     raw = Step(made(plugin("A")), lambda: Skip)
     assert status_step(raw, Hook("A", "x", fault), "X", (Code.SKIP,)).call() is Skip
 
 
-def test_a_step_that_says_what_it_said_asks_nobody() -> None:
+def test_step_with_fixed_answer_does_not_call_the_plugin() -> None:
     def ask(*arguments: object) -> Status:
         raise AssertionError("asked")
 
@@ -58,13 +58,13 @@ def test_a_step_that_says_what_it_said_asks_nobody() -> None:
 
 
 @pytest.mark.parametrize(("filters", "status"), [({"filter": None}, None), ({"filter": ValueError("x")}, Code.ERROR)])
-def test_one_row_is_asked_in_the_scalar_form(filters: dict[str, Any], status: Code | None) -> None:
+def test_one_row_uses_the_scalar_form(filters: dict[str, Any], status: Code | None) -> None:
     compiled = profile(plugin("A", **filters))
     answer = compiled.filters[0].run(*asked(compiled))
     assert (None if answer is None else answer.code) == status
 
 
-def test_one_row_is_asked_in_the_columnar_form_where_there_is_no_other() -> None:
+def test_one_row_uses_the_columnar_form_if_there_is_no_scalar_one() -> None:
     words: dict[str, Any] = {"filter_status": lambda pod, bits: unschedulable(f"bits {bits}")}
     compiled = profile(plugin("A", filter_nodes=lambda state, pod, nodes, rows: np.full(len(rows), 3), **words))
     (step,) = compiled.filters
@@ -80,7 +80,7 @@ def test_one_row_is_asked_in_the_columnar_form_where_there_is_no_other() -> None
         (ValueError("x"), "ValueError: x"),
     ],
 )
-def test_a_score_is_an_integer_in_range_or_an_error(score: object, message: str) -> None:
+def test_score_out_of_range_or_not_an_integer_is_an_error(score: object, message: str) -> None:
     compiled = profile(plugin("A", score=score))
     answer = compiled.scores[0].run(*asked(compiled))
     assert isinstance(answer, Status) and answer.plugin == "A" and message in answer.message
@@ -90,7 +90,7 @@ def test_a_score_is_an_integer_in_range_or_an_error(score: object, message: str)
     ("answer", "normalized"),
     [([0, 100], [0, 100]), (50, 50), ([0, 101], "invalid score 101"), ([-1, 0], "invalid score -1"), ([0], "shape")],
 )
-def test_normalised_scores_lie_in_range(answer: Any, normalized: Any) -> None:
+def test_normalised_scores_out_of_range_are_an_error(answer: Any, normalized: Any) -> None:
     given = answer if isinstance(answer, int) else np.array(answer)
     compiled = profile(plugin("A", score=1, normalize_score=lambda state, pod, scores: given))
     state, pod, _ = asked(compiled)
@@ -101,7 +101,7 @@ def test_normalised_scores_lie_in_range(answer: Any, normalized: Any) -> None:
         assert not isinstance(got, Status) and np.array_equal(got, normalized)
 
 
-def test_columns_are_integers_one_a_row() -> None:
+def test_columns_must_have_one_integer_per_row() -> None:
     assert as_column(7, 3).tolist() == [7, 7, 7]
     assert as_column(np.array([1, 2], dtype=np.int32), 2).dtype == np.int64
     with pytest.raises(TypeError, match=r"answered \[1, 2\] for 3 rows; return an integer for each, in their order"):
@@ -112,6 +112,6 @@ def test_columns_are_integers_one_a_row() -> None:
         as_column(np.array([0.5, 1]), 2)
 
 
-def test_a_plugin_has_the_hooks_that_it_implements() -> None:
+def test_find_hook_returns_implemented_hooks_only() -> None:
     one = made(plugin("A", filter=None))
     assert find_hook(one, "filter") is not None and find_hook(one, "score") is None

@@ -79,7 +79,7 @@ def timings(*plugins: type[Plugin]) -> set[PluginTiming]:
     return set(decision.plugins)
 
 
-def test_phases_follow_each_other_without_a_gap(ticks: Ticks) -> None:
+def test_phases_have_no_gaps(ticks: Ticks) -> None:
     trace = AttemptTrace(pending_pod(make_pod()), 1)
     ticks.moment += 10
     trace.end_phase("a")
@@ -89,7 +89,7 @@ def test_phases_follow_each_other_without_a_gap(ticks: Ticks) -> None:
     assert trace.started + 32 == ticks.moment
 
 
-def test_a_restarted_trace_measures_another_cycle_of_the_same_attempt(ticks: Ticks) -> None:
+def test_restarted_trace_measures_the_binding_cycle(ticks: Ticks) -> None:
     trace = AttemptTrace(pending_pod(make_pod()), 7, sample_value=0.25, is_timed=True)
     trace.end_phase("a")
     trace.call_hook("permit", "A", ticks.passing(5))
@@ -112,22 +112,22 @@ def test_a_restarted_trace_measures_another_cycle_of_the_same_attempt(ticks: Tic
         (77, Code.SUCCESS),  # the fault is the engine's to tell
     ],
 )
-def test_a_plugin_has_its_time_and_the_code_of_its_answer(ticks: Ticks, answer: object, code: Code) -> None:
+def test_plugin_timing_has_the_code_of_the_answer(ticks: Ticks, answer: object, code: Code) -> None:
     assert timings(plugin("A", permit=ticks.passing(500, answer))) == {("permit", "A", 501, code)}
 
 
-def test_the_code_of_a_way_out_is_that_of_its_status(ticks: Ticks) -> None:
+def test_post_filter_timing_has_the_code_of_its_status(ticks: Ticks) -> None:
     way_out = Preempt(candidates=(Candidate("n1", ()),), key=lambda candidate: 0, status=unschedulable("x"))
     rejecting = plugin("A", pre_filter=unschedulable("no"), post_filter=ticks.passing(500, way_out))
     assert ("post_filter", "A", 501, Code.UNSCHEDULABLE) in timings(rejecting)
 
 
-def test_the_calls_about_all_nodes_are_one_time(ticks: Ticks) -> None:
+def test_calls_for_all_nodes_are_one_timing(ticks: Ticks) -> None:
     scalar = plugin("A", filter=ticks.passing(5), score=ticks.passing(7, 1), reads=None)
     assert timings(scalar) == {("filter", "A", NODES * 6, Code.SUCCESS), ("score", "A", NODES * 8, Code.SUCCESS)}
 
 
-def test_what_is_said_about_nodes_has_no_code_but_a_fault_has(ticks: Ticks) -> None:
+def test_node_hooks_have_a_code_only_for_errors(ticks: Ticks) -> None:
     refusing = plugin("A", filter=ticks.passing(5, unschedulable("no")), reads=None)
     assert timings(refusing) == {("filter", "A", NODES * 6, Code.SUCCESS)}
     answers = iter([None, ValueError("x"), None])
@@ -135,19 +135,19 @@ def test_what_is_said_about_nodes_has_no_code_but_a_fault_has(ticks: Ticks) -> N
     assert {(name, code) for _, name, _, code in timings(failing)} == {("A", Code.ERROR)}
 
 
-def test_a_columnar_form_is_asked_once_and_is_not_counted_twice(ticks: Ticks) -> None:
+def test_columnar_form_is_timed_once(ticks: Ticks) -> None:
     columnar = plugin("A", filter_nodes=ticks.passing(50, 0), filter_status=unschedulable("no"), reads="pods")
     assert timings(columnar) == {("filter", "A", 51, Code.SUCCESS)}
     asked_row_by_row = plugin("A", pre_filter=frozenset({"n1"}), filter_nodes=ticks.passing(50, 0), filter_status=None)
     assert ("filter", "A", 51, Code.SUCCESS) in timings(asked_row_by_row)
 
 
-def test_normalising_is_a_time_of_its_own(ticks: Ticks) -> None:
+def test_normalize_score_is_timed_separately(ticks: Ticks) -> None:
     scoring = plugin("A", score=1, normalize_score=lambda state, pod, scores: ticks.passing(50, scores)(), reads=None)
     assert ("normalize_score", "A", 51, Code.SUCCESS) in timings(scoring)
 
 
-def test_what_one_plugin_asks_of_another_is_its_own_time(ticks: Ticks) -> None:
+def test_nested_hooks_count_towards_the_outer_plugin(ticks: Ticks) -> None:
     def post_filter(state: CycleState, pod: PendingPod, diagnosis: object) -> None:
         (step,) = stage.engine.profiles["default-scheduler"].filters
         step.run(state, pod, stage.engine.cluster.nodes[0])
@@ -180,7 +180,7 @@ def test_every_hook_of_the_cycle_is_timed_in_order() -> None:
     assert [(hook, name) for hook, name, _, _ in told] == asked
 
 
-def test_a_second_attempt_begins_from_nought(ticks: Ticks) -> None:
+def test_second_attempt_starts_with_empty_timings(ticks: Ticks) -> None:
     stage = Stage(plugin("A", permit=ticks.passing(50)), objects=[make_node("a"), make_pod("x"), make_pod("y")])
     stage.engine.timed_share = 1.0
     stage.steps()
@@ -196,7 +196,7 @@ def trace() -> Iterator[AttemptTrace]:
     current_attempt.reset(before)
 
 
-def test_only_the_timed_form_of_a_profile_is_timed(trace: AttemptTrace) -> None:
+def test_only_the_timed_profile_is_timed(trace: AttemptTrace) -> None:
     compiled = profile(plugin("A", filter=None, score=1, permit=ValueError("x")))
     (permit,), (filtering,), (scoring,) = compiled.permit, compiled.filters, compiled.scores
     hooks = permit.call, filtering.run, scoring.run
@@ -218,13 +218,13 @@ def test_calls_outside_an_attempt_are_not_timed() -> None:
     assert timed.call(None, None, None) == error("x")
 
 
-def test_the_first_code_of_a_hook_that_is_called_again_is_kept(ticks: Ticks, trace: AttemptTrace) -> None:
+def test_first_error_code_of_repeated_calls_is_kept(ticks: Ticks, trace: AttemptTrace) -> None:
     for answer in (None, unschedulable("x"), error("x"), None):
         trace.call_hook("permit", "A", ticks.passing(10, answer))
     assert trace.plugins == (("permit", "A", 44, Code.UNSCHEDULABLE),)
 
 
-def test_plugins_that_are_not_timed_are_not_told() -> None:
+def test_untimed_attempt_has_no_plugin_timings() -> None:
     assert decided(plugin("A", filter=None, permit=None), timed_share=0.0).plugins == ()
 
 
@@ -261,7 +261,7 @@ class Suspendable(Plugin):
         self.note("pre_bind", pod)
 
 
-def test_work_belongs_to_its_attempt() -> None:
+def test_trace_follows_tasks_of_its_attempt() -> None:
     Suspendable.noted.clear()
     objects = [make_node("a"), make_pod("first"), make_pod("second"), make_pod("never")]
     Simulation(objects, parse(CONFIGURATION), plugins=[Suspendable]).run()

@@ -52,13 +52,13 @@ def kinds_of(*plugins: type[Plugin]) -> list[type[ApiObject]]:
         ((Watch(Team), Watch(Namespace), Watch(Team, verbs=("patch",))), [Node, Pod, Team, Namespace]),
     ],
 )
-def test_pods_nodes_and_what_plugins_watch_is_followed(
+def test_watched_kinds_are_pods_nodes_and_those_of_plugins(
     watches: tuple[Watch, ...], kinds: list[type[ApiObject]]
 ) -> None:
     assert kinds_of(watching("A", *watches)) == kinds
 
 
-def test_all_plugins_have_their_say() -> None:
+def test_watched_kinds_of_all_plugins_are_collected() -> None:
     plugins = watching("A", Watch(Quota)), watching("B", Watch(Team), Watch(Quota))
     assert kinds_of(*plugins) == [Node, Pod, Quota, Team]
 
@@ -68,7 +68,7 @@ class Undeclared(ApiObject, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize(("kind", "named"), [(Undeclared, "Undeclared"), ("teams", "'teams'")])
-def test_a_watch_on_what_is_no_kind_is_refused_when_the_scheduler_is_made(kind: type[ApiObject], named: str) -> None:
+def test_watch_of_an_unknown_kind_is_a_config_error(kind: type[ApiObject], named: str) -> None:
     with pytest.raises(ConfigError) as refused:
         run(watching("A", Watch(kind)))
     assert str(refused.value) == (
@@ -78,7 +78,7 @@ def test_a_watch_on_what_is_no_kind_is_refused_when_the_scheduler_is_made(kind: 
 
 
 @pytest.mark.parametrize(("verb", "hint"), [("delet", " (did you mean 'delete'?)"), ("get", "")])
-def test_a_watch_with_what_is_no_verb_is_refused(verb: Any, hint: str) -> None:
+def test_watch_with_an_unknown_verb_is_a_config_error(verb: Any, hint: str) -> None:
     with pytest.raises(ConfigError) as refused:
         run(watching("A", Watch(Team, verbs=(verb,))))
     known = "supported besides get, list and watch: create, patch, patch_status, delete"
@@ -86,19 +86,19 @@ def test_a_watch_with_what_is_no_verb_is_refused(verb: Any, hint: str) -> None:
 
 
 @pytest.mark.parametrize("resource", ["team.v1beta1.example.com", "Team", "teams.v1beta1.example.com", "pods"])
-def test_events_of_a_kind_that_nobody_watches_are_refused(resource: str) -> None:
+def test_events_of_an_unwatched_kind_are_a_config_error(resource: str) -> None:
     with pytest.raises(ConfigError) as refused:
         run(watching("A", events=[ClusterEvent(resource, ActionType.ADD)]))
     assert f"plugin 'A' registers events on {resource!r}, a kind that no plugin watches" in str(refused.value)
 
 
-def test_a_misspelt_resource_is_told_from_the_right_one() -> None:
+def test_misspelt_event_resource_suggests_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'teams\.v1beta1\.example\.com'\?"):
         run(watching("A", Watch(Team), events=[ClusterEvent("teams.v1.example.com", ActionType.ADD)]))
 
 
 @pytest.mark.parametrize("resource", [*EventResource, "teams.v1beta1.example.com"])
-def test_events_of_known_kinds_pass(resource: str) -> None:
+def test_events_of_known_kinds_are_accepted(resource: str) -> None:
     """Of kube-scheduler's own kinds too, whether anybody watches them or not."""
     kinds_of(watching("A", Watch(Team), events=[ClusterEvent(resource, ActionType.ADD)]))
 
@@ -131,7 +131,7 @@ profiles:
 """
 
 
-def test_built_in_plugins_look_at_what_they_watch_and_at_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_built_in_plugins_read_exactly_the_kinds_they_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin_handle, "PluginHandle", Noting)
     Noting.looked_at = defaultdict(set)
     owners = [OwnerReference(api_version=version, kind=kind, name="web", controller=True) for version, kind in OWNERS]
@@ -156,7 +156,7 @@ def test_built_in_plugins_look_at_what_they_watch_and_at_all_of_it(monkeypatch: 
     assert {name: kinds for name, kinds in watched.items() if kinds} == Noting.looked_at
 
 
-def test_built_in_plugins_watch_the_kinds_whose_events_they_register() -> None:
+def test_built_in_plugins_watch_the_kinds_of_their_events() -> None:
     result = Scenario(config=HARD_DEFAULTS).run()
     always = {EventResource.POD, EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD, EventResource.NODE}
     for each in result.plugins.values():

@@ -123,7 +123,7 @@ def test_a_name_that_nobody_offers() -> None:
         ("odd", [offer("odd", OddArguments)], "its Arguments do not derive from kframework_batch's BatchArguments"),
     ],
 )
-def test_what_cannot_be_loaded(name: str, offers: list[Offer], message: str) -> None:
+def test_unusable_plugins_raise_plugin_error(name: str, offers: list[Offer], message: str) -> None:
     with pytest.raises(PluginError) as caught:
         BatchRegistry([], offers).plugins.load(name)
     assert str(caught.value).startswith(f"plugin {name!r}")

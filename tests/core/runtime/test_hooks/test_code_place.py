@@ -53,27 +53,27 @@ def line_at(place: str) -> str:
         pytest.param("score", PLUGIN.read, 'Path("/nowhere/at/all").read_text()', id="where a library was called"),
     ],
 )
-def test_a_fault_is_at_the_last_line_of_the_plugins_own_module(hook: str, method: object, line: str) -> None:
+def test_fault_is_located_at_the_last_line_in_the_plugin_module(hook: str, method: object, line: str) -> None:
     assert callable(method)
     with pytest.raises((KeyError, OSError)) as caught:
         method()
     assert line_at(source_location(Faulty, hook, caught.value)) == line
 
 
-def test_an_answer_that_is_none_is_at_the_hook() -> None:
+def test_invalid_answer_is_located_at_the_hook() -> None:
     assert line_at(source_location(Faulty, "score", "answered 1000")) == "@hookimpl"
 
 
-def test_a_fault_of_another_module_is_at_the_hook() -> None:
+def test_fault_in_another_module_is_located_at_the_hook() -> None:
     assert line_at(source_location(Faulty, "pre_enqueue", ValueError("raised nowhere"))) == "@hookimpl"
 
 
-def test_what_has_no_such_hook_is_at_the_class() -> None:
+def test_missing_hook_is_located_at_the_class() -> None:
     assert line_at(source_location(Faulty, "filter", "answered 1000")) == "class Faulty(Plugin):"
 
 
 @pytest.mark.parametrize("module", ["builtins", "__main__"])
-def test_what_has_no_source_has_no_place(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_without_source_file_has_no_location(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
     made = type("Made", (Plugin,), {"__module__": module, "name": "Made"})
     assert source_location(made, "filter", "answered 1000") == ""

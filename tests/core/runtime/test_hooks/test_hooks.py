@@ -80,7 +80,7 @@ class OnlyHelpers(Plugin):
         ),
     ],
 )
-def test_what_would_be_passed_over_in_silence(wrong: type[Plugin], message: str) -> None:
+def test_method_that_looks_like_a_hook_is_rejected(wrong: type[Plugin], message: str) -> None:
     with pytest.raises(PluginError) as caught:
         check_plugin_class(wrong, "acme 1.0")
     assert str(caught.value).startswith("plugin 'A' (from acme 1.0): ")
@@ -128,7 +128,7 @@ class Overriding(Filtering):
         ),
     ],
 )
-def test_what_is_lost_between_classes(wrong: type[Plugin], message: str) -> None:
+def test_hooks_lost_between_base_classes_are_rejected(wrong: type[Plugin], message: str) -> None:
     with pytest.raises(PluginError, match="plugin 'A': ") as caught:
         check_plugin_class(wrong)
     assert message in str(caught.value)
@@ -165,11 +165,11 @@ class Whole(Library, Filtering):  # type: ignore[misc]  # its `bind` is no hook,
     def _rank(self, state: object, pod: object, node: object) -> None: ...
 
 
-def test_methods_of_the_plugins_own_are_left_alone() -> None:
+def test_other_methods_of_a_plugin_are_accepted() -> None:
     check_plugin_class(Whole)
 
 
-def test_a_class_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_class_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = plugin("A", filter=None)
     check_plugin_class(sound)
     monkeypatch.setattr(sound, "filtr", taking(*NODE), raising=False)
@@ -186,7 +186,7 @@ def test_a_class_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ("post_bind", ["pre_filter", "pre_score", "reserve", "pre_bind"]),
     ],
 )
-def test_which_hooks_may_store_what_another_reads(hook: str, hooks: list[str]) -> None:
+def test_hooks_that_run_before_another_may_store_its_state(hook: str, hooks: list[str]) -> None:
     storing = plugin("A", pre_bind=None, reserve=None, pre_score=None, pre_filter=None, filter=None)
     assert hooks_storing_before(hook, storing) == hooks
 
@@ -252,7 +252,7 @@ def around_permit(self: Plugin, state: object, pod: object, node_name: object) -
         ),
     ],
 )
-def test_what_is_refused(wrong: type[Plugin], message: str) -> None:
+def test_invalid_hooks_are_rejected(wrong: type[Plugin], message: str) -> None:
     with pytest.raises(PluginError) as caught:
         check_plugin_class(wrong, "acme 1.0")
     assert str(caught.value).startswith("plugin 'A' (from acme 1.0)")
@@ -260,7 +260,7 @@ def test_what_is_refused(wrong: type[Plugin], message: str) -> None:
 
 
 @pytest.mark.parametrize("hook", ["pre_bind", "bind", "post_bind"])
-def test_hooks_that_may_be_awaited(hook: str) -> None:
+def test_binding_hooks_may_be_coroutines(hook: str) -> None:
     check_plugin_class(named(hook, permit))
 
 
@@ -285,11 +285,11 @@ class Wrapping(Plugin):
         (Wrapping, {"permit"}),
     ],
 )
-def test_the_points_that_a_plugin_extends(extending: type[Plugin], points: set[str]) -> None:
+def test_extension_points_follow_from_the_hooks(extending: type[Plugin], points: set[str]) -> None:
     assert extension_points(extending) == points
 
 
-def test_only_marked_methods_are_hooks() -> None:
+def test_unmarked_methods_are_not_hooks() -> None:
     class Half(Plugin):
         name = "Half"
 

@@ -43,7 +43,7 @@ LACKS = "source 'data' of plugin 'Mine' has no data yet"
         (score_while_stale, "reject", None, None),
     ],
 )
-def test_what_is_said_while_a_source_lacks(guard, when_stale, own, said) -> None:  # type: ignore[no-untyped-def]  # three kinds of guards
+def test_stale_source_gates_rejects_or_skips(guard, when_stale, own, said) -> None:  # type: ignore[no-untyped-def]  # three kinds of guards
     asked = guard([source(when_stale, fresh=True), source(when_stale)], lambda: own)()
     assert (asked.message if isinstance(said, str) else asked) == said
     if isinstance(said, str):
@@ -53,11 +53,11 @@ def test_what_is_said_while_a_source_lacks(guard, when_stale, own, said) -> None
 @pytest.mark.parametrize("guard", [gate_while_stale, filter_while_stale, score_while_stale])
 @pytest.mark.parametrize("own", [None, NO, Skip])
 @pytest.mark.parametrize("when_stale", ["gate", "reject", "ignore"])
-def test_nothing_is_said_while_all_are_fresh(guard, own, when_stale) -> None:  # type: ignore[no-untyped-def]  # three kinds of guards
+def test_fresh_sources_change_no_answer(guard, own, when_stale) -> None:  # type: ignore[no-untyped-def]  # three kinds of guards
     assert guard([source(when_stale, fresh=True)], lambda: own)() is own
 
 
-def test_plugins_keep_their_places_and_those_without_a_step_get_one_behind() -> None:
+def test_guarded_steps_keep_their_order_and_missing_ones_are_appended() -> None:
     names = {name: plugin(name, filter=None)(None, None) for name in ("First", "Mine", "Bare", "Last")}  # type: ignore[arg-type]  # neither is used
     steps: tuple[PreFilterStep, ...] = tuple(Step(names[name], lambda: None) for name in ("First", "Mine", "Last"))
     found: tuple[PreFilterStep, ...] = guard_steps(

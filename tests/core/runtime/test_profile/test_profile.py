@@ -30,7 +30,7 @@ from tests.extension_points.scripted import plugin, profile
 from tests.support.searches import SearchFixture, build_profile
 
 
-def test_steps_stand_in_configured_order_and_unreserve_backwards() -> None:
+def test_steps_are_in_configured_order_and_unreserve_is_reversed() -> None:
     compiled = profile(
         plugin("A", filter=None, reserve=None, unreserve=None),
         plugin("B", score=0, unreserve=None),
@@ -45,21 +45,21 @@ def test_steps_stand_in_configured_order_and_unreserve_backwards() -> None:
     assert compiled.index == {"A": 0, "B": 1, "C": 2}
 
 
-def test_a_weight_of_nought_is_one() -> None:
+def test_weight_zero_means_one() -> None:
     assert [step.weight for step in profile(plugin("A", score=0), weights={"A": 0}).scores] == [1]
 
 
 FAULT: Any = None
 
 
-def test_forms_of_a_question() -> None:
+def test_filter_and_score_have_a_scalar_and_a_columnar_form() -> None:
     scalar = FilterStep(plugin("A", filter=None)(plugin("A").Args(), cast("Handle", None)), 0, FAULT)
     assert scalar.scalar and scalar.run_rows is None and scalar.add_pod is None
     columnar = ScoreStep(plugin("A", score_nodes=3)(plugin("A").Args(), cast("Handle", None)), 2, FAULT)
     assert not columnar.scalar and columnar.run_rows is not None and columnar.normalize is None
 
 
-def test_what_wakes_a_pod() -> None:
+def test_events_of_rejecting_plugins_are_registered() -> None:
     node_add = ClusterEvent("Node", ActionType.ADD)
     taint = ClusterEvent("Node", ActionType.UPDATE_NODE_TAINT)
     both = ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
@@ -75,7 +75,7 @@ def test_what_wakes_a_pod() -> None:
     assert compiled.events["D"] == (both,)
 
 
-def test_equal_pods_share_a_signature() -> None:
+def test_equal_pods_share_one_signature() -> None:
     compiled, interned = profile(plugin("A", filter=None, reads="node"), plugin("B", filter=None)), TemplateInterner()
     one, two, other = (PendingPod(pod, interned) for pod in (make_pod("1"), make_pod("2"), make_pod("3", cpu=2)))
     assert compiled.sign(one) is compiled.sign(two)
@@ -105,7 +105,7 @@ class Counting(Plugin):
         return unschedulable("not for you")
 
 
-def test_pods_of_a_kind_are_signed_once_in_an_epoch() -> None:
+def test_pods_of_one_template_are_signed_once_per_epoch() -> None:
     compiled, interned = profile(Counting, plugin("B", filter=None, sign="each")), TemplateInterner()
     alike = [PendingPod(make_pod(name, labels={"team": "a"}), interned) for name in "12"]
     other = PendingPod(make_pod("3", labels={"team": "b"}), interned)
@@ -117,7 +117,7 @@ def test_pods_of_a_kind_are_signed_once_in_an_epoch() -> None:
     assert compiled.sign(alike[0]) is first and Counting.asked == 4
 
 
-def test_who_does_not_say_what_sign_reads_is_asked_about_each_pod() -> None:
+def test_plugin_without_sign_reads_signs_each_pod() -> None:
     compiled, interned = profile(plugin("A", filter=None, reads="node")), TemplateInterner()
     one, two = (PendingPod(make_pod("1", annotations={"a": value}), interned) for value in "xy")
     assert one.kind is two.kind
@@ -132,7 +132,7 @@ def test_who_has_nothing_to_say_is_asked_nowhere() -> None:
     assert [step.name for step in searching.plan(make_pod(labels={"team": "a"})).profile.reserve] == ["Counting"]
 
 
-def test_faults_name_plugin_hook_and_distribution() -> None:
+def test_fault_names_plugin_hook_and_distribution() -> None:
     compiled = profile(plugin("A", filter=None))
     assert (
         str(compiled.fault_error("A", "filter", ValueError("x")))
@@ -141,7 +141,7 @@ def test_faults_name_plugin_hook_and_distribution() -> None:
     assert str(compiled.fault_error("Sort", "queue_sort", "text")) == "plugin 'Sort', hook queue_sort: text"
 
 
-def test_to_quit_the_debugger_in_a_hook_is_no_fault() -> None:
+def test_debugger_quit_in_a_hook_is_raised() -> None:
     with pytest.raises(BdbQuit):
         profile(plugin("A", filter=None)).fault_status("A", "filter", BdbQuit())
 
@@ -162,7 +162,7 @@ KEY = StateKey[int]("A.count")
         ),
     ],
 )
-def test_a_missing_key_names_itself_and_who_stores_it(hooks: Sequence[str], hook: str, missing: str) -> None:
+def test_missing_state_key_names_the_hooks_that_store_it(hooks: Sequence[str], hook: str, missing: str) -> None:
     storing = plugin("A", **cast("Any", dict.fromkeys(hooks)))
     storing.__module__ = __name__
     compiled = profile(storing, plugin("B", pre_filter=None), without={"pre_score"})
@@ -170,7 +170,7 @@ def test_a_missing_key_names_itself_and_who_stores_it(hooks: Sequence[str], hook
     assert fault.message == f"StateKeyError: nothing is stored under 'A.count', a key of {__name__}{missing}"
 
 
-def test_a_key_of_another_plugin_names_that_one() -> None:
+def test_missing_state_key_of_another_plugin_names_that_plugin() -> None:
     storing = plugin("A", pre_filter=None)
     storing.__module__ = __name__
     fault = profile(storing, plugin("B", filter=None)).fault_error("B", "filter", StateKeyError(KEY))

@@ -72,7 +72,7 @@ def noticed(plugins: str, *classes: type[Plugin]) -> Sequence[str]:
         ),
     ],
 )
-def test_what_is_odd(plugins: str, notices: list[str]) -> None:
+def test_odd_configuration_gives_warnings(plugins: str, notices: list[str]) -> None:
     assert sorted(noticed(plugins)) == notices
 
 
@@ -92,9 +92,9 @@ def test_what_is_odd(plugins: str, notices: list[str]) -> None:
         "score: {disabled: [{name: Ranks}]}",
     ],
 )
-def test_what_is_not(plugins: str) -> None:
+def test_usual_configuration_gives_no_warning(plugins: str) -> None:
     assert noticed(plugins) == ()
 
 
-def test_the_default_profile_is_not_odd() -> None:
+def test_default_profile_gives_no_warning() -> None:
     assert noticed("{}") == ()

@@ -94,13 +94,13 @@ class Unmakable(Plugin):
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, plugins: list[type[Plugin]], message: str) -> None:
+def test_plugin_errors_have_their_location_in_the_file(text: str, plugins: list[type[Plugin]], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         compiled(text, *plugins)
     assert str(caught.value).startswith(message)
 
 
-def test_two_distributions_that_claim_one_name_are_both_named() -> None:
+def test_error_for_a_name_of_two_distributions_names_both() -> None:
     clash = plugin("Clash", score=0)
     claims = [Offer("Clash", lambda: clash, source, f"{source[:4]}:Clash") for source in ("beta 2.0", "acme 1.0")]
     installed = [offer for name in Registry.from_installed() for offer in Registry.from_installed().offers(name)]
@@ -112,12 +112,12 @@ def test_two_distributions_that_claim_one_name_are_both_named() -> None:
     )
 
 
-def test_an_unknown_name_comes_with_the_nearest() -> None:
+def test_unknown_plugin_name_suggests_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'FewestPods'"):
         compiled(enabling("FewestPod"), plugin("FewestPods", score=0))
 
 
-def test_wrong_args_of_all_profiles_are_reported_together() -> None:
+def test_invalid_args_of_all_profiles_are_reported_together() -> None:
     args = "[{name: InterPodAffinity, args: {hardPodAffinityWeight: 101}}, {name: NodeAffinity, args: {added: {}}}]"
     off = "{multiPoint: {disabled: [{name: VolumeBinding}]}}"
     text = (
@@ -134,14 +134,14 @@ def test_wrong_args_of_all_profiles_are_reported_together() -> None:
     ]
 
 
-def test_fit_ignores_what_extenders_manage() -> None:
+def test_fit_ignores_resources_managed_by_extenders() -> None:
     extenders = "extenders: [{managedResources: [{name: x.y/a, ignoredByScheduler: true}]}]"
     fit = compiled(f"{HEAD}- schedulerName: one\n{extenders}\n")["one"].plugins["NodeResourcesFit"]
     assert isinstance(fit.args, NodeResourcesFitArgs)
     assert fit.args.ignored_resources == ("x.y/a",)
 
 
-def test_plugins_that_no_profile_names_are_not_imported() -> None:
+def test_unused_plugins_are_not_imported() -> None:
     def load() -> object:
         raise AssertionError("it was imported")
 
@@ -166,7 +166,7 @@ NODE_ADD = ClusterEvent("Node", ActionType.ADD)
 GATE = plugin("Gate", pre_enqueue=unschedulable("closed"), filter=None, events=[NODE_ADD])
 
 
-def test_each_profile_has_its_own_instances() -> None:
+def test_each_profile_has_its_own_plugin_instances() -> None:
     handles: list[tuple[str, str]] = []
 
     def handle(profile: str, plugin: str) -> Handle:
@@ -197,13 +197,13 @@ def pending(scheduler: str, **fields: int) -> PendingPod:
     return PendingPod(make_pod(scheduler_name=scheduler, **fields), TemplateInterner())  # type: ignore[arg-type]  # the priority
 
 
-def test_a_pod_is_fenced_by_its_own_profile(two: Profiles) -> None:
+def test_pod_is_gated_by_its_own_profile(two: Profiles) -> None:
     status = two.run_pre_enqueue(pending("one"))
     assert status is not None and (status.plugin, status.message) == ("Gate", "closed")
     assert two.run_pre_enqueue(pending("two")) is None
 
 
-def test_events_wake_the_pods_of_the_profile_that_registered_them(two: Profiles) -> None:
+def test_event_requeues_pods_of_the_profile_that_registered_it(two: Profiles) -> None:
     added = ObservedEvent("Node", ActionType.ADD)
     removed = ObservedEvent("Node", ActionType.DELETE)
     everything = ObservedEvent("*", ActionType.ALL)
@@ -234,7 +234,7 @@ def raising(pod: PendingPod, old: object, new: object) -> QueueingHint:
         ([raising], True, "LookupError: no such thing"),
     ],
 )
-def test_a_hint_has_its_say(
+def test_hints_decide_whether_a_pod_is_requeued(
     hints: list[Hint | None], wakes: bool, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     events = [ClusterEvent("Node", ActionType.ADD, hint) for hint in hints]
@@ -250,12 +250,12 @@ def test_a_hint_has_its_say(
     assert logged in caplog.text and bool(logged) == bool(caplog.records)
 
 
-def test_the_first_profile_orders_the_queue(two: Profiles) -> None:
+def test_first_profile_sorts_the_queue(two: Profiles) -> None:
     low, high = QueuedPod(pending("two", priority=1), 5.0), QueuedPod(pending("one", priority=2), 6.0)
     assert sorted([low, high], key=two.sort_key) == [high, low]  # type: ignore[arg-type]  # the keys compare
 
 
-def test_pods_without_a_key_come_last() -> None:
+def test_pods_without_sort_key_come_last() -> None:
     failing = plugin("Failing", queue_sort=ValueError("no key"))
     profiles = compiled(alone(failing), failing)
     early, late = QueuedPod(pending("default-scheduler"), 5.0), QueuedPod(pending("default-scheduler"), 6.0)
@@ -263,7 +263,7 @@ def test_pods_without_a_key_come_last() -> None:
 
 
 @pytest.mark.parametrize(("extenders", "woken"), [("", False), ("extenders: [{filterVerb: f}]", True)])
-def test_any_event_may_set_free_what_an_extender_holds_back(extenders: str, woken: bool) -> None:
+def test_any_event_requeues_pods_rejected_by_an_extender(extenders: str, woken: bool) -> None:
     profiles = compile_profiles(parse(f"{alone()}\n{extenders}\n", "k.yaml"), Registry.from_installed(), a_handle)
     (name,) = profiles
     interested = {
