@@ -46,7 +46,7 @@ def none_but_one(state: CycleState, pod: PendingPod, node: NodeInfo) -> Status |
     return unschedulable(f"{state[COUNT].pods} on it") if state[COUNT].pods else None
 
 
-def test_the_nominated_pod_is_added_to_what_was_stored_and_only_for_this_question() -> None:
+def test_nominated_pod_is_added_to_the_state_of_one_filter_call_only() -> None:
     counting = plugin("C", pre_filter=count_pods, add_pod=one_more, filter=none_but_one)
     result = run(GATE, counting, nodes=("a", "b"), pods=PODS)
     assert result.node_of("pod") == "b"
@@ -54,7 +54,7 @@ def test_the_nominated_pod_is_added_to_what_was_stored_and_only_for_this_questio
     assert alone.message_of("pod") == "0/1 nodes are available: 1 1 on it."
 
 
-def test_without_the_extension_what_was_stored_stays() -> None:
+def test_state_is_unchanged_without_add_pod() -> None:
     unaware = plugin("C", pre_filter=count_pods, filter=none_but_one)
     assert run(GATE, unaware, pods=PODS).node_of("pod") == "a"
 
@@ -67,7 +67,7 @@ def test_without_the_extension_what_was_stored_stays() -> None:
         (ValueError("broken"), "plugin 'C', hook add_pod: ValueError: broken"),
     ],
 )
-def test_anything_but_success_is_an_error(answer: object, message: str) -> None:
+def test_add_pod_answer_other_than_success_is_an_error(answer: object, message: str) -> None:
     result = run(GATE, plugin("C", pre_filter=None, add_pod=answer, filter=None), pods=PODS)
     condition = result.condition_of("pod")
     assert condition is not None
@@ -75,7 +75,7 @@ def test_anything_but_success_is_an_error(answer: object, message: str) -> None:
     assert result.state_of("pod") == "backoff"
 
 
-def test_who_skipped_is_not_told() -> None:
+def test_add_pod_is_not_called_for_a_plugin_that_skipped() -> None:
     skipping = plugin("C", pre_filter=Skip, add_pod=error("not asked"), filter=error("not asked"))
     assert run(GATE, skipping, pods=PODS).node_of("pod") == "a"
 
@@ -83,7 +83,7 @@ def test_who_skipped_is_not_told() -> None:
 @pytest.mark.parametrize(
     ("undo", "says"), [(True, "0 pods, fits"), (False, "1 pods, full")], ids=["with the pod gone", "with the pod there"]
 )
-def test_a_plugin_may_ask_what_would_be_if_a_pod_were_gone(undo: bool, says: str) -> None:
+def test_plugin_can_filter_without_a_pod_in_a_statement(undo: bool, says: str) -> None:
     told: list[str] = []
 
     def look(state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> None:

@@ -27,7 +27,7 @@ from tests.extension_points.scripted import held, plugin, run, scenario
 REFUSED = ClusterError("the pod is taken", status=403, reason="Forbidden")
 
 
-def test_the_default_binder_binds() -> None:
+def test_default_binder_binds_the_pod() -> None:
     result = run(plugin("A", post_bind=None))
     pod = result.pod("pod")
     assert pod.spec.node_name == "a"
@@ -39,7 +39,7 @@ def test_the_default_binder_binds() -> None:
     assert (event.regarding.kind, event.regarding.uid) == ("Pod", pod.metadata.uid)
 
 
-def test_the_first_that_does_not_skip_decides() -> None:
+def test_first_bind_plugin_that_does_not_skip_decides() -> None:
     journal: list[str] = []
 
     async def bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -65,7 +65,7 @@ def test_the_first_that_does_not_skip_decides() -> None:
         (False, "SchedulerError", "plugin 'B', hook bind: answered False, which is not a Status"),
     ],
 )
-def test_a_binding_that_fails_undoes_everything(answer: object, reason: str, message: str) -> None:
+def test_failed_binding_undoes_the_reservation(answer: object, reason: str, message: str) -> None:
     journal: list[str] = []
     plugins = [
         plugin("A", unreserve=None, post_bind=None, journal=journal),
@@ -83,7 +83,7 @@ def test_a_binding_that_fails_undoes_everything(answer: object, reason: str, mes
     assert list(held(plugins[0]).pods) == []
 
 
-def test_when_all_skip_the_pod_is_tried_again_and_nothing_is_said() -> None:
+def test_pod_is_retried_without_event_if_all_bind_plugins_skip() -> None:
     journal: list[str] = []
     skipping = plugin("A", bind=Skip, unreserve=None, journal=journal)
     result = run(skipping)
@@ -99,14 +99,14 @@ def refused_once(cluster: MemoryCluster) -> None:
     cluster.faults.append(lambda method, *_: next(refusals, None) if method == "bind" else None)
 
 
-def test_a_refusal_of_the_api_is_tried_again_after_a_rest() -> None:
+def test_binding_rejected_by_the_api_is_retried_after_backoff() -> None:
     result = scenario().at(0.0, refused_once).run()
     assert result.state_of("pod") == "bound"
     assert result.decisions[1].popped_at - result.decisions[0].popped_at == 2.0
     assert result.events_on("pod")[0] == ("FailedScheduling", 'running Bind plugin "DefaultBinder": the pod is taken')
 
 
-def test_the_room_of_a_failed_binding_goes_to_others_at_once() -> None:
+def test_room_of_a_failed_binding_is_free_at_once() -> None:
     gone = ClusterEvent("Pod", ActionType.DELETE)
     lonely = plugin(
         "L", filter=lambda state, pod, node: unschedulable("taken") if len(node.pods) else None, events=[gone]
@@ -136,14 +136,14 @@ def failing_at(seconds: float, status: Status, events: list[ClusterEvent]) -> Sc
 
 
 @pytest.mark.parametrize("status", [unschedulable("no"), error("no")])
-def test_a_failed_binding_wakes_those_who_wait_for_room(status: Status) -> None:
+def test_failed_binding_requeues_pods_that_wait_for_room(status: Status) -> None:
     woken = failing_at(5.0, status, [ClusterEvent("Pod", ActionType.DELETE)])
     assert len(woken.decisions_on("second")) == 2
     left = failing_at(5.0, status, [ClusterEvent("Pod", ActionType.ADD)])
     assert len(left.decisions_on("second")) == 1
 
 
-def test_a_pod_bound_by_somebody_else_meanwhile_is_left_alone() -> None:
+def test_pod_bound_by_another_scheduler_is_left_alone() -> None:
     async def bind(state: CycleState, pod: PendingPod, node_name: str) -> Status:
         await held(binder).api.bind(pod, "b")
         return error("too late")
@@ -155,7 +155,7 @@ def test_a_pod_bound_by_somebody_else_meanwhile_is_left_alone() -> None:
     assert len(result.decisions) == 1
 
 
-def test_a_node_that_goes_between_decision_and_binding_costs_nothing_but_the_pod() -> None:
+def test_node_deleted_before_the_binding_fails_only_that_pod() -> None:
     async def slow(state: CycleState, pod: PendingPod, node_name: str) -> None:
         await asyncio.sleep(5.0)
 
@@ -166,7 +166,7 @@ def test_a_node_that_goes_between_decision_and_binding_costs_nothing_but_the_pod
     assert len(held(working).nodes) == 0
 
 
-def test_all_take_notice_in_order_whatever_they_do() -> None:
+def test_post_bind_runs_all_plugins_in_order_despite_errors() -> None:
     journal: list[str] = []
 
     async def slow(state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -185,13 +185,13 @@ def test_all_take_notice_in_order_whatever_they_do() -> None:
     assert [point for point, *_ in result.bindings[0].steps] == ["wait_on_permit", "bind", "post_bind"]
 
 
-def test_nobody_takes_notice_of_a_pod_that_was_not_bound() -> None:
+def test_post_bind_is_not_called_for_an_unbound_pod() -> None:
     journal: list[str] = []
     run(plugin("A", bind=error("broken"), post_bind=None, journal=journal))
     assert journal == ["A.bind"]
 
 
-def test_a_pod_that_is_being_deleted_is_not_tried() -> None:
+def test_terminating_pod_is_not_scheduled() -> None:
     result = run(
         plugin("A", pre_filter=None), pods=[make_pod(deletion_timestamp="2026-01-01T00:00:00Z"), make_pod("b")]
     )
@@ -200,6 +200,6 @@ def test_a_pod_that_is_being_deleted_is_not_tried() -> None:
     assert [decision.pod for decision in result.decisions] == ["default/b"]
 
 
-def test_pods_of_other_schedulers_are_theirs() -> None:
+def test_pods_of_other_schedulers_are_not_bound() -> None:
     result = run(pods=[make_pod(scheduler_name="another")])
     assert not result.decisions and result.cluster.objects(Pod)[0].spec.node_name == ""

@@ -82,7 +82,7 @@ NOTE = patch(NODE, {"metadata": {"annotations": {"x": "y"}}})
         ("Pod", ActionType.UPDATE_POD_LABEL, patch(POOL, {"metadata": {"annotations": {"x": "y"}}}), False),
     ],
 )
-def test_an_event_wakes_those_whose_rejector_registered_it(
+def test_event_requeues_pods_whose_rejector_registered_it(
     resource: str, action: ActionType, happening: Action, woken: bool
 ) -> None:
     rejecting = plugin(
@@ -110,7 +110,7 @@ def test_condition_written_by_the_scheduler_does_not_requeue_the_pod() -> None:
         (team(), "teams.v1beta1.example.com"),
     ],
 )
-def test_kinds_that_a_plugin_watches_make_events(subject: ApiObject, resource: str) -> None:
+def test_watched_kinds_emit_events(subject: ApiObject, resource: str) -> None:
     asked: list[tuple[object, object]] = []
 
     def hint(pod: PendingPod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
@@ -125,7 +125,7 @@ def test_kinds_that_a_plugin_watches_make_events(subject: ApiObject, resource: s
     assert asked == [(None, {}), ({}, {"a": "b"}), ({"a": "b"}, None)]
 
 
-def test_a_hook_that_fails_is_said_when_the_configuration_is_loaded() -> None:
+def test_failing_events_to_register_is_a_config_error() -> None:
     failing = plugin("R", events=None, events_to_register=ValueError("no events"), filter=None)
     with pytest.raises(ConfigError, match=r"^config:\d+: .*plugin 'R', hook events_to_register: ValueError: no events"):
         run(failing)
@@ -134,6 +134,6 @@ def test_a_hook_that_fails_is_said_when_the_configuration_is_loaded() -> None:
         run(wrong)
 
 
-def test_what_registers_no_event_waits_for_the_flush() -> None:
+def test_pod_of_a_plugin_without_events_waits_for_the_flush() -> None:
     result = scenario(plugin("R", filter=unschedulable("no"))).at(50.0, labelled(POOL, app="db")).run(until=400.0)
     assert [decision.popped_at - result.decisions[0].popped_at for decision in result.decisions] == [0.0, 330.0]

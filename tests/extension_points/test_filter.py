@@ -73,7 +73,7 @@ NODE_ADD = ClusterEvent("Node", ActionType.ADD)
         ),
     ],
 )
-def test_a_pod_that_fits_nowhere(
+def test_pod_that_fits_no_node_is_unschedulable(
     answer: object,
     place: str,
     reason: str,
@@ -93,7 +93,7 @@ def test_a_pod_that_fits_nowhere(
 
 
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS)])
-def test_a_node_that_passes(answer: Status | None) -> None:
+def test_pod_is_bound_to_a_node_that_passes(answer: Status | None) -> None:
     assert run(plugin("A", filter=answer)).state_of("pod") == "bound"
 
 
@@ -101,7 +101,7 @@ def refusing(*names: str, reason: str) -> Callable[..., Status | None]:
     return lambda state, pod, node: unschedulable(reason) if node.name in names else None
 
 
-def test_every_node_tells_its_first_rejection() -> None:
+def test_message_counts_the_first_rejection_of_each_node() -> None:
     first = plugin("A", filter=refusing("a", "b", reason="old"))
     second = plugin("B", filter=refusing("b", "c", "d", "e", reason="full"), reads="pods")
     third = plugin("C", filter=refusing(*"abcdef", reason="far"))
@@ -110,7 +110,7 @@ def test_every_node_tells_its_first_rejection() -> None:
     assert result.queued("pod").rejectors == {"A", "B", "C"}
 
 
-def test_counts_are_sorted_as_text() -> None:
+def test_reasons_are_sorted_as_text_with_their_counts() -> None:
     names = tuple(f"n{number:02}" for number in range(12))
     result = run(
         plugin("A", filter=refusing(*names[:10], reason="ten")), plugin("B", filter=unschedulable("two")), nodes=names
@@ -119,7 +119,7 @@ def test_counts_are_sorted_as_text() -> None:
 
 
 @pytest.mark.parametrize("answer", [error("broken"), ValueError("broken")])
-def test_a_fault_on_one_node_ends_the_attempt_but_no_other_pod(answer: object) -> None:
+def test_fault_on_one_node_fails_only_that_attempt(answer: object) -> None:
     def broken(state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
         if pod.name != "victim" or node.name != "b":
             return None
@@ -133,7 +133,7 @@ def test_a_fault_on_one_node_ends_the_attempt_but_no_other_pod(answer: object) -
     assert "broken" in result.message_of("victim")
 
 
-def test_a_pod_without_a_node_is_tried_again_when_its_rejector_says() -> None:
+def test_unschedulable_pod_is_retried_on_an_event_of_its_rejector() -> None:
     picky = plugin(
         "A", filter=lambda state, pod, node: None if node.name == "b" else unschedulable("no"), events=[NODE_ADD]
     )
@@ -149,7 +149,7 @@ def odd_rows(state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -
 
 @pytest.mark.parametrize("reads", [None, "node"])
 @pytest.mark.parametrize("count", [3, 30])
-def test_a_columnar_filter_answers_in_bits_and_puts_them_into_words(count: int, reads: str | None) -> None:
+def test_columnar_filter_answers_bits_that_filter_status_converts(count: int, reads: str | None) -> None:
     columnar = plugin(
         "A",
         filter_nodes=odd_rows,
@@ -164,13 +164,13 @@ def test_a_columnar_filter_answers_in_bits_and_puts_them_into_words(count: int, 
     assert result.message_of("pod") == f"0/{count} nodes are available: {', '.join(parts)}."
 
 
-def test_a_columnar_filter_with_a_twin_that_raises_is_asked_node_by_node() -> None:
+def test_failing_columnar_filter_falls_back_to_the_scalar_form() -> None:
     twin = plugin("A", filter=None, filter_nodes=ValueError("columns"), filter_status=unschedulable())
     result = run(twin, nodes=tuple(f"n{number}" for number in range(30)))
     assert result.state_of("pod") == "bound"
 
 
-def test_words_that_fail_are_a_fault_of_the_plugin() -> None:
+def test_failing_filter_status_is_a_plugin_fault() -> None:
     columnar = plugin("A", filter_nodes=odd_rows, filter_status=ValueError("wordless"))
     result = run(columnar, nodes=("n1", "n3"))
     assert result.message_of("pod") == "plugin 'A', hook filter_status: ValueError: wordless"
@@ -182,7 +182,7 @@ def crowded(state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None
 
 
 @pytest.mark.parametrize(("priority", "node"), [(1, None), (10, None), (11, "a")])
-def test_a_pod_must_fit_beside_the_nominated_ones_that_are_as_important(priority: int, node: str | None) -> None:
+def test_pod_must_fit_with_nominated_pods_of_equal_or_higher_priority(priority: int, node: str | None) -> None:
     """The nominated pod is gated, so it only keeps its place."""
     gate = plugin("Gate", pre_enqueue=lambda pod: unschedulable() if pod.name == "nominated" else None)
     keeper = plugin("Keeper", filter=crowded)
@@ -192,7 +192,7 @@ def test_a_pod_must_fit_beside_the_nominated_ones_that_are_as_important(priority
     assert result.message_of("pod") == ("" if node else "0/1 nodes are available: 1 crowded.")
 
 
-def test_a_pod_must_fit_without_the_nominated_ones_too() -> None:
+def test_pod_must_also_fit_without_nominated_pods() -> None:
     """What only fits beside a pod that is not there yet does not fit (inter-pod affinity)."""
     sociable = plugin("S", filter=lambda state, pod, node: None if len(node.pods) else unschedulable("lonely"))
     gate = plugin("Gate", pre_enqueue=lambda pod: unschedulable() if pod.name == "nominated" else None)
@@ -201,7 +201,7 @@ def test_a_pod_must_fit_without_the_nominated_ones_too() -> None:
     assert result.message_of("pod") == "0/1 nodes are available: 1 lonely."
 
 
-def test_the_nominated_node_is_tried_first_and_alone() -> None:
+def test_nominated_node_is_tried_first_and_alone() -> None:
     asked: list[str] = []
 
     def note(state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
@@ -213,21 +213,21 @@ def test_the_nominated_node_is_tried_first_and_alone() -> None:
     assert result.decisions[0].evaluated == 1
 
 
-def test_when_the_nominated_node_fails_the_others_are_searched() -> None:
+def test_other_nodes_are_searched_if_the_nominated_node_fails() -> None:
     refuse = plugin("A", filter=refusing("c", "d", reason="no"))
     result = run(refuse, nodes=tuple("abcd"), pods=[make_pod(nominated_node_name="c")])
     assert result.node_of("pod") in ("a", "b")
 
 
 @pytest.mark.parametrize("nominated", ["c", "gone"])
-def test_a_nominated_node_that_fails_is_counted_once(nominated: str) -> None:
+def test_failed_nominated_node_is_counted_once(nominated: str) -> None:
     result = run(
         plugin("A", filter=unschedulable("no")), nodes=tuple("abcd"), pods=[make_pod(nominated_node_name=nominated)]
     )
     assert result.message_of("pod") == "0/4 nodes are available: 4 no."
 
 
-def test_a_nominated_node_outside_the_narrowed_ones_is_tried_all_the_same() -> None:
+def test_nominated_node_outside_the_pre_filter_set_is_tried() -> None:
     pre_filter_result = plugin("A", pre_filter={"a"})
     result = run(pre_filter_result, nodes=("a", "b"), pods=[make_pod(nominated_node_name="b")])
     assert result.node_of("pod") in ("a", "b")

@@ -26,7 +26,7 @@ SMALLER = patch(NOMINATED, {"spec": {"containers": [{"name": "main", "resources"
 
 
 @pytest.mark.parametrize("happening", [ELSEWHERE, SMALLER], ids=["it goes elsewhere", "it asks for less"])
-def test_room_that_is_kept_no_longer_wakes_those_it_was_kept_from(happening: Action) -> None:
+def test_cleared_nomination_requeues_pods_that_it_kept_out(happening: Action) -> None:
     """Otherwise than in kube-scheduler, which sends no event."""
     scenario = Scenario(nodes=[NODE], pods=[NOMINATED, KEPT_OUT])
     assert scenario.at(50.0, happening).run(until=60.0).node_of("kept-out") == "a"
@@ -81,7 +81,7 @@ def written(*plugins: type[Plugin], before: str = "", until: float = 1.2) -> lis
         ([plugin("A", filter=unschedulable("no"), post_filter=None)], "gone", []),
     ],
 )
-def test_a_node_is_announced_where_binding_takes_time_and_cleared_where_it_fails(
+def test_nominated_node_name_is_written_for_slow_bindings_and_cleared_on_failure(
     plugins: list[type[Plugin]], before: str, nodes: list[str]
 ) -> None:
     assert written(*plugins, before=before) == nodes

@@ -41,7 +41,7 @@ def decide(waiting: type[Plugin], verdict: Callable[..., bool], *expected: bool)
 
 
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS)])
-def test_consent(answer: object) -> None:
+def test_pod_is_bound_if_permit_succeeds(answer: object) -> None:
     result = run(plugin("A", permit=answer))
     assert result.state_of("pod") == "bound"
     assert result.bindings[0].waited == 0.0
@@ -89,7 +89,7 @@ def test_consent(answer: object) -> None:
     ],
 )
 @pytest.mark.parametrize("earlier", [None, Wait(10)])
-def test_a_refusal_undoes_the_reservation_and_drops_earlier_waits(
+def test_permit_rejection_undoes_the_reservation_and_drops_waits(
     answer: object, place: str, reason: str, message: str, rejectors: set[str], pending: set[str], earlier: object
 ) -> None:
     journal: list[str] = []
@@ -112,7 +112,7 @@ def test_a_refusal_undoes_the_reservation_and_drops_earlier_waits(
     assert list(held(plugins[0]).waiting_pods()) == []
 
 
-def test_a_pod_waits_on_its_node_and_others_are_scheduled_meanwhile() -> None:
+def test_other_pods_are_scheduled_while_a_pod_waits_in_permit() -> None:
     waiting = plugin("A", permit=lambda state, pod, name: Wait(10) if pod.name == "pod" else None)
     seen: list[tuple[str, str, tuple[str, ...]]] = []
 
@@ -129,7 +129,7 @@ def test_a_pod_waits_on_its_node_and_others_are_scheduled_meanwhile() -> None:
     assert len(held(waiting).pods) == 2, "it keeps its place"
 
 
-def test_allowed_it_is_bound() -> None:
+def test_waiting_pod_is_bound_when_allowed() -> None:
     waiting = plugin("A", permit=Wait(10))
     result = scenario(waiting).at(4.0, decide(waiting, lambda pod: pod.allow("A"), True, False)).run()
     assert result.state_of("pod") == "bound"
@@ -138,7 +138,7 @@ def test_allowed_it_is_bound() -> None:
     assert result.pod("pod").status.nominated_node_name == "", "the API server takes the announcement back"
 
 
-def test_it_is_bound_when_all_who_wait_have_allowed_it() -> None:
+def test_pod_is_bound_when_all_permit_plugins_allow() -> None:
     first, second = plugin("A", permit=Wait(10)), plugin("B", permit=Wait(20))
     timeline = scenario(first, second)
     timeline.at(2.0, decide(first, lambda pod: pod.allow("B"), True))
@@ -147,13 +147,13 @@ def test_it_is_bound_when_all_who_wait_have_allowed_it() -> None:
     assert result.bindings[0].waited == 5.0
 
 
-def test_an_allowance_of_somebody_who_does_not_wait_changes_nothing() -> None:
+def test_allow_of_a_plugin_that_does_not_wait_is_ignored() -> None:
     waiting = plugin("A", permit=Wait(10))
     result = scenario(waiting).at(2.0, decide(waiting, lambda pod: pod.allow("B"), True)).run(until=3.0)
     assert result.state_of("pod") == "neither"
 
 
-def test_a_verdict_within_a_hook_counts_at_once() -> None:
+def test_verdict_given_in_a_hook_takes_effect_at_once() -> None:
     """A gang of two: the second member lets the first go."""
 
     def permit(state: CycleState, pod: PendingPod, node_name: str) -> Wait | None:
@@ -179,7 +179,7 @@ def rejected(timeline_result: ScenarioResult, message: str, rejectors: set[str])
     assert timeline_result.pod("pod").status.nominated_node_name == ""
 
 
-def test_rejected_it_goes_back_and_everything_is_undone() -> None:
+def test_rejected_waiting_pod_is_requeued_and_undone() -> None:
     journal: list[str] = []
     waiting = plugin("A", permit=Wait(10), reserve=None, unreserve=None, journal=journal)
     other = plugin("B", reserve=None, unreserve=None, journal=journal)
@@ -202,7 +202,7 @@ def test_rejected_it_goes_back_and_everything_is_undone() -> None:
         ([86400], 900.0, "rejected due to timeout after waiting 15m0s at plugin P0"),
     ],
 )
-def test_the_earliest_timeout_rejects(timeouts: list[float], seconds: float, message: str) -> None:
+def test_earliest_permit_timeout_rejects_the_pod(timeouts: list[float], seconds: float, message: str) -> None:
     plugins = [plugin(f"P{number}", permit=Wait(timeout)) for number, timeout in enumerate(timeouts)]
     result = scenario(*plugins).run(until=1000.0 if seconds > 400 else seconds + 0.5)
     assert result.bindings[0].waited == seconds
@@ -213,13 +213,13 @@ def test_the_earliest_timeout_rejects(timeouts: list[float], seconds: float, mes
 
 
 @pytest.mark.parametrize("events", [[NODE_ADD], []])
-def test_what_happened_while_it_waited_counts_when_it_comes_back(events: list[ClusterEvent]) -> None:
+def test_events_during_the_permit_wait_requeue_the_rejected_pod(events: list[ClusterEvent]) -> None:
     waiting = plugin("A", permit=Wait(10), events=events)
     result = scenario(waiting).at(4.0, create(make_node("b"))).run(until=10.5)
     assert len(result.decisions) == 1 + len(events)
 
 
-def test_a_pod_deleted_while_it_waits_is_let_go() -> None:
+def test_pod_deleted_while_waiting_is_unreserved() -> None:
     journal: list[str] = []
     waiting = plugin("A", permit=Wait(10), unreserve=None, journal=journal)
     result = scenario(waiting).at(4.0, delete(make_pod())).run()
@@ -230,7 +230,7 @@ def test_a_pod_deleted_while_it_waits_is_let_go() -> None:
     assert result.waiting == {}
 
 
-def test_the_room_of_a_pod_deleted_while_it_waits_is_free_at_once() -> None:
+def test_room_of_a_pod_deleted_while_waiting_is_free_at_once() -> None:
     """Its deletion is an event on which the other pod was waiting."""
     waiting = plugin("A", permit=lambda state, pod, name: Wait(100) if pod.name == "pod" else None)
     gone = ClusterEvent("Pod", ActionType.DELETE)
@@ -242,14 +242,14 @@ def test_the_room_of_a_pod_deleted_while_it_waits_is_free_at_once() -> None:
     assert result.seconds == 4.0
 
 
-def test_a_change_of_the_pod_does_not_end_the_wait() -> None:
+def test_pod_update_does_not_end_the_permit_wait() -> None:
     waiting = plugin("A", permit=Wait(10))
     timeline = scenario(waiting).at(4.0, patch(make_pod(), {"metadata": {"labels": {"x": "y"}}}))
     timeline.at(5.0, decide(waiting, lambda pod: pod.allow("A"), True))
     assert timeline.run().bindings[0].waited == 5.0
 
 
-def test_an_announcement_that_was_not_written_in_time_is_taken_back_all_the_same() -> None:
+def test_late_nominated_node_name_is_cleared_after_a_rejection() -> None:
     """The rejection comes while the write of the announced node is still under way."""
 
     def slow(cluster: MemoryCluster) -> None:

@@ -61,7 +61,7 @@ def nominated(result: ScenarioResult) -> str:
         ),
     ],
 )
-def test_what_is_said(answers: list[object], message: str) -> None:
+def test_post_filter_message_is_part_of_the_event(answers: list[object], message: str) -> None:
     plugins = [post(f"P{number}", answer) for number, answer in enumerate(answers)]
     result = run(FULL, *plugins)
     condition = result.condition_of("pod")
@@ -95,13 +95,13 @@ def test_what_is_said(answers: list[object], message: str) -> None:
         ([Preempt((), key=lambda candidate: 0)], "before"),
     ],
 )
-def test_what_becomes_of_the_nomination(answers: list[object], node: str) -> None:
+def test_post_filter_result_sets_keeps_or_clears_the_nomination(answers: list[object], node: str) -> None:
     plugins = [post(f"P{number}", answer) for number, answer in enumerate(answers)]
     result = run(FULL, *plugins, pods=[make_pod(nominated_node_name="before")])
     assert nominated(result) == node
 
 
-def test_it_is_not_asked_when_there_is_no_lack_of_nodes() -> None:
+def test_post_filter_is_not_called_if_a_node_is_feasible_or_an_error_occurs() -> None:
     journal: list[str] = []
     asked = plugin("P", post_filter=None, journal=journal)
     for failing in (
@@ -132,9 +132,7 @@ def test_it_is_not_asked_when_there_is_no_lack_of_nodes() -> None:
         ),
     ],
 )
-def test_the_diagnosis_says_what_stands_against_each_node(
-    rejecting: type[Plugin], seen: list[tuple[str, int, str]]
-) -> None:
+def test_diagnosis_has_the_rejection_of_each_node(rejecting: type[Plugin], seen: list[tuple[str, int, str]]) -> None:
     told: list[tuple[str, int, str]] = []
 
     def look(state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> None:
@@ -146,7 +144,7 @@ def test_the_diagnosis_says_what_stands_against_each_node(
     assert told == seen
 
 
-def test_the_diagnosis_lists_the_nodes_where_preemption_may_help() -> None:
+def test_diagnosis_lists_nodes_where_preemption_may_help() -> None:
     listed: list[str] = []
 
     def look(state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> None:
@@ -161,7 +159,7 @@ def test_the_diagnosis_lists_the_nodes_where_preemption_may_help() -> None:
     assert listed == ["a", "c"]
 
 
-def test_a_nominated_node_is_kept_for_the_pod() -> None:
+def test_nominated_node_is_kept_for_the_pod() -> None:
     """The less important pod finds no room beside the nominated one."""
     crowded = plugin(
         "Crowded",
@@ -185,7 +183,7 @@ def preempting(*names: str) -> type[Plugin]:
     return plugin("Preempting", post_filter=propose)
 
 
-def test_the_cheapest_candidate_is_evicted_and_its_node_nominated() -> None:
+def test_cheapest_candidate_is_evicted_and_its_node_nominated() -> None:
     lonely = plugin(
         "Lonely", filter=lambda state, pod, node: unschedulable("taken") if len(node.pods) else None, events=None
     )
@@ -200,7 +198,7 @@ def test_the_cheapest_candidate_is_evicted_and_its_node_nominated() -> None:
     assert first.message == "0/2 nodes are available: 2 taken."
 
 
-def test_a_victim_is_marked_before_it_goes() -> None:
+def test_victim_has_disruption_target_condition_before_deletion() -> None:
     lonely = plugin("Lonely", filter=lambda state, pod, node: unschedulable("taken") if len(node.pods) else None)
     result = run(lonely, preempting("a"), pods=[make_pod("x", node_name="a"), make_pod(priority=9)])
     condition = result.condition_of("x", "DisruptionTarget")
@@ -212,7 +210,7 @@ def test_a_victim_is_marked_before_it_goes() -> None:
     assert event.related is not None and event.related.name == "pod"
 
 
-def test_a_victim_that_waits_on_permit_is_stopped_in_memory() -> None:
+def test_victim_waiting_in_permit_is_rejected_without_deletion() -> None:
     waiting = plugin("Waiting", permit=lambda state, pod, name: Wait(100) if pod.name == "x" else None)
     lonely = plugin("Lonely", filter=lambda state, pod, node: unschedulable("taken") if len(node.pods) else None)
     result = run(waiting, lonely, preempting("a"), pods=[make_pod("x", priority=9), make_pod("pod", priority=1)])
@@ -224,7 +222,7 @@ def test_a_victim_that_waits_on_permit_is_stopped_in_memory() -> None:
     assert result.message_of("x").startswith("waiting on permit for pod: ")
 
 
-def test_a_key_that_fails_is_the_plugins_fault() -> None:
+def test_failing_candidate_key_is_a_plugin_fault() -> None:
     def propose(state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Preempt:
         def key(candidate: Candidate) -> int:
             raise ValueError("no key")

@@ -49,7 +49,7 @@ def failed(result: ScenarioResult, reason: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS), taking(0.0), taking(0.2, Status(Code.SUCCESS))])
-def test_work_that_succeeds(answer: object) -> None:
+def test_pod_is_bound_after_pre_bind_succeeds(answer: object) -> None:
     assert run(plugin("A", pre_bind=answer)).state_of("pod") == "bound"
 
 
@@ -67,7 +67,7 @@ def test_work_that_succeeds(answer: object) -> None:
         (3, "SchedulerError", "plugin 'B', hook pre_bind: answered 3, which is not a Status"),
     ],
 )
-def test_work_that_fails_undoes_the_reservation(answer: object, reason: str, message: str) -> None:
+def test_failing_pre_bind_undoes_the_reservation(answer: object, reason: str, message: str) -> None:
     journal: list[str] = []
     plugins = [
         plugin("A", reserve=None, unreserve=None, pre_bind=None, journal=journal),
@@ -80,19 +80,19 @@ def test_work_that_fails_undoes_the_reservation(answer: object, reason: str, mes
     assert list(held(plugins[0]).pods) == []
 
 
-def test_the_node_is_announced_while_there_is_work() -> None:
+def test_nominated_node_name_is_written_while_pre_bind_runs() -> None:
     result = scenario(plugin("A", pre_bind=taking(5.0))).run(until=1.0)
     assert result.pod("pod").status.nominated_node_name == "a"
     assert result.state_of("pod") == "neither"
 
 
-def test_others_are_scheduled_meanwhile() -> None:
+def test_other_pods_are_scheduled_while_pre_bind_runs() -> None:
     slow = plugin("A", pre_bind=lambda state, pod, name: taking(5.0)(state, pod, name) if pod.name == "pod" else None)
     result = scenario(slow, pods=("pod", "other")).run(until=1.0)
     assert (result.state_of("pod"), result.state_of("other")) == ("neither", "bound")
 
 
-def test_without_work_nothing_is_announced_and_nothing_done() -> None:
+def test_pre_bind_is_not_called_without_work() -> None:
     journal: list[str] = []
     writes: list[str] = []
 
@@ -106,7 +106,7 @@ def test_without_work_nothing_is_announced_and_nothing_done() -> None:
     assert "patch_pod_status" not in writes
 
 
-def test_who_has_nothing_to_do_is_left_out() -> None:
+def test_pre_bind_is_called_only_for_plugins_with_work() -> None:
     journal: list[str] = []
     plugins = [
         plugin("A", pre_bind_pre_flight=Skip, pre_bind=None, journal=journal),
@@ -132,7 +132,7 @@ def test_who_has_nothing_to_do_is_left_out() -> None:
         ),
     ],
 )
-def test_a_pre_flight_that_cannot_say_fails_the_binding(answer: object, message: str) -> None:
+def test_invalid_pre_flight_answer_fails_the_binding(answer: object, message: str) -> None:
     journal: list[str] = []
     plugins = [
         plugin("A", pre_bind=None, unreserve=None, journal=journal),
@@ -143,7 +143,7 @@ def test_a_pre_flight_that_cannot_say_fails_the_binding(answer: object, message:
     failed(result, "SchedulerError", message)
 
 
-def test_a_pre_flight_that_fails_ends_the_wait_on_permit() -> None:
+def test_failing_pre_flight_ends_the_permit_wait() -> None:
     both = plugin("A", permit=Wait(5), pre_bind_pre_flight=error("broken"), pre_bind=None)
     result = run(both)
     failed(result, "SchedulerError", 'running PreBindPreFlight "A": broken')
@@ -164,7 +164,7 @@ def test_a_pre_flight_that_fails_ends_the_wait_on_permit() -> None:
         ("P", 0.0),
     ],
 )
-def test_neighbours_that_allow_it_work_side_by_side(kinds: str, seconds: float) -> None:
+def test_parallel_pre_bind_plugins_run_concurrently(kinds: str, seconds: float) -> None:
     """One letter per plugin: p may share, s may not, a capital has nothing to do."""
     plugins = [
         plugin(
@@ -180,7 +180,7 @@ def test_neighbours_that_allow_it_work_side_by_side(kinds: str, seconds: float) 
     assert result.seconds == seconds
 
 
-def test_the_first_failure_of_a_group_is_its_result_and_cancels_the_others() -> None:
+def test_first_failure_of_parallel_pre_bind_cancels_the_others() -> None:
     log: list[str] = []
     plugins = [
         plugin("A", parallel=True, pre_bind=taking(0.3, None, log, "A")),
@@ -194,7 +194,7 @@ def test_the_first_failure_of_a_group_is_its_result_and_cancels_the_others() -> 
     failed(result, "Unschedulable", "no volume")
 
 
-def test_a_pod_deleted_during_pre_bind_gives_its_room_back_at_once() -> None:
+def test_pod_deleted_during_pre_bind_frees_its_room_at_once() -> None:
     slow = plugin("A", pre_bind=lambda state, pod, name: taking(9.0)(state, pod, name) if pod.name == "pod" else None)
     lonely = plugin(
         "L", filter=lambda state, pod, node: unschedulable("taken") if len(node.pods) else None, events=None

@@ -14,7 +14,7 @@ NODE_ADD = ClusterEvent("Node", ActionType.ADD)
 
 
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS)])
-def test_success_lets_the_pod_in(answer: Status | None) -> None:
+def test_pod_is_queued_if_pre_enqueue_succeeds(answer: Status | None) -> None:
     assert run(plugin("Gate", pre_enqueue=answer)).state_of("pod") == "bound"
 
 
@@ -31,7 +31,7 @@ def test_success_lets_the_pod_in(answer: Status | None) -> None:
         ValueError("closed"),
     ],
 )
-def test_anything_else_gates_the_pod_without_an_attempt(answer: object) -> None:
+def test_answer_other_than_success_gates_the_pod(answer: object) -> None:
     gated = plugin("Gate", pre_enqueue=lambda pod: answer_for(pod, answer))
     result = run(gated, pods=("pod", "other"), until=None)
     assert result.state_of("pod") == "gated"
@@ -51,7 +51,7 @@ def answer_for(pod: PendingPod, answer: object) -> object:
     return answer
 
 
-def test_the_first_rejection_gates() -> None:
+def test_first_pre_enqueue_rejection_gates_the_pod() -> None:
     journal: list[str] = []
     first = plugin("First", pre_enqueue=None, journal=journal)
     second = plugin("Second", pre_enqueue=unschedulable(), journal=journal)
@@ -65,7 +65,9 @@ def test_the_first_rejection_gates() -> None:
     ("events", "opened"),
     [((NODE_ADD,), True), ((), False), ((ClusterEvent("Pod", ActionType.DELETE),), False), (None, True)],
 )
-def test_an_event_of_the_gating_plugin_opens_the_gate(events: tuple[ClusterEvent, ...] | None, opened: bool) -> None:
+def test_event_of_the_gating_plugin_runs_pre_enqueue_again(
+    events: tuple[ClusterEvent, ...] | None, opened: bool
+) -> None:
     gate: list[str] = []
     gating = plugin("Gate", pre_enqueue=lambda pod: None if gate else unschedulable(), events=events)
     bystander = plugin("Bystander", filter=None, events=[NODE_ADD])
@@ -74,13 +76,13 @@ def test_an_event_of_the_gating_plugin_opens_the_gate(events: tuple[ClusterEvent
     assert result.state_of("pod") == ("bound" if opened else "gated"), "the flush opens no gate"
 
 
-def test_a_pod_that_is_still_held_back_stays_fenced() -> None:
+def test_pod_stays_gated_if_pre_enqueue_rejects_again() -> None:
     gating = plugin("Gate", pre_enqueue=unschedulable(), events=[NODE_ADD])
     result = scenario(gating).at(1.0, create(make_node("b"))).run()
     assert result.state_of("pod") == "gated"
 
 
-def test_an_update_of_the_pod_itself_opens_the_gate_that_registered_it() -> None:
+def test_pod_update_runs_pre_enqueue_again_if_registered() -> None:
     label = ClusterEvent("Pod", ActionType.UPDATE_POD_LABEL)
     gating = plugin("Gate", pre_enqueue=lambda pod: None if pod.labels.get("open") else unschedulable(), events=[label])
     timeline = scenario(gating)
@@ -89,7 +91,7 @@ def test_an_update_of_the_pod_itself_opens_the_gate_that_registered_it() -> None
     assert result.state_of("pod") == "bound"
 
 
-def test_activation_asks_the_gate_again() -> None:
+def test_activation_runs_pre_enqueue_again() -> None:
     gate: list[str] = []
     gating = plugin("Gate", pre_enqueue=lambda pod: None if gate else unschedulable())
 
@@ -106,7 +108,7 @@ def test_activation_asks_the_gate_again() -> None:
     assert result.decisions[0].popped_at - result.decisions[0].queued_at == 3.0
 
 
-def test_a_gate_is_asked_on_the_way_into_the_backoff_queue_and_not_on_the_way_out() -> None:
+def test_pre_enqueue_runs_on_entering_backoff_but_not_on_leaving() -> None:
     journal: list[str] = []
     gate = plugin("Gate", pre_enqueue=None, journal=journal)
     failing = plugin("Failing", filter=unschedulable("no"), events=[NODE_ADD])

@@ -14,11 +14,11 @@ NODE_ADD = ClusterEvent("Node", ActionType.ADD)
 
 
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS), Skip])
-def test_a_pod_that_passes_is_bound(answer: Status | None) -> None:
+def test_pod_that_passes_pre_filter_is_bound(answer: Status | None) -> None:
     assert run(plugin("A", pre_filter=answer, filter=None)).state_of("pod") == "bound"
 
 
-def test_skip_skips_the_filter_of_the_plugin_alone() -> None:
+def test_skip_skips_only_the_filter_of_that_plugin() -> None:
     skipping = plugin("A", pre_filter=Skip, filter=unschedulable("not asked"))
     other = plugin("B", filter=unschedulable("asked"))
     assert run(skipping, other).message_of("pod") == "0/1 nodes are available: 1 asked."
@@ -56,7 +56,9 @@ def test_skip_skips_the_filter_of_the_plugin_alone() -> None:
         ),
     ],
 )
-def test_a_pod_that_does_not_pass(answer: object, place: str, reason: str, message: str, rejectors: set[str]) -> None:
+def test_pod_rejected_by_pre_filter_is_unschedulable(
+    answer: object, place: str, reason: str, message: str, rejectors: set[str]
+) -> None:
     result = run(plugin("A", pre_filter=answer), nodes=("a", "b"))
     condition = result.condition_of("pod")
     assert condition is not None
@@ -66,7 +68,7 @@ def test_a_pod_that_does_not_pass(answer: object, place: str, reason: str, messa
     assert result.queued("pod").rejectors == rejectors
 
 
-def test_after_unschedulable_the_later_plugins_still_run() -> None:
+def test_later_pre_filter_plugins_run_after_unschedulable() -> None:
     journal: list[str] = []
     first = plugin("A", pre_filter=unschedulable("first"), journal=journal)
     second = plugin("B", pre_filter=unschedulable("second"), journal=journal)
@@ -85,7 +87,7 @@ def test_after_unschedulable_the_later_plugins_still_run() -> None:
         (set(), "0/1 nodes are available: node(s) didn't satisfy plugin Last.", {"Last"}),
     ],
 )
-def test_a_later_word_replaces_unschedulable(last: object, message: str, rejectors: set[str]) -> None:
+def test_later_pre_filter_rejection_replaces_unschedulable(last: object, message: str, rejectors: set[str]) -> None:
     result = run(plugin("A", pre_filter=unschedulable("first")), plugin("Last", pre_filter=last))
     if last == {"elsewhere"}:  # narrows, but leaves the rejection standing
         message, rejectors = "0/1 nodes are available: first.", {"A", "Last"}
@@ -94,18 +96,18 @@ def test_a_later_word_replaces_unschedulable(last: object, message: str, rejecto
 
 
 @pytest.mark.parametrize("end", [unresolvable("end"), error("end"), ValueError("end"), set()])
-def test_these_end_it_at_once(end: object) -> None:
+def test_unresolvable_and_errors_end_pre_filter_at_once(end: object) -> None:
     journal: list[str] = []
     run(plugin("A", pre_filter=end), plugin("B", pre_filter=None, journal=journal))
     assert "B.pre_filter" not in journal
 
 
-def test_a_plugin_that_narrows_is_forgotten_when_another_says_unresolvable() -> None:
+def test_node_names_are_ignored_after_unresolvable() -> None:
     result = run(plugin("A", pre_filter={"a"}), plugin("B", pre_filter=unresolvable("no")))
     assert result.queued("pod").rejectors == {"B"}
 
 
-def test_narrowed_nodes_alone_are_filtered() -> None:
+def test_only_the_named_nodes_are_filtered() -> None:
     pre_filter_result = plugin("A", pre_filter={"b", "c"})
     also = plugin("B", pre_filter=frozenset({"c", "d"}))
     assert run(pre_filter_result, also, nodes=tuple("abcd")).node_of("pod") == "c"
@@ -119,7 +121,7 @@ def test_narrowed_nodes_alone_are_filtered() -> None:
         ([{"b"}, {"a", "b"}, {"a"}], "node(s) didn't satisfy plugin(s) [A B C] simultaneously."),
     ],
 )
-def test_sets_without_a_common_node_reject_the_pod(sets: list[set[str]], message: str) -> None:
+def test_disjoint_node_names_reject_the_pod(sets: list[set[str]], message: str) -> None:
     plugins = [plugin(name, pre_filter=names) for name, names in zip("ABC", sets, strict=False)]
     result = run(*plugins[-2:], *plugins[:-2], nodes=("a", "b"))
     assert result.message_of("pod") == f"0/2 nodes are available: {message}"
@@ -127,33 +129,33 @@ def test_sets_without_a_common_node_reject_the_pod(sets: list[set[str]], message
     assert result.state_of("pod") == "unschedulable"
 
 
-def test_narrowed_nodes_that_do_not_fit_are_told_from_those_left_out() -> None:
+def test_message_distinguishes_rejected_from_excluded_nodes() -> None:
     plugins = [plugin("B", pre_filter={"a", "b"}), plugin("A", pre_filter={"a", "b", "c"})]
     result = run(*plugins, plugin("F", filter=unschedulable("full")), nodes=tuple("abcd"))
     assert result.message_of("pod") == ("0/4 nodes are available: 2 full, 2 node(s) didn't satisfy plugin(s) [A B].")
     assert result.queued("pod").rejectors == {"A", "B", "F"}
 
 
-def test_names_of_unknown_nodes_narrow_to_nothing() -> None:
+def test_names_of_unknown_nodes_exclude_all_nodes() -> None:
     result = run(plugin("A", pre_filter={"nowhere"}), nodes=("a", "b"))
     assert result.message_of("pod") == "0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [A]."
     assert result.queued("pod").rejectors == {"A"}
 
 
-def test_an_unknown_node_that_appears_is_found() -> None:
+def test_named_node_that_appears_later_is_used() -> None:
     pre_filter_result = plugin("A", pre_filter={"late"}, events=[NODE_ADD])
     assert scenario(pre_filter_result).at(3.0, create(make_node("late"))).run().node_of("pod") == "late"
 
 
 @pytest.mark.parametrize(("events", "attempts"), [([NODE_ADD], 2), ([], 1), ([ClusterEvent("Pod", ActionType.ADD)], 1)])
-def test_only_events_of_the_rejector_wake_the_pod(events: list[ClusterEvent], attempts: int) -> None:
+def test_only_events_of_the_rejector_requeue_the_pod(events: list[ClusterEvent], attempts: int) -> None:
     rejecting = plugin("A", pre_filter=unschedulable("no"), events=events)
     bystander = plugin("B", filter=None, events=[NODE_ADD])
     result = scenario(rejecting, bystander).at(20.0, create(make_node("b"))).run()
     assert len(result.decisions) == attempts
 
 
-def test_what_is_stored_is_there_for_filter() -> None:
+def test_state_of_pre_filter_is_available_in_filter() -> None:
     key = StateKey[str]("A")
 
     def store(state: CycleState, *_: object) -> None:
@@ -163,7 +165,7 @@ def test_what_is_stored_is_there_for_filter() -> None:
     assert result.message_of("pod") == "0/1 nodes are available: 1 full of eels."
 
 
-def test_a_missing_key_is_the_plugins_fault() -> None:
+def test_missing_state_key_is_a_plugin_fault() -> None:
     key = StateKey[str]("A")
     result = run(plugin("A", filter=lambda state, pod, node: unschedulable(state[key])))
     assert result.message_of("pod") == (
@@ -171,7 +173,7 @@ def test_a_missing_key_is_the_plugins_fault() -> None:
     )
 
 
-def test_without_nodes_nobody_is_asked() -> None:
+def test_pre_filter_is_not_called_without_nodes() -> None:
     journal: list[str] = []
     asked = plugin("A", pre_filter=None, post_filter=None, journal=journal, events=[NODE_ADD])
     result = run(asked, nodes=(), pods=[make_pod(nominated_node_name="gone")])

@@ -68,7 +68,7 @@ def scenario(*nodes: str) -> Scenario:
     return Scenario(nodes=[make_node(name, cpu=4) for name in nodes], plugins=[AtMost], config=CONFIG)
 
 
-def test_each_profile_decides_by_its_own_plugins() -> None:
+def test_each_profile_uses_its_own_plugins() -> None:
     run = scenario("a", "b").at(0.0, create(make_pod("first", cpu=1, node_name="a")))
     for name in ("default-scheduler", "packing"):
         run.at(0.0, create(make_pod(f"of-{name}", scheduler_name=name)))
@@ -76,7 +76,7 @@ def test_each_profile_decides_by_its_own_plugins() -> None:
     assert (result.node_of("of-default-scheduler"), result.node_of("of-packing")) == ("b", "a")
 
 
-def test_profiles_see_each_others_pods_at_once() -> None:
+def test_profiles_see_the_pods_of_other_profiles_at_once() -> None:
     run = scenario("a")
     for n in range(4):
         run.at(0.0, create(make_pod(f"p{n}", cpu=2, scheduler_name=("default-scheduler", "packing")[n % 2])))
@@ -84,7 +84,7 @@ def test_profiles_see_each_others_pods_at_once() -> None:
     assert [result.node_of(f"p{n}") for n in range(4)] == ["a", "a", None, None]
 
 
-def test_instances_of_a_plugin_have_the_args_of_their_profile() -> None:
+def test_plugin_instances_have_the_args_of_their_profile() -> None:
     run = scenario("a")
     for name in ("careful", "less-careful"):
         for n in range(2):
@@ -95,7 +95,7 @@ def test_instances_of_a_plugin_have_the_args_of_their_profile() -> None:
     assert result.queued("careful-1").rejectors == {"AtMost"}
 
 
-def test_one_queue_orders_the_pods_of_all_profiles() -> None:
+def test_pods_of_all_profiles_share_one_queue() -> None:
     run = scenario("a")
     for priority, name in enumerate(("packing", "careful", "default-scheduler")):
         run.at(0.0, create(make_pod(f"of-{name}", scheduler_name=name, priority=priority)))
@@ -103,7 +103,7 @@ def test_one_queue_orders_the_pods_of_all_profiles() -> None:
     assert order[:3] == ["default/of-default-scheduler", "default/of-careful", "default/of-packing"]
 
 
-def test_an_event_wakes_the_pods_of_every_profile_that_it_may_help() -> None:
+def test_event_requeues_pods_of_every_profile() -> None:
     run = scenario("a").at(0.0, create(make_pod("full", cpu=4, node_name="a")))
     for name in ("packing", "careful"):
         run.at(0.0, create(make_pod(f"of-{name}", cpu=1, scheduler_name=name)))
@@ -113,6 +113,6 @@ def test_an_event_wakes_the_pods_of_every_profile_that_it_may_help() -> None:
     assert all(len(result.decisions_on(f"of-{name}")) > 1 for name in ("packing", "careful"))
 
 
-def test_a_pod_of_no_profile_is_left_to_others() -> None:
+def test_pod_of_no_profile_is_not_scheduled() -> None:
     result = scenario("a").at(0.0, create(make_pod("foreign", scheduler_name="somebody-else"))).run()
     assert (result.state_of("foreign"), result.decisions) == ("neither", ())

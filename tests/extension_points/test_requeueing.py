@@ -20,18 +20,18 @@ def times(result: ScenarioResult, pod: str = "pod") -> list[float]:
     return [decision.popped_at - 1767225600.0 for decision in result.decisions_on(pod)]
 
 
-def test_errors_are_retried_after_rests_that_double_up_to_ten_seconds() -> None:
+def test_errors_are_retried_after_doubling_backoff_of_up_to_ten_seconds() -> None:
     result = run(plugin("A", filter=error("broken")), until=60.0)
     assert times(result) == [0, 2, 5, 10, 19, 30, 41, 52]
 
 
-def test_an_error_waits_for_no_event_and_is_hurried_by_none() -> None:
+def test_pod_with_an_error_is_requeued_by_backoff_only() -> None:
     failing = plugin("A", filter=error("broken"), events=None)
     result = scenario(failing).at(0.5, create(make_node("b"))).run(until=3.0)
     assert times(result) == [0, 2]
 
 
-def test_a_rejected_pod_that_is_woken_need_not_rest_when_nothing_else_is_to_do() -> None:
+def test_requeued_pod_skips_its_backoff_if_no_pod_is_active() -> None:
     rejecting = plugin("A", filter=unschedulable("no"), events=[NODE_ADD])
     timeline = scenario(rejecting)
     for second in range(1, 6):
@@ -39,7 +39,7 @@ def test_a_rejected_pod_that_is_woken_need_not_rest_when_nothing_else_is_to_do()
     assert times(timeline.run()) == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5])
 
 
-def test_a_rejection_ends_a_row_of_errors() -> None:
+def test_rejection_resets_the_count_of_consecutive_errors() -> None:
     """Two errors, a rejection, an error: the last rests no longer than the first."""
     answers = [error("1"), error("2"), unschedulable("3"), error("4")]
     tries: list[float] = []
@@ -53,33 +53,33 @@ def test_a_rejection_ends_a_row_of_errors() -> None:
     assert tries == [0, 2, 5, 20, 22]
 
 
-def test_the_flush_retries_what_has_waited_for_five_minutes() -> None:
+def test_flush_requeues_pods_that_waited_five_minutes() -> None:
     result = run(plugin("A", filter=unschedulable("no")), until=1000.0)
     assert times(result) == [0, 330, 660, 990]
 
 
 @pytest.mark.parametrize("at", [2.0, 5.2], ids=["in flight", "later"])
 @pytest.mark.parametrize("events", [[NODE_ADD], []])
-def test_what_happens_in_flight_counts_like_what_happens_later(at: float, events: list[ClusterEvent]) -> None:
+def test_events_in_flight_count_like_later_events(at: float, events: list[ClusterEvent]) -> None:
     """The pod is rejected after a wait of five seconds."""
     result = scenario(plugin("A", permit=Wait(5), events=events)).at(at, create(make_node("b"))).run(until=5.5)
     assert len(result.decisions) == 1 + len(events)
 
 
-def test_what_happened_before_the_pod_was_popped_does_not_count() -> None:
+def test_events_before_the_pop_do_not_count() -> None:
     rejecting = plugin("A", filter=unschedulable("no"), events=[NODE_ADD])
     result = scenario(rejecting, pods=[]).at(1.0, create(make_node("b"))).at(2.0, create(make_pod())).run()
     assert times(result) == [2.0]
 
 
-def test_an_event_that_frees_a_pending_pod_skips_the_rest() -> None:
+def test_event_for_a_pending_plugin_skips_the_backoff() -> None:
     pending = plugin("A", filter=Status(Code.PENDING, ("soon",)), events=[NODE_ADD])
     result = scenario(pending).at(0.25, create(make_node("b"))).run(until=0.5)
     assert times(result) == [0, 0.25]
     assert result.queued("pod").pending_plugins == {"A"}
 
 
-def test_a_pod_that_changes_while_it_waits_is_tried_as_it_is_then() -> None:
+def test_pod_changed_while_waiting_is_scheduled_in_its_new_version() -> None:
     """Its own change does not wake it, as in kube-scheduler: it was assumed at that time."""
 
     def permit(state: CycleState, pod: PendingPod, node_name: str) -> Wait | None:
@@ -93,12 +93,12 @@ def test_a_pod_that_changes_while_it_waits_is_tried_as_it_is_then() -> None:
     assert result.state_of("pod") == "bound"
 
 
-def test_a_pod_deleted_in_the_pool_is_gone() -> None:
+def test_deleted_unschedulable_pod_is_removed() -> None:
     result = scenario(plugin("A", filter=unschedulable("no"))).at(1.0, delete(make_pod())).run()
     assert result.waiting == {}
 
 
-def test_a_pod_bound_by_somebody_else_in_the_pool_is_gone() -> None:
+def test_unschedulable_pod_bound_by_another_scheduler_is_removed() -> None:
     def bind(cluster: MemoryCluster) -> None:
         cluster.assign("default", "pod", cluster.read(Pod, "pod", "default").metadata.uid, "a")
 
@@ -108,7 +108,7 @@ def test_a_pod_bound_by_somebody_else_in_the_pool_is_gone() -> None:
     assert [pod.name for pod in held(refusing).pods.values()] == ["pod"]
 
 
-def test_a_pod_of_the_same_name_is_another_pod() -> None:
+def test_pod_with_a_reused_name_is_another_pod() -> None:
     rejecting = plugin("A", filter=lambda state, pod, node: None if pod.labels else unschedulable("no"))
     timeline = scenario(rejecting).at(1.0, delete(make_pod()))
     new = make_pod(labels={"new": "yes"})
@@ -120,7 +120,7 @@ def test_a_pod_of_the_same_name_is_another_pod() -> None:
 
 
 @pytest.mark.parametrize(("priority", "woken"), [(0, True), (5, True), (6, False)])
-def test_a_nomination_that_goes_away_wakes_those_it_kept_out(priority: int, woken: bool) -> None:
+def test_removed_nomination_requeues_pods_that_it_kept_out(priority: int, woken: bool) -> None:
     gone = ClusterEvent("Pod", ActionType.DELETE)
     gate = plugin("Gate", pre_enqueue=lambda pod: unschedulable() if pod.name == "nominated" else None)
     rejecting = plugin("A", filter=unschedulable("no"), events=[gone])
@@ -129,7 +129,7 @@ def test_a_nomination_that_goes_away_wakes_those_it_kept_out(priority: int, woke
     assert times(result) == ([0, 2] if woken else [0])
 
 
-def test_heartbeats_wake_nobody() -> None:
+def test_node_heartbeats_requeue_no_pod() -> None:
     rejecting = plugin("A", filter=unschedulable("no"), events=[ClusterEvent("Node", ActionType.ALL)])
     beat = {
         "status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:09Z"}]}

@@ -23,7 +23,7 @@ from tests.extension_points.scripted import held, plugin, run, scenario
 NODE_ADD = ClusterEvent("Node", ActionType.ADD)
 
 
-def test_plugins_reserve_in_order_and_undo_nothing_when_all_goes_well() -> None:
+def test_reserve_runs_in_order_without_unreserve_on_success() -> None:
     journal: list[str] = []
     plugins = [plugin(name, reserve=None, unreserve=None, journal=journal) for name in "ABC"]
     assert run(*plugins).state_of("pod") == "bound"
@@ -57,7 +57,7 @@ def test_plugins_reserve_in_order_and_undo_nothing_when_all_goes_well() -> None:
         (7, "backoff", "SchedulerError", "plugin 'B', hook reserve: answered 7, which is not a Status", set(), set()),
     ],
 )
-def test_a_failure_undoes_the_reservation(
+def test_failing_reserve_unreserves_all_plugins(
     answer: object, place: str, reason: str, message: str, rejectors: set[str], pending: set[str]
 ) -> None:
     journal: list[str] = []
@@ -81,7 +81,7 @@ def test_a_failure_undoes_the_reservation(
     assert result.decisions[0].node == ""
 
 
-def test_an_unreserve_that_fails_stops_nobody() -> None:
+def test_failing_unreserve_does_not_stop_the_others() -> None:
     journal: list[str] = []
     plugins = [
         plugin("A", unreserve=None, journal=journal),
@@ -97,13 +97,13 @@ def refuse_first(state: CycleState, pod: PendingPod, node_name: str) -> Status |
     return unschedulable("no") if pod.name == "first" else None
 
 
-def test_a_refused_pod_keeps_no_room_and_loses_no_other_pod() -> None:
+def test_pod_rejected_by_reserve_keeps_no_room() -> None:
     crowded = plugin("Crowded", filter=lambda state, pod, node: unschedulable("full") if len(node.pods) else None)
     result = run(crowded, plugin("R", reserve=refuse_first), pods=("first", "second"))
     assert (result.state_of("first"), result.state_of("second")) == ("unschedulable", "bound")
 
 
-def test_a_refusal_is_no_event() -> None:
+def test_reserve_rejection_emits_no_event() -> None:
     """Unlike a failed binding: a pod that waits for pods to go is not woken."""
     gone = ClusterEvent("Pod", ActionType.DELETE)
     waiting = plugin(
@@ -115,7 +115,7 @@ def test_a_refusal_is_no_event() -> None:
 
 
 @pytest.mark.parametrize("events", [[NODE_ADD], []])
-def test_an_event_of_the_rejector_wakes_the_pod(events: list[ClusterEvent]) -> None:
+def test_event_of_the_reserve_plugin_requeues_the_pod(events: list[ClusterEvent]) -> None:
     result: ScenarioResult = (
         scenario(plugin("R", reserve=unschedulable("no"), events=events)).at(9.0, create(make_node("b"))).run()
     )

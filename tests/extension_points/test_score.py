@@ -81,7 +81,7 @@ def by_column(**scores: int) -> object:
         ),
     ],
 )
-def test_weighted_scores_add_up(
+def test_totals_are_weighted_sums(
     hooks: list[dict[str, object]], weights: Mapping[str, int], totals: list[tuple[str, int]], reads: str | None
 ) -> None:
     plugins = [plugin(f"P{n}", reads=reads, **each) for n, each in enumerate(hooks)]  # type: ignore[arg-type]  # one of three
@@ -91,13 +91,13 @@ def test_weighted_scores_add_up(
     assert (decision.node, decision.score, decision.feasible) == (*totals[0], 3)
 
 
-def test_equals_are_all_right_and_one_is_drawn() -> None:
+def test_one_of_the_best_nodes_is_chosen_at_random() -> None:
     result = run(plugin("P", score=by_node(a=5, b=9, c=9)), nodes=("a", "b", "c"), pods=[f"p{n}" for n in range(20)])
     assert {decision.node for decision in result.decisions} == {"b", "c"}
     assert {decision.ties for decision in result.decisions} == {2}
 
 
-def test_one_feasible_node_is_not_scored() -> None:
+def test_single_feasible_node_is_not_scored() -> None:
     only = plugin("Only", filter=lambda state, pod, node: None if node.name == "b" else unschedulable())
     journal: list[str] = []
     scoring = plugin("P", pre_score=error("not asked"), score=error("not asked"), journal=journal)
@@ -121,12 +121,12 @@ def test_only_feasible_nodes_are_normalised() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, Status(Code.SUCCESS)])
-def test_pre_score_that_succeeds_lets_score_run(answer: object) -> None:
+def test_score_runs_after_pre_score_succeeds(answer: object) -> None:
     assert run(plugin("P", pre_score=answer, score=by_node(a=1, b=2)), nodes=("a", "b")).node_of("pod") == "b"
 
 
 @pytest.mark.parametrize("reads", [None, "pods"])
-def test_pre_score_that_skips_leaves_the_plugin_out(reads: str | None) -> None:
+def test_pre_score_skip_skips_the_score_of_the_plugin(reads: str | None) -> None:
     skipping = plugin("P", pre_score=Skip, score=by_node(a=100, b=-7), reads=reads)  # type: ignore[arg-type]  # one of two
     result = run(skipping, plugin("Q", score=by_node(a=1, b=2)), nodes=("a", "b"))
     assert result.node_of("pod") == "b"
@@ -172,7 +172,7 @@ NORMALIZED = {"score": by_node(a=0, b=5)}
         (NORMALIZED | {"normalize_score": lambda state, pod, scores: 101}, INVALID.format(101)),
     ],
 )
-def test_a_fault_ends_the_attempt_and_names_the_plugin(
+def test_scoring_fault_fails_the_attempt_and_names_the_plugin(
     hooks: dict[str, object], message: str, reads: str | None
 ) -> None:
     result = run(plugin("P", reads=reads, **hooks), nodes=("a", "b"))  # type: ignore[arg-type]  # one of three
@@ -197,22 +197,20 @@ def test_a_fault_ends_the_attempt_and_names_the_plugin(
         NORMALIZED | {"normalize_score": lambda state, pod, scores: np.zeros(7, dtype=np.int64)},
     ],
 )
-def test_columns_that_fail_or_have_a_wrong_form_are_the_plugins_fault(
-    hooks: dict[str, object], reads: str | None
-) -> None:
+def test_invalid_score_columns_are_a_plugin_fault(hooks: dict[str, object], reads: str | None) -> None:
     result = run(plugin("P", reads=reads, **hooks), nodes=("a", "b"))  # type: ignore[arg-type]  # one of two
     assert result.state_of("pod") == "backoff"
     assert result.message_of("pod").startswith("plugin 'P', hook ")
     assert result.queued("pod").rejectors == frozenset()
 
 
-def test_a_fault_on_a_node_that_is_not_feasible_does_not_matter() -> None:
+def test_scoring_fault_on_an_infeasible_node_is_ignored() -> None:
     picky = plugin("Picky", filter=lambda state, pod, node: unschedulable() if node.name == "c" else None)
     result = run(picky, plugin("P", score=by_node(a=1, b=2, c=ValueError())), nodes=("a", "b", "c"))
     assert result.node_of("pod") == "b"
 
 
-def test_the_faulty_plugin_loses_no_other_pod() -> None:
+def test_scoring_fault_affects_no_other_pod() -> None:
     def score(state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         return 1000 if pod.name == "victim" else 50
 
@@ -220,7 +218,7 @@ def test_the_faulty_plugin_loses_no_other_pod() -> None:
     assert (result.state_of("victim"), result.state_of("other")) == ("backoff", "bound")
 
 
-def test_without_score_plugins_the_first_node_of_the_rotation_is_taken() -> None:
+def test_first_node_of_the_rotation_is_chosen_without_score_plugins() -> None:
     result = run(PASSES, nodes=("a", "b", "c"), pods=("p1", "p2", "p3", "p4"))
     assert [decision.node for decision in result.decisions] == ["a", "b", "c", "a"]
     assert {decision.evaluated for decision in result.decisions} == {1}
@@ -230,6 +228,6 @@ def scoring_alone() -> type[Plugin]:
     return plugin("P", score=by_node(a=1, b=2))
 
 
-def test_pre_score_alone_scores_nothing() -> None:
+def test_pre_score_without_score_changes_no_total() -> None:
     result = run(plugin("Q", pre_score=None), scoring_alone(), nodes=("a", "b"))
     assert result.node_of("pod") == "b"

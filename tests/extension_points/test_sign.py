@@ -45,7 +45,7 @@ def scoring(**hooks: object) -> tuple[type[Plugin], ...]:
         ({"sign": "all alike"}, 6),  # the row, pods included, unless told otherwise
     ],
 )
-def test_how_often_a_plugin_is_asked(hooks: dict[str, object], questions: int) -> None:
+def test_signing_plugins_are_called_only_for_changes(hooks: dict[str, object], questions: int) -> None:
     asked = Asked()
     result = run(*scoring(filter=asked, **hooks), nodes=NODES, pods=PODS)
     assert all(result.state_of(pod) == "bound" for pod in PODS)
@@ -63,9 +63,7 @@ def test_how_often_a_plugin_is_asked(hooks: dict[str, object], questions: int) -
         ([make_pod("p1"), make_pod("p2", priority=7)], 6),
     ],
 )
-def test_a_plugin_without_a_signature_is_signed_by_the_whole_pod_but_its_names(
-    pods: list[object], questions: int
-) -> None:
+def test_plugin_with_reads_and_without_sign_uses_the_pod_without_its_names(pods: list[object], questions: int) -> None:
     asked = Asked()
     run(*scoring(filter=asked, reads="node"), nodes=NODES, pods=pods)
     assert len(asked.questions) == questions
@@ -81,9 +79,7 @@ def test_a_plugin_without_a_signature_is_signed_by_the_whole_pod_but_its_names(
     ],
 )
 @pytest.mark.parametrize("reads", ["node"])
-def test_only_nodes_that_changed_are_asked_again(
-    happening: Callable[..., object], again: list[str], reads: str
-) -> None:
+def test_only_changed_nodes_are_filtered_again(happening: Callable[..., object], again: list[str], reads: str) -> None:
     asked = Asked()
     timeline = scenario(*scoring(filter=asked, reads=reads), nodes=NODES, pods=["p1"])
     timeline.at(5.0, happening).at(6.0, create(make_pod("p2")))
@@ -94,7 +90,7 @@ def test_only_nodes_that_changed_are_asked_again(
 @pytest.mark.parametrize(
     ("touched", "again"), [(["b"], ["b"]), (["b", "c", "gone"], ["b", "c"]), ([], ["a", "b", "c"])]
 )
-def test_outside_data_that_changed_is_asked_for_again(touched: list[str], again: list[str]) -> None:
+def test_invalidated_nodes_are_filtered_again_after_the_cycle(touched: list[str], again: list[str]) -> None:
     asked = Asked()
     plugins = scoring(filter=asked, reads="node")
 
@@ -119,7 +115,7 @@ def failing(pod: PendingPod) -> str:
         (lambda pod: [] if pod.name == "p1" else "x", "plugin 'P', hook sign: TypeError: unhashable type: 'list'"),
     ],
 )
-def test_a_signature_that_fails_is_the_plugins_fault(sign: object, message: str) -> None:
+def test_failing_sign_is_a_plugin_fault(sign: object, message: str) -> None:
     result: ScenarioResult = run(*scoring(filter=None, reads="node", sign=sign), nodes=NODES, pods=("p1", "p2"))
     condition = result.condition_of("p1")
     assert condition is not None
@@ -128,14 +124,14 @@ def test_a_signature_that_fails_is_the_plugins_fault(sign: object, message: str)
     assert result.state_of("p2") == "bound"
 
 
-def test_pre_filter_of_a_plugin_that_signs_runs_once_per_signature() -> None:
+def test_pre_filter_of_a_signing_plugin_runs_once_per_signature() -> None:
     journal: list[str] = []
     signing = plugin("P", pre_filter=None, filter=None, reads="node", journal=journal)
     run(signing, plugin("S", score=1), nodes=NODES, pods=PODS)
     assert journal.count("P.pre_filter") == 1
 
 
-def test_a_remembered_rejection_names_its_plugin_for_every_pod() -> None:
+def test_cached_rejection_names_its_plugin_for_every_pod() -> None:
     result = run(plugin("P", filter=unschedulable("no"), reads="node"), nodes=NODES, pods=PODS)
     assert {result.message_of(pod) for pod in PODS} == {"0/3 nodes are available: 3 no."}
     assert {result.queued(pod).rejectors for pod in PODS} == {frozenset({"P"})}

@@ -22,7 +22,7 @@ class Leaky(Plugin):
         raise RuntimeError("forgot to close")
 
 
-def test_a_statement_left_open_is_undone_before_anybody_else_sees_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_open_statement_is_rolled_back_before_the_next_hook(caplog: pytest.LogCaptureFixture) -> None:
     nodes = [make_node("only", cpu=1)]
     pods = [make_pod("victim", cpu="600m", priority=1), make_pod("other", cpu="600m")]
     result = Scenario(nodes=nodes, pods=pods, plugins=[Leaky]).run(until=0.5)

@@ -45,7 +45,7 @@ def around(log: list[str], name: str) -> Wrapper:
 
 
 @pytest.mark.parametrize("point", WRAPPABLE)
-def test_the_first_plugin_is_the_outermost_and_the_point_runs_once(point: str) -> None:
+def test_first_plugin_is_the_outermost_wrapper_and_the_point_runs_once(point: str) -> None:
     log: list[str] = []
     inner = plugin("Inner", journal=log, **MEETING.get(point, {point: None}))
     run(wrapping(point, around(log, "A"), "A"), wrapping(point, around(log, "B"), "B"), inner, nodes=("a", "b"))
@@ -55,13 +55,13 @@ def test_the_first_plugin_is_the_outermost_and_the_point_runs_once(point: str) -
     assert seen.count(f"Inner.{point}") <= 2, "asked once, and once more to verify"
 
 
-def test_a_wrapper_runs_also_where_no_plugin_has_the_point() -> None:
+def test_wrapper_runs_even_if_no_plugin_implements_the_point() -> None:
     log: list[str] = []
     run(wrapping("permit", around(log, "W")))
     assert log == ["W before", "W after"]
 
 
-def test_a_wrapper_may_change_the_answer() -> None:
+def test_wrapper_can_change_the_answer() -> None:
     def soften(*args: object) -> Generator[None, Status | None, Status | None]:
         answer = yield
         return unschedulable("softened") if answer is not None else None
@@ -101,7 +101,7 @@ def twice(*args: object) -> Generator[None, object, object]:
     ],
 )
 @pytest.mark.parametrize("point", WRAPPABLE)
-def test_a_wrapper_that_fails_is_the_plugins_fault(
+def test_failing_wrapper_is_a_plugin_fault(
     point: str, wrapper: Wrapper, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     inner = plugin("Inner", **MEETING.get(point, {point: None}))
