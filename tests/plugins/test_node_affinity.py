@@ -230,7 +230,7 @@ def test_pods_that_name_nodes_are_asked_about_every_time(terms: list[Any], signe
     assert (made(NodeAffinity).sign(pending(pod_of(affinity(terms)))) is not None) is signed
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     plugin = made(NodeAffinity)
     change = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
     assert plugin.events_to_register() == [ClusterEvent("Node", change, plugin.after_node_change)]

@@ -94,7 +94,7 @@ def test_pods_with_the_same_needs_share_their_answers() -> None:
     assert len({plain, restarting, both}) == 3
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     assert made(NodeDeclaredFeatures).events_to_register() == [
         ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE, after_node_change),
         ClusterEvent("Pod", ActionType.UPDATE, after_pod_change),

@@ -94,7 +94,7 @@ def test_pods_with_the_same_ports_share_their_answers(one: Pod, other: Pod, alik
     assert (made(NodePorts).sign(pending(one)) == made(NodePorts).sign(pending(other))) is alike
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     assert made(NodePorts).events_to_register() == [
         ClusterEvent("Pod", ActionType.DELETE, after_pod_is_gone),
         ClusterEvent("Node", ActionType.ADD),

@@ -48,7 +48,7 @@ def test_pods_are_alike_when_both_tolerate_or_neither(tolerations: tuple[str, ..
     assert made(NodeUnschedulable).sign(pending(make_pod(tolerations=tolerations))) == tolerated
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     assert made(NodeUnschedulable).events_to_register() == [
         ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT, after_node_change),
         ClusterEvent("Pod", ActionType.UPDATE_POD_TOLERATION, after_toleration_change),

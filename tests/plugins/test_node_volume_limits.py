@@ -149,7 +149,7 @@ def test_other_pods_are_asked_about_in_every_cycle(wanted: Pod) -> None:
     assert plugin.sign(pending(wanted, cluster)) is None
 
 
-def test_events_of_rejecting_plugins_are_registered() -> None:
+def test_events_that_requeue_a_pod() -> None:
     registered = [
         (event.resource, event.action, event.hint is not None) for event in made(NodeVolumeLimits).events_to_register()
     ]

@@ -79,7 +79,7 @@ def test_pods_with_the_same_tolerations_share_their_answers(
     assert (signatures[0] == signatures[1]) is alike
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     assert made(TaintToleration).events_to_register() == [
         ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT, after_node_change),
         ClusterEvent("Pod", ActionType.UPDATE_POD_TOLERATION, after_toleration_change),

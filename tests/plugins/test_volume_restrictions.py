@@ -191,7 +191,7 @@ def test_pods_without_disks_and_claims_share_their_answers(one: Pod, other: Pod,
     assert (first is not None) is shared
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     assert made(VolumeRestrictions).events_to_register() == [
         ClusterEvent("Pod", ActionType.DELETE, after_pod_is_gone),
         ClusterEvent("Node", ActionType.ADD | ActionType.DELETE),

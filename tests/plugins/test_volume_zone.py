@@ -127,7 +127,7 @@ def test_ephemeral_volumes_are_not_looked_at() -> None:
     assert plugin_of(cluster).sign(pending(using("data"))) is None
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     change = ActionType.ADD | ActionType.UPDATE
     assert plugin_of(cluster_with([])).events_to_register() == [
         ClusterEvent("storage.k8s.io/StorageClass", ActionType.ADD, after_class_is_added),

@@ -214,7 +214,7 @@ SHARED = "allowMultipleAllocations: true, capacity: {memory: {value: 1, requestP
         ),
     ],
 )
-def test_invalid_hooks_are_rejected(file: Path, text: str, message: str) -> None:
+def test_invalid_patterns_are_rejected(file: Path, text: str, message: str) -> None:
     file.write_text(text)
     with pytest.raises(InputError) as refused:
         read(str(file))

@@ -272,7 +272,7 @@ THERE = ResourceSlice(
     ],
     ids=["class", "pool", "published", "several nodes", "slice", "device", "long"],
 )
-def test_invalid_hooks_are_rejected(
+def test_invalid_patterns_are_rejected(
     make: Make, tmp_path: Path, text: str, others: list[ApiObject], message: str
 ) -> None:
     with pytest.raises(InputError) as refused:

@@ -269,7 +269,7 @@ def test_amounts_beyond_floating_point_are_divided_exactly() -> None:
     assert scored(made(NodeResourcesFit, args), state, make_pod(requests={GPU: offered // 2 - 1})) == {"n": 49}
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     plugin = made(NodeResourcesFit)
     assert plugin.events_to_register() == [
         ClusterEvent("Pod", ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, after_pod_change),

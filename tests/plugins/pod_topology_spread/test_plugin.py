@@ -248,7 +248,7 @@ def test_only_pods_without_any_constraint_are_signed(args: PodTopologySpreadArgs
     assert (plugin.sign(pending) is not None) is without_constraints
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     plugin = plugin_of(ClusterState())
     of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
     of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT

@@ -170,7 +170,7 @@ def test_scores_are_skipped() -> None:
     assert plugin.score_nodes(state, pod, cluster.nodes, cluster.nodes.order) == 0
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     change = ActionType.ADD | ActionType.UPDATE
     assert plugin_of(cluster_with([])).events_to_register() == [
         ClusterEvent("storage.k8s.io/StorageClass", change, after_class_change),

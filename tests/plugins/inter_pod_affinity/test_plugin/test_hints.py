@@ -43,7 +43,7 @@ def plugin_of(cluster: ClusterState) -> InterPodAffinity:
     return made(InterPodAffinity, None, SimpleNamespace(objects=cluster.objects, nodes=cluster.nodes))
 
 
-def test_object_changes_emit_events() -> None:
+def test_events_to_register_are_those_of_kube_scheduler() -> None:
     plugin = plugin_of(ClusterState())
     pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
     nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.DELETE
