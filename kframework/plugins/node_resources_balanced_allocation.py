@@ -65,7 +65,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         """Sign by the pod's requests; None if they may be devices, whose number depends on slices and claims."""
         if self._scalars:
             scored = (name for name, amount in pod.on_node if amount and name in self._scalars)
-            if any(self._backed.behind(name) is not None for name in scored):
+            if any(self._backed.class_for(name) is not None for name in scored):
                 return None
         return pod.on_node
 
@@ -76,7 +76,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         if not any(wanted.values()):
             return Skip
         weighed = [name for name in wanted if name in _NATIVE or (is_scalar(name) and wanted[name])]
-        state[_WEIGHED] = tuple((*self._device_columns.of(name, nodes), wanted[name]) for name in weighed)
+        state[_WEIGHED] = tuple((*self._device_columns.columns_for(name, nodes), wanted[name]) for name in weighed)
         return None
 
     @hookimpl

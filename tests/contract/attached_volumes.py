@@ -75,10 +75,10 @@ CASES: dict[str, Case] = {
         },
         codes={U, UU},
         unreached={
-            "NodeVolumeLimits.filter: return attachments.faults[row]",
+            "NodeVolumeLimits.filter: return attachments.errors[row]",
             "NodeVolumeLimits.filter_nodes: raise VolumeFault(first.status.message)",
-            "NodeVolumeLimits.filter_nodes: if row in attachments.faults:",
-            "NodeVolumeLimits.filter_nodes: raise VolumeFault(attachments.faults[row].message)",
+            "NodeVolumeLimits.filter_nodes: if row in attachments.errors:",
+            "NodeVolumeLimits.filter_nodes: raise VolumeFault(attachments.errors[row].message)",
         },
     ),
     "VolumeRestrictions": Case(

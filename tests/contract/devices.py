@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from kframework.objects import DeviceClass, Pod, PodResourceClaim, PodResourceClaimStatus, ResourceClaim, ResourceSlice
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
 from kframework.plugins.dynamic_resources import plugin
-from kframework.plugins.dynamic_resources.pod_claims import DELETED, FOREIGN, MISSING, NOT_CREATED, NOT_SAID
+from kframework.plugins.dynamic_resources.pod_claims import DELETED, FOREIGN, MISSING, NO_SOURCE, NOT_CREATED
 from kframework.testing import make_node, make_pod
 from tests.contract.case import Case, World
 
 __all__ = ["CASES"]
 
 DRIVER, GPU, FPGA = "gpu.example.com", "example.com/gpu", "other.example.com/fpga"
-FAULTY = 'raise AllocationError("it cannot be said of some node whether claims can be allocated there")'
+FAULTY = 'raise AllocationError("cannot determine for some node whether claims can be allocated")'
 #: Long ago, so that devices that are not ready were not in time.
 THEN = "2000-01-01T00:00:00Z"
 
@@ -187,7 +187,7 @@ CASES: dict[str, Case] = {
             *missing("one", "two", "either", "more", "most", "here", "going", "odd", "slow", "of-own"),
             DELETED.format("going"),
             *(NOT_CREATED.format(f"default/{name}") for name in ("untold", "untold-twin")),
-            *(NOT_SAID.format(f"default/{name}", "gpu") for name in ("unsaid", "unsaid-twin")),
+            *(NO_SOURCE.format(f"default/{name}", "gpu") for name in ("unsaid", "unsaid-twin")),
             FOREIGN.format("default/of-own", "default/own-twin"),
             plugin.UNKNOWN_REQUEST.format("default/odd", "r0"),
             *(plugin.NO_CLASS.format(request, "gpu") for request in ("r0", "r0/two")),
@@ -195,12 +195,12 @@ CASES: dict[str, Case] = {
         scores={0, 7, 8},
         unreached={
             # Nothing is reserved.
-            "DynamicResources._unusable: return unresolvable(IN_FLIGHT.format(key_of(claim)))",
-            "DynamicResources._unusable: return error(NO_CLASS_SAID.format(name))",
+            "DynamicResources._claim_rejection: return unresolvable(IN_FLIGHT.format(claim_key(claim)))",
+            "DynamicResources._claim_rejection: return error(CLASS_NOT_SET.format(name))",
             "DynamicResources.filter: except AllocationError as problem:",
             "DynamicResources.filter: return error(str(problem))",
-            "DynamicResources.filter: return error(TOO_LONG.format(node.name))",
-            "DynamicResources.filter: claims.found(node)",
+            "DynamicResources.filter: return error(SEARCH_TIMED_OUT.format(node.name))",
+            "DynamicResources.filter: claims.search(node)",
             f"DynamicResources.filter_nodes: {FAULTY}",
             # Only where the profile has the plugin at Filter and not at PreFilter.
             "DynamicResources.filter: return None",

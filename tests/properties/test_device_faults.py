@@ -17,11 +17,11 @@ from kframework.objects import AllocationResult, ApiObject, ResourceClaim
 from kframework.objects import ResourceClaimConsumerReference as Reference
 from kframework.observe.recording.replay import replay
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
-from kframework.plugins.dynamic_resources.allocator import Search
-from kframework.plugins.dynamic_resources.capacities import Amounts, consumed
+from kframework.plugins.dynamic_resources.allocator import DeviceSearch
+from kframework.plugins.dynamic_resources.capacities import Amounts, consumed_amounts
 from kframework.plugins.dynamic_resources.cycle import ClaimsInCycle
 from kframework.plugins.dynamic_resources.feasibility import Feasibility
-from kframework.plugins.dynamic_resources.requests import Asked
+from kframework.plugins.dynamic_resources.requests import RequestOption
 from kframework.plugins.dynamic_resources.reservation import Reservation
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
@@ -80,12 +80,12 @@ def kept(self: Reservation) -> list[ResourceClaim]:
     return []
 
 
-def without_counters(self: Search, device: object) -> bool:
+def without_counters(self: DeviceSearch, device: object) -> bool:
     return True
 
 
-def without_capacity(self: Search, asked: Asked, device: PoolDevice) -> Amounts | None:
-    return consumed(device.object.capacity, asked.capacity) if asked.capacity else device.default_amounts
+def without_capacity(self: DeviceSearch, asked: RequestOption, device: PoolDevice) -> Amounts | None:
+    return consumed_amounts(device.object.capacity, asked.capacity) if asked.capacity else device.default_amounts
 
 
 def never_freed(self: AllocatedDevices, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
@@ -128,8 +128,8 @@ async def left_reserved(self: ClaimWrites, claim: ResourceClaim, pod: PodInfo) -
 
 
 search = Feasibility._search
-take_notice = AllocatedDevices._changed
-reserve = ClaimWrites._reserved
+take_notice = AllocatedDevices._on_change
+reserve = ClaimWrites._reserve
 
 
 @pytest.mark.long
@@ -139,11 +139,11 @@ reserve = ClaimWrites._reserved
         [
             (AllocatedDevices, "reserve", not_noted, "times as a whole"),
             (Reservation, "undo", kept, "allocations are pending"),
-            (Search, "_counters_suffice", without_counters, "is taken"),
-            (Search, "_amounts", without_capacity, "too much is consumed"),
-            (AllocatedDevices, "_changed", never_freed, "is free, which the scheduler does not know"),
-            (ClaimWrites, "_reserved", for_the_first_alone, "is not reserved for it"),
-            (ClaimsInCycle, "_usable", usable_anywhere, "does not reach the devices"),
+            (DeviceSearch, "_counters_suffice", without_counters, "is taken"),
+            (DeviceSearch, "_amounts", without_capacity, "too much is consumed"),
+            (AllocatedDevices, "_on_change", never_freed, "is free, which the scheduler does not know"),
+            (ClaimWrites, "_reserve", for_the_first_alone, "is not reserved for it"),
+            (ClaimsInCycle, "_is_usable_on", usable_anywhere, "does not reach the devices"),
             (ClaimController, "_outlives_its_pod", leaking, "outlives its pod"),
             (ClaimController, "_uses", still_using, "which is gone"),
             (ClaimController, "_free", keeping, "keeps the devices of"),

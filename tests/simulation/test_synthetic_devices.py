@@ -57,7 +57,7 @@ def slices(result: Made) -> list[ResourceSlice]:
         pools.setdefault(view.pool, []).append(view)
     for views in pools.values():
         assert {view.slices_in_pool for view in views} == {len(views)}
-        assert Pool(views[0].pool, tuple(views)).usable
+        assert Pool(views[0].pool, tuple(views)).is_usable
     return found
 
 

@@ -20,7 +20,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.suggestions import PENDING_POD, UNFIXABLE, Proposal, Suggestion, Target, delete_any
 from kframework.objects import Node, Pod, ResourceClaim
 from kframework.plugins.dynamic_resources.holders import DeviceHolders
-from kframework.plugins.dynamic_resources.requests import key_of
+from kframework.plugins.dynamic_resources.requests import claim_key
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
@@ -227,7 +227,7 @@ class WhatIf:
     def _claims(self, changes: Iterable[Suggestion]) -> Iterable[ResourceClaim]:
         """Return the claims to devices that change: those of deleted pods, and those that are changed themselves."""
         deleted = {change.target.uid for change in changes if change.target.pod}
-        claims = {key_of(claim): claim for claim in self._claim_store.index(DeviceHolders).freed(deleted)}
+        claims = {claim_key(claim): claim for claim in self._claim_store.index(DeviceHolders).without_users(deleted)}
         for change in changes:
             key = change.target.claim
             namespace, _, name = key.partition("/")

@@ -27,7 +27,7 @@ from kframework.observe.metrics.series import (
     as_labels,
 )
 from kframework.plugins.dynamic_resources.allocated import results_of
-from kframework.plugins.dynamic_resources.binding_conditions import awaited
+from kframework.plugins.dynamic_resources.binding_conditions import devices_with_conditions
 from kframework.plugins.dynamic_resources.observer import CreationResult, DeviceObserver, WaitResult
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status
@@ -135,7 +135,7 @@ class DeviceMetrics:
 
         for profile, plugin in profiles.plugins():
             if isinstance(plugin, DynamicResources):
-                plugin.observed_by(_OfProfile(self, profile.name))
+                plugin.set_observer(_OfProfile(self, profile.name))
 
 
 class _OfProfile(DeviceObserver):
@@ -143,12 +143,12 @@ class _OfProfile(DeviceObserver):
         self._counts = counts
         self._profile = profile
 
-    def created(self, result: CreationResult) -> None:
+    def on_creation(self, result: CreationResult) -> None:
         self._counts.made[result,] += 1
 
-    def waited(self, claims: Sequence[ResourceClaim], result: WaitResult, seconds: float) -> None:
+    def on_wait_end(self, claims: Sequence[ResourceClaim], result: WaitResult, seconds: float) -> None:
         for claim in claims:
-            for device in awaited(claim):
+            for device in devices_with_conditions(claim):
                 self._counts.allocations[self._profile, device.driver, result] += 1
             for device in results_of(claim):
                 self._counts.waits[self._profile, device.driver, result].observe(round(seconds * NANOSECONDS))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kframework.objects import DeviceRequestAllocationResult, ResourceClaim
 from kframework.objects.quantity import nano
-from kframework.plugins.dynamic_resources.allocator import Allocated
+from kframework.plugins.dynamic_resources.allocator import Allocations
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.state.log import Log
 from kframework.state.objects import ObjectStore
@@ -17,13 +17,13 @@ Results = tuple[DeviceRequestAllocationResult, ...]
 ClaimId = tuple[str, str, str]
 
 #: The uid of a claim that is not created yet, identified by its name.
-_NOT_MADE_YET = ""
+_NOT_CREATED = ""
 
 #: The number of logged changes.
-_CHANGES = 4096
+_LOG_SIZE = 4096
 
 
-class AllocatedDevices(Allocated):
+class AllocatedDevices(Allocations):
     """The devices of all claims, kept current; admin access does not count.
 
     Allocations that the watch has not shown yet are pending (kube-scheduler's allocations in flight). They end only by
@@ -31,34 +31,34 @@ class AllocatedDevices(Allocated):
     """
 
     def __init__(self, claims: ObjectStore[ResourceClaim]) -> None:
-        self.log: Log[DeviceId] = Log(_CHANGES)
+        self.log: Log[DeviceId] = Log(_LOG_SIZE)
         self._pending: dict[ClaimId, Results] = {}
         #: The counted devices of the claims.
-        self._held: dict[ClaimId, Results] = {}
+        self._devices: dict[ClaimId, Results] = {}
         self._counts = _Counts()
-        claims.follow(self._changed)
+        claims.follow(self._on_change)
 
     def is_dedicated(self, device: DeviceId) -> bool:
-        return self._counts.whole.get(device, 0) > 0
+        return self._counts.exclusive.get(device, 0) > 0
 
     def is_in_use(self, device: DeviceId) -> bool:
-        return device in self._counts.whole or device in self._counts.shares
+        return device in self._counts.exclusive or device in self._counts.shares
 
-    def taken(self, device: DeviceId) -> Mapping[str, int]:
-        return self._counts.capacity.get(device, _NOTHING)
+    def consumed_capacity(self, device: DeviceId) -> Mapping[str, int]:
+        return self._counts.capacity.get(device, _NO_CAPACITY)
 
-    def without(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocated:
+    def as_if_released(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocations:
         """Return the allocations as if these devices were released."""
-        freed = _Counts()
+        released = _Counts()
         for result in results:
-            freed.add(result, 1)
-        return _Without(self._counts, freed)
+            released.add(result, 1)
+        return _WithoutReleased(self._counts, released)
 
     def is_pending(self, claim: ResourceClaim) -> bool:
         """Return whether a claim has a pending allocation."""
-        return _id(claim) in self._pending
+        return _claim_id(claim) in self._pending
 
-    def about_to_get(self, device: DeviceId) -> Iterator[str]:
+    def pending_claims(self, device: DeviceId) -> Iterator[str]:
         """Yield the claims, as `namespace/name`, that are about to get a device."""
         for (namespace, name, _), results in self._pending.items():
             if any(DeviceId(each.driver, each.pool, each.device) == device for each in results):
@@ -66,42 +66,42 @@ class AllocatedDevices(Allocated):
 
     def reserve(self, claim: ResourceClaim) -> None:
         """Record a claim's devices until the watch shows them; a claim without a uid is not created yet."""
-        self._pending[_id(claim)] = results_of(claim)
-        self._hold(_id(claim), results_of(claim))
+        self._pending[_claim_id(claim)] = results_of(claim)
+        self._set_devices(_claim_id(claim), results_of(claim))
 
-    def awaits(self, claim: ResourceClaim) -> bool:
+    def is_unconfirmed(self, claim: ResourceClaim) -> bool:
         """Return whether the watch has not shown this reservation yet."""
-        return self._pending.get(_id(claim)) is results_of(claim)
+        return self._pending.get(_claim_id(claim)) is results_of(claim)
 
     def release(self, claim: ResourceClaim) -> None:
         """Undo this reservation; no effect if the watch has shown it, or another one replaced it."""
-        if self.awaits(claim):
-            self._forget(_id(claim))
+        if self.is_unconfirmed(claim):
+            self._forget(_claim_id(claim))
 
     def _forget(self, claim: ClaimId) -> None:
         if self._pending.pop(claim, None) is not None:
-            self._hold(claim, ())
+            self._set_devices(claim, ())
 
-    def _changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        before, after = None if old is None else _id(old), None if new is None else _id(new)
+    def _on_change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        before, after = None if old is None else _claim_id(old), None if new is None else _claim_id(new)
         if before is not None and before != after:
             self._forget(before)
-            self._hold(before, ())
+            self._set_devices(before, ())
         if new is not None and after is not None:
             if new.status.allocation is not None:
                 self._pending.pop(after, None)
-            self._hold(after, results_of(new) or self._pending.get(after, ()))
+            self._set_devices(after, results_of(new) or self._pending.get(after, ()))
             if new.status.allocation is not None:
-                self._forget((*after[:2], _NOT_MADE_YET))
+                self._forget((*after[:2], _NOT_CREATED))
 
-    def _hold(self, claim: ClaimId, results: Results) -> None:
-        before = self._held.get(claim, ())
+    def _set_devices(self, claim: ClaimId, results: Results) -> None:
+        before = self._devices.get(claim, ())
         if results == before:
             return
         if results:
-            self._held[claim] = results
+            self._devices[claim] = results
         else:
-            del self._held[claim]
+            del self._devices[claim]
         for result in before:
             self._counts.add(result, -1)
         for result in results:
@@ -117,7 +117,7 @@ class _Counts:
     """
 
     def __init__(self) -> None:
-        self.whole: dict[DeviceId, int] = {}
+        self.exclusive: dict[DeviceId, int] = {}
         self.shares: dict[DeviceId, int] = {}
         self.capacity: dict[DeviceId, dict[str, int]] = {}
 
@@ -127,47 +127,50 @@ class _Counts:
             return
         device = DeviceId(result.driver, result.pool, result.device)
         if result.share_id is None:
-            _add(self.whole, device, sign)
+            _add_to_count(self.exclusive, device, sign)
             return
-        _add(self.shares, device, sign)
+        _add_to_count(self.shares, device, sign)
         amounts = self.capacity.setdefault(device, {})
         for name, amount in result.consumed_capacity.items():
-            _add(amounts, name, sign * nano(amount))
+            _add_to_count(amounts, name, sign * nano(amount))
         if not amounts:
             del self.capacity[device]
 
 
-class _Without(Allocated):
-    def __init__(self, counts: _Counts, freed: _Counts) -> None:
+class _WithoutReleased(Allocations):
+    def __init__(self, counts: _Counts, released: _Counts) -> None:
         self._counts = counts
-        self._freed = freed
+        self._released = released
 
     def is_dedicated(self, device: DeviceId) -> bool:
-        return self._counts.whole.get(device, 0) > self._freed.whole.get(device, 0)
+        return self._counts.exclusive.get(device, 0) > self._released.exclusive.get(device, 0)
 
     def is_in_use(self, device: DeviceId) -> bool:
-        return self.is_dedicated(device) or self._counts.shares.get(device, 0) > self._freed.shares.get(device, 0)
+        return self.is_dedicated(device) or self._counts.shares.get(device, 0) > self._released.shares.get(device, 0)
 
-    def taken(self, device: DeviceId) -> Mapping[str, int]:
-        taken, freed = self._counts.capacity.get(device, _NOTHING), self._freed.capacity.get(device, _NOTHING)
-        left = {name: amount - freed.get(name, 0) for name, amount in taken.items()}
-        return {name: amount for name, amount in left.items() if amount}
+    def consumed_capacity(self, device: DeviceId) -> Mapping[str, int]:
+        consumed, released = (
+            self._counts.capacity.get(device, _NO_CAPACITY),
+            self._released.capacity.get(device, _NO_CAPACITY),
+        )
+        remaining = {name: amount - released.get(name, 0) for name, amount in consumed.items()}
+        return {name: amount for name, amount in remaining.items() if amount}
 
 
-_NOTHING: Mapping[str, int] = {}
+_NO_CAPACITY: Mapping[str, int] = {}
 
 
-def _add(counts: dict[DeviceId, int] | dict[str, int], key: object, amount: int) -> None:
+def _add_to_count(counts: dict[DeviceId, int] | dict[str, int], key: object, amount: int) -> None:
     """Add to a count; one of nothing is not kept."""
-    known: dict[object, int] = counts  # type: ignore[assignment]  # the key types differ
-    left = known.get(key, 0) + amount
-    if left:
-        known[key] = left
+    untyped: dict[object, int] = counts  # type: ignore[assignment]  # the key types differ
+    count = untyped.get(key, 0) + amount
+    if count:
+        untyped[key] = count
     else:
-        known.pop(key, None)
+        untyped.pop(key, None)
 
 
-def _id(claim: ResourceClaim) -> ClaimId:
+def _claim_id(claim: ResourceClaim) -> ClaimId:
     metadata = claim.metadata
     return metadata.namespace, metadata.name, metadata.uid
 

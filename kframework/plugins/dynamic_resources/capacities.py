@@ -12,7 +12,7 @@ from kframework.objects.quantity import Quantity
 Amounts = Mapping[str, Quantity]
 
 
-def consumed(capacities: Mapping[str, DeviceCapacity], requested: Mapping[str, RawQuantity]) -> Amounts | None:
+def consumed_amounts(capacities: Mapping[str, DeviceCapacity], requested: Mapping[str, RawQuantity]) -> Amounts | None:
     """Return what a request consumes of each capacity; None if the device lacks it or has too little.
 
     A capacity that is not requested is consumed by the default of the device's policy, without one completely.
@@ -21,8 +21,8 @@ def consumed(capacities: Mapping[str, DeviceCapacity], requested: Mapping[str, R
         return None
     amounts = dict[str, Quantity]()
     for name, capacity in capacities.items():
-        policy, asked = capacity.request_policy, requested.get(name)
-        amount = _default(capacity) if asked is None else _rounded(_read(asked), policy)
+        policy, quantity = capacity.request_policy, requested.get(name)
+        amount = _default(capacity) if quantity is None else _round_up(_parse(quantity), policy)
         if policy is not None and _violates(amount, policy):
             return None
         amounts[name] = amount
@@ -35,39 +35,39 @@ def fits(capacities: Mapping[str, int], in_use: Mapping[str, int], amounts: Amou
 
 
 @lru_cache(maxsize=4096)  # many devices are of few sizes
-def _read(quantity: RawQuantity) -> Quantity:
+def _parse(quantity: RawQuantity) -> Quantity:
     return Quantity.parse(str(quantity))
 
 
 def _default(capacity: DeviceCapacity) -> Quantity:
     policy = capacity.request_policy
-    return _read(capacity.value if policy is None or policy.default is None else policy.default)
+    return _parse(capacity.value if policy is None or policy.default is None else policy.default)
 
 
-def _rounded(asked: Quantity, policy: CapacityRequestPolicy | None) -> Quantity:
+def _round_up(quantity: Quantity, policy: CapacityRequestPolicy | None) -> Quantity:
     """Round up to an amount that the policy allows, if there is one."""
     if policy is None:
-        return asked
+        return quantity
     if policy.valid_range is not None and policy.valid_range.min is not None:
-        lowest, step = _read(policy.valid_range.min), policy.valid_range.step
-        if asked.cmp(lowest) < 0:
+        lowest, step = _parse(policy.valid_range.min), policy.valid_range.step
+        if quantity.cmp(lowest) < 0:
             return lowest
-        size = 0 if step is None else _read(step).value()
+        size = 0 if step is None else _parse(step).value()
         if not size:
-            return asked
-        steps = -(-(asked.value() - lowest.value()) // size)
+            return quantity
+        steps = -(-(quantity.value() - lowest.value()) // size)
         return Quantity((lowest.value() + size * steps) * 10**9, "BinarySI")
-    return next((each for each in map(_read, policy.valid_values) if asked.cmp(each) <= 0), asked)
+    return next((each for each in map(_parse, policy.valid_values) if quantity.cmp(each) <= 0), quantity)
 
 
 def _violates(amount: Quantity, policy: CapacityRequestPolicy) -> bool:
-    if policy.default is not None and amount == _read(policy.default):
+    if policy.default is not None and amount == _parse(policy.default):
         return False
     if policy.valid_range is not None:
         highest, step, lowest = policy.valid_range.max, policy.valid_range.step, policy.valid_range.min
-        if highest is not None and amount.cmp(_read(highest)) > 0:
+        if highest is not None and amount.cmp(_parse(highest)) > 0:
             return True
-        begin = 0 if lowest is None else _read(lowest).value()
-        size = 0 if step is None else _read(step).value()
+        begin = 0 if lowest is None else _parse(lowest).value()
+        size = 0 if step is None else _parse(step).value()
         return size != 0 and (amount.value() - begin) % size != 0
-    return bool(policy.valid_values) and all(amount != _read(each) for each in policy.valid_values)
+    return bool(policy.valid_values) and all(amount != _parse(each) for each in policy.valid_values)

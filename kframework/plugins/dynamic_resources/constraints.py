@@ -7,7 +7,7 @@ from kframework.plugins.dynamic_resources.slices import PoolDevice
 
 
 class Constraint:
-    """A constraint while devices are chosen: once it refuses a device, it does so however many more there are."""
+    """A constraint while devices are chosen; a device it rejects stays rejected whatever is added later."""
 
     def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
         self.attribute: str = attribute
@@ -16,11 +16,11 @@ class Constraint:
 
     def affects(self, request: str, subrequest: str) -> bool:
         """Return whether it applies to a request, or to one of its alternatives."""
-        named = self._requests
-        return not named or request in named or bool(subrequest and f"{request}/{subrequest}" in named)
+        requests = self._requests
+        return not requests or request in requests or bool(subrequest and f"{request}/{subrequest}" in requests)
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        """Take a device in that a request is to get; False if that may not be, and then nothing has changed."""
+        """Add a device for a request; return False, changing nothing, if that violates the constraint."""
         raise NotImplementedError
 
     def remove(self, request: str, subrequest: str) -> None:
@@ -60,8 +60,8 @@ def _is_scalar(value: DeviceAttribute) -> bool:
     return any(each is not None for each in fields)
 
 
-def made(constraint: DeviceConstraint) -> Constraint | None:
-    """Return the constraint to choose devices by; None for one of an unknown kind."""
+def create_constraint(constraint: DeviceConstraint) -> Constraint | None:
+    """Return the checker of a constraint; None for an unknown kind."""
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.match_attribute, constraint.requests)
     if constraint.distinct_attribute is not None:

@@ -26,10 +26,14 @@ from kframework.objects import (
 from kframework.objects.requests import is_scalar
 from kframework.objects.resource_claims import DELETE_PROTECTION, EXTENDED_RESOURCE_CLAIM
 from kframework.plugins.dynamic_resources.allocated import results_of
-from kframework.plugins.dynamic_resources.allocator import Allocated, BudgetExceeded, Chosen
+from kframework.plugins.dynamic_resources.allocator import Allocations, BudgetExceeded, ChosenDevice
 from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.errors import InvalidPools
-from kframework.plugins.dynamic_resources.extended_resources import BackedResources, Wanted, wanted
+from kframework.plugins.dynamic_resources.extended_resources import (
+    BackedResources,
+    DeviceRequests,
+    replace_extended_resources,
+)
 from kframework.plugins.dynamic_resources.feasibility import (
     FITS,
     INVALID_POOLS,
@@ -39,34 +43,34 @@ from kframework.plugins.dynamic_resources.feasibility import (
     Feasibilities,
     Feasibility,
     Measure,
-    Patience,
+    StepBudget,
     rank,
 )
-from kframework.plugins.dynamic_resources.requests import asked_of_all
-from kframework.plugins.dynamic_resources.results import allocation
+from kframework.plugins.dynamic_resources.requests import claims_options
+from kframework.plugins.dynamic_resources.results import build_allocation
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.selection import match_terms
 from kframework.values.scores import Rows, Scores
 
 # Reasons to reject a node besides the results of its search.
-UNAVAILABLE, CANNOT_FIT, LEFT_OVER = range(8, 11)
+UNAVAILABLE, CANNOT_FIT, LEFTOVER = range(8, 11)
 
 Ints = NDArray[np.int64]
 
 #: The name of the claim for extended resources before it is created.
-NOT_MADE_YET = "<extended-resources>"
+UNCREATED = "<extended-resources>"
 
 
-class Placed(msgspec.Struct, frozen=True):
+class ClaimAllocation(msgspec.Struct, frozen=True):
     """A claim, and its new allocation; None if it is allocated already."""
 
     claim: ResourceClaim
     allocation: AllocationResult | None
 
     @property
-    def allocated(self) -> ResourceClaim:
-        """The claim as it will be."""
+    def allocated_claim(self) -> ResourceClaim:
+        """The claim with its new allocation."""
         metadata = self.claim.metadata
         finalizers = tuple(dict.fromkeys((*metadata.finalizers, DELETE_PROTECTION)))
         status = replace(self.claim.status, allocation=self.allocation)
@@ -86,17 +90,17 @@ _NO_DEVICES = ExtendedResources()
 def extended_resources(pod: PodInfo, classes: BackedResources) -> ExtendedResources:
     """Return which of a pod's extended resources may be devices; empty if none may."""
     template = pod.template
-    asked = template.cached(
+    scalars = template.cached(
         extended_resources, lambda spec: [name for name, n in template.fit if n and is_scalar(name)]
     )
-    backed = tuple([name for name in asked if classes.behind(name) is not None]) if asked else ()
-    return ExtendedResources(backed, tuple(set(asked).difference(backed))) if backed else _NO_DEVICES
+    backed = tuple([name for name in scalars if classes.class_for(name) is not None]) if scalars else ()
+    return ExtendedResources(backed, tuple(set(scalars).difference(backed))) if backed else _NO_DEVICES
 
 
 class ClaimsInCycle:
     """The claims of a pod, in one cycle.
 
-    `left_over` is the claim that an earlier attempt created for extended resources. `unready` are the claims whose
+    `leftover` is the claim that an earlier attempt created for extended resources. `unready` are the claims whose
     devices were not ready in time.
     """
 
@@ -108,12 +112,12 @@ class ClaimsInCycle:
         pod: PendingPod,
         claims: Sequence[ResourceClaim],
         *,
-        left_over: ResourceClaim | None = None,
+        leftover: ResourceClaim | None = None,
         unready: Collection[ResourceClaim] = (),
     ) -> None:
         self.pod = pod
         self.claims = claims
-        self.left_over = left_over
+        self.leftover = leftover
         self._devices = devices
         self._feasibilities = feasibilities
         self._classes = classes
@@ -121,34 +125,34 @@ class ClaimsInCycle:
         self._unallocated = [claim for claim in claims if claim.status.allocation is None]
         self._feasibility: Feasibility | None = None  # of those that are not allocated
         self._extended = extended_resources(pod, classes)
-        self._patience = Patience(feasibilities.budget)
+        self._step_budget = StepBudget(feasibilities.budget)
         #: The claims for extended resources, by the resources that would be devices.
-        self._made: dict[tuple[str, ...], ResourceClaim] = {}
+        self._extended_claims: dict[tuple[str, ...], ResourceClaim] = {}
         #: The claims of pods that a what-if has removed, by the pods' uids.
         self._removed: dict[str, Sequence[ResourceClaim]] = {}
 
-    # -- which nodes -----------------------------------------------------------------------------------------------
+    # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def answers(self, nodes: NodeTable, rows: Rows) -> Scores:
+    def rejections(self, nodes: NodeTable, rows: Rows) -> Scores:
         """Return the rejection of each row, FITS for none; AllocationError for an invalid claim."""
-        listed = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
-        if self.left_over is not None:
-            return np.full(len(listed), LEFT_OVER)
+        row_numbers = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
+        if self.leftover is not None:
+            return np.full(len(row_numbers), LEFTOVER)
         if not self._extended.backed:
-            answers = self._searched(self._unallocated, nodes, listed)
+            rejections = self._search_rows(self._unallocated, nodes, row_numbers)
         else:
-            answers = np.full(len(listed), FITS)
-            for resources, places in self._by_resources(nodes, listed):
-                answers[places] = self._searched(self._to_allocate(resources), nodes, listed[places])
+            rejections = np.full(len(row_numbers), FITS)
+            for resources, positions in self._by_resources(nodes, row_numbers):
+                rejections[positions] = self._search_rows(self._claims_for(resources), nodes, row_numbers[positions])
         for claim in self.claims:
             if claim.status.allocation is not None:
-                answers[(answers == FITS) & ~self._usable(claim, nodes, listed)] = UNAVAILABLE
+                rejections[(rejections == FITS) & ~self._is_usable_on(claim, nodes, row_numbers)] = UNAVAILABLE
         if self._extended.others:
-            answers[self._lacking(nodes, listed)] = CANNOT_FIT
-        return answers
+            rejections[self._positions_lacking(nodes, row_numbers)] = CANNOT_FIT
+        return rejections
 
     def _by_resources(self, nodes: NodeTable, rows: Ints) -> Iterator[tuple[tuple[str, ...], Ints]]:
-        """Group the places of rows by the extended resources that must be devices there: those not offered."""
+        """Group the positions of rows by the extended resources that must be devices there: those not offered."""
         backed = self._extended.backed
         if not backed:
             yield (), np.arange(len(rows))
@@ -156,27 +160,27 @@ class ClaimsInCycle:
         missing = np.array([nodes.allocatable(resource)[rows] == 0 for resource in backed]).reshape(-1, len(rows))
         # A scalar filter passes one row, for which sorting would take twice as long as the answer.
         for kind in missing.T if len(rows) == 1 else np.unique(missing, axis=1).T:
-            places = np.flatnonzero((missing.T == kind).all(axis=1))
-            yield tuple(name for name, is_missing in zip(backed, kind.tolist(), strict=True) if is_missing), places
+            positions = np.flatnonzero((missing.T == kind).all(axis=1))
+            yield tuple(name for name, is_missing in zip(backed, kind.tolist(), strict=True) if is_missing), positions
 
-    def _searched(self, claims: Sequence[ResourceClaim], nodes: NodeTable, rows: Ints) -> Scores:
+    def _search_rows(self, claims: Sequence[ResourceClaim], nodes: NodeTable, rows: Ints) -> Scores:
         if not claims:
             return np.full(len(rows), FITS)
-        freed = self._freed()
-        if not freed:
-            return self._feasibility_of(claims).answers(rows, self._patience)
-        allocated = self._devices.without(freed)
-        return np.array([self._searched_without(claims, nodes[row], allocated) for row in rows.tolist()], np.int64)
+        released = self._released_devices()
+        if not released:
+            return self._feasibility_of(claims).check_rows(rows, self._step_budget)
+        allocated = self._devices.as_if_released(released)
+        return np.array([self._search_node(claims, nodes[row], allocated) for row in rows.tolist()], np.int64)
 
     def _feasibility_of(self, claims: Sequence[ResourceClaim]) -> Feasibility:
         """Return the cached search results of claims; those of the pod's own are looked up once."""
         if claims is not self._unallocated:
-            return self._feasibilities.of(claims)
+            return self._feasibilities.for_claims(claims)
         if self._feasibility is None:
-            self._feasibility = self._feasibilities.of(claims)
+            self._feasibility = self._feasibilities.for_claims(claims)
         return self._feasibility
 
-    def _freed(self) -> list[DeviceRequestAllocationResult]:
+    def _released_devices(self) -> list[DeviceRequestAllocationResult]:
         """Return the devices released by pods that a what-if has removed: those of claims without other users."""
         claims = {claim.metadata.uid: claim for claim in chain.from_iterable(self._removed.values())}
         return [
@@ -186,18 +190,18 @@ class ClaimsInCycle:
             for result in results_of(claim)
         ]
 
-    def _searched_without(self, claims: Sequence[ResourceClaim], node: NodeInfo, allocated: Allocated) -> int:
-        if self._patience.is_over:
+    def _search_node(self, claims: Sequence[ResourceClaim], node: NodeInfo, allocated: Allocations) -> int:
+        if self._step_budget.is_exhausted:
             return TIMED_OUT
         try:
-            return TOO_FEW if self._found(claims, node, allocated) is None else FITS
+            return TOO_FEW if self._search(claims, node, allocated) is None else FITS
         except BudgetExceeded:
-            self._patience.is_over = True
+            self._step_budget.is_exhausted = True
             return TIMED_OUT
         except InvalidPools:
             return INVALID_POOLS
 
-    def _usable(self, claim: ResourceClaim, nodes: NodeTable, rows: Ints) -> NDArray[np.bool_]:
+    def _is_usable_on(self, claim: ResourceClaim, nodes: NodeTable, rows: Ints) -> NDArray[np.bool_]:
         """Return a mask of the rows where an allocated claim can be used; all if it is not allocated."""
         allocation = claim.status.allocation
         if any(claim is each for each in self._unready):
@@ -206,16 +210,20 @@ class ClaimsInCycle:
             return np.ones(len(rows), dtype=np.bool_)
         return match_terms(nodes, allocation.node_selector.node_selector_terms, rows)
 
-    def _lacking(self, nodes: NodeTable, rows: Ints) -> list[int]:
-        """Return the places of rows that do not know an extended resource which no class backs."""
+    def _positions_lacking(self, nodes: NodeTable, rows: Ints) -> list[int]:
+        """Return the positions of rows without an extended resource that no class backs."""
         others = set(self._extended.others)
         some_missing = np.array([nodes.allocatable(resource)[rows] == 0 for resource in sorted(others)]).any(axis=0)
-        places: list[int] = np.flatnonzero(some_missing).tolist()
-        return [place for place in places if not others <= nodes[int(rows[place])].object.status.allocatable.keys()]
+        positions: list[int] = np.flatnonzero(some_missing).tolist()
+        return [
+            position
+            for position in positions
+            if not others <= nodes[int(rows[position])].object.status.allocatable.keys()
+        ]
 
-    def unusable(self, nodes: NodeTable, rows: Ints) -> list[ResourceClaim]:
+    def unusable_claims(self, nodes: NodeTable, rows: Ints) -> list[ResourceClaim]:
         """Return the allocated claims that cannot be used on some of these rows."""
-        return [claim for claim in self.claims if not self._usable(claim, nodes, rows).all()]
+        return [claim for claim in self.claims if not self._is_usable_on(claim, nodes, rows).all()]
 
     @property
     def has_alternatives(self) -> bool:
@@ -223,79 +231,83 @@ class ClaimsInCycle:
         return any(request.first_available for claim in self.claims for request in claim.spec.devices.requests)
 
     @property
-    def asks_for_devices(self) -> bool:
+    def requests_devices(self) -> bool:
         """Whether devices are to be allocated, on some nodes at least."""
         return bool(self._unallocated or self._extended.backed)
 
     def ranks(self, nodes: NodeTable, rows: Rows) -> Scores:
         """Return for each row the rank of the alternatives that the claims have, or would get there."""
-        return self.measured(rank, nodes, rows, sum(map(_rank, self.claims)))
+        return self.measure_rows(rank, nodes, rows, sum(map(_rank, self.claims)))
 
-    def measured(self, measure: Measure, nodes: NodeTable, rows: Rows, more: int = 0) -> Scores:
-        """Return for each row the measure of the devices that would be allocated, plus `more`; 0 if none."""
-        listed = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
-        found = np.zeros(len(listed), dtype=np.int64)
-        for resources, places in self._by_resources(nodes, listed):
-            claims = self._to_allocate(resources)
+    def measure_rows(self, measure: Measure, nodes: NodeTable, rows: Rows, extra: int = 0) -> Scores:
+        """Return for each row the measure of the devices that would be allocated, plus `extra`; 0 if none."""
+        row_numbers = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
+        results = np.zeros(len(row_numbers), dtype=np.int64)
+        for resources, positions in self._by_resources(nodes, row_numbers):
+            claims = self._claims_for(resources)
             if claims:
                 feasibility = self._feasibility_of(claims)
-                found[places] = feasibility.measured(measure, listed[places], self._patience) + more
-        return found
+                results[positions] = (
+                    feasibility.measure_rows(measure, row_numbers[positions], self._step_budget) + extra
+                )
+        return results
 
     # -- one node --------------------------------------------------------------------------------------------------
 
-    def placed(self, node: NodeInfo, share_id: Callable[[], str]) -> list[Placed] | None:
+    def allocate(self, node: NodeInfo, share_id: Callable[[], str]) -> list[ClaimAllocation] | None:
         """Return the allocations of the claims on a node, including existing ones; None if it is impossible.
 
         AllocationError for an invalid claim, and if the search took too many steps.
         """
-        claims = self.to_allocate(node)
-        found = self._feasibility_of(claims).chosen(node) if claims else []
-        if found is None:
+        claims = self.claims_to_allocate(node)
+        chosen_by_claim = self._feasibility_of(claims).chosen_devices(node) if claims else []
+        if chosen_by_claim is None:
             # There is no allocation, or else this raises the error.
-            found = self.found(node)
-        if found is None:
+            chosen_by_claim = self.search(node)
+        if chosen_by_claim is None:
             return None
-        got = {
-            claim.metadata.name: allocation(claim, chosen, node.name, share_id)
-            for claim, chosen in zip(claims, found, strict=True)
+        allocations = {
+            claim.metadata.name: build_allocation(claim, chosen, node.name, share_id)
+            for claim, chosen in zip(claims, chosen_by_claim, strict=True)
         }
-        made = [claim for claim in claims if claim.metadata.name == NOT_MADE_YET]
-        return [Placed(claim, got.get(claim.metadata.name)) for claim in (*self.claims, *made)]
+        extended_claims = [claim for claim in claims if claim.metadata.name == UNCREATED]
+        return [
+            ClaimAllocation(claim, allocations.get(claim.metadata.name)) for claim in (*self.claims, *extended_claims)
+        ]
 
-    def found(self, node: NodeInfo) -> Sequence[Sequence[Chosen]] | None:
-        """Search for devices on a node; None if there is no way, AllocationError as in `placed`."""
-        return self._found(self.to_allocate(node), node, self._devices.allocated)
+    def search(self, node: NodeInfo) -> Sequence[Sequence[ChosenDevice]] | None:
+        """Search for devices on a node; None if impossible, AllocationError as in `allocate`."""
+        return self._search(self.claims_to_allocate(node), node, self._devices.allocated)
 
-    def to_allocate(self, node: NodeInfo) -> list[ResourceClaim]:
+    def claims_to_allocate(self, node: NodeInfo) -> list[ResourceClaim]:
         """Return the claims that are to get devices on a node, the one for extended resources among them."""
-        return self._to_allocate(self._as_devices(node))
+        return self._claims_for(self._resources_as_devices(node))
 
-    def _found(
-        self, claims: Sequence[ResourceClaim], node: NodeInfo, allocated: Allocated
-    ) -> Sequence[Sequence[Chosen]] | None:
+    def _search(
+        self, claims: Sequence[ResourceClaim], node: NodeInfo, allocated: Allocations
+    ) -> Sequence[Sequence[ChosenDevice]] | None:
         devices = self._devices
-        asked = asked_of_all(claims, devices.classes)
+        options = claims_options(claims, devices.classes)
         pools = devices.pools_of(node)
-        search = devices.search(claims, asked, node, pools, allocated)
+        search = devices.search(claims, options, node, pools, allocated)
         try:
             return search.run(self._feasibilities.budget)
         finally:
-            self._patience.spend(search.steps)
+            self._step_budget.spend(search.steps)
 
-    def _as_devices(self, node: NodeInfo) -> tuple[str, ...]:
+    def _resources_as_devices(self, node: NodeInfo) -> tuple[str, ...]:
         return tuple(name for name in self._extended.backed if node.allocatable(name) == 0)
 
-    def _to_allocate(self, resources: tuple[str, ...]) -> list[ResourceClaim]:
+    def _claims_for(self, resources: tuple[str, ...]) -> list[ResourceClaim]:
         """Return the claims to allocate if these extended resources must be devices."""
         if not resources:
             return self._unallocated
-        made = self._made.get(resources)
-        if made is None:
-            pod, requests = self.pod, self._wanted(resources).requests
+        claim = self._extended_claims.get(resources)
+        if claim is None:
+            pod, requests = self.pod, self._device_requests(resources).requests
             owner = OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
             metadata = ObjectMeta(
-                name=NOT_MADE_YET,
+                name=UNCREATED,
                 namespace=pod.namespace,
                 uid=pod.uid,
                 generate_name=f"{pod.name}-extended-resources-",
@@ -303,22 +315,22 @@ class ClaimsInCycle:
                 annotations={EXTENDED_RESOURCE_CLAIM: "true"},
             )
             spec = ResourceClaimSpec(devices=DeviceClaim(requests=requests))
-            made = self._made[resources] = ResourceClaim(metadata=metadata, spec=spec)
-        return [*self._unallocated, made]
+            claim = self._extended_claims[resources] = ResourceClaim(metadata=metadata, spec=spec)
+        return [*self._unallocated, claim]
 
     def mappings(self, node: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
         """Return which requests of the claim for extended resources the containers use on a node."""
-        resources = self._as_devices(node)
-        return self._wanted(resources).mappings if resources else ()
+        resources = self._resources_as_devices(node)
+        return self._device_requests(resources).mappings if resources else ()
 
-    def _wanted(self, resources: tuple[str, ...]) -> Wanted:
-        return wanted(self.pod.spec, resources, self._classes)
+    def _device_requests(self, resources: tuple[str, ...]) -> DeviceRequests:
+        return replace_extended_resources(self.pod.spec, resources, self._classes)
 
     def clone(self) -> ClaimsInCycle:
         """Return a copy for a what-if."""
-        twin = copy(self)
-        twin._removed = dict(self._removed)
-        return twin
+        clone = copy(self)
+        clone._removed = dict(self._removed)
+        return clone
 
     def remove_pod(self, pod: PodInfo, claims: Sequence[ResourceClaim]) -> None:
         """Ignore a removed pod as a user of its reserved claims."""
@@ -334,10 +346,10 @@ CLAIMS = StateKey[ClaimsInCycle | None]("DynamicResources")
 
 
 def _rank(claim: ResourceClaim) -> int:
-    got = {result.request for result in results_of(claim)}
+    allocated = {result.request for result in results_of(claim)}
     return sum(
-        RANKS - place
+        RANKS - index
         for request in claim.spec.devices.requests
-        for place, way in enumerate(request.first_available)
-        if f"{request.name}/{way.name}" in got
+        for index, option in enumerate(request.first_available)
+        if f"{request.name}/{option.name}" in allocated
     )

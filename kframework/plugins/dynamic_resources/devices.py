@@ -1,4 +1,4 @@
-"""The devices of the cluster for a plugin: their reach, their holders, and the answers of selectors."""
+"""The devices of the cluster for a plugin: the nodes with access, their holders, and the answers of selectors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kframework.framework.handle import Handle
 from kframework.framework.suggestions import format_taint
 from kframework.objects import DeviceClass, DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
-from kframework.plugins.dynamic_resources.allocator import Allocated, Search
+from kframework.plugins.dynamic_resources.allocator import Allocations, DeviceSearch
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.plugins.dynamic_resources.holders import DeviceHolders, Holder
+from kframework.plugins.dynamic_resources.holders import DeviceHolder, DeviceHolders
 from kframework.plugins.dynamic_resources.inventory import Inventory
 from kframework.plugins.dynamic_resources.pools import Pool
-from kframework.plugins.dynamic_resources.requests import Asked, AskedOfAll
-from kframework.plugins.dynamic_resources.selection import Selection
+from kframework.plugins.dynamic_resources.requests import ClaimsOptions, RequestOption
+from kframework.plugins.dynamic_resources.selection import SelectorEvaluator
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.log import Log
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -39,27 +39,27 @@ class NodePools:
         self._generation = nodes.generation
         self._slices = inventory.log.reader()
         self._rows = nodes.node_log.reader()
-        self._known: dict[int, Sequence[Pool]] = {}
+        self._pools: dict[int, Sequence[Pool]] = {}
 
-    def of(self, node: NodeInfo) -> Sequence[Pool]:
+    def for_node(self, node: NodeInfo) -> Sequence[Pool]:
         """Return the pools that a node can access, in order; AllocationError for an invalid selector."""
-        known = self._known.get(node.row)
-        if known is None:
-            known = self._known[node.row] = self._inventory.pools(node)
-        return known
+        pools = self._pools.get(node.row)
+        if pools is None:
+            pools = self._pools[node.row] = self._inventory.pools(node)
+        return pools
 
-    def catch_up(self) -> None:
+    def refresh(self) -> None:
         """Drop the pools of nodes whose slices changed, or whose labels did if those matter."""
         names, rows = self._slices.read_new(), self._rows.read_new()
         if names is None or rows is None or "" in names or self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
-            self._known.clear()
+            self._pools.clear()
             self.epoch += 1
             return
         self.log.limit = self._nodes.capacity
-        found = [row for name in names if (row := self._nodes.row(name)) is not None]
-        for row in found if self._inventory.all_local else (*rows, *found):
-            self._known.pop(row, None)
+        changed = [row for name in names if (row := self._nodes.row(name)) is not None]
+        for row in changed if self._inventory.all_local else (*rows, *changed):
+            self._pools.pop(row, None)
             self.log.append(row)  # a row without pools may be cached as failed
 
 
@@ -67,7 +67,7 @@ class Devices:
     """The devices and their allocations."""
 
     #: The search class; replays of recorded answers substitute one with the same faults.
-    search_with: ClassVar[type[Search]] = Search
+    search_class: ClassVar[type[DeviceSearch]] = DeviceSearch
 
     def __init__(self, handle: Handle) -> None:
         self.nodes: NodeTable = handle.nodes
@@ -76,7 +76,7 @@ class Devices:
         self.allocated: AllocatedDevices = self._claims.index(AllocatedDevices)
         self.inventory: Inventory = handle.objects(ResourceSlice).index(Inventory)
         self.pools: NodePools = NodePools(self.nodes, self.inventory)
-        self.selection: Selection = Selection()
+        self.selection: SelectorEvaluator = SelectorEvaluator()
 
     @cached_property
     def holders(self) -> DeviceHolders:
@@ -85,27 +85,27 @@ class Devices:
 
     def pools_of(self, node: NodeInfo) -> Sequence[Pool]:
         """Return the pools that a node can access, in order; AllocationError for an invalid selector."""
-        self.pools.catch_up()
-        return self.pools.of(node)
+        self.pools.refresh()
+        return self.pools.for_node(node)
 
-    def without(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocated:
+    def as_if_released(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocations:
         """Return the allocations as if these devices were released."""
-        return self.allocated.without(results)
+        return self.allocated.as_if_released(results)
 
     def search(
         self,
         claims: Sequence[ResourceClaim],
-        asked: AskedOfAll,
+        options: ClaimsOptions,
         node: NodeInfo,
         pools: Sequence[Pool],
-        allocated: Allocated | None = None,
-    ) -> Search:
+        allocated: Allocations | None = None,
+    ) -> DeviceSearch:
         """Create a search for the devices of claims on a node; AllocationError if they request too much."""
 
-        def selects(asked: Asked, device: PoolDevice) -> bool:
-            return self.selection.selects(asked, device, node)
+        def matches(options: RequestOption, device: PoolDevice) -> bool:
+            return self.selection.matches(options, device, node)
 
-        return self.search_with(claims, asked, pools, allocated or self.allocated, selects)
+        return self.search_class(claims, options, pools, allocated or self.allocated, matches)
 
 
 class NodeDevice(msgspec.Struct, frozen=True):
@@ -117,13 +117,13 @@ class NodeDevice(msgspec.Struct, frozen=True):
     driver: str
     pool: str
     device: str
-    held_by: tuple[Holder, ...] = ()
+    held_by: tuple[DeviceHolder, ...] = ()
     taints: tuple[str, ...] = ()
     wrong: str = ""
 
 
 def node_devices(stores: Stores, node: NodeInfo) -> list[NodeDevice]:
-    """List the devices that only this node reaches, and those of the devices of many nodes that its pods have."""
+    """List the devices of this node alone, and those shared by many nodes that its pods have."""
     slices, claims = stores.objects(ResourceSlice), stores.objects(ResourceClaim)
     if not len(slices):
         return []
@@ -133,17 +133,19 @@ def node_devices(stores: Stores, node: NodeInfo) -> list[NodeDevice]:
     except AllocationError:
         return []  # the node is rejected for an invalid selector
     return [
-        NodeDevice(*device.id, tuple(holders.of(device.id)), tuple(map(format_taint, device.taints)), pool.wrong)
+        NodeDevice(
+            *device.id, tuple(holders.holders_of(device.id)), tuple(map(format_taint, device.taints)), pool.error
+        )
         for pool in pools
-        for device in _of_node(pool, node, holders)
+        for device in _devices_on_node(pool, node, holders)
     ]
 
 
-def _of_node(pool: Pool, node: NodeInfo, holders: DeviceHolders) -> Iterator[PoolDevice]:
+def _devices_on_node(pool: Pool, node: NodeInfo, holders: DeviceHolders) -> Iterator[PoolDevice]:
     pods = {pod.uid for pod in node.pods}
     for device in pool.devices:
-        if device.reach.node_name:
-            if device.reach.node_name == node.name:
+        if device.access.node_name:
+            if device.access.node_name == node.name:
                 yield device
             continue
         users = (user.uid for claim in holders.claims_with(device.id) for user in claim.status.reserved_for)

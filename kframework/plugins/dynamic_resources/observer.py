@@ -17,8 +17,8 @@ WaitResult = Literal["success", "failure", "timeout", "error"]
 class DeviceObserver:
     """The base of observers of claims; it does nothing."""
 
-    def created(self, result: CreationResult) -> None:
+    def on_creation(self, result: CreationResult) -> None:
         """Receive the outcome of creating a claim for extended resources."""
 
-    def waited(self, claims: Sequence[ResourceClaim], result: WaitResult, seconds: float) -> None:
+    def on_wait_end(self, claims: Sequence[ResourceClaim], result: WaitResult, seconds: float) -> None:
         """Receive the outcome of waiting for a pod's claims that have binding conditions."""

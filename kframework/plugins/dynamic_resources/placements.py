@@ -1,8 +1,8 @@
 """The interface for plugins that score nodes by the devices that a pod's claims would get there.
 
-DynamicResources finds these before scoring, and caches them by node until devices there are allocated or released. A
-measure is computed when they are found: nothing is searched twice, and unchanged nodes are not measured again. The
-choice itself cannot be changed: a node's devices are those that were found first.
+DynamicResources chooses these before scoring, and caches them by node until devices there are allocated or released. A
+measure is computed with the choice: nothing is searched twice, and unchanged nodes are not measured again. The choice
+itself cannot be changed: a node gets the first devices that match.
 
 This module is public, but changes with the API of devices.
 """
@@ -10,7 +10,7 @@ This module is public, but changes with the API of devices.
 from __future__ import annotations
 
 from kframework.framework.cycle_state import CycleState
-from kframework.plugins.dynamic_resources.allocator import Allocated, Chosen
+from kframework.plugins.dynamic_resources.allocator import Allocations, ChosenDevice
 from kframework.plugins.dynamic_resources.cycle import CLAIMS
 from kframework.plugins.dynamic_resources.feasibility import Measure, Placement
 from kframework.plugins.dynamic_resources.pools import Pool
@@ -19,29 +19,29 @@ from kframework.state.nodes import NodeTable
 from kframework.values.scores import Rows, Scores
 
 __all__ = [
-    "Allocated",
-    "Chosen",
+    "Allocations",
+    "ChosenDevice",
     "DeviceId",
     "Measure",
     "Placement",
     "Pool",
     "PoolDevice",
-    "asks_for_devices",
-    "measured",
+    "measure_rows",
+    "requests_devices",
 ]
 
 
-def asks_for_devices(state: CycleState) -> bool:
+def requests_devices(state: CycleState) -> bool:
     """Return whether devices must be allocated for the pod of this cycle; False without DynamicResources."""
     claims = state.get(CLAIMS)
-    return claims is not None and claims.asks_for_devices
+    return claims is not None and claims.requests_devices
 
 
-def measured(measure: Measure, state: CycleState, nodes: NodeTable, rows: Rows) -> Scores:
+def measure_rows(measure: Measure, state: CycleState, nodes: NodeTable, rows: Rows) -> Scores:
     """Return for each row that passed Filter the measure of the devices that the pod would get there.
 
     It is 0 if it needs none. Pass the same measure each time, one that depends on its argument alone.
     """
     claims = state[CLAIMS]
-    assert claims is not None, "whoever asks this has asked whether the pod asks for devices"
-    return claims.measured(measure, nodes, rows)
+    assert claims is not None, "call requests_devices first"
+    return claims.measure_rows(measure, nodes, rows)

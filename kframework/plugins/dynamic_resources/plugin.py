@@ -30,7 +30,7 @@ from kframework.plugins.dynamic_resources.args import DynamicResourcesArgs
 from kframework.plugins.dynamic_resources.cycle import (
     CANNOT_FIT,
     CLAIMS,
-    LEFT_OVER,
+    LEFTOVER,
     UNAVAILABLE,
     ClaimsInCycle,
     extended_resources,
@@ -39,7 +39,7 @@ from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.errors import AllocationError, ClaimWriteError, DevicesNotReady
 from kframework.plugins.dynamic_resources.extended_resources import BackedResources
 from kframework.plugins.dynamic_resources.feasibility import (
-    FAULTY,
+    ERROR,
     FITS,
     INVALID_POOLS,
     TIMED_OUT,
@@ -55,9 +55,9 @@ from kframework.plugins.dynamic_resources.pod_claims import (
     claims_of,
     is_reserved_for,
 )
-from kframework.plugins.dynamic_resources.requests import key_of
+from kframework.plugins.dynamic_resources.requests import claim_key
 from kframework.plugins.dynamic_resources.reservation import Reservation
-from kframework.plugins.dynamic_resources.shortfalls import explained
+from kframework.plugins.dynamic_resources.shortfalls import explain_shortfalls
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -68,21 +68,21 @@ _log = logging.getLogger(__name__)
 
 IN_FLIGHT = "resource claim {} is in the process of being allocated"
 NO_CLASS = "request {}: device class {} does not exist"
-NO_CLASS_SAID = "request {}: unsupported request type"
+CLASS_NOT_SET = "request {}: unsupported request type"
 UNKNOWN_REQUEST = "resource claim {}, request {}: unknown request type"
-TOO_LONG = "node {}: timed out trying to allocate devices"
+SEARCH_TIMED_OUT = "node {}: timed out trying to allocate devices"
 NO_ALLOCATION = "claim allocation not found for node"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 CLAIM_DELETED = "deletion of ResourceClaim completed"
-STILL_NOT = "still not schedulable"
+STILL_UNSCHEDULABLE = "still not schedulable"
 #: The reasons to reject a node, by the answer about it.
 REASONS: dict[int, str] = {
     TOO_FEW: "cannot allocate all claims",
     INVALID_POOLS: "invalid resource pools were encountered",
     UNAVAILABLE: "resourceclaim not available on the node",
     CANNOT_FIT: "cannot fit resource",
-    LEFT_OVER: "cannot schedule extended resource claim",
+    LEFTOVER: "cannot schedule extended resource claim",
 }
 
 #: The pod's reservation.
@@ -116,13 +116,13 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._claims = handle.objects(ResourceClaim)
         self._classes = handle.objects(DeviceClass)
         self._backed = self._classes.index(BackedResources)
-        self._made = self._claims.index(ExtendedResourceClaims)
+        self._extended_claims = self._claims.index(ExtendedResourceClaims)
         self._users = ClaimUsers(handle)
         #: The uid of the last pod whose reservation was undone.
-        self._unreserved = ""
+        self._last_unreserved = ""
         self._writes = ClaimWrites(handle)
 
-    def observed_by(self, observer: DeviceObserver) -> None:
+    def set_observer(self, observer: DeviceObserver) -> None:
         """Set the observer of claims."""
         self._writes.observer = observer
 
@@ -136,13 +136,13 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         seconds = self.args.filter_timeout
         return Feasibilities(self.devices, round(seconds * STEPS_PER_SECOND) if seconds else None)
 
-    # -- which claims ----------------------------------------------------------------------------------------------
+    # -- claims ----------------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> Status | None:
         if not pod.spec.resource_claims:
             return None
-        self._users.note(pod)
+        self._users.add(pod)
         try:
             claims_of(pod, self._claims)
         except ClaimProblem as problem:
@@ -151,15 +151,15 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        return None if self._is_concerned(pod) else NOTHING
+        return None if self._uses_claims(pod) else NOTHING
 
-    def _is_concerned(self, pod: PodInfo) -> bool:
+    def _uses_claims(self, pod: PodInfo) -> bool:
         return bool(pod.spec.resource_claims or extended_resources(pod, self._backed).backed)
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
         state[CLAIMS] = None
-        if not self._is_concerned(pod):
+        if not self._uses_claims(pod):
             return Skip
         try:
             claims = claims_of(pod, self._claims)
@@ -168,46 +168,48 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         has_backed = bool(extended_resources(pod, self._backed).backed)
         if not claims and not has_backed:
             return Skip
-        rejection = next(filter(None, map(self._unusable, claims)), None)
+        rejection = next(filter(None, map(self._claim_rejection, claims)), None)
         if rejection is not None:
             return rejection
         unready = [claim for claim in claims if self._is_unready(claim)]
-        left_over = self._made.of(pod) if has_backed else None
+        leftover = self._extended_claims.claim_of(pod) if has_backed else None
         state[CLAIMS] = ClaimsInCycle(
-            self.devices, self._feasibilities, self._backed, pod, claims, left_over=left_over, unready=unready
+            self.devices, self._feasibilities, self._backed, pod, claims, leftover=leftover, unready=unready
         )
         return None
 
-    def _unusable(self, claim: ResourceClaim) -> Status | None:
+    def _claim_rejection(self, claim: ResourceClaim) -> Status | None:
         """Return why a claim cannot be used, or allocated, anywhere."""
         if claim.status.allocation is not None:
             selector = claim.status.allocation.node_selector
             errors = () if selector is None else NodeSelectorTerms(selector.node_selector_terms).errors
             return error(str(errors[0])) if errors else None
         if self.devices.allocated.is_pending(claim):
-            return unresolvable(IN_FLIGHT.format(key_of(claim)))
+            return unresolvable(IN_FLIGHT.format(claim_key(claim)))
         for request in claim.spec.devices.requests:
-            ways = [(f"{request.name}/{way.name}", way.device_class_name) for way in request.first_available]
+            options = [
+                (f"{request.name}/{option.name}", option.device_class_name) for option in request.first_available
+            ]
             if request.exactly is not None:
-                ways = [(request.name, request.exactly.device_class_name)]
-            if not ways:
-                return unresolvable(UNKNOWN_REQUEST.format(key_of(claim), request.name))
-            for name, device_class in ways:
+                options = [(request.name, request.exactly.device_class_name)]
+            if not options:
+                return unresolvable(UNKNOWN_REQUEST.format(claim_key(claim), request.name))
+            for name, device_class in options:
                 if not device_class:
-                    return error(NO_CLASS_SAID.format(name))
+                    return error(CLASS_NOT_SET.format(name))
                 if self._classes.get(device_class) is None:
                     return unresolvable(NO_CLASS.format(name, device_class))
         return None
 
     def _is_unready(self, claim: ResourceClaim) -> bool:
         """Whether the devices of a claim failed to become ready, or not in time."""
-        if not binding_conditions.awaited(claim):
+        if not binding_conditions.devices_with_conditions(claim):
             return False
         timeout, now = self.args.binding_timeout, self.handle.clock.now()
-        late = not binding_conditions.is_ready(claim) and binding_conditions.has_timed_out(claim, now, timeout)
-        return late or bool(binding_conditions.failure(claim))
+        is_late = not binding_conditions.is_ready(claim) and binding_conditions.has_timed_out(claim, now, timeout)
+        return is_late or bool(binding_conditions.find_failure(claim))
 
-    # -- which nodes -----------------------------------------------------------------------------------------------
+    # -- nodes -----------------------------------------------------------------------------------------------------
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
@@ -215,13 +217,13 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if claims is None:
             return None
         try:
-            answer = int(claims.answers(node.table, np.array([node.row]))[0])
-            if answer == FAULTY:
-                claims.found(node)
+            answer = int(claims.rejections(node.table, np.array([node.row]))[0])
+            if answer == ERROR:
+                claims.search(node)
         except AllocationError as problem:
             return error(str(problem))
         if answer == TIMED_OUT:
-            return error(TOO_LONG.format(node.name))
+            return error(SEARCH_TIMED_OUT.format(node.name))
         return None if answer == FITS else self.filter_status(pod, answer)
 
     @hookimpl
@@ -229,9 +231,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         claims = state[CLAIMS]
         if claims is None:
             return np.zeros(nodes.capacity, dtype=np.int64)[rows]
-        answers = claims.answers(nodes, rows)
-        if len(answers) and answers.max() >= FAULTY:
-            raise AllocationError("it cannot be said of some node whether claims can be allocated there")
+        answers = claims.rejections(nodes, rows)
+        if len(answers) and answers.max() >= ERROR:
+            raise AllocationError("cannot determine for some node whether claims can be allocated")
         return answers
 
     @hookimpl
@@ -248,15 +250,15 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def remove_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
         claims = state[CLAIMS]
         if claims is not None:
-            claims.remove_pod(other, self._used_by(other))
+            claims.remove_pod(other, self._reserved_claims(other))
 
-    def _used_by(self, pod: PodInfo) -> list[ResourceClaim]:
+    def _reserved_claims(self, pod: PodInfo) -> list[ResourceClaim]:
         try:
             claims = claims_of(pod, self._claims)
         except ClaimProblem:
             claims = []
-        made = self._made.of(pod)
-        return [claim for claim in (*claims, made) if claim is not None and is_reserved_for(claim, pod)]
+        extended_claim = self._extended_claims.claim_of(pod)
+        return [claim for claim in (*claims, extended_claim) if claim is not None and is_reserved_for(claim, pod)]
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
@@ -274,27 +276,27 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
         return default_normalize(scores)
 
-    # -- in more words, and what would help ------------------------------------------------------------------------
+    # -- explanations and suggestions -------------------------------------------------------------------------------
 
     @hookimpl
     def explain(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Sequence[str]:
         claims = state[CLAIMS]
-        return [] if claims is None else explained(self.devices, claims, node)
+        return [] if claims is None else explain_shortfalls(self.devices, claims, node)
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         claims = state.get(CLAIMS)
         if node is None or claims is None:
             return suggestions.drop_claims(pod)
-        return suggestions.suggested(self.devices, claims, pod, node, self.handle.pods)
+        return suggestions.suggest_changes(self.devices, claims, pod, node, self.handle.pods)
 
     @hookimpl
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         claims = state[CLAIMS]
         assert claims is not None  # nodes are only rejected if there are claims
-        return suggestions.estimated(self.devices, claims, nodes, rows)
+        return suggestions.estimate_changes(self.devices, claims, nodes, rows)
 
-    # -- where there is none ---------------------------------------------------------------------------------------
+    # -- post filter ----------------------------------------------------------------------------------------------
 
     @hookimpl
     def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Status:
@@ -309,24 +311,24 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             if all(user.uid == pod.uid for user in claim.status.reserved_for)
         ]
         if idle:
-            self._write_behind(partial(self._writes.deallocate, self.handle.random.choice(idle)))
+            self._write_in_background(partial(self._writes.deallocate, self.handle.random.choice(idle)))
             return unschedulable(DEALLOCATED)
-        if claims.left_over is not None:
-            self._write_behind(partial(self._writes.delete, claims.left_over))
+        if claims.leftover is not None:
+            self._write_in_background(partial(self._writes.delete, claims.leftover))
             return unschedulable(CLAIM_DELETED)
-        return unschedulable(STILL_NOT)
+        return unschedulable(STILL_UNSCHEDULABLE)
 
     def _unusable_claims(self, claims: ClaimsInCycle, diagnosis: Diagnosis) -> list[ResourceClaim]:
         """Return the allocated claims whose devices excluded a node where all others could be allocated."""
         if all(claim.status.allocation is None for claim in claims.claims):
             return []
-        said = (self.name, (REASONS[UNAVAILABLE],))
+        rejection = (self.name, (REASONS[UNAVAILABLE],))
         rows = [
             row
             for row in diagnosis.rows(Code.UNSCHEDULABLE_AND_UNRESOLVABLE).tolist()
-            if (diagnosis[row].plugin, diagnosis[row].reasons) == said
+            if (diagnosis[row].plugin, diagnosis[row].reasons) == rejection
         ]
-        return claims.unusable(diagnosis.nodes, np.array(rows, dtype=np.int64)) if rows else []
+        return claims.unusable_claims(diagnosis.nodes, np.array(rows, dtype=np.int64)) if rows else []
 
     # -- reserving -------------------------------------------------------------------------------------------------
 
@@ -336,13 +338,13 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if claims is None or node is None:
             return None
         try:
-            placed = claims.placed(node, lambda: str(UUID(int=self.handle.random.getrandbits(128), version=4)))
+            allocations = claims.allocate(node, lambda: str(UUID(int=self.handle.random.getrandbits(128), version=4)))
         except AllocationError as problem:
             return error(str(problem))
-        if placed is None:
+        if allocations is None:
             return error(NO_ALLOCATION)
         suffix = f"{self.handle.random.getrandbits(40):010x}"
-        state[RESERVED] = Reservation(self.devices.allocated, placed, claims.mappings(node), suffix)
+        state[RESERVED] = Reservation(self.devices.allocated, allocations, claims.mappings(node), suffix)
         return None
 
     @hookimpl
@@ -350,15 +352,15 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         reservation = state.get(RESERVED)
         if reservation is None:
             return
-        self._unreserved = pod.uid
+        self._last_unreserved = pod.uid
         for claim in reservation.undo():
             if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true":
-                self._write_behind(partial(self._writes.delete, claim))
+                self._write_in_background(partial(self._writes.delete, claim))
             elif is_reserved_for(claim, pod):
-                self._write_behind(partial(self._writes.unreserve, claim, pod))
+                self._write_in_background(partial(self._writes.unreserve, claim, pod))
 
-    def _write_behind(self, write: Callable[[], Awaitable[object]]) -> None:
-        self.handle.spawn(_logged(write))
+    def _write_in_background(self, write: Callable[[], Awaitable[object]]) -> None:
+        self.handle.spawn(_log_failure(write))
 
     # -- binding ---------------------------------------------------------------------------------------------------
 
@@ -373,38 +375,38 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return None
         try:
             await self.handle.shield(reservation.write(self._writes, pod))
-            if any(map(binding_conditions.awaited, reservation.claims)):
+            if any(map(binding_conditions.devices_with_conditions, reservation.claims)):
                 note = f"waiting for binding conditions for device on node {node_name}"
                 self.handle.event(pod, reason="BindingConditionsPending", action="Scheduling", note=note)
-                await self._until_ready(reservation)
+                await self._wait_until_ready(reservation)
         except (ClaimWriteError, DevicesNotReady) as problem:
             return error(str(problem))
         return None
 
-    async def _until_ready(self, reservation: Reservation) -> None:
+    async def _wait_until_ready(self, reservation: Reservation) -> None:
         """Poll until all devices are ready; DevicesNotReady if they fail, or are not ready in time."""
         clock = self.handle.clock
-        began = clock.now()
+        start = clock.now()
         result: WaitResult = "error"
         try:
             while not all(self._is_ready(claim) for claim in reservation.claims):
-                left = began + self.args.binding_timeout - clock.now()
-                if left <= 0:
+                remaining = start + self.args.binding_timeout - clock.now()
+                if remaining <= 0:
                     raise DevicesNotReady(binding_conditions.WAITED_TOO_LONG, "timeout")
-                await asyncio.sleep(min(_INTERVAL, left))
+                await asyncio.sleep(min(_INTERVAL, remaining))
             result = "success"
         except DevicesNotReady as problem:
             result = problem.result
             raise
         finally:
-            self._writes.observer.waited(reservation.claims, result, clock.now() - began)
+            self._writes.observer.on_wait_end(reservation.claims, result, clock.now() - start)
 
     def _is_ready(self, written: ResourceClaim) -> bool:
         metadata = written.metadata
         claim = self._claims.get(metadata.name, metadata.namespace)
         if claim is None:
             raise DevicesNotReady(MISSING.format(metadata.namespace, metadata.name), "error")
-        failure = binding_conditions.failure(claim)
+        failure = binding_conditions.find_failure(claim)
         if failure:
             raise DevicesNotReady(failure, "failure")
         if binding_conditions.is_ready(claim):
@@ -422,36 +424,36 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             ClusterEvent(EventResource.NODE, node),
             ClusterEvent(EventResource.RESOURCE_CLAIM, any_change, self.after_claim_change, self.users_of),
             ClusterEvent(EventResource.POD, generated, self.after_pod_change),
-            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, affects=self.helped_by),
+            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, affects=self.pods_helped_by_deletion),
             ClusterEvent(EventResource.DEVICE_CLASS, any_change),
             ClusterEvent(EventResource.RESOURCE_SLICE, any_change),
         ]
 
-    def helped_by(self, old: PodInfo, new: None) -> Collection[str] | None:
+    def pods_helped_by_deletion(self, old: PodInfo, new: None) -> Collection[str] | None:
         """Return the pods that the end of a pod may help: any if it was not bound and its reservation was undone.
 
         The devices of others are released later, by their claims. (kube-scheduler lets pods sleep in this case.)
         """
-        return None if old.uid == self._unreserved else ()
+        return None if old.uid == self._last_unreserved else ()
 
     def users_of(self, old: ResourceClaim | None, new: ResourceClaim | None) -> Collection[str] | None:
         """Return the pods that use a claim; None, for any, if it releases devices."""
         claim = new or old
-        if claim is None or _gives_back(old, new):
+        if claim is None or _releases_devices(old, new):
             return None
         owners = [owner.uid for owner in claim.metadata.owner_references if owner.controller]
-        return [*owners, *self._users.of(claim)]
+        return [*owners, *self._users.pods_of(claim)]
 
     def after_claim_change(self, pod: PendingPod, old: ResourceClaim | None, new: ResourceClaim | None) -> QueueingHint:
-        """Queue the pod for a claim of its own that is new or has another status, and for devices that were given back.
+        """Queue the pod for a claim of its own that is new or has another status, and for devices that were released.
 
-        Also once the claim is gone that an earlier attempt made for it; not before it has all its claims.
+        Also once the claim that an earlier attempt created for it is deleted; not before it has all its claims.
         """
         try:
             claims = claims_of(pod, self._claims)
         except ClaimProblem:
             return QueueingHint.SKIP
-        if _gives_back(old, new):
+        if _releases_devices(old, new):
             return QueueingHint.QUEUE
         if new is None:
             return queue_if(old is not None and is_controlled_by(old.metadata, pod.uid))
@@ -469,7 +471,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return QueueingHint.QUEUE
 
 
-async def _logged(write: Callable[[], Awaitable[object]]) -> None:
+async def _log_failure(write: Callable[[], Awaitable[object]]) -> None:
     """Run a write that is not awaited; a failure is logged, and repaired when the pod is retried."""
     try:
         await write()
@@ -477,5 +479,5 @@ async def _logged(write: Callable[[], Awaitable[object]]) -> None:
         _log.warning("%s", problem)
 
 
-def _gives_back(old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
+def _releases_devices(old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
     return bool(old and old.status.allocation) and not (new and new.status.allocation)

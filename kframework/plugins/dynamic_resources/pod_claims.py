@@ -9,18 +9,18 @@ from kframework.framework.handle import Handle
 from kframework.objects import OwnerReference, ResourceClaim
 from kframework.objects.claims import is_controlled_by
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
-from kframework.plugins.dynamic_resources.requests import key_of
+from kframework.plugins.dynamic_resources.requests import claim_key
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
 
 NOT_CREATED = 'pod "{}": ResourceClaim not created yet'
-NOT_SAID = 'pod "{}", spec.resourceClaim "{}": none of the supported fields are set'
+NO_SOURCE = 'pod "{}", spec.resourceClaim "{}": none of the supported fields are set'
 MISSING = 'could not find ResourceClaim "{}/{}"'
 DELETED = 'resourceclaim "{}" is being deleted'
 FOREIGN = "ResourceClaim {} was not created for Pod {} (Pod is not owner)"
 
 #: The number of pods recorded before the first cleanup.
-_FEW = 64
+_MIN_CLEANUP = 64
 
 
 class ClaimProblem(KFrameworkError):
@@ -29,16 +29,16 @@ class ClaimProblem(KFrameworkError):
 
 def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim]) -> list[ResourceClaim]:
     """Return the claims that a pod names; ClaimProblem for the first that cannot be used."""
-    told = {each.name: each.resource_claim_name for each in pod.claim_statuses}
-    found = []
-    for named in pod.spec.resource_claims:
-        name = named.resource_claim_name
+    claim_names = {each.name: each.resource_claim_name for each in pod.claim_statuses}
+    result = []
+    for reference in pod.spec.resource_claims:
+        name = reference.resource_claim_name
         if name is None:
-            if named.resource_claim_template_name is None:
-                raise ClaimProblem(NOT_SAID.format(pod.key, named.name))
-            if named.name not in told:
+            if reference.resource_claim_template_name is None:
+                raise ClaimProblem(NO_SOURCE.format(pod.key, reference.name))
+            if reference.name not in claim_names:
                 raise ClaimProblem(NOT_CREATED.format(pod.key))
-            name = told[named.name]
+            name = claim_names[reference.name]
         if name is None:
             continue  # its template needs no claim
         claim = claims.get(name, pod.namespace)
@@ -46,10 +46,10 @@ def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim]) -> list[Resource
             raise ClaimProblem(MISSING.format(pod.namespace, name))
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimProblem(DELETED.format(name))
-        if named.resource_claim_name is None and not is_controlled_by(claim.metadata, pod.uid):
-            raise ClaimProblem(FOREIGN.format(key_of(claim), pod.key))
-        found.append(claim)
-    return found
+        if reference.resource_claim_name is None and not is_controlled_by(claim.metadata, pod.uid):
+            raise ClaimProblem(FOREIGN.format(claim_key(claim), pod.key))
+        result.append(claim)
+    return result
 
 
 class ClaimUsers:
@@ -57,25 +57,25 @@ class ClaimUsers:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self._of: dict[tuple[str, str], dict[str, None]] = {}
-        self._noted = 0
+        self._by_claim: dict[tuple[str, str], dict[str, None]] = {}
+        self._added = 0
 
-    def note(self, pod: PendingPod) -> None:
+    def add(self, pod: PendingPod) -> None:
         """Record a waiting pod."""
         names = [each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name is not None]
         if not names:
             return
         for name in names:
-            self._of.setdefault((pod.namespace, name), {})[pod.uid] = None
-        self._noted += 1
-        if self._noted > 2 * len(self._handle.pending) + _FEW:
-            self._of, self._noted = {}, 0
+            self._by_claim.setdefault((pod.namespace, name), {})[pod.uid] = None
+        self._added += 1
+        if self._added > 2 * len(self._handle.pending) + _MIN_CLEANUP:
+            self._by_claim, self._added = {}, 0
             for each in self._handle.pending.values():
-                self.note(each)
+                self.add(each)
 
-    def of(self, claim: ResourceClaim) -> Collection[str]:
+    def pods_of(self, claim: ResourceClaim) -> Collection[str]:
         """Return the uids of the pods that name a claim, some of which may not wait any more."""
-        return self._of.get((claim.metadata.namespace, claim.metadata.name), ())
+        return self._by_claim.get((claim.metadata.namespace, claim.metadata.name), ())
 
 
 def is_reserved_for(claim: ResourceClaim, pod: PodInfo) -> bool:
@@ -87,22 +87,22 @@ class ExtendedResourceClaims:
     """The claims that schedulers made for the extended resources of pods, by the uids of these; kept current."""
 
     def __init__(self, claims: ObjectStore[ResourceClaim]) -> None:
-        self._of: dict[str, dict[str, ResourceClaim]] = {}
-        claims.follow(self._changed)
+        self._by_owner: dict[str, dict[str, ResourceClaim]] = {}
+        claims.follow(self._on_change)
 
-    def of(self, pod: PodInfo) -> ResourceClaim | None:
+    def claim_of(self, pod: PodInfo) -> ResourceClaim | None:
         """Return the claim that was made for a pod."""
-        return next(iter(self._of.get(pod.uid, {}).values()), None)
+        return next(iter(self._by_owner.get(pod.uid, {}).values()), None)
 
-    def _changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+    def _on_change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if old is not None:
             for owner in _owners(old):
-                self._of[owner.uid].pop(old.metadata.name)
-                if not self._of[owner.uid]:
-                    del self._of[owner.uid]
+                self._by_owner[owner.uid].pop(old.metadata.name)
+                if not self._by_owner[owner.uid]:
+                    del self._by_owner[owner.uid]
         if new is not None:
             for owner in _owners(new):
-                self._of.setdefault(owner.uid, {})[new.metadata.name] = new
+                self._by_owner.setdefault(owner.uid, {})[new.metadata.name] = new
 
 
 def _owners(claim: ResourceClaim) -> list[OwnerReference]:

@@ -1,4 +1,4 @@
-"""The pools of devices that a node can reach, in the order in which they are tried."""
+"""The pools of devices that a node can access, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kframework.state.nodes import NodeInfo
 #: All slices of a pool, of any generation.
 SlicesOf = Callable[[PoolId], Sequence[SliceView]]
 Slices = tuple[SliceView, ...]
-#: Makes a pool of the slices that a node reaches and of those that only others do.
-MakePool = Callable[..., "Pool"]
+#: Creates a pool from the slices that a node can access and those that only others can.
+PoolFactory = Callable[..., "Pool"]
 
 
 class Pool:
@@ -23,7 +23,7 @@ class Pool:
 
     `devices` are those that may be allocated, in order; `counters` are shared by the whole pool, in nanos, and
     `consumers` are the devices that consume them, on any node. Nothing is allocated from a pool that is `incomplete`,
-    because its driver is still publishing it, or has an error (`wrong`).
+    because its driver is still publishing it, or has an error (`error`).
     """
 
     def __init__(
@@ -52,61 +52,61 @@ class Pool:
             for name, counter in shared.counters.items()
         }
         #: Whether some device has binding conditions: such pools are tried last.
-        self.waits: bool = any(device.object.binding_conditions for device in self.devices)
-        self.wrong: str = "" if incomplete else _wrong(self, ordered)
+        self.has_binding_conditions: bool = any(device.object.binding_conditions for device in self.devices)
+        self.error: str = "" if incomplete else _find_error(self, ordered)
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether devices may be allocated from it."""
-        return not (self.incomplete or self.wrong)
+        return not (self.incomplete or self.error)
 
 
-def gather(
-    node: NodeInfo, candidates: Iterable[SliceView], slices_of: SlicesOf, make_pool: MakePool | None = None
+def gather_pools(
+    node: NodeInfo, candidates: Iterable[SliceView], slices_of: SlicesOf, make_pool: PoolFactory | None = None
 ) -> list[Pool]:
     """Return the pools of these slices that a node can access; AllocationError for an invalid selector.
 
     Only the latest generation of a pool counts. One that is being replaced is omitted; one with missing slices is
     incomplete.
     """
-    reached: dict[PoolId, list[SliceView]] = {}
+    by_pool: dict[PoolId, list[SliceView]] = {}
     for each in candidates:
-        if _is_reached(each, node):
-            known = reached.setdefault(each.pool, [])
+        if _is_accessible(each, node):
+            known = by_pool.setdefault(each.pool, [])
             if known and each.generation > known[0].generation:
                 known.clear()
             if not known or each.generation == known[0].generation:
                 known.append(each)
-    make = make_pool or Pool
-    pools = filter(None, (_pool(id, tuple(slices), slices_of, make) for id, slices in sorted(reached.items())))
-    return sorted(pools, key=lambda pool: pool.waits)
+    create = make_pool or Pool
+    pools = filter(None, (_create_pool(id, tuple(slices), slices_of, create) for id, slices in sorted(by_pool.items())))
+    return sorted(pools, key=lambda pool: pool.has_binding_conditions)
 
 
-def _is_reached(each: SliceView, node: NodeInfo) -> bool:
+def _is_accessible(each: SliceView, node: NodeInfo) -> bool:
     try:
-        return each.is_reached_from(node)
+        return each.is_accessible_from(node)
     except SelectorError as error:
         raise AllocationError(
             f"gather pool information: failed to perform node selection for slice {each.name}: {error}"
         ) from error
 
 
-def _pool(id: PoolId, slices: Slices, slices_of: SlicesOf, make: MakePool) -> Pool | None:
+def _create_pool(id: PoolId, slices: Slices, slices_of: SlicesOf, create: PoolFactory) -> Pool | None:
     """Return the part of a pool that a node can access; None for one whose driver is replacing it."""
     expected, generation = slices[0].slices_in_pool, slices[0].generation
     if len(slices) == expected:
-        return make(id, slices)
-    everywhere = slices_of(id)
-    if any(each.generation > generation for each in everywhere):
+        return create(id, slices)
+    all_slices = slices_of(id)
+    if any(each.generation > generation for each in all_slices):
         return None
-    current = [each for each in everywhere if each.generation == generation]
+    current = [each for each in all_slices if each.generation == generation]
     if len(current) != expected:
-        return make(id, incomplete=True)
-    reached = frozenset(slices)
-    return make(id, slices, tuple(each for each in current if each not in reached))
+        return create(id, incomplete=True)
+    accessible = frozenset(slices)
+    return create(id, slices, tuple(each for each in current if each not in accessible))
 
 
-def _wrong(pool: Pool, slices: Iterable[SliceView]) -> str:
+def _find_error(pool: Pool, slices: Iterable[SliceView]) -> str:
     names = set[str]()
     for device in pool.devices:
         if device.id.device in names:

@@ -31,7 +31,7 @@ class Classes(Protocol):
         ...
 
 
-class Asked:
+class RequestOption:
     """One way to satisfy a request of a claim: the request itself, or one of its alternatives.
 
     `name` is its name in results, `parent/sub` for an alternative; `count` is unused if it requests `all`.
@@ -41,23 +41,23 @@ class Asked:
         self,
         claim: ResourceClaim,
         request: DeviceRequest,
-        said: ExactDeviceRequest | DeviceSubRequest,
-        within: DeviceClass,
-        place: int,
+        spec: ExactDeviceRequest | DeviceSubRequest,
+        device_class: DeviceClass,
+        index: int,
     ) -> None:
         self.claim: ResourceClaim = claim
         #: The number of ways preferred to this one.
-        self.place: int = place
-        self.device_class: DeviceClass = within
+        self.index: int = index
+        self.device_class: DeviceClass = device_class
         self.request: str = request.name
-        self.subrequest: str = said.name if isinstance(said, DeviceSubRequest) else ""
+        self.subrequest: str = spec.name if isinstance(spec, DeviceSubRequest) else ""
         self.name: str = f"{self.request}/{self.subrequest}" if self.subrequest else self.request
-        self.admin: bool = isinstance(said, ExactDeviceRequest) and bool(said.admin_access)
-        self.selectors: tuple[DeviceSelector, ...] = said.selectors
-        self.tolerations: tuple[DeviceToleration, ...] = said.tolerations
-        self.capacity: Mapping[str, RawQuantity] = said.capacity.requests if said.capacity is not None else {}
-        self.all: bool = said.allocation_mode == "All"
-        self.count: int = said.count
+        self.admin: bool = isinstance(spec, ExactDeviceRequest) and bool(spec.admin_access)
+        self.selectors: tuple[DeviceSelector, ...] = spec.selectors
+        self.tolerations: tuple[DeviceToleration, ...] = spec.tolerations
+        self.capacity: Mapping[str, RawQuantity] = spec.capacity.requests if spec.capacity is not None else {}
+        self.all: bool = spec.allocation_mode == "All"
+        self.count: int = spec.count
 
     def tolerates(self, device: PoolDevice) -> bool:
         """Return whether it tolerates all taints of the device."""
@@ -67,57 +67,57 @@ class Asked:
         """Return the device's taints that it does not tolerate."""
         return [taint for taint in device.taints if not any(_tolerates(each, taint) for each in self.tolerations)]
 
-    def problem(self, text: str) -> AllocationError:
+    def error(self, text: str) -> AllocationError:
         """Return an error about the request."""
-        return AllocationError(f"claim {key_of(self.claim)}, request {self.subrequest or self.request}: {text}")
+        return AllocationError(f"claim {claim_key(self.claim)}, request {self.subrequest or self.request}: {text}")
 
 
 #: The ways to satisfy each request, by claim and request, the preferred one first.
-AskedOfAll = Sequence[Sequence[tuple[Asked, ...]]]
+ClaimsOptions = Sequence[Sequence[tuple[RequestOption, ...]]]
 
 
-def key_of(claim: ResourceClaim) -> str:
+def claim_key(claim: ResourceClaim) -> str:
     """Name a claim."""
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
-def asked_of_all(claims: Iterable[ResourceClaim], classes: Classes) -> AskedOfAll:
+def claims_options(claims: Iterable[ResourceClaim], classes: Classes) -> ClaimsOptions:
     """Return the requests by claim, request and way; AllocationError for an invalid one."""
-    return [[asked_of(claim, request, classes) for request in claim.spec.devices.requests] for claim in claims]
+    return [[request_options(claim, request, classes) for request in claim.spec.devices.requests] for claim in claims]
 
 
-def asked_of(claim: ResourceClaim, request: DeviceRequest, classes: Classes) -> tuple[Asked, ...]:
+def request_options(claim: ResourceClaim, request: DeviceRequest, classes: Classes) -> tuple[RequestOption, ...]:
     """Return the ways to satisfy a request, the preferred one first; AllocationError for an invalid one."""
-    said: Sequence[ExactDeviceRequest | DeviceSubRequest] = request.first_available
-    if not said and request.exactly is not None:
-        said = (request.exactly,)
-    if not said:
-        raise AllocationError(f"claim {key_of(claim)}, request {request.name}: unknown request type")
-    return tuple(_asked(claim, request, each, classes, place) for place, each in enumerate(said))
+    specs: Sequence[ExactDeviceRequest | DeviceSubRequest] = request.first_available
+    if not specs and request.exactly is not None:
+        specs = (request.exactly,)
+    if not specs:
+        raise AllocationError(f"claim {claim_key(claim)}, request {request.name}: unknown request type")
+    return tuple(_create_option(claim, request, each, classes, index) for index, each in enumerate(specs))
 
 
-def _asked(
+def _create_option(
     claim: ResourceClaim,
     request: DeviceRequest,
-    said: ExactDeviceRequest | DeviceSubRequest,
+    spec: ExactDeviceRequest | DeviceSubRequest,
     classes: Classes,
-    place: int,
-) -> Asked:
-    name = said.name if isinstance(said, DeviceSubRequest) else request.name
-    where = f"claim {key_of(claim)}, request {name}"
-    for index, selector in enumerate(said.selectors):
+    index: int,
+) -> RequestOption:
+    name = spec.name if isinstance(spec, DeviceSubRequest) else request.name
+    where = f"claim {claim_key(claim)}, request {name}"
+    for number, selector in enumerate(spec.selectors):
         if selector.cel is None:
-            text = f"{where}, selector #{index}: CEL expression empty (unsupported selector type?)"
+            text = f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)"
             raise AllocationError(text)
-    if not said.device_class_name:
+    if not spec.device_class_name:
         raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
-    within = classes.get(said.device_class_name)
-    if within is None:
-        missing = f'deviceclass.resource.k8s.io "{said.device_class_name}" not found'
-        raise AllocationError(f"{where}: could not retrieve device class {said.device_class_name}: {missing}")
-    if said.allocation_mode not in ("ExactCount", "All"):
-        raise AllocationError(f"{where}: unsupported count mode {said.allocation_mode}")
-    return Asked(claim, request, said, within, place)
+    device_class = classes.get(spec.device_class_name)
+    if device_class is None:
+        missing = f'deviceclass.resource.k8s.io "{spec.device_class_name}" not found'
+        raise AllocationError(f"{where}: could not retrieve device class {spec.device_class_name}: {missing}")
+    if spec.allocation_mode not in ("ExactCount", "All"):
+        raise AllocationError(f"{where}: unsupported count mode {spec.allocation_mode}")
+    return RequestOption(claim, request, spec, device_class, index)
 
 
 def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from kframework.objects import ContainerExtendedResourceRequest, ResourceClaim
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
-from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET, Placed
+from kframework.plugins.dynamic_resources.cycle import UNCREATED, ClaimAllocation
 from kframework.plugins.dynamic_resources.errors import ClaimWriteError
-from kframework.plugins.dynamic_resources.requests import key_of
+from kframework.plugins.dynamic_resources.requests import claim_key
 from kframework.plugins.dynamic_resources.writes import DEALLOCATED, ClaimWrites
 from kframework.state.pods import PodInfo
 
 #: The maximum length of a generated name's prefix (the API's limit).
-_BEGINNING = 53
+_MAX_PREFIX = 53
 
 
 class Reservation:
@@ -28,19 +28,19 @@ class Reservation:
     def __init__(
         self,
         allocated: AllocatedDevices,
-        placed: Sequence[Placed],
+        allocations: Sequence[ClaimAllocation],
         mappings: tuple[ContainerExtendedResourceRequest, ...],
         suffix: str,
     ) -> None:
-        self.placed: Sequence[Placed] = placed
+        self.allocations: Sequence[ClaimAllocation] = allocations
         self.mappings: tuple[ContainerExtendedResourceRequest, ...] = mappings
-        self.claims: list[ResourceClaim] = [_named(each.claim, suffix) for each in placed]
+        self.claims: list[ResourceClaim] = [_with_final_name(each.claim, suffix) for each in allocations]
         #: The newly allocated claims, as written.
         self._written: list[ResourceClaim] = []
         self._allocated = allocated
         self._reserved = [
-            replace(each, claim=claim).allocated
-            for each, claim in zip(placed, self.claims, strict=True)
+            replace(each, claim=claim).allocated_claim
+            for each, claim in zip(allocations, self.claims, strict=True)
             if each.allocation is not None
         ]
         for each in self._reserved:
@@ -51,30 +51,30 @@ class Reservation:
 
         It returns after the watch has shown all writes, so that Unreserve, here and in a replay, undoes only the rest.
         """
-        refused: ClaimWriteError | None = None
+        failure: ClaimWriteError | None = None
         try:
             await self._write(writes, pod)
         except ClaimWriteError as error:
-            refused = error
+            failure = error
         for claim in self._written:
-            await writes.until_told(claim)
-        if refused is not None:
-            raise refused
+            await writes.wait_until_seen(claim)
+        if failure is not None:
+            raise failure
         for claim in self._reserved:
-            if self._allocated.awaits(claim):
-                raise ClaimWriteError(DEALLOCATED.format(key_of(claim)))
+            if self._allocated.is_unconfirmed(claim):
+                raise ClaimWriteError(DEALLOCATED.format(claim_key(claim)))
 
     async def _write(self, writes: ClaimWrites, pod: PodInfo) -> None:
         claims = self.claims
-        for place, each in enumerate(self.placed):
-            made = each.claim.metadata.name == NOT_MADE_YET
-            if made:
-                claims[place] = await writes.create(claims[place])
-            claims[place] = await writes.bind(claims[place], each.allocation, pod)
+        for index, each in enumerate(self.allocations):
+            is_new = each.claim.metadata.name == UNCREATED
+            if is_new:
+                claims[index] = await writes.create(claims[index])
+            claims[index] = await writes.bind(claims[index], each.allocation, pod)
             if each.allocation is not None:
-                self._written.append(claims[place])
-            if made:
-                await writes.tell(pod, claims[place], self.mappings)
+                self._written.append(claims[index])
+            if is_new:
+                await writes.write_pod_status(pod, claims[index], self.mappings)
 
     def undo(self) -> list[ResourceClaim]:
         """Undo what the watch has not shown yet, and return the existing claims.
@@ -87,9 +87,9 @@ class Reservation:
         return [claim for claim in claims if claim.metadata.uid]
 
 
-def _named(claim: ResourceClaim, suffix: str) -> ResourceClaim:
+def _with_final_name(claim: ResourceClaim, suffix: str) -> ResourceClaim:
     """Return a claim to be created with its final name; others unchanged."""
     metadata = claim.metadata
-    if metadata.name != NOT_MADE_YET:
+    if metadata.name != UNCREATED:
         return claim
-    return replace(claim, metadata=replace(metadata, name=metadata.generate_name[:_BEGINNING] + suffix, uid=""))
+    return replace(claim, metadata=replace(metadata, name=metadata.generate_name[:_MAX_PREFIX] + suffix, uid=""))

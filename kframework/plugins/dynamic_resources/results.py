@@ -15,29 +15,29 @@ from kframework.objects import (
     NodeSelectorTerm,
     ResourceClaim,
 )
-from kframework.plugins.dynamic_resources.allocator import Chosen
+from kframework.plugins.dynamic_resources.allocator import ChosenDevice
 from kframework.plugins.dynamic_resources.errors import AllocationError
 
 
-def allocation(
-    claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str, share_id: Callable[[], str]
+def build_allocation(
+    claim: ResourceClaim, chosen: Sequence[ChosenDevice], node_name: str, share_id: Callable[[], str]
 ) -> AllocationResult:
     """Return the allocation of a claim on a node; AllocationError if the reachable nodes cannot be expressed."""
     devices = DeviceAllocationResult(
-        results=tuple(_result(each, share_id) for each in chosen), config=tuple(_configuration(claim, chosen))
+        results=tuple(_device_result(each, share_id) for each in chosen), config=tuple(_configuration(claim, chosen))
     )
     return AllocationResult(devices=devices, node_selector=_node_selector(claim, chosen, node_name))
 
 
-def _result(chosen: Chosen, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
-    asked, device = chosen.asked, chosen.device
+def _device_result(chosen: ChosenDevice, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
+    option, device = chosen.option, chosen.device
     return DeviceRequestAllocationResult(
-        request=asked.name,
+        request=option.name,
         driver=device.id.driver,
         pool=device.id.pool,
         device=device.id.device,
-        admin_access=True if asked.admin else None,
-        tolerations=asked.tolerations,
+        admin_access=True if option.admin else None,
+        tolerations=option.tolerations,
         binding_conditions=device.object.binding_conditions,
         binding_failure_conditions=device.object.binding_failure_conditions,
         share_id=share_id() if device.shared else None,
@@ -45,30 +45,36 @@ def _result(chosen: Chosen, share_id: Callable[[], str]) -> DeviceRequestAllocat
     )
 
 
-def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> Iterator[DeviceAllocationConfiguration]:
+def _configuration(claim: ResourceClaim, chosen: Sequence[ChosenDevice]) -> Iterator[DeviceAllocationConfiguration]:
     """Yield the configuration for drivers: that of each class once, for all its requests, then that of the claim.
 
     Configuration of the claim for two requests is repeated, as in kube-scheduler 1.36.
     """
-    ways = list(dict.fromkeys(each.asked for each in chosen))
-    for name in dict.fromkeys(asked.device_class.metadata.name for asked in ways):
-        of_class = [asked for asked in ways if asked.device_class.metadata.name == name]
+    options = list(dict.fromkeys(each.option for each in chosen))
+    for name in dict.fromkeys(option.device_class.metadata.name for option in options):
+        of_class = [option for option in options if option.device_class.metadata.name == name]
         for config in of_class[0].device_class.spec.config:
-            requests = tuple(asked.name for asked in of_class)
+            requests = tuple(option.name for option in of_class)
             yield DeviceAllocationConfiguration(source="FromClass", requests=requests, opaque=config.opaque)
-    for said in claim.spec.devices.config:
-        of_it = [asked for asked in ways if asked.request in said.requests or asked.name in said.requests]
-        for _ in range(len(of_it) if said.requests else 1):
-            yield DeviceAllocationConfiguration(source="FromClaim", requests=said.requests, opaque=said.opaque)
+    for config_of_claim in claim.spec.devices.config:
+        configured = [
+            option
+            for option in options
+            if option.request in config_of_claim.requests or option.name in config_of_claim.requests
+        ]
+        for _ in range(len(configured) if config_of_claim.requests else 1):
+            yield DeviceAllocationConfiguration(
+                source="FromClaim", requests=config_of_claim.requests, opaque=config_of_claim.opaque
+            )
 
 
-def _node_selector(claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str) -> NodeSelector | None:
+def _node_selector(claim: ResourceClaim, chosen: Sequence[ChosenDevice], node_name: str) -> NodeSelector | None:
     """Return the nodes that can access all devices: this one alone if some is local to it, None for all."""
     if any(each.device.local for each in chosen):
-        return _alone(node_name)
+        return _single_node_selector(node_name)
     fields, expressions = dict[NodeSelectorRequirement, None](), dict[NodeSelectorRequirement, None]()
     for each in chosen:
-        selector = each.device.reach.selector
+        selector = each.device.access.selector
         terms = () if selector is None else selector.node_selector_terms
         if len(terms) > 1:
             text = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
@@ -83,6 +89,6 @@ def _node_selector(claim: ResourceClaim, chosen: Sequence[Chosen], node_name: st
 
 
 @lru_cache(maxsize=16_384)  # a node has several devices, and a selector took a fifth of an allocation
-def _alone(node_name: str) -> NodeSelector:
+def _single_node_selector(node_name: str) -> NodeSelector:
     field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
     return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field,)),))

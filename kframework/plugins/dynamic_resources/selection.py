@@ -1,4 +1,4 @@
-"""Which devices the selectors of classes and claims choose."""
+"""The devices that the selectors of classes and claims match."""
 
 from __future__ import annotations
 
@@ -10,69 +10,69 @@ from weakref import WeakKeyDictionary
 from kframework.objects import DeviceClass, DeviceSelector, ResourceClaim
 from kframework.objects.label_selectors import SelectorError
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.plugins.dynamic_resources.requests import Asked, key_of
+from kframework.plugins.dynamic_resources.requests import RequestOption, claim_key
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo
 
 if TYPE_CHECKING:
-    from kframework.plugins.dynamic_resources.selectors.selector import Device, Selector
+    from kframework.plugins.dynamic_resources.selectors.selector import CelDevice, CompiledSelector
 
 #: The number of compiled expressions kept with their answers about existing devices, most recently used.
-MOST_EXPRESSIONS = 1024
+MAX_EXPRESSIONS = 1024
 
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
-class Selection:
+class SelectorEvaluator:
     """An evaluator of selectors on devices; answers about identical devices are cached while both exist."""
 
     def __init__(self) -> None:
-        self._expression = lru_cache(maxsize=MOST_EXPRESSIONS)(_Expression)
+        self._expression = lru_cache(maxsize=MAX_EXPRESSIONS)(_Expression)
 
-    def selects(self, asked: Asked, device: PoolDevice, node: NodeInfo) -> bool:
+    def matches(self, option: RequestOption, device: PoolDevice, node: NodeInfo) -> bool:
         """Return whether class and request match a device that the node can access.
 
         AllocationError for an expression that does not compile, or fails on the device.
         """
         return (
-            self.belongs(device, asked.device_class)
-            and self._match(asked.selectors, device, asked.claim)
-            and (not device.slice.per_device or _reaches(node, device))
+            self.matches_class(device, option.device_class)
+            and self._match(option.selectors, device, option.claim)
+            and (not device.slice.per_device or _has_access(node, device))
         )
 
-    def belongs(self, device: PoolDevice, within: DeviceClass) -> bool:
+    def matches_class(self, device: PoolDevice, device_class: DeviceClass) -> bool:
         """Return whether a class matches a device; AllocationError as above."""
-        return self._match(within.spec.selectors, device, within)
+        return self._match(device_class.spec.selectors, device, device_class)
 
-    def clause_against(self, selectors: Sequence[DeviceSelector], device: PoolDevice) -> str:
+    def rejecting_clause(self, selectors: Sequence[DeviceSelector], device: PoolDevice) -> str:
         """Return the first clause of the selectors that rejects a device, "" if they match.
 
         A failing expression is returned as a whole, with its error.
         """
         for selector in selectors:
             expression = selector.cel.expression if selector.cel is not None else ""
-            answer = self._answer(expression, device)
+            answer = self._evaluate(expression, device)
             if isinstance(answer, AllocationError):
                 return f"{expression}, as it fails: {answer}"
             if not answer:
                 parts = clauses(expression)
-                return next((part for part in parts if self._answer(part, device) is False), expression)
+                return next((part for part in parts if self._evaluate(part, device) is False), expression)
         return ""
 
     def _match(
-        self, selectors: Sequence[DeviceSelector], device: PoolDevice, whose: DeviceClass | ResourceClaim
+        self, selectors: Sequence[DeviceSelector], device: PoolDevice, owner: DeviceClass | ResourceClaim
     ) -> bool:
         for index, selector in enumerate(selectors):
-            answer = self._answer(selector.cel.expression if selector.cel is not None else "", device)
+            answer = self._evaluate(selector.cel.expression if selector.cel is not None else "", device)
             if isinstance(answer, AllocationError):
-                name = f"class {whose.metadata.name}" if isinstance(whose, DeviceClass) else f"claim {key_of(whose)}"
+                name = f"class {owner.metadata.name}" if isinstance(owner, DeviceClass) else f"claim {claim_key(owner)}"
                 raise AllocationError(f"{name}: selector #{index}: {answer}")
             if not answer:
                 return False
         return True
 
-    def _answer(self, expression: str, device: PoolDevice) -> bool | AllocationError:
-        return self._expression(expression).answer(device.subject)
+    def _evaluate(self, expression: str, device: PoolDevice) -> bool | AllocationError:
+        return self._expression(expression).evaluate(device.cel_device)
 
 
 class _Expression:
@@ -80,35 +80,35 @@ class _Expression:
         from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
         from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
 
-        self._compiled: Selector | AllocationError
+        self._compiled: CompiledSelector | AllocationError
         try:
             self._compiled = compile_selector(text)
         except CelError as error:
             self._compiled = AllocationError(f"CEL compile error: {error.text}")
-        self._answers: WeakKeyDictionary[Device, bool | AllocationError] = WeakKeyDictionary()
+        self._answers: WeakKeyDictionary[CelDevice, bool | AllocationError] = WeakKeyDictionary()
 
-    def answer(self, subject: Device) -> bool | AllocationError:
+    def evaluate(self, device: CelDevice) -> bool | AllocationError:
         """Return whether it matches a device, or the error."""
         if isinstance(self._compiled, AllocationError):
             return self._compiled
-        answer = self._answers.get(subject)
+        answer = self._answers.get(device)
         if answer is None:
-            answer = self._answers[subject] = _matches(self._compiled, subject)
+            answer = self._answers[device] = _evaluate_selector(self._compiled, device)
         return answer
 
 
-def _matches(selector: Selector, subject: Device) -> bool | AllocationError:
+def _evaluate_selector(selector: CompiledSelector, device: CelDevice) -> bool | AllocationError:
     from kframework.cel.errors import CelError
 
     try:
-        return selector.matches(subject)
+        return selector.matches(device)
     except CelError as error:
         return AllocationError(f"CEL runtime error: {error.text}")
 
 
-def _reaches(node: NodeInfo, device: PoolDevice) -> bool:
+def _has_access(node: NodeInfo, device: PoolDevice) -> bool:
     try:
-        return device.reach.matches(node)
+        return device.access.matches(node)
     except SelectorError as error:
         raise AllocationError(str(error)) from error
 
@@ -118,7 +118,7 @@ def clauses(expression: str) -> list[str]:
     from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
 
     try:
-        ends = list(_ends(expression))
+        ends = list(_conjunction_positions(expression))
     except CelError:
         ends = []
     bounds = [0, *(bound for end in ends for bound in (end, end + 2)), len(expression)]
@@ -126,16 +126,16 @@ def clauses(expression: str) -> list[str]:
     return [part for part in parts if part]
 
 
-def _ends(expression: str) -> Iterator[int]:
+def _conjunction_positions(expression: str) -> Iterator[int]:
     """Yield the positions of the outermost `&&`; none if an operator with lower precedence is at that level."""
     from kframework.cel.lexer import tokenize
 
-    found, depth, before = list[int](), 0, ""
+    positions, depth, before = list[int](), 0, ""
     for kind, _, position in tokenize(expression):
         depth += (kind in _OPENING) - (kind in _CLOSING)
         if depth == 0 and (kind == "||" or (kind == "?" and before != ".")):
             return
         if depth == 0 and kind == "&&":
-            found.append(position)
+            positions.append(position)
         before = kind
-    yield from found
+    yield from positions

@@ -19,71 +19,71 @@ from kframework.objects import DeviceAttribute, DeviceConstraint, ResourceClaim
 from kframework.objects.label_selectors import SelectorError
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.allocator import BudgetExceeded
-from kframework.plugins.dynamic_resources.capacities import consumed, fits
-from kframework.plugins.dynamic_resources.constraints import DistinctAttribute, MatchAttribute, made
-from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET, UNAVAILABLE, ClaimsInCycle
+from kframework.plugins.dynamic_resources.capacities import consumed_amounts, fits
+from kframework.plugins.dynamic_resources.constraints import DistinctAttribute, MatchAttribute, create_constraint
+from kframework.plugins.dynamic_resources.cycle import UNAVAILABLE, UNCREATED, ClaimsInCycle
 from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.feasibility import INVALID_POOLS, TOO_FEW
 from kframework.plugins.dynamic_resources.pools import Pool
-from kframework.plugins.dynamic_resources.requests import Asked, AskedOfAll, asked_of_all, key_of
+from kframework.plugins.dynamic_resources.requests import ClaimsOptions, RequestOption, claim_key, claims_options
 from kframework.plugins.dynamic_resources.slices import PoolDevice, PoolId
 from kframework.state.nodes import NodeInfo
 
-#: The step limit of the search for the request that has too little left.
+#: The step limit of the search for the first request that does not fit.
 _STEPS = 20_000
 
 
-class Why(Enum):
+class LossReason(Enum):
     """The reason a device is excluded, in the order of the checks; the words precede the details."""
 
-    POOL = "in a pool of which something is wrong:"
+    POOL = "in an invalid pool:"
     CLASS = "not of class"
-    REACH = "out of the node's reach"
+    REACH = "not accessible from the node"
     SELECTOR = "not selected by"
     IN_USE = "in use by"
-    CAPACITY = "with too little left of"
-    COUNTERS = "for which too little is left of the shared"
+    CAPACITY = "with insufficient"
+    COUNTERS = "with insufficient shared"
     TAINT = "tainted"
-    CONSTRAINT = "that do not keep"
+    CONSTRAINT = "violating"
 
 
 class Loss(NamedTuple):
     """The reason why a request cannot have a device."""
 
-    why: Why
-    what: str = ""
+    reason: LossReason
+    detail: str = ""
 
 
 class Shortfall(NamedTuple):
     """One way to satisfy a request, and the loss of each device examined: None if it is available.
 
-    `wanted` is the number of devices needed, at least one.
+    `needed` is the number of devices needed, at least one.
     """
 
-    asked: Asked
-    wanted: int
+    option: RequestOption
+    needed: int
     verdicts: Mapping[PoolDevice, Loss | None]
 
     @property
-    def left(self) -> list[PoolDevice]:
+    def available(self) -> list[PoolDevice]:
         """The devices available without competing requests."""
         return [device for device, loss in self.verdicts.items() if loss is None]
 
     @property
-    def short(self) -> int:
+    def missing(self) -> int:
         """The number of missing devices."""
-        return max(self.wanted - len(self.left), 0)
+        return max(self.needed - len(self.available), 0)
 
-    def lost_to(self, why: Why) -> list[PoolDevice]:
-        """Return the devices that are lost to something of this kind."""
-        return [device for device, loss in self.verdicts.items() if loss is not None and loss.why is why]
+    def devices_lost_to(self, reason: LossReason) -> list[PoolDevice]:
+        """Return the devices lost for this reason."""
+        return [device for device, loss in self.verdicts.items() if loss is not None and loss.reason is reason]
 
     @property
     def losses(self) -> Mapping[Loss, int]:
         """The number of devices for each loss, in the order of the checks."""
         counts = Counter(loss for loss in self.verdicts.values() if loss is not None)
-        return dict(sorted(counts.items(), key=lambda item: list(Why).index(item[0].why)))
+        return dict(sorted(counts.items(), key=lambda item: list(LossReason).index(item[0].reason)))
 
 
 class Shortfalls:
@@ -94,179 +94,187 @@ class Shortfalls:
         self.node = node
         self._devices = devices
         self._pools: Sequence[Pool] = devices.pools_of(node)
-        self._available = {pool.id: _counters_left(pool, devices) for pool in self._pools}
-        self._asked: AskedOfAll = asked_of_all(claims, devices.classes)
+        self._available = {pool.id: _available_counters(pool, devices) for pool in self._pools}
+        self._options: ClaimsOptions = claims_options(claims, devices.classes)
         #: By claim, request, and way.
-        self.of_claims: list[list[list[Shortfall]]] = []
-        for claim, requests in zip(claims, self._asked, strict=True):
-            found = [[self._shortfall(asked) for asked in ways] for ways in requests]
-            self.of_claims.append(_constrained(claim, found))
+        self.by_claim: list[list[list[Shortfall]]] = []
+        for claim, requests in zip(claims, self._options, strict=True):
+            shortfalls = [[self._shortfall(option) for option in options] for options in requests]
+            self.by_claim.append(_apply_constraints(claim, shortfalls))
 
     @property
-    def every(self) -> Iterator[Shortfall]:
+    def each_option(self) -> Iterator[Shortfall]:
         """The shortfall of every way, by itself."""
         return chain.from_iterable(self.by_request)
 
     @property
     def by_request(self) -> Iterator[list[Shortfall]]:
         """The shortfalls of the ways of each request."""
-        return chain.from_iterable(self.of_claims)
+        return chain.from_iterable(self.by_claim)
 
     def consumers(self, device: PoolDevice) -> list[PoolDevice]:
-        """Return the devices in use that take of the same counters."""
+        """Return the devices in use that consume the same counters."""
         pool = next(pool for pool in self._pools if pool.id == device.slice.pool)
         return [each for each in pool.consumers if self._devices.allocated.is_in_use(each.id)]
 
     @property
-    def unpublished(self) -> list[PoolId]:
-        """The pools from which nothing is allocated, as their drivers are still at it."""
+    def incomplete_pools(self) -> list[PoolId]:
+        """The pools that are not allocatable because their drivers are still publishing them."""
         return [pool.id for pool in self._pools if pool.incomplete]
 
     @property
-    def are_met(self) -> bool:
+    def are_met_alone(self) -> bool:
         """Whether each request could be satisfied on its own."""
-        return all(any(not each.short for each in ways) for ways in self.by_request)
+        return all(any(not each.missing for each in ways) for ways in self.by_request)
 
-    def first_unmet(self) -> str:
+    def first_unmet_together(self) -> str:
         """Return the first request that has too few devices after earlier requests, "" if unknown."""
-        for number, requests in enumerate(self._asked):
+        for number, requests in enumerate(self._options):
             for count in range(1, len(requests) + 1):
-                asked = [*self._asked[:number], requests[:count]]
-                search = self._devices.search(self.claims[: number + 1], asked, self.node, self._pools)
+                options = [*self._options[:number], requests[:count]]
+                search = self._devices.search(self.claims[: number + 1], options, self.node, self._pools)
                 try:
                     if search.run(_STEPS) is None:
-                        return f"request {requests[count - 1][0].request} of claim {key_of(self.claims[number])}"
+                        return f"request {requests[count - 1][0].request} of claim {claim_key(self.claims[number])}"
                 except BudgetExceeded:
                     return ""
         return ""
 
-    def _shortfall(self, asked: Asked) -> Shortfall:
-        verdicts = {device: self._loss(asked, device, pool) for pool in self._pools for device in pool.devices}
-        # Devices that belong to another node are not counted, others out of this node's reach are.
-        for device in chain.from_iterable(each.devices for each in self._devices.inventory.for_many):
+    def _shortfall(self, option: RequestOption) -> Shortfall:
+        verdicts = {device: self._loss(option, device, pool) for pool in self._pools for device in pool.devices}
+        # Devices that belong to another node are not counted, others that this node cannot access are.
+        for device in chain.from_iterable(each.devices for each in self._devices.inventory.shared_slices):
             if device not in verdicts:
-                verdicts[device] = self._class_loss(asked, device) or Loss(Why.REACH)
-        return Shortfall(asked, _wanted(asked, verdicts.values()), verdicts)
+                verdicts[device] = self._class_loss(option, device) or Loss(LossReason.REACH)
+        return Shortfall(option, _needed_devices(option, verdicts.values()), verdicts)
 
-    def _loss(self, asked: Asked, device: PoolDevice, pool: Pool) -> Loss | None:
+    def _loss(self, option: RequestOption, device: PoolDevice, pool: Pool) -> Loss | None:
         """Return why a device is not available to a request, without competing requests."""
-        if pool.wrong:
-            return Loss(Why.POOL, pool.wrong)
-        if of_class := self._class_loss(asked, device):
-            return of_class
-        if device.slice.per_device and not self._reaches(device):
-            return Loss(Why.REACH)
-        if against := self._devices.selection.clause_against(asked.selectors, device):
-            return Loss(Why.SELECTOR, against)
-        if not asked.admin and self._devices.allocated.is_dedicated(device.id):
-            return Loss(Why.IN_USE, " and ".join(holder.text for holder in self._devices.holders.of(device.id)))
-        if too_little := self._capacity_loss(asked, device) or self._counter_loss(device):
-            return too_little
-        untolerated = asked.untolerated(device)
-        return Loss(Why.TAINT, format_taint(untolerated[0])) if untolerated else None
+        if pool.error:
+            return Loss(LossReason.POOL, pool.error)
+        if class_loss := self._class_loss(option, device):
+            return class_loss
+        if device.slice.per_device and not self._has_access(device):
+            return Loss(LossReason.REACH)
+        if clause := self._devices.selection.rejecting_clause(option.selectors, device):
+            return Loss(LossReason.SELECTOR, clause)
+        if not option.admin and self._devices.allocated.is_dedicated(device.id):
+            return Loss(
+                LossReason.IN_USE, " and ".join(holder.text for holder in self._devices.holders.holders_of(device.id))
+            )
+        if amount_loss := self._capacity_loss(option, device) or self._counter_loss(device):
+            return amount_loss
+        untolerated = option.untolerated(device)
+        return Loss(LossReason.TAINT, format_taint(untolerated[0])) if untolerated else None
 
-    def _class_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
-        of_class = asked.device_class
-        against = self._devices.selection.clause_against(of_class.spec.selectors, device)
-        return Loss(Why.CLASS, of_class.metadata.name) if against else None
+    def _class_loss(self, option: RequestOption, device: PoolDevice) -> Loss | None:
+        device_class = option.device_class
+        clause = self._devices.selection.rejecting_clause(device_class.spec.selectors, device)
+        return Loss(LossReason.CLASS, device_class.metadata.name) if clause else None
 
-    def _reaches(self, device: PoolDevice) -> bool:
+    def _has_access(self, device: PoolDevice) -> bool:
         try:
-            return device.reach.matches(self.node)
+            return device.access.matches(self.node)
         except SelectorError:
             return False
 
-    def _capacity_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
-        amounts = consumed(device.object.capacity, asked.capacity)
+    def _capacity_loss(self, option: RequestOption, device: PoolDevice) -> Loss | None:
+        amounts = consumed_amounts(device.object.capacity, option.capacity)
         if amounts is None:
-            missing = asked.capacity.keys() - device.object.capacity.keys()
-            return Loss(Why.CAPACITY, ", ".join(sorted(missing or asked.capacity or device.object.capacity)))
-        taken = self._devices.allocated.taken(device.id)
-        lacking = [name for name, amount in amounts.items() if not fits(device.capacity, taken, {name: amount})]
-        return Loss(Why.CAPACITY, ", ".join(sorted(lacking))) if lacking else None
+            missing = option.capacity.keys() - device.object.capacity.keys()
+            return Loss(LossReason.CAPACITY, ", ".join(sorted(missing or option.capacity or device.object.capacity)))
+        consumed = self._devices.allocated.consumed_capacity(device.id)
+        lacking = [name for name, amount in amounts.items() if not fits(device.capacity, consumed, {name: amount})]
+        return Loss(LossReason.CAPACITY, ", ".join(sorted(lacking))) if lacking else None
 
     def _counter_loss(self, device: PoolDevice) -> Loss | None:
         """Return the pool's insufficient counters; none may be negative, even if the device consumes nothing of it."""
-        if not device.consumes or (device.shared and self._devices.allocated.taken(device.id)):
+        if not device.consumes or (device.shared and self._devices.allocated.consumed_capacity(device.id)):
             return None
-        left = self._available[device.slice.pool]
-        lacking = [name for name, amount in left.items() if device.consumes.get(name, 0) > amount]
-        return Loss(Why.COUNTERS, ", ".join("/".join(name) for name in sorted(lacking))) if lacking else None
+        available = self._available[device.slice.pool]
+        lacking = [name for name, amount in available.items() if device.consumes.get(name, 0) > amount]
+        return Loss(LossReason.COUNTERS, ", ".join("/".join(name) for name in sorted(lacking))) if lacking else None
 
 
-def _counters_left(pool: Pool, devices: Devices) -> dict[tuple[str, str], int]:
-    left = dict(pool.counters)
-    for device in pool.consumers if pool.usable else ():
+def _available_counters(pool: Pool, devices: Devices) -> dict[tuple[str, str], int]:
+    available = dict(pool.counters)
+    for device in pool.consumers if pool.is_usable else ():
         if devices.allocated.is_in_use(device.id):
             for counter, amount in device.consumes.items():
-                left[counter] -= amount
-    return left
+                available[counter] -= amount
+    return available
 
 
-def _wanted(asked: Asked, losses: Iterable[Loss | None]) -> int:
+def _needed_devices(option: RequestOption, losses: Iterable[Loss | None]) -> int:
     """Return the number of devices needed: for a request of all, all that match, even if in use."""
-    if not asked.all:
-        return asked.count
-    unasked = (Why.POOL, Why.CLASS, Why.REACH, Why.SELECTOR, Why.CAPACITY)
-    return max(sum(loss is None or loss.why not in unasked for loss in losses), 1)
+    if not option.all:
+        return option.count
+    not_matching = (LossReason.POOL, LossReason.CLASS, LossReason.REACH, LossReason.SELECTOR, LossReason.CAPACITY)
+    return max(sum(loss is None or loss.reason not in not_matching for loss in losses), 1)
 
 
-# -- what devices must have in common ------------------------------------------------------------------------------
+# -- constraints ---------------------------------------------------------------------------------------------------
 
 
-def _constrained(claim: ResourceClaim, found: list[list[Shortfall]]) -> list[list[Shortfall]]:
+def _apply_constraints(claim: ResourceClaim, shortfalls: list[list[Shortfall]]) -> list[list[Shortfall]]:
     """Exclude devices by the constraints of a claim, one after another."""
     for constraint in claim.spec.devices.constraints:
-        about = made(constraint)
-        if not isinstance(about, MatchAttribute | DistinctAttribute):
+        checked = create_constraint(constraint)
+        if not isinstance(checked, MatchAttribute | DistinctAttribute):
             continue
-        concerned = [
-            each for ways in found for each in ways if about.affects(each.asked.request, each.asked.subrequest)
+        affected = [
+            each
+            for options in shortfalls
+            for each in options
+            if checked.affects(each.option.request, each.option.subrequest)
         ]
-        kept = {each.asked: set(_kept(about, each, concerned)) for each in concerned}
-        found = [
-            [_keeping(each, kept[each.asked], constraint) if each.asked in kept else each for each in ways]
-            for ways in found
+        satisfying = {each.option: set(_satisfying_devices(checked, each, affected)) for each in affected}
+        shortfalls = [
+            [
+                _with_constraint(each, satisfying[each.option], constraint) if each.option in satisfying else each
+                for each in options
+            ]
+            for options in shortfalls
         ]
-    return found
+    return shortfalls
 
 
-def _kept(
-    about: MatchAttribute | DistinctAttribute, shortfall: Shortfall, concerned: Sequence[Shortfall]
+def _satisfying_devices(
+    constraint: MatchAttribute | DistinctAttribute, shortfall: Shortfall, affected: Sequence[Shortfall]
 ) -> Iterator[PoolDevice]:
     """Yield the devices that satisfy a constraint: those of the best value, or one of each value."""
-    if isinstance(about, MatchAttribute):
-        value = _best_value(about.attribute, concerned)
+    if isinstance(constraint, MatchAttribute):
+        value = _best_value(constraint.attribute, affected)
         if value is not None:
-            yield from (device for device in shortfall.left if device.attribute(about.attribute) == value)
+            yield from (device for device in shortfall.available if device.attribute(constraint.attribute) == value)
         return
     seen = list[DeviceAttribute]()
-    for device in shortfall.left:
-        value = device.attribute(about.attribute)
+    for device in shortfall.available:
+        value = device.attribute(constraint.attribute)
         if value is not None and value not in seen:
             seen.append(value)
             yield device
 
 
-def _best_value(attribute: str, concerned: Sequence[Shortfall]) -> DeviceAttribute | None:
+def _best_value(attribute: str, affected: Sequence[Shortfall]) -> DeviceAttribute | None:
     """Return the value that satisfies the most requests, or else the most devices."""
 
-    def got(value: DeviceAttribute) -> tuple[int, int]:
-        counts = [sum(device.attribute(attribute) == value for device in each.left) for each in concerned]
-        wanted = [each.wanted for each in concerned]
+    def satisfied(value: DeviceAttribute) -> tuple[int, int]:
+        counts = [sum(device.attribute(attribute) == value for device in each.available) for each in affected]
+        needed = [each.needed for each in affected]
         return (
-            sum(count >= want for count, want in zip(counts, wanted, strict=True)),
-            sum(min(count, want) for count, want in zip(counts, wanted, strict=True)),
+            sum(count >= need for count, need in zip(counts, needed, strict=True)),
+            sum(min(count, need) for count, need in zip(counts, needed, strict=True)),
         )
 
-    values = dict.fromkeys(device.attribute(attribute) for each in concerned for device in each.left)
-    return max((value for value in values if value is not None), key=got, default=None)
+    values = dict.fromkeys(device.attribute(attribute) for each in affected for device in each.available)
+    return max((value for value in values if value is not None), key=satisfied, default=None)
 
 
-def _keeping(shortfall: Shortfall, kept: set[PoolDevice], constraint: DeviceConstraint) -> Shortfall:
-    loss = Loss(Why.CONSTRAINT, format_constraint(constraint))
+def _with_constraint(shortfall: Shortfall, satisfying: set[PoolDevice], constraint: DeviceConstraint) -> Shortfall:
+    loss = Loss(LossReason.CONSTRAINT, format_constraint(constraint))
     verdicts = {
-        device: loss if before is None and device not in kept else before
+        device: loss if before is None and device not in satisfying else before
         for device, before in shortfall.verdicts.items()
     }
     return shortfall._replace(verdicts=verdicts)
@@ -280,59 +288,61 @@ def format_constraint(constraint: DeviceConstraint) -> str:
 
 
 #: The maximum number of holders, and of different losses of one kind, that are named.
-_NAMED = 4
+_MAX_NAMED = 4
 
 
-def explained(devices: Devices, claims: ClaimsInCycle, node: NodeInfo) -> list[str]:
+def explain_shortfalls(devices: Devices, claims: ClaimsInCycle, node: NodeInfo) -> list[str]:
     """Return the reasons behind the rejection of a node."""
     row = np.array([node.row])
-    answer = int(claims.answers(node.table, row)[0])
+    answer = int(claims.rejections(node.table, row)[0])
     if answer == UNAVAILABLE:
-        return [_elsewhere(claim) for claim in claims.unusable(node.table, row)]
+        return [_format_unusable(claim) for claim in claims.unusable_claims(node.table, row)]
     if answer not in (TOO_FEW, INVALID_POOLS):
         return []
     try:
-        return list(in_words(Shortfalls(devices, claims.to_allocate(node), node)))
+        return list(format_shortfalls(Shortfalls(devices, claims.claims_to_allocate(node), node)))
     except AllocationError as problem:
         return [str(problem)]
 
 
-def _elsewhere(claim: ResourceClaim) -> str:
-    held = [f"{result.pool}/{result.device}" for result in results_of(claim)]
-    return f"{claim_in_words(claim)} has its devices already, and not for this node: {format_names(held)}"
+def _format_unusable(claim: ResourceClaim) -> str:
+    devices = [f"{result.pool}/{result.device}" for result in results_of(claim)]
+    return f"{format_claim(claim)} is allocated to devices that this node cannot access: {format_names(devices)}"
 
 
-def in_words(shortfalls: Shortfalls) -> Iterator[str]:
+def format_shortfalls(shortfalls: Shortfalls) -> Iterator[str]:
     """Yield the lines; continuation lines are indented."""
-    for shortfall in shortfalls.every:
-        asked, left, total = shortfall.asked, len(shortfall.left), len(shortfall.verdicts)
-        wanted = f"{'all of ' if asked.all else ''}{shortfall.wanted}"
-        there = f"{left} of {total} device{'' if total == 1 else 's'}" if total else "none"
-        yield f"{asked.name} of {claim_in_words(asked.claim)} wants {wanted}: {there} can be had"
-        yield from (f"  {line}" for line in _losses(shortfall.losses))
-    yield from (f"pool {pool}: its driver is still publishing it" for pool in shortfalls.unpublished)
-    if shortfalls.are_met:
-        unmet = shortfalls.first_unmet()
-        beside = f": for {unmet} the others before it leave too little" if unmet else ""
-        yield f"each request could be satisfied alone, but not all of them together{beside}"
+    for shortfall in shortfalls.each_option:
+        option, available, total = shortfall.option, len(shortfall.available), len(shortfall.verdicts)
+        needed = f"{'all of ' if option.all else ''}{shortfall.needed}"
+        devices = f"{available} of {total} device{'' if total == 1 else 's'}" if total else "none"
+        yield f"{option.name} of {format_claim(option.claim)} requests {needed}: {devices} available"
+        yield from (f"  {line}" for line in _format_losses(shortfall.losses))
+    yield from (f"pool {pool}: incomplete, its driver is still publishing it" for pool in shortfalls.incomplete_pools)
+    if shortfalls.are_met_alone:
+        unmet = shortfalls.first_unmet_together()
+        detail = f": {unmet} does not fit after the earlier ones" if unmet else ""
+        yield f"each request can be satisfied alone, but not all together{detail}"
 
 
-def claim_in_words(claim: ResourceClaim) -> str:
+def format_claim(claim: ResourceClaim) -> str:
     """Return the name of a claim, or what it would be created for."""
-    made_up = claim.metadata.name == NOT_MADE_YET
-    return "the pod's extended resources" if made_up else f"claim {key_of(claim)}"
+    is_uncreated = claim.metadata.name == UNCREATED
+    return "the pod's extended resources" if is_uncreated else f"claim {claim_key(claim)}"
 
 
-def _losses(losses: Mapping[Loss, int]) -> Iterator[str]:
-    for why, group in groupby(losses.items(), key=lambda item: item[0].why):
-        several = sorted(((loss.what, count) for loss, count in group), key=lambda item: (-item[1], item[0]))
-        if why is Why.IN_USE:
-            named = ", ".join(f"{who} ({count})" for who, count in several[:_NAMED])
-            rest = len(several) - _NAMED
-            who = several[0][0] if len(several) == 1 else f"{named}{f' and {rest} more' if rest > 0 else ''}"
-            yield f"{sum(count for _, count in several)} {why.value} {who}"
+def _format_losses(losses: Mapping[Loss, int]) -> Iterator[str]:
+    for reason, group in groupby(losses.items(), key=lambda item: item[0].reason):
+        details = sorted(((loss.detail, count) for loss, count in group), key=lambda item: (-item[1], item[0]))
+        if reason is LossReason.IN_USE:
+            named = ", ".join(f"{holders} ({count})" for holders, count in details[:_MAX_NAMED])
+            rest = len(details) - _MAX_NAMED
+            holders = details[0][0] if len(details) == 1 else f"{named}{f' and {rest} more' if rest > 0 else ''}"
+            yield f"{sum(count for _, count in details)} {reason.value} {holders}"
             continue
-        yield from (f"{count} {' '.join(filter(None, (why.value, what)))}" for what, count in several[:_NAMED])
-        rest = sum(count for _, count in several[_NAMED:])
+        yield from (
+            f"{count} {' '.join(filter(None, (reason.value, detail)))}" for detail, count in details[:_MAX_NAMED]
+        )
+        rest = sum(count for _, count in details[_MAX_NAMED:])
         if rest:
-            yield f"{rest} {why.value} others"
+            yield f"{rest} {reason.value} others"

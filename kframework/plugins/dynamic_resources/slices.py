@@ -12,11 +12,11 @@ import msgspec
 from kframework.objects import CounterSet, Device, DeviceAttribute, DeviceTaint, NodeSelector, ResourceSlice
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.quantity import nano
-from kframework.plugins.dynamic_resources.capacities import Amounts, consumed
+from kframework.plugins.dynamic_resources.capacities import Amounts, consumed_amounts
 from kframework.state.nodes import NodeInfo
 
 if TYPE_CHECKING:
-    from kframework.plugins.dynamic_resources.selectors.selector import Device as Subject
+    from kframework.plugins.dynamic_resources.selectors.selector import CelDevice as Subject
 
 
 class PoolId(NamedTuple):
@@ -41,7 +41,7 @@ class DeviceId(NamedTuple):
 
 
 #: Devices as selectors see them, as long as some slice has an identical one.
-_subjects: WeakValueDictionary[bytes, Subject] = WeakValueDictionary()
+_cel_devices: WeakValueDictionary[bytes, Subject] = WeakValueDictionary()
 
 #: Amounts of counters in nanos, by the names of counter set and counter.
 Counters = Mapping[tuple[str, str], int]
@@ -51,13 +51,13 @@ class PoolDevice:
     """One device of a slice.
 
     `shared` devices may be allocated several times, within their capacity. `local` is whether an allocation ties its
-    users to the node. `consumes` are amounts of the pool's counters, `reach` the nodes that can access it.
+    users to the node. `consumes` are amounts of the pool's counters, `access` the nodes that can access it.
     """
 
-    def __init__(self, device: Device, within: SliceView) -> None:
+    def __init__(self, device: Device, slice_view: SliceView) -> None:
         self.object: Device = device
-        self.slice: SliceView = within
-        self.id: DeviceId = DeviceId(*within.pool, device.name)
+        self.slice: SliceView = slice_view
+        self.id: DeviceId = DeviceId(*slice_view.pool, device.name)
         self.shared: bool = bool(device.allow_multiple_allocations)
         self.taints: tuple[DeviceTaint, ...] = tuple(
             taint for taint in device.taints if taint.effect in ("NoSchedule", "NoExecute")
@@ -67,23 +67,23 @@ class PoolDevice:
             for each in device.consumes_counters
             for name, counter in each.counters.items()
         }
-        self.reach: Reach = within.reach
-        if within.per_device:
-            self.reach = Reach(device.node_name, device.all_nodes, device.node_selector)
+        self.access: NodeAccess = slice_view.access
+        if slice_view.per_device:
+            self.access = NodeAccess(device.node_name, device.all_nodes, device.node_selector)
 
     @cached_property
-    def subject(self) -> Subject:
-        """The device as selectors see it, one for all that are alike: they see neither its name nor its pool."""
-        said, driver = self.object, self.id.driver
-        key = msgspec.json.encode((driver, self.shared, said.attributes, said.capacity))
-        known = _subjects.get(key)
-        if known is None:
-            from kframework.plugins.dynamic_resources.selectors.selector import Device as Subject  # it imports CEL
+    def cel_device(self) -> Subject:
+        """The device as selectors see it, shared by identical devices: selectors see neither name nor pool."""
+        device, driver = self.object, self.id.driver
+        key = msgspec.json.encode((driver, self.shared, device.attributes, device.capacity))
+        cel_device = _cel_devices.get(key)
+        if cel_device is None:
+            from kframework.plugins.dynamic_resources.selectors.selector import CelDevice as Subject  # it imports CEL
 
-            attributes = {name: msgspec.to_builtins(attribute) for name, attribute in said.attributes.items()}
-            capacity = {name: str(amount.value) for name, amount in said.capacity.items()}
-            known = _subjects[key] = Subject(driver, attributes, capacity, self.shared)
-        return known
+            attributes = {name: msgspec.to_builtins(attribute) for name, attribute in device.attributes.items()}
+            capacity = {name: str(amount.value) for name, amount in device.capacity.items()}
+            cel_device = _cel_devices[key] = Subject(driver, attributes, capacity, self.shared)
+        return cel_device
 
     @cached_property
     def capacity(self) -> Mapping[str, int]:
@@ -93,24 +93,24 @@ class PoolDevice:
     @cached_property
     def default_amounts(self) -> Amounts | None:
         """The consumption of a request without capacities; None if the policy does not allow it."""
-        return consumed(self.object.capacity, {})
+        return consumed_amounts(self.object.capacity, {})
 
     def attribute(self, name: str) -> DeviceAttribute | None:
         """Return an attribute by its qualified name; the driver's own may be stored without the domain."""
         attributes = self.object.attributes
-        found = attributes.get(name)
+        attribute = attributes.get(name)
         domain, slash, identifier = name.partition("/")
-        if found is None and slash and domain == self.id.driver:
-            found = attributes.get(identifier)
-        return found
+        if attribute is None and slash and domain == self.id.driver:
+            attribute = attributes.get(identifier)
+        return attribute
 
     @property
     def local(self) -> bool:
         """Whether its users are tied to the node where it is allocated."""
-        return self.reach.node_name is not None or bool(self.object.binds_to_node)
+        return self.access.node_name is not None or bool(self.object.binds_to_node)
 
 
-class Reach:
+class NodeAccess:
     """The nodes that can access something: one by name, all, or those that match a selector."""
 
     def __init__(self, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> None:
@@ -119,7 +119,7 @@ class Reach:
         self.all_nodes: bool = bool(all_nodes)
 
     @property
-    def is_said(self) -> bool:
+    def is_specified(self) -> bool:
         """Whether any of them is specified."""
         return bool(self.node_name) or self.all_nodes or self.selector is not None
 
@@ -141,29 +141,29 @@ class Reach:
 class SliceView:
     """A parsed slice."""
 
-    def __init__(self, subject: ResourceSlice) -> None:
-        spec = subject.spec
-        self.name: str = subject.metadata.name
+    def __init__(self, resource_slice: ResourceSlice) -> None:
+        spec = resource_slice.spec
+        self.name: str = resource_slice.metadata.name
         self.pool: PoolId = PoolId(spec.driver, spec.pool.name)
         self.generation: int = spec.pool.generation
         self.slices_in_pool: int = spec.pool.resource_slice_count
         self.per_device: bool = bool(spec.per_device_node_selection)
-        self.reach: Reach = Reach(spec.node_name, spec.all_nodes, spec.node_selector)
+        self.access: NodeAccess = NodeAccess(spec.node_name, spec.all_nodes, spec.node_selector)
         self.counter_sets: tuple[CounterSet, ...] = spec.shared_counters
         self.devices: tuple[PoolDevice, ...] = tuple(PoolDevice(device, self) for device in spec.devices)
 
     @property
     def node_name(self) -> str:
         """The only node that can access its devices, "" if there may be others, or if it has counters."""
-        return "" if self.counter_sets else self.reach.node_name or ""
+        return "" if self.counter_sets else self.access.node_name or ""
 
-    def is_reached_from(self, node: NodeInfo) -> bool:
+    def is_accessible_from(self, node: NodeInfo) -> bool:
         """Return whether a node can access any of it; SelectorError for an invalid selector.
 
         Counters are needed on every node that can access a device.
         """
         if self.counter_sets:
             return True
-        if self.reach.is_said:
-            return self.reach.matches(node)
-        return self.per_device and any(device.reach.matches(node) for device in self.devices)
+        if self.access.is_specified:
+            return self.access.matches(node)
+        return self.per_device and any(device.access.matches(node) for device in self.devices)

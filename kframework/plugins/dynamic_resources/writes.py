@@ -26,7 +26,7 @@ from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.errors import ClaimWriteError
 from kframework.plugins.dynamic_resources.observer import DeviceObserver
 from kframework.plugins.dynamic_resources.pod_claims import is_reserved_for
-from kframework.plugins.dynamic_resources.requests import key_of
+from kframework.plugins.dynamic_resources.requests import claim_key
 from kframework.state.pods import PodInfo
 
 T = TypeVar("T")
@@ -35,12 +35,12 @@ DELETED = "claim {} got deleted in the meantime"
 DEALLOCATED = "claim {} got deallocated elsewhere in the meantime"
 
 #: The number of tries on conflicts, the pause before the next try in seconds, and its jitter.
-_TRIES, _PAUSE, _JITTER = 5, 0.01, 0.1
+_MAX_TRIES, _PAUSE, _JITTER = 5, 0.01, 0.1
 #: A request without an answer is repeated until there is one: each pause is five times the previous, up to the last.
 _FIRST_PAUSE, _LAST_PAUSE = 0.01, 10.0
 
 #: The maximum interval between checks whether the watch has shown a write, in seconds.
-_LAST_LOOK = 1.0
+_MAX_POLL_INTERVAL = 1.0
 
 _NOT_FOUND, _CONFLICT, _TOO_MANY_REQUESTS = 404, 409, 429
 
@@ -64,33 +64,33 @@ class ClaimWrites:
         #: A separate generator: draws between two cycles do not happen in a replay.
         self._random = Random(handle.random.getrandbits(64))
         #: Locks by the uids of claims; kept while a write runs or waits.
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> ResourceClaim:
         """Reserve a claim for a pod, allocating it if necessary, and return it as written.
 
         ClaimWriteError if that is impossible; then it is not done later either.
         """
-        had = results_of(claim)
+        allocated = results_of(claim)
 
         async def write(current: ResourceClaim) -> ResourceClaim:
-            if allocation is None and current.status.allocation is not None and results_of(current) != had:
+            if allocation is None and current.status.allocation is not None and results_of(current) != allocated:
                 # kube-scheduler reserves the new allocation, possibly on nodes that cannot access it.
-                raise ClaimWriteError(f"claim {key_of(current)} got allocated elsewhere in the meantime")
-            if is_reserved_for(current, pod) and allocation in (None, _untimed(current.status.allocation)):
+                raise ClaimWriteError(f"claim {claim_key(current)} got allocated elsewhere in the meantime")
+            if is_reserved_for(current, pod) and allocation in (None, _without_time(current.status.allocation)):
                 return current  # a write without an answer was done
-            _check(current, allocation)
+            _check_claim(current, allocation)
             if allocation is not None:
-                current = await self._protected(current)
-            return await self._reserved(current, allocation, pod)
+                current = await self._add_finalizer(current)
+            return await self._reserve(current, allocation, pod)
 
-        async with self._turn(claim):
+        async with self._lock(claim):
             if is_reserved_for(claim, pod):  # or was: its removal may have been answered before it was seen
-                claim = await self._get(f"get claim {key_of(claim)}", claim)
-            return await self._retried(claim, write)
+                claim = await self._get(f"get claim {claim_key(claim)}", claim)
+            return await self._retry_on_conflict(claim, write)
 
-    def _turn(self, claim: ResourceClaim) -> asyncio.Lock:
-        return self._turns.setdefault(claim.metadata.uid, asyncio.Lock())
+    def _lock(self, claim: ResourceClaim) -> asyncio.Lock:
+        return self._locks.setdefault(claim.metadata.uid, asyncio.Lock())
 
     async def unreserve(self, claim: ResourceClaim, pod: PodInfo) -> None:
         """Remove a pod from the users of a claim; its allocation is kept."""
@@ -99,29 +99,31 @@ class ClaimWrites:
             users = [each for each in current.status.reserved_for if each.uid != pod.uid]
             if len(users) == len(current.status.reserved_for):
                 return current
-            return await self._status(current, {"reservedFor": users or None}, f"unreserve claim {key_of(current)}")
+            return await self._write_status(
+                current, {"reservedFor": users or None}, f"unreserve claim {claim_key(current)}"
+            )
 
-        async with self._turn(claim):
-            await self._retried(claim, write)
+        async with self._lock(claim):
+            await self._retry_on_conflict(claim, write)
 
     async def deallocate(self, claim: ResourceClaim) -> None:
         """Deallocate a claim without other users; ClaimWriteError if it has changed meanwhile."""
         nothing = {"allocation": None, "reservedFor": None, "devices": None}
-        async with self._turn(claim):  # `bind` writes nothing if it finds the claim reserved
-            await self._status(claim, nothing, f"deallocate claim {key_of(claim)}")
+        async with self._lock(claim):  # `bind` writes nothing if it finds the claim reserved
+            await self._write_status(claim, nothing, f"deallocate claim {claim_key(claim)}")
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
-        """Make the claim for extended resources and return it as stored; ClaimWriteError if that is refused."""
-        what = f"create claim for extended resources {key_of(claim)}"
+        """Create the claim for extended resources and return it as stored; ClaimWriteError if refused."""
+        what = f"create claim for extended resources {claim_key(claim)}"
         try:
-            made = await self._said(what, self._handle.api.create(claim))
+            created = await self._convert_error(what, self._handle.api.create(claim))
         except ClaimWriteError:
-            self.observer.created("failure")
+            self.observer.on_creation("failure")
             raise
-        self.observer.created("success")
-        return made
+        self.observer.on_creation("success")
+        return created
 
-    async def tell(
+    async def write_pod_status(
         self, pod: PodInfo, claim: ResourceClaim, mappings: Sequence[ContainerExtendedResourceRequest]
     ) -> None:
         """Write into a pod's status the claim created for its extended resources, and the containers' requests."""
@@ -131,23 +133,25 @@ class ClaimWrites:
         status = {"requestMappings": msgspec.to_builtins(mappings), "resourceClaimName": claim.metadata.name}
         patch, api = {"extendedResourceClaimStatus": status}, self._handle.api
         what = f"update pod {pod.key} ExtendedResourceClaimStatus"
-        await self._answered(what, lambda: api.patch_status(Pod, pod.name, patch, pod.namespace, uid=pod.uid))
+        await self._repeat_until_answered(
+            what, lambda: api.patch_status(Pod, pod.name, patch, pod.namespace, uid=pod.uid)
+        )
 
     async def delete(self, claim: ResourceClaim) -> None:
         """Delete a claim, even if allocated."""
 
         async def write(current: ResourceClaim) -> ResourceClaim:
             rest = [each for each in current.metadata.finalizers if each != DELETE_PROTECTION]
-            return await self._finalizers(current, rest, f"update resourceclaim {key_of(current)}")
+            return await self._write_finalizers(current, rest, f"update resourceclaim {claim_key(current)}")
 
-        metadata = (await self._retried(claim, write)).metadata
-        what = f"delete resourceclaim {key_of(claim)}"
+        metadata = (await self._retry_on_conflict(claim, write)).metadata
+        what = f"delete resourceclaim {claim_key(claim)}"
         deletion = self._handle.api.delete(ResourceClaim, metadata.name, metadata.namespace, uid=metadata.uid)
-        await self._said(what, deletion)
+        await self._convert_error(what, deletion)
 
-    # -- until it is known what is written -------------------------------------------------------------------------
+    # -- waiting for the watch -------------------------------------------------------------------------------------
 
-    async def until_told(self, written: ResourceClaim) -> None:
+    async def wait_until_seen(self, written: ResourceClaim) -> None:
         """Wait until the watch shows a claim at this or a later version, or its deletion.
 
         A claim that was created and deleted before the watch saw it never appears, so the API is read too.
@@ -155,20 +159,20 @@ class ClaimWrites:
         pause = 0.0
         metadata = written.metadata
         while True:
-            told = self._claims.get(metadata.name, metadata.namespace)
-            if told is not None and (told.metadata.uid != metadata.uid or _version(told) >= _version(written)):
+            seen = self._claims.get(metadata.name, metadata.namespace)
+            if seen is not None and (seen.metadata.uid != metadata.uid or _version(seen) >= _version(written)):
                 return
-            if pause == _LAST_LOOK and await self._is_gone(written):
+            if pause == _MAX_POLL_INTERVAL and await self._is_deleted(written):
                 return
             await asyncio.sleep(pause)
-            pause = min(10 * pause or 0.01, _LAST_LOOK)
+            pause = min(10 * pause or 0.01, _MAX_POLL_INTERVAL)
 
-    async def _is_gone(self, written: ResourceClaim) -> bool:
+    async def _is_deleted(self, written: ResourceClaim) -> bool:
         metadata = written.metadata
         if self._claims.get(metadata.name, metadata.namespace) is not None:
             return False  # its deletion will be shown
         try:
-            now = await self._get(f"get claim {key_of(written)}", written)
+            now = await self._get(f"get claim {claim_key(written)}", written)
         except ClaimWriteError as error:
             if error.status != _NOT_FOUND:
                 raise
@@ -177,32 +181,34 @@ class ClaimWrites:
 
     # -- one write -------------------------------------------------------------------------------------------------
 
-    async def _protected(self, claim: ResourceClaim) -> ResourceClaim:
-        """See that a claim is not gone before it has given its devices back."""
+    async def _add_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
+        """Add the finalizer that keeps a claim until its devices are released."""
         if DELETE_PROTECTION in claim.metadata.finalizers:
             return claim
         finalizers = [*claim.metadata.finalizers, DELETE_PROTECTION]
-        return await self._finalizers(claim, finalizers, f"add finalizer to claim {key_of(claim)}")
+        return await self._write_finalizers(claim, finalizers, f"add finalizer to claim {claim_key(claim)}")
 
-    async def _reserved(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> ResourceClaim:
+    async def _reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> ResourceClaim:
         user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
         status: dict[str, object] = {"reservedFor": [*claim.status.reserved_for, user]}
         what = "reservation"
         if allocation is not None:
             what = "allocation and reservation"
             status["allocation"] = replace(allocation, allocation_timestamp=rfc3339(self._handle.clock.now()))
-        return await self._status(claim, status, f"add {what} to claim {key_of(claim)}")
+        return await self._write_status(claim, status, f"add {what} to claim {claim_key(claim)}")
 
-    async def _finalizers(self, claim: ResourceClaim, finalizers: list[str], what: str) -> ResourceClaim:
+    async def _write_finalizers(self, claim: ResourceClaim, finalizers: list[str], what: str) -> ResourceClaim:
         metadata = claim.metadata
         identity = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         patch = {"metadata": {**identity, "finalizers": finalizers or None}}
         api = self._handle.api
-        return await self._answered(what, lambda: api.patch(ResourceClaim, metadata.name, patch, metadata.namespace))
+        return await self._repeat_until_answered(
+            what, lambda: api.patch(ResourceClaim, metadata.name, patch, metadata.namespace)
+        )
 
-    async def _status(self, claim: ResourceClaim, status: Mapping[str, object], what: str) -> ResourceClaim:
+    async def _write_status(self, claim: ResourceClaim, status: Mapping[str, object], what: str) -> ResourceClaim:
         metadata, api, patch = claim.metadata, self._handle.api, msgspec.to_builtins(status)
-        return await self._answered(
+        return await self._repeat_until_answered(
             what,
             lambda: api.patch_status(
                 ResourceClaim,
@@ -214,9 +220,9 @@ class ClaimWrites:
             ),
         )
 
-    # -- until there is an answer ----------------------------------------------------------------------------------
+    # -- retries --------------------------------------------------------------------------------------------------
 
-    async def _retried(
+    async def _retry_on_conflict(
         self, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[ResourceClaim]]
     ) -> ResourceClaim:
         """Write a claim; after a conflict, write it again at its new version.
@@ -229,22 +235,24 @@ class ClaimWrites:
                 return await write(claim)
             except ClaimWriteError as error:
                 tries += not error.in_doubt
-                if error.status != _CONFLICT or tries == _TRIES:
+                if error.status != _CONFLICT or tries == _MAX_TRIES:
                     raise
             await asyncio.sleep(_PAUSE * (1 + _JITTER * self._random.random()))
-            before, claim = claim, await self._get(f"get updated claim {key_of(claim)} after conflict", claim)
+            before, claim = claim, await self._get(f"get updated claim {claim_key(claim)} after conflict", claim)
             if claim.metadata.uid != before.metadata.uid:
-                raise ClaimWriteError(DELETED.format(key_of(claim)))
+                raise ClaimWriteError(DELETED.format(claim_key(claim)))
 
     async def _get(self, what: str, claim: ResourceClaim) -> ResourceClaim:
         metadata, api = claim.metadata, self._handle.api
-        return await self._answered(what, lambda: api.get(ResourceClaim, metadata.name, metadata.namespace))
+        return await self._repeat_until_answered(
+            what, lambda: api.get(ResourceClaim, metadata.name, metadata.namespace)
+        )
 
-    async def _answered(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _repeat_until_answered(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
         pause = _FIRST_PAUSE
         while True:
             try:
-                return await self._said(what, ask())
+                return await self._convert_error(what, call())
             except ClaimWriteError as error:
                 if 0 < error.status < 500 and error.status != _TOO_MANY_REQUESTS:
                     error.in_doubt = pause > _FIRST_PAUSE
@@ -253,7 +261,7 @@ class ClaimWrites:
             pause = min(5 * pause, _LAST_PAUSE)
 
     @staticmethod
-    async def _said(what: str, call: Awaitable[T]) -> T:
+    async def _convert_error(what: str, call: Awaitable[T]) -> T:
         """Convert an API error into a ClaimWriteError with this description."""
         try:
             return await call
@@ -261,19 +269,19 @@ class ClaimWrites:
             raise ClaimWriteError(what, error) from error
 
 
-def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
+def _check_claim(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
     """Raise ClaimWriteError for a claim that cannot be reserved in its current state."""
     if claim.metadata.deletion_timestamp is not None:
-        raise ClaimWriteError(DELETED.format(key_of(claim)))
+        raise ClaimWriteError(DELETED.format(claim_key(claim)))
     if allocation is not None and claim.status.allocation is not None:
-        raise ClaimWriteError(f"claim {key_of(claim)} got allocated elsewhere in the meantime")
+        raise ClaimWriteError(f"claim {claim_key(claim)} got allocated elsewhere in the meantime")
     if allocation is None and claim.status.allocation is None:
-        raise ClaimWriteError(DEALLOCATED.format(key_of(claim)))
+        raise ClaimWriteError(DEALLOCATED.format(claim_key(claim)))
 
 
 def _version(claim: ResourceClaim) -> int:
     return int(claim.metadata.resource_version)
 
 
-def _untimed(allocation: AllocationResult | None) -> AllocationResult | None:
+def _without_time(allocation: AllocationResult | None) -> AllocationResult | None:
     return None if allocation is None else replace(allocation, allocation_timestamp=None)

@@ -77,7 +77,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         signature, scalars = template.cached(NodeResourcesFit, lambda spec: _signature(template))
         if not scalars:
             return signature
-        backed = tuple(name for name in scalars if self._backed.behind(name) is not None)
+        backed = tuple(name for name in scalars if self._backed.class_for(name) is not None)
         if any(resource.name in backed for resource in self._resources):
             return None
         return (signature, backed) if backed else signature
@@ -87,7 +87,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
         state[_CHECKED] = tuple(
-            (*_columns(nodes, resource), amount, bit, self._backed.behind(resource) is not None)
+            (*_columns(nodes, resource), amount, bit, self._backed.class_for(resource) is not None)
             for resource, amount, bit in self._checked(pod)
         )
 
@@ -180,7 +180,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def _columns_for_scoring(self, nodes: NodeTable, resource: str) -> tuple[Column, Column]:
         """Return the columns with defaults for containers without cpu or memory requests, and with devices."""
         if resource not in _NATIVE:
-            return self._device_columns.of(resource, nodes)
+            return self._device_columns.columns_for(resource, nodes)
         offered, requested = _columns(nodes, resource)
         return offered, {"cpu": nodes.non_zero_cpu, "memory": nodes.non_zero_memory}.get(resource, requested)
 
@@ -242,7 +242,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def _may_be_devices(self, resource: str, offered: int) -> bool:
         """Return whether a node that offers this amount of a resource may have devices instead."""
-        return not offered and self._backed.behind(resource) is not None
+        return not offered and self._backed.class_for(resource) is not None
 
 
 def _signature(template: PodTemplate) -> tuple[Hashable, tuple[str, ...]]:

@@ -98,7 +98,7 @@ def _drop_empty(by_key: dict[Key, Entries], key: Key) -> None:
 
 
 class Candidates:
-    """The volumes that one claim may get, computed node by node on demand; SelectorError as `Wanted`."""
+    """The volumes that one claim may get, computed node by node on demand; SelectorError as `ClaimRequirements`."""
 
     def __init__(self, volumes: ClassVolumes, claim: PersistentVolumeClaim) -> None:
         self._volumes = volumes

@@ -23,7 +23,7 @@ from kframework.objects import (
     ResourceClaimConsumerReference,
 )
 from kframework.plugins.dynamic_resources.allocated import results_of
-from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET
+from kframework.plugins.dynamic_resources.cycle import UNCREATED
 from kframework.plugins.dynamic_resources.plugin import RESERVED, DynamicResources
 from kframework.plugins.dynamic_resources.reservation import Reservation
 from kframework.state.inbox import Upserted
@@ -104,8 +104,8 @@ def _find_plugin(engine: PodEngine) -> DynamicResources | None:
 
 def compare_allocations(expected: Allocations, reservation: Reservation | None, *path: str | int) -> Iterator[Fact]:
     """Compare the devices that claims get; a claim for extended resources that gets none is not created here."""
-    placed = () if reservation is None else reservation.placed
-    got = {each.claim.metadata.name: results_of(each.allocated) for each in placed if each.allocation is not None}
+    placed = () if reservation is None else reservation.allocations
+    got = {each.claim.metadata.name: results_of(each.allocated_claim) for each in placed if each.allocation is not None}
     masked = {
         name: tuple(replace(each, share_id=_ANY) if each.share_id is not None else each for each in results)
         for name, results in got.items()
@@ -117,11 +117,11 @@ def compare_details(
     expected: Mapping[str, AllocationDetails], reservation: Reservation | None, *path: str | int
 ) -> Iterator[Fact]:
     """Compare the rest of what claims get."""
-    placed = () if reservation is None else reservation.placed
+    placed = () if reservation is None else reservation.allocations
     got = {}
     for each in placed:
         if reservation is not None and each.allocation is not None:
-            is_extended = each.claim.metadata.name == NOT_MADE_YET
+            is_extended = each.claim.metadata.name == UNCREATED
             got[each.claim.metadata.name] = AllocationDetails(
                 config=each.allocation.devices.config,
                 node_selector=each.allocation.node_selector,
@@ -145,10 +145,10 @@ def compare_writes(engine: PodEngine, deallocates: Sequence[str], deletes: str) 
 def store_allocations(engine: PodEngine, pod: PendingPod, reservation: Reservation | None) -> None:
     """Store the allocations of a pod's claims, reserved for it."""
     user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
-    for each in () if reservation is None else reservation.placed:
-        claim = each.claim if each.allocation is None else each.allocated
+    for each in () if reservation is None else reservation.allocations:
+        claim = each.claim if each.allocation is None else each.allocated_claim
         metadata, status = claim.metadata, claim.status
-        if metadata.name == NOT_MADE_YET:
+        if metadata.name == UNCREATED:
             metadata = replace(metadata, name=f"{pod.name}-extended-resources")
         reserved_for = (*status.reserved_for, user)
         engine.offer(Upserted(replace(claim, metadata=metadata, status=replace(status, reserved_for=reserved_for))))

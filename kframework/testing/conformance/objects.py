@@ -32,7 +32,7 @@ from kframework.objects.node_selectors import (
 from kframework.objects.quantity import Quantity, QuantityError
 from kframework.objects.requests import is_scalar
 from kframework.objects.taints import first_untolerated, tolerates
-from kframework.plugins.dynamic_resources.selectors.selector import Device, compile_selector
+from kframework.plugins.dynamic_resources.selectors.selector import CelDevice, compile_selector
 from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing.conformance.cases import Fact, compare_keys
 
@@ -212,10 +212,10 @@ def compare_device_selector(given: DeviceSelectorQuestion, recorded: dict[str, o
     yield from compare_keys({name: value for name, value in recorded.items() if name != "cost"}, got)
 
 
-def device_of(recorded: RecordedDevice) -> Device:
+def device_of(recorded: RecordedDevice) -> CelDevice:
     """Return a recorded device as selectors see it."""
     capacity = {name: amount.value for name, amount in recorded.capacity.items()}
-    return Device(recorded.driver, recorded.attributes, capacity, recorded.allow_multiple_allocations)
+    return CelDevice(recorded.driver, recorded.attributes, capacity, recorded.allow_multiple_allocations)
 
 
 def _evaluate_device_selector(given: DeviceSelectorQuestion) -> dict[str, object]:

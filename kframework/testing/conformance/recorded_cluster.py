@@ -40,7 +40,7 @@ from kframework.objects import (
     StorageClass,
     VolumeAttachment,
 )
-from kframework.plugins.dynamic_resources.allocator import Allocated, Search
+from kframework.plugins.dynamic_resources.allocator import Allocations, DeviceSearch
 from kframework.plugins.dynamic_resources.constraints import Constraint, DistinctAttribute
 from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
@@ -118,7 +118,7 @@ def _configuration(profile: bytes) -> Configuration:
     return parse(msgspec.json.encode(document).decode())
 
 
-class LossySearch(Search):
+class LossySearch(DeviceSearch):
     """An allocator that loses counters and values.
 
     What a device takes of counters stays taken if a taint or a constraint then refuses the device, or if it is shared
@@ -136,13 +136,13 @@ class LossySearch(Search):
         if sign < 0 and not device.shared:
             super()._count(device, sign)
 
-    def _taken(self, pool: PoolId) -> dict[tuple[str, str], int]:
-        return super()._taken(_without_driver(pool))
+    def _consumed_counters(self, pool: PoolId) -> dict[tuple[str, str], int]:
+        return super()._consumed_counters(_without_driver(pool))
 
-    def _left(self, id: PoolId) -> dict[tuple[str, str], int]:
+    def _available_counters(self, id: PoolId) -> dict[tuple[str, str], int]:
         known = self._available.get(_without_driver(id))
         if known is None:
-            known = self._available[_without_driver(id)] = super()._left(id)
+            known = self._available[_without_driver(id)] = super()._available_counters(id)
         return known
 
     def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
@@ -158,9 +158,9 @@ class LossySearch(Search):
 class LossyDevices(Devices):
     """Devices that are lost, and that the victims of a preemption keep in its dry runs."""
 
-    search_with: ClassVar[type[Search]] = LossySearch
+    search_with: ClassVar[type[DeviceSearch]] = LossySearch
 
-    def without(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocated:
+    def as_if_released(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocations:
         return self.allocated
 
 

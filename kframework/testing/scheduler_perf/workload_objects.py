@@ -48,12 +48,12 @@ from kframework.objects import (
 )
 from kframework.objects.kinds import T
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
-from kframework.plugins.dynamic_resources.allocator import Search
+from kframework.plugins.dynamic_resources.allocator import DeviceSearch
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.inventory import Inventory
-from kframework.plugins.dynamic_resources.requests import asked_of, key_of
-from kframework.plugins.dynamic_resources.results import allocation
-from kframework.plugins.dynamic_resources.selection import Selection
+from kframework.plugins.dynamic_resources.requests import claim_key, request_options
+from kframework.plugins.dynamic_resources.results import build_allocation
+from kframework.plugins.dynamic_resources.selection import SelectorEvaluator
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.testing.scheduler_perf.definitions import (
@@ -212,7 +212,7 @@ def allocate(cluster: MemoryCluster, namespace: str, random: Random) -> None:
     for done, claim in enumerate(waiting):
         allocated = filling.allocation(claim)
         if allocated is None:
-            raise AllocationError(f"claim {key_of(claim)} fits no node, after {done} of {len(waiting)} claims")
+            raise AllocationError(f"claim {claim_key(claim)} fits no node, after {done} of {len(waiting)} claims")
         filling.note(cluster.replace(replace(claim, status=replace(claim.status, allocation=allocated))))
 
 
@@ -229,7 +229,7 @@ class _ClaimAllocator:
         self._claims = _store(cluster, ResourceClaim)
         self._allocated = AllocatedDevices(self._claims)
         self._pools = cache(Inventory(_store(cluster, ResourceSlice)).pools)
-        self._selection = Selection()
+        self._selection = SelectorEvaluator()
 
     def note(self, claim: ResourceClaim) -> None:
         """Record the allocation of a claim."""
@@ -249,18 +249,20 @@ class _ClaimAllocator:
             yield nodes[place]
 
     def _allocation_on(self, node: NodeInfo, claim: ResourceClaim) -> AllocationResult | None:
-        asked = [asked_of(claim, request, self._classes) for request in claim.spec.devices.requests]
-        search = Search(
+        asked = [request_options(claim, request, self._classes) for request in claim.spec.devices.requests]
+        search = DeviceSearch(
             [claim],
             [asked],
             self._pools(node),
             self._allocated,
-            lambda each, device: self._selection.selects(each, device, node),
+            lambda each, device: self._selection.matches(each, device, node),
         )
         devices = search.run(sys.maxsize)
         if devices is None:
             return None
-        return allocation(claim, devices[0], node.name, lambda: str(UUID(int=self._random.getrandbits(128), version=4)))
+        return build_allocation(
+            claim, devices[0], node.name, lambda: str(UUID(int=self._random.getrandbits(128), version=4))
+        )
 
 
 def _store(cluster: MemoryCluster, kind: type[T]) -> ObjectStore[T]:

@@ -14,7 +14,7 @@ from kframework.observe.web.nodes import (
     list_nodes,
 )
 from kframework.plugins.dynamic_resources.devices import NodeDevice
-from kframework.plugins.dynamic_resources.holders import Holder
+from kframework.plugins.dynamic_resources.holders import DeviceHolder
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.support.device_objects import DRIVER, claim_with_devices, resource_slice
@@ -119,5 +119,5 @@ def test_a_node_shows_its_devices_and_who_has_them() -> None:
     shown, other = describe_node(state, "b"), describe_node(state, "a")
     assert shown is not None and other is not None
     assert (shown.devices_total, len(shown.devices)) == (MAX_DEVICES + 1, MAX_DEVICES)
-    assert shown.devices[0] == NodeDevice(DRIVER, "b", "gpu-0", (Holder("default/c"),))
+    assert shown.devices[0] == NodeDevice(DRIVER, "b", "gpu-0", (DeviceHolder("default/c"),))
     assert (other.devices_total, other.devices) == (0, ())

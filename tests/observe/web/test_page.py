@@ -238,7 +238,7 @@ async def test_devices_are_shown_with_who_has_them_and_why_a_pod_gets_none(brows
         await tab.go(f"{url}/#pod/default%2Fwants")
         await tab.until("document.querySelector('dialog .rejection-details')")
         assert await tab.texts("dialog .rejection-details li") == [
-            "r of claim default/c wants 1: 0 of 2 devices can be had",
+            "r of claim default/c requests 1: 0 of 2 devices available",
             "1 in use by default/holder",
             "1 tainted worn:NoSchedule",
         ]

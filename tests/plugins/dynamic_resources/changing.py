@@ -18,13 +18,13 @@ from kframework.objects import (
     ResourceSlice,
 )
 from kframework.plugins.dynamic_resources.allocated import results_of
-from kframework.plugins.dynamic_resources.allocator import Allocated, Search
+from kframework.plugins.dynamic_resources.allocator import Allocations, DeviceSearch
 from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.feasibility import Placement
-from kframework.plugins.dynamic_resources.pools import gather
-from kframework.plugins.dynamic_resources.requests import asked_of_all
-from kframework.plugins.dynamic_resources.results import allocation
-from kframework.plugins.dynamic_resources.selection import Selection
+from kframework.plugins.dynamic_resources.pools import gather_pools
+from kframework.plugins.dynamic_resources.requests import claims_options
+from kframework.plugins.dynamic_resources.results import build_allocation
+from kframework.plugins.dynamic_resources.selection import SelectorEvaluator
 from kframework.plugins.dynamic_resources.slices import DeviceId, PoolId, SliceView
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
@@ -42,7 +42,7 @@ def devices_in(state: ClusterState) -> Devices:
     return Devices(cast("Handle", state))
 
 
-class Held(Allocated):
+class Held(Allocations):
     """What these results take, counted each time that somebody asks."""
 
     def __init__(self, results: Sequence[DeviceRequestAllocationResult]) -> None:
@@ -57,19 +57,19 @@ class Held(Allocated):
     def is_in_use(self, device: DeviceId) -> bool:
         return bool(self._of(device))
 
-    def taken(self, device: DeviceId) -> Mapping[str, int]:
+    def consumed_capacity(self, device: DeviceId) -> Mapping[str, int]:
         amounts = [int(str(each.consumed_capacity["memory"])) for each in self._of(device) if each.consumed_capacity]
         return {"memory": sum(amounts) * 10**9} if amounts else {}
 
 
 def searched_afresh(
-    state: ClusterState, claims: Sequence[ResourceClaim], node: NodeInfo, held: Allocated
+    state: ClusterState, claims: Sequence[ResourceClaim], node: NodeInfo, held: Allocations
 ) -> Placement | None:
     """Search for claims on a node with nothing remembered; raises AllocationError."""
     views = [SliceView(each) for each in state.objects(ResourceSlice)]
-    pools = gather(node, [each for each in views if each.node_name in ("", node.name)], _of_pool(views))
-    asked, selection = asked_of_all(claims, state.objects(DeviceClass)), Selection()
-    search = Search(claims, asked, pools, held, lambda each, device: selection.selects(each, device, node))
+    pools = gather_pools(node, [each for each in views if each.node_name in ("", node.name)], _of_pool(views))
+    asked, selection = claims_options(claims, state.objects(DeviceClass)), SelectorEvaluator()
+    search = DeviceSearch(claims, asked, pools, held, lambda each, device: selection.matches(each, device, node))
     chosen = search.run(None)
     return None if chosen is None else Placement(chosen, pools, held)
 
@@ -213,7 +213,7 @@ class ChangingCluster:
             found = searched_afresh(self.state, [drawn], node, self.held)
             if found is None:
                 return None
-            got = allocation(drawn, found.chosen[0], node.name, lambda: f"share-{self._next()}")
+            got = build_allocation(drawn, found.chosen[0], node.name, lambda: f"share-{self._next()}")
         except Exception:  # it makes no sense
             return None
         return replace(claim, status=replace(claim.status, allocation=got))

@@ -33,7 +33,7 @@ def share(memory: str | None = None) -> dict[str, Any]:
 
 
 def in_use(found: AllocatedDevices) -> InUse:
-    return found.is_dedicated(X), dict(found.taken(Y))
+    return found.is_dedicated(X), dict(found.consumed_capacity(Y))
 
 
 def test_devices_come_and_go_with_allocations() -> None:
@@ -174,10 +174,10 @@ def test_a_claim_that_is_still_to_be_made_holds_its_devices_until_the_cluster_te
     found.reserve(thought_of)
     bare, taken = claim("made", version="2"), claim("made", {"device": "x"}, version="3")
     store.put(bare.metadata, bare)
-    assert (found.is_dedicated(X), found.awaits(thought_of)) == (True, True)
+    assert (found.is_dedicated(X), found.is_unconfirmed(thought_of)) == (True, True)
     if is_told:
         store.put(taken.metadata, taken)
-    assert (found.is_dedicated(X), found.awaits(thought_of)) == (True, not is_told)
+    assert (found.is_dedicated(X), found.is_unconfirmed(thought_of)) == (True, not is_told)
     found.release(thought_of)
     assert found.is_dedicated(X) is is_told
     store.remove(bare.metadata)
@@ -215,8 +215,8 @@ def test_what_would_be_in_use_without_some(freed: list[dict[str, Any]], whole: b
     for each in (claim("a", {"device": "x"}, share("1")), claim("b", share("2"))):
         store.put(each.metadata, each)
     found = AllocatedDevices(store)
-    rest = found.without(results_of(claim("c", *freed)))
+    rest = found.as_if_released(results_of(claim("c", *freed)))
     assert (rest.is_dedicated(X), rest.is_in_use(X)) == (whole, whole)
-    assert (rest.is_in_use(Y), dict(rest.taken(Y))) == shared
+    assert (rest.is_in_use(Y), dict(rest.consumed_capacity(Y))) == shared
     assert not rest.is_dedicated(Y)
     assert in_use(found) == (True, {"memory": 3 * 10**9})

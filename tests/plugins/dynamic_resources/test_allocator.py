@@ -25,7 +25,7 @@ def got(here: World) -> list[list[str]] | None:
     if found is None:
         return None
     return [
-        [f"{each.asked.name}: {each.device.id.pool}/{each.device.id.device}" for each in chosen] for chosen in found
+        [f"{each.option.name}: {each.device.id.pool}/{each.device.id.device}" for each in chosen] for chosen in found
     ]
 
 

@@ -7,7 +7,12 @@ import pytest
 
 from kframework.clock import seconds_of
 from kframework.objects import ResourceClaim
-from kframework.plugins.dynamic_resources.binding_conditions import awaited, failure, has_timed_out, is_ready
+from kframework.plugins.dynamic_resources.binding_conditions import (
+    devices_with_conditions,
+    find_failure,
+    has_timed_out,
+    is_ready,
+)
 
 ALLOCATED = "2026-01-01T00:00:00Z"
 CONDITIONS = {"bindingConditions": ["one", "two"], "bindingFailureConditions": ["lost", "broken"]}
@@ -62,13 +67,13 @@ LOST = 'device binding failed: claim=c, reason=Why, message="a \\"b\\""'
     ],
 )
 def test_what_drivers_say(claim: ResourceClaim, ready: bool, problem: str) -> None:
-    assert (is_ready(claim), failure(claim)) == (ready, problem)
+    assert (is_ready(claim), find_failure(claim)) == (ready, problem)
 
 
 def test_which_devices_have_to_be_made_ready() -> None:
-    assert [result.device for result in awaited(a_claim())] == ["x", "y"]
-    assert awaited(a_claim(plain=True)) == []
-    assert awaited(ResourceClaim()) == []
+    assert [result.device for result in devices_with_conditions(a_claim())] == ["x", "y"]
+    assert devices_with_conditions(a_claim(plain=True)) == []
+    assert devices_with_conditions(ResourceClaim()) == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from kframework.objects import DeviceCapacity
 from kframework.objects.quantity import Quantity, nano
-from kframework.plugins.dynamic_resources.capacities import consumed, fits
+from kframework.plugins.dynamic_resources.capacities import consumed_amounts, fits
 
 RANGE = {"min": "1Gi", "max": "8Gi", "step": "2Gi"}
 
@@ -42,13 +42,13 @@ def capacity(**policy: object) -> dict[str, DeviceCapacity]:
     ],
 )
 def test_what_is_consumed(policy: dict[str, object], asked: str | None, amount: str | None) -> None:
-    found = consumed(capacity(**policy), {} if asked is None else {"memory": asked})
+    found = consumed_amounts(capacity(**policy), {} if asked is None else {"memory": asked})
     assert found == (None if amount is None else {"memory": Quantity.parse(amount)})
 
 
 def test_what_a_device_has_not_cannot_be_asked_for() -> None:
-    assert consumed(capacity(), {"cores": "1"}) is None
-    assert consumed({}, {}) == {}
+    assert consumed_amounts(capacity(), {"cores": "1"}) is None
+    assert consumed_amounts({}, {}) == {}
 
 
 @pytest.mark.parametrize(("in_use", "room"), [("0", True), ("7Gi", True), ("8Gi", False)])

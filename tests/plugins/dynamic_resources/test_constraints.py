@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kframework.objects import DeviceConstraint, ResourceSlice
-from kframework.plugins.dynamic_resources.constraints import Constraint, made
+from kframework.plugins.dynamic_resources.constraints import Constraint, create_constraint
 from kframework.plugins.dynamic_resources.slices import PoolDevice, SliceView
 
 
@@ -18,7 +18,7 @@ def device(**attributes: object) -> PoolDevice:
 
 
 def constraint(**said: Any) -> Constraint:
-    found = made(msgspec.convert(said, DeviceConstraint))
+    found = create_constraint(msgspec.convert(said, DeviceConstraint))
     assert found is not None
     return found
 
@@ -89,4 +89,4 @@ def test_whom_it_concerns(requests: list[str], request_: str, subrequest: str, c
 
 
 def test_a_constraint_of_another_kind_is_none() -> None:
-    assert made(DeviceConstraint()) is None
+    assert create_constraint(DeviceConstraint()) is None

@@ -15,19 +15,19 @@ from kframework.objects import ApiObject, Node, Pod, ResourceClaim
 from kframework.objects.resource_claims import DELETE_PROTECTION
 from kframework.plugins.dynamic_resources.cycle import (
     CANNOT_FIT,
-    LEFT_OVER,
-    NOT_MADE_YET,
+    LEFTOVER,
     UNAVAILABLE,
+    UNCREATED,
+    ClaimAllocation,
     ClaimsInCycle,
     ExtendedResources,
-    Placed,
     extended_resources,
 )
 from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.extended_resources import BackedResources
 from kframework.plugins.dynamic_resources.feasibility import FITS, INVALID_POOLS, TOO_FEW, Feasibilities, rank
-from kframework.plugins.dynamic_resources.results import allocation
+from kframework.plugins.dynamic_resources.results import build_allocation
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod, pending_pod, stub_handle
 from tests.plugins.dynamic_resources.changing import ChangingCluster, Held, drawn_claim, searched_afresh
@@ -60,11 +60,11 @@ class Cluster:
         return ClaimsInCycle(self.devices, feasibilities, self.backed, pod or pending_pod(make_pod()), claims, **said)
 
     def answers(self, cycle: ClaimsInCycle) -> dict[str, int]:
-        found = cycle.answers(self.nodes, self.nodes.order)
+        found = cycle.rejections(self.nodes, self.nodes.order)
         assert found.tolist() == [
-            int(cycle.answers(self.nodes, np.array([row]))[0]) for row in self.nodes.order.tolist()
+            int(cycle.rejections(self.nodes, np.array([row]))[0]) for row in self.nodes.order.tolist()
         ]
-        assert found.tolist() == cycle.answers(self.nodes, slice(0, len(self.nodes))).tolist()
+        assert found.tolist() == cycle.rejections(self.nodes, slice(0, len(self.nodes))).tolist()
         names = [self.nodes[row].name for row in self.nodes.order.tolist()]
         return dict(zip(names, found.tolist(), strict=True))
 
@@ -95,7 +95,7 @@ def test_claims_whose_devices_are_not_ready_are_of_use_nowhere() -> None:
     here = Cluster(claim, other)
     cycle = here.cycle(claim, other, unready=[other])
     assert here.answers(cycle) == {"a": UNAVAILABLE, "b": UNAVAILABLE}
-    assert cycle.unusable(here.nodes, here.nodes.order) == [other]
+    assert cycle.unusable_claims(here.nodes, here.nodes.order) == [other]
 
 
 def test_which_claims_could_not_be_used() -> None:
@@ -103,7 +103,7 @@ def test_which_claims_could_not_be_used() -> None:
     here = Cluster(tied, free)
     cycle = here.cycle(tied, free, wanting("e"))
     rows = {here.nodes[row].name: np.array([row]) for row in here.nodes.order.tolist()}
-    assert (cycle.unusable(here.nodes, rows["a"]), cycle.unusable(here.nodes, rows["b"])) == ([], [tied])
+    assert (cycle.unusable_claims(here.nodes, rows["a"]), cycle.unusable_claims(here.nodes, rows["b"])) == ([], [tied])
 
 
 def test_what_makes_no_sense_is_told() -> None:
@@ -143,17 +143,17 @@ def test_extended_resources_are_devices_where_no_node_offers_them(pod: PendingPo
     nodes = [make_node("devices"), make_node("plugin", allocatable={GPU: 1, FPGA: 0}), make_node("bare")]
     here = Cluster(gpus("devices", "x"), nodes=nodes)
     assert here.answers(here.cycle(pod=pod)) == answers
-    left_over = here.cycle(pod=pod, left_over=having(anywhere=True))
-    assert set(here.answers(left_over).values()) == {LEFT_OVER}
+    leftover = here.cycle(pod=pod, leftover=having(anywhere=True))
+    assert set(here.answers(leftover).values()) == {LEFTOVER}
 
 
 def test_a_claim_is_thought_of_for_extended_resources() -> None:
     here, pod = Cluster(gpus("a", "x", "y")), asking(gpu=1)
     own = wanting()
     cycle = here.cycle(own, pod=pod)
-    placed = cycle.placed(here.nodes[0], lambda: "share")
+    placed = cycle.allocate(here.nodes[0], lambda: "share")
     assert placed is not None
-    assert [each.claim.metadata.name for each in placed] == ["c", NOT_MADE_YET]
+    assert [each.claim.metadata.name for each in placed] == ["c", UNCREATED]
     made = placed[1].claim
     assert made.metadata.generate_name == "pod-extended-resources-"
     assert [(owner.kind, owner.uid, owner.controller) for owner in made.metadata.owner_references] == [
@@ -167,21 +167,21 @@ def test_what_claims_get() -> None:
     taken, free = having(device="x"), wanting("d")
     here = Cluster(gpus("a", "x", "y"), taken)
     cycle = here.cycle(taken, free)
-    placed = cycle.placed(here.nodes[0], lambda: "share")
+    placed = cycle.allocate(here.nodes[0], lambda: "share")
     assert placed is not None
     first, second = placed
     assert (first.claim, first.allocation) == (taken, None)
     assert second.allocation is not None
     assert [each.device for each in second.allocation.devices.results] == ["y"]
-    assert second.allocated.metadata.finalizers == (DELETE_PROTECTION,)
-    assert second.allocated.status.allocation == second.allocation
-    assert cycle.placed(here.nodes[1], lambda: "share") is None
+    assert second.allocated_claim.metadata.finalizers == (DELETE_PROTECTION,)
+    assert second.allocated_claim.status.allocation == second.allocation
+    assert cycle.allocate(here.nodes[1], lambda: "share") is None
 
 
 def test_a_finalizer_is_not_added_twice() -> None:
     claim = wanting()
     claim = replace(claim, metadata=replace(claim.metadata, finalizers=(DELETE_PROTECTION, "other")))
-    assert Placed(claim, None).allocated.metadata.finalizers == (DELETE_PROTECTION, "other")
+    assert ClaimAllocation(claim, None).allocated_claim.metadata.finalizers == (DELETE_PROTECTION, "other")
 
 
 def test_the_first_of_several_ways_ranks_highest() -> None:
@@ -221,9 +221,9 @@ def test_on_each_node_they_get_what_a_search_made_anew_finds(seed: int) -> None:
                 expected = searched_afresh(cluster.state, claims, node, cluster.held)
             except AllocationError:
                 continue
-            placed = cycle.placed(node, lambda: "s")
+            placed = cycle.allocate(node, lambda: "s")
             assert [each.allocation for each in placed or ()] == [
-                allocation(claim, chosen, node.name, lambda: "s")
+                build_allocation(claim, chosen, node.name, lambda: "s")
                 for claim, chosen in zip(claims, expected.chosen if expected else (), strict=expected is not None)
             ]
             if expected is not None:
@@ -283,6 +283,6 @@ def test_a_what_if_is_a_search_without_what_is_given_back(seed: int) -> None:
                 found = searched_afresh(cluster.state, claims, node, held)
             except AllocationError:
                 continue
-            if cycle._freed():
-                answer = cycle.answers(cluster.state.nodes, np.array([node.row])).tolist()
+            if cycle._released_devices():
+                answer = cycle.rejections(cluster.state.nodes, np.array([node.row])).tolist()
                 assert answer == [TOO_FEW if found is None else FITS]

@@ -11,7 +11,7 @@ from kframework.objects import ApiObject, DeviceClass, ResourceClaim, ResourceSl
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.device_columns import DeviceColumns, DeviceCounts
 from kframework.plugins.dynamic_resources.inventory import Inventory
-from kframework.plugins.dynamic_resources.selection import Selection
+from kframework.plugins.dynamic_resources.selection import SelectorEvaluator
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.support.device_objects import claim_with_devices, device_class, resource_slice
@@ -30,7 +30,7 @@ def put(cluster: ClusterState, *objects: ApiObject) -> None:
 
 def counts(columns: DeviceColumns, cluster: ClusterState, resource: str = GPU) -> dict[str, tuple[int, int]]:
     """Answer what each node offers of a resource, and what is taken."""
-    offered, taken = columns.of(resource, cluster.nodes)
+    offered, taken = columns.columns_for(resource, cluster.nodes)
     return {node.name: (offered.cells[node.row], taken.cells[node.row]) for node in cluster.nodes}
 
 
@@ -160,7 +160,7 @@ def test_a_resource_behind_which_no_class_stands_is_as_the_table_has_it() -> Non
     cluster.put_node(make_node("a", allocatable={GPU: 2}))
     put(cluster, device_class("gpu"), resource_slice("p", {"x": ""}, allNodes=True))
     columns = DeviceColumns(cluster)
-    offered, taken = columns.of(GPU, cluster.nodes)
+    offered, taken = columns.columns_for(GPU, cluster.nodes)
     assert offered is cluster.nodes.allocatables[GPU]
     assert taken is cluster.nodes.requesteds[GPU]
     assert counts(columns, cluster, "deviceclass.resource.kubernetes.io/gpu") == {"a": (1, 0)}
@@ -217,9 +217,9 @@ def test_devices_that_are_gone_are_forgotten() -> None:
     put(cluster, offered, claim_with_devices("k", "p/x"))
     inventory = cluster.objects(ResourceSlice).index(Inventory)
     allocated = cluster.objects(ResourceClaim).index(AllocatedDevices)
-    counts = DeviceCounts(device_class(), inventory, Selection(), allocated, cluster.nodes)
-    counts.catch_up()
-    assert (len(counts._in_use), len(counts._places)) == (1, 2)
+    counts = DeviceCounts(device_class(), inventory, SelectorEvaluator(), allocated, cluster.nodes)
+    counts.refresh()
+    assert (len(counts._in_use), len(counts._access_of)) == (1, 2)
     cluster.objects(ResourceSlice).remove(offered.metadata)
-    counts.catch_up()
-    assert (len(counts._in_use), len(counts._places)) == (0, 0)
+    counts.refresh()
+    assert (len(counts._in_use), len(counts._access_of)) == (0, 0)

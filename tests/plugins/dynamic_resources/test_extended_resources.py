@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kframework.objects import DeviceClass, PodSpec
-from kframework.plugins.dynamic_resources.extended_resources import BackedResources, wanted
+from kframework.plugins.dynamic_resources.extended_resources import BackedResources, replace_extended_resources
 from kframework.state.objects import ObjectStore
 
 GPU, NIC = "example.com/gpu", "deviceclass.resource.kubernetes.io/nic"
@@ -27,7 +27,7 @@ def store(*classes: DeviceClass) -> ObjectStore[DeviceClass]:
 
 
 def name(backed: BackedResources, resource: str = GPU) -> str | None:
-    found = backed.behind(resource)
+    found = backed.class_for(resource)
     return None if found is None else found.metadata.name
 
 
@@ -72,7 +72,9 @@ def container(name: str, amount: object = None, *, sidecar: bool = False) -> dic
 def asked(init: list[dict[str, Any]], containers: list[dict[str, Any]], *resources: str) -> tuple[list[str], list[str]]:
     """Return `request: count` and `container: request`."""
     spec = msgspec.convert({"initContainers": init, "containers": containers}, PodSpec)
-    found = wanted(spec, resources or (GPU,), BackedResources(store(a_class("gpu", GPU), a_class("nic"))))
+    found = replace_extended_resources(
+        spec, resources or (GPU,), BackedResources(store(a_class("gpu", GPU), a_class("nic")))
+    )
     requests = [f"{each.name}: {each.exactly.count}" for each in found.requests if each.exactly is not None]
     return requests, [f"{each.container_name}: {each.request_name}" for each in found.mappings]
 

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
-from kframework.plugins.dynamic_resources.allocator import Allocated, Chosen
+from kframework.plugins.dynamic_resources.allocator import Allocations, ChosenDevice
 from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
 from kframework.plugins.dynamic_resources.feasibility import (
-    FAULTY,
+    ERROR,
     FITS,
     INVALID_POOLS,
     TIMED_OUT,
     TOO_FEW,
     Feasibilities,
-    Patience,
     Placement,
+    StepBudget,
     rank,
 )
-from kframework.plugins.dynamic_resources.requests import asked_of_all
+from kframework.plugins.dynamic_resources.requests import claims_options
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
@@ -37,7 +37,7 @@ BUDGET = 1000
 
 
 def afresh(
-    state: ClusterState, claims: Sequence[ResourceClaim], node: NodeInfo, held: Allocated
+    state: ClusterState, claims: Sequence[ResourceClaim], node: NodeInfo, held: Allocations
 ) -> tuple[int, Placement | None]:
     """Search on a node: what it comes to, and what is found."""
     try:
@@ -45,7 +45,7 @@ def afresh(
     except InvalidPools:
         return INVALID_POOLS, None
     except AllocationError:
-        return FAULTY, None
+        return ERROR, None
     return TOO_FEW if found is None else FITS, found
 
 
@@ -54,7 +54,7 @@ def fingerprint(placement: Placement) -> int:
     chosen = [each.device for of_claim in placement.chosen for each in of_claim]
     pools = {device.slice.pool for device in chosen}
     beside = [
-        (device.id, sorted(placement.allocated.taken(device.id).items()))
+        (device.id, sorted(placement.allocated.consumed_capacity(device.id).items()))
         for pool in placement.pools
         if pool.id in pools
         for device in pool.devices
@@ -63,7 +63,7 @@ def fingerprint(placement: Placement) -> int:
     return crc32(repr(([device.id for device in chosen], sorted(beside))).encode())
 
 
-def names_of(chosen: Sequence[Sequence[Chosen]] | None) -> list[list[DeviceId]] | None:
+def names_of(chosen: Sequence[Sequence[ChosenDevice]] | None) -> list[list[DeviceId]] | None:
     return None if chosen is None else [[each.device.id for each in of_claim] for of_claim in chosen]
 
 
@@ -77,7 +77,7 @@ def test_the_changes_come_by_all_answers() -> None:
     met = Counter[object]()
     for seed in range(15):
         met += assert_as_searched_anew(Random(f"met {seed}"), 20)
-    assert met.keys() >= {FITS, TOO_FEW, INVALID_POOLS, FAULTY, "ranked"}
+    assert met.keys() >= {FITS, TOO_FEW, INVALID_POOLS, ERROR, "ranked"}
     assert min(met.values()) > 10, met
 
 
@@ -88,16 +88,18 @@ def assert_as_searched_anew(random: Random, changes: int) -> Counter[object]:
     for _ in range(changes):
         for claims in random.sample(kinds, 3):
             try:
-                known = feasibilities.of(claims)
+                known = feasibilities.for_claims(claims)
             except AllocationError:
                 continue
             nodes = list(cluster.state.nodes)
             rows = np.array([node.row for node in nodes])
             first = random.choice(nodes)  # one may be asked what it is to get before any is asked whether it fits
-            known.chosen(first)
-            got = {node.name: names_of(known.chosen(node)) for node in nodes}
-            answers = known.answers(rows, Patience(BUDGET)).tolist()
-            measures = [known.measured(measure, rows, Patience(BUDGET)).tolist() for measure in (rank, fingerprint)]
+            known.chosen_devices(first)
+            got = {node.name: names_of(known.chosen_devices(node)) for node in nodes}
+            answers = known.check_rows(rows, StepBudget(BUDGET)).tolist()
+            measures = [
+                known.measure_rows(measure, rows, StepBudget(BUDGET)).tolist() for measure in (rank, fingerprint)
+            ]
             for node, answer, *measured in zip(nodes, answers, *measures, strict=True):
                 expected, found = afresh(cluster.state, claims, node, cluster.held)
                 assert answer == expected, (node.name, happened)
@@ -136,17 +138,17 @@ def test_a_pod_waits_for_one_long_search_at_most() -> None:
     """Nine devices of one sort are to be found among those of two nodes, and the third has none at all."""
     state = cluster(*mixed("a"), *mixed("b"), nodes="abc")
     alike = wanting(count=9, constraints=[{"matchAttribute": "gpu.example.com/numa"}])
-    known = Feasibilities(devices_in(state), BUDGET).of([alike])
-    rows, first, second = state.nodes.order, Patience(BUDGET), Patience(BUDGET)
-    assert known.answers(rows[2:], first).tolist() == [TOO_FEW]
-    assert not first.is_over
-    assert known.answers(rows, first).tolist() == [TIMED_OUT, TIMED_OUT, TOO_FEW]
-    assert first.is_over
+    known = Feasibilities(devices_in(state), BUDGET).for_claims([alike])
+    rows, first, second = state.nodes.order, StepBudget(BUDGET), StepBudget(BUDGET)
+    assert known.check_rows(rows[2:], first).tolist() == [TOO_FEW]
+    assert not first.is_exhausted
+    assert known.check_rows(rows, first).tolist() == [TIMED_OUT, TIMED_OUT, TOO_FEW]
+    assert first.is_exhausted
     # What was not searched is not remembered; what took too long is, until something changes.
-    assert known.answers(rows[1:], second).tolist() == [TIMED_OUT, TOO_FEW]
+    assert known.check_rows(rows[1:], second).tolist() == [TIMED_OUT, TOO_FEW]
     state.objects(ResourceSlice).remove(mixed("b")[0].metadata)
     state.objects(ResourceSlice).remove(mixed("b")[1].metadata)
-    assert known.answers(rows[1:], Patience(BUDGET)).tolist() == [TOO_FEW, TOO_FEW]
+    assert known.check_rows(rows[1:], StepBudget(BUDGET)).tolist() == [TOO_FEW, TOO_FEW]
 
 
 def test_many_searches_are_made_in_several_attempts() -> None:
@@ -161,66 +163,68 @@ def test_many_searches_are_made_in_several_attempts() -> None:
     alike = wanting(count=2, constraints=[{"matchAttribute": "gpu.example.com/numa"}])
     devices, rows = devices_in(state), state.nodes.order
     node = state.nodes[0]
-    search = devices.search([alike], asked_of_all([alike], devices.classes), node, devices.pools_of(node))
+    search = devices.search([alike], claims_options([alike], devices.classes), node, devices.pools_of(node))
     assert search.run(None) is None
-    known = Feasibilities(devices, search.steps).of([alike])
+    known = Feasibilities(devices, search.steps).for_claims([alike])
     searched = []
     for _ in range(3):
-        patience = Patience(search.steps)
-        searched.append(known.answers(rows, patience).tolist().count(TOO_FEW))
-        assert patience.is_over == (searched[-1] < 30)
+        patience = StepBudget(search.steps)
+        searched.append(known.check_rows(rows, patience).tolist().count(TOO_FEW))
+        assert patience.is_exhausted == (searched[-1] < 30)
     assert searched == [11, 22, 30]
-    assert Feasibilities(devices, None).of([alike]).answers(rows, Patience(None)).tolist() == [TOO_FEW] * 30
+    assert (
+        Feasibilities(devices, None).for_claims([alike]).check_rows(rows, StepBudget(None)).tolist() == [TOO_FEW] * 30
+    )
 
 
 def test_claims_that_ask_for_the_same_share_what_is_known() -> None:
     state = cluster(gpus("a", "x"))
     feasibilities = Feasibilities(devices_in(state), None)
-    assert feasibilities.of([wanting("c")]) is feasibilities.of([wanting("d")])
-    assert feasibilities.of([wanting("c", 2)]) is not feasibilities.of([wanting("c")])
+    assert feasibilities.for_claims([wanting("c")]) is feasibilities.for_claims([wanting("d")])
+    assert feasibilities.for_claims([wanting("c", 2)]) is not feasibilities.for_claims([wanting("c")])
     assert repr(feasibilities) == "<Feasibilities of 2 kinds of claims>"
     # Those asked about last are remembered.
-    known = feasibilities.of([wanting("c")])
+    known = feasibilities.for_claims([wanting("c")])
     for count in range(3, 300):
-        feasibilities.of([wanting("c", count)])
-        assert feasibilities.of([wanting("c")]) is known
+        feasibilities.for_claims([wanting("c", count)])
+        assert feasibilities.for_claims([wanting("c")]) is known
     assert repr(feasibilities) == "<Feasibilities of 256 kinds of claims>"
 
 
 def test_nothing_is_known_once_a_class_has_changed() -> None:
     state = cluster(gpus("a", "x"))
     feasibilities = Feasibilities(devices_in(state), None)
-    known = feasibilities.of([wanting()])
-    assert known.answers(state.nodes.order, Patience(BUDGET)).tolist() == [FITS, TOO_FEW]
+    known = feasibilities.for_claims([wanting()])
+    assert known.check_rows(state.nodes.order, StepBudget(BUDGET)).tolist() == [FITS, TOO_FEW]
     other = a_class("other")
     state.objects(DeviceClass).put(other.metadata, other)
-    assert feasibilities.of([wanting()]) is not known
+    assert feasibilities.for_claims([wanting()]) is not known
     state.objects(DeviceClass).remove(GPUS.metadata)
     with pytest.raises(AllocationError, match="could not retrieve device class gpu"):
-        feasibilities.of([wanting()])
+        feasibilities.for_claims([wanting()])
 
 
 def test_nodes_that_reach_the_same_are_searched_once() -> None:
     state = cluster(*(gpus(name, "x") for name in "ab"), nodes="abcdefgh")
-    known = Feasibilities(devices_in(state), None).of([wanting()])
-    assert known.answers(state.nodes.order, Patience(BUDGET)).tolist() == [FITS, FITS, *[TOO_FEW] * 6]
+    known = Feasibilities(devices_in(state), None).for_claims([wanting()])
+    assert known.check_rows(state.nodes.order, StepBudget(BUDGET)).tolist() == [FITS, FITS, *[TOO_FEW] * 6]
     assert repr(known) == "<Feasibility in 3 scopes>"
 
 
 def test_a_node_is_measured_once_until_its_devices_come_or_go() -> None:
     state = cluster(gpus("a", "x", "y"), gpus("b", "x"))
-    known, seen = Feasibilities(devices_in(state), None).of([wanting()]), list[str]()
+    known, seen = Feasibilities(devices_in(state), None).for_claims([wanting()]), list[str]()
 
     def noted(placement: Placement) -> int:
         seen.append(placement.pools[0].id.pool)
         return len(seen)
 
-    assert known.answers(state.nodes.order, Patience(BUDGET)).tolist() == [FITS, FITS]
+    assert known.check_rows(state.nodes.order, StepBudget(BUDGET)).tolist() == [FITS, FITS]
     for _ in range(2):
-        assert known.measured(noted, state.nodes.order, Patience(BUDGET)).tolist() == [1, 2]
+        assert known.measure_rows(noted, state.nodes.order, StepBudget(BUDGET)).tolist() == [1, 2]
     results = [{"request": "r", "driver": "gpu.example.com", "pool": "a", "device": "x"}]
     had = wanting("had", allocation={"devices": {"results": results}})
     state.objects(ResourceClaim).put(had.metadata, had)
-    assert known.answers(state.nodes.order, Patience(BUDGET)).tolist() == [FITS, FITS]
-    assert known.measured(noted, state.nodes.order, Patience(BUDGET)).tolist() == [3, 2]
+    assert known.check_rows(state.nodes.order, StepBudget(BUDGET)).tolist() == [FITS, FITS]
+    assert known.measure_rows(noted, state.nodes.order, StepBudget(BUDGET)).tolist() == [3, 2]
     assert seen == ["a", "b", "a"]

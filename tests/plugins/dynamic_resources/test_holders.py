@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kframework.objects import ResourceClaim
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
-from kframework.plugins.dynamic_resources.holders import DeviceHolders, Holder
+from kframework.plugins.dynamic_resources.holders import DeviceHolder, DeviceHolders
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.state.objects import ObjectStore
 from tests.support.device_objects import DRIVER, claim_with_devices
@@ -34,35 +34,35 @@ def store(*claims: ResourceClaim) -> ObjectStore[ResourceClaim]:
 def test_holders_are_kept_current() -> None:
     claims = store(claim("a", "x", "y"))
     holders = claims.index(DeviceHolders)
-    assert holders.of(GPU) == [Holder("default/a", ("default/x", "default/y"))]
+    assert holders.holders_of(GPU) == [DeviceHolder("default/a", ("default/x", "default/y"))]
     shares = claim("b", "z", shareID="1")
     claims.put(shares.metadata, shares)
-    assert [each.text for each in holders.of(GPU)] == ["default/x, default/y", "default/z"]
+    assert [each.text for each in holders.holders_of(GPU)] == ["default/x, default/y", "default/z"]
     for gone in (claim("a"), shares):
         claims.remove(gone.metadata)
-    assert holders.of(GPU) == []
+    assert holders.holders_of(GPU) == []
     assert list(holders.claims_with(GPU)) == []
-    assert holders.freed({"x", "z"}) == []
+    assert holders.without_users({"x", "z"}) == []
 
 
 def test_who_only_administers_a_device_does_not_have_it() -> None:
-    assert store(claim("a", "x", adminAccess=True)).index(DeviceHolders).of(GPU) == []
+    assert store(claim("a", "x", adminAccess=True)).index(DeviceHolders).holders_of(GPU) == []
 
 
 def test_a_claim_that_is_about_to_get_a_device_has_it() -> None:
     claims = store(claim_with_devices("soon"))
     holders = claims.index(DeviceHolders)
     claims.index(AllocatedDevices).reserve(claim_with_devices("soon", "p/gpu-0"))
-    assert [each.text for each in holders.of(GPU)] == ["claim default/soon"]
+    assert [each.text for each in holders.holders_of(GPU)] == ["claim default/soon"]
     written = replace(claim("soon", "x"))
     claims.put(written.metadata, written)
-    assert [each.text for each in holders.of(GPU)] == ["default/x"]
+    assert [each.text for each in holders.holders_of(GPU)] == ["default/x"]
 
 
 def test_a_claim_gives_its_devices_back_once_nobody_uses_it() -> None:
     holders = store(claim("a", "x", "y"), claim("b", "x")).index(DeviceHolders)
-    shared, own = holders.freed({"x"})
+    shared, own = holders.without_users({"x"})
     assert ([user.name for user in shared.status.reserved_for], shared.status.allocation is None) == (["y"], False)
     assert (own.status.reserved_for, own.status.allocation) == ((), None)
-    assert [each.status.allocation for each in holders.freed({"x", "y"})] == [None, None]
-    assert holders.freed({"other"}) == []
+    assert [each.status.allocation for each in holders.without_users({"x", "y"})] == [None, None]
+    assert holders.without_users({"other"}) == []

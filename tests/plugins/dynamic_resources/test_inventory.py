@@ -11,7 +11,7 @@ import msgspec
 
 from kframework.objects import ResourceSlice
 from kframework.plugins.dynamic_resources.inventory import Inventory
-from kframework.plugins.dynamic_resources.pools import gather
+from kframework.plugins.dynamic_resources.pools import gather_pools
 from kframework.plugins.dynamic_resources.slices import PoolId, SliceView
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
@@ -52,7 +52,7 @@ def test_slices_come_change_and_go() -> None:
     assert devices(inventory) == ["d/p/x", "d/p/z", "d/q/y"]
     for gone in (more, everywhere):
         store.remove(gone.metadata)
-    assert (devices(inventory), inventory.of_pool(PoolId("d", "p"))) == ([], ())
+    assert (devices(inventory), inventory.pool_slices(PoolId("d", "p"))) == ([], ())
 
 
 def _of_pool(views: Sequence[SliceView], pool: PoolId) -> list[SliceView]:
@@ -74,7 +74,7 @@ def test_after_any_changes_it_is_as_if_made_anew() -> None:
             store.put(made.metadata, made)
         views = [SliceView(each) for each in store]
         for name in ("n1", "n2"):
-            afresh = gather(node(name), views, partial(_of_pool, views))
+            afresh = gather_pools(node(name), views, partial(_of_pool, views))
             expected = [(pool.id, pool.incomplete, [device.id for device in pool.devices]) for pool in afresh]
             found = inventory.pools(node(name))
             assert [(pool.id, pool.incomplete, [device.id for device in pool.devices]) for pool in found] == expected

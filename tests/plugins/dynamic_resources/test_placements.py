@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from kframework import CycleState, Handle, NodeTable
 from kframework.objects import Pod, PodResourceClaim, ResourceClaim
-from kframework.plugins.dynamic_resources.placements import Placement, asks_for_devices, measured
+from kframework.plugins.dynamic_resources.placements import Placement, measure_rows, requests_devices
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.testing import make_node, make_pod, pending_pod, stub_handle
 from tests.plugins.asking import made
@@ -37,18 +37,18 @@ def free(placement: Placement) -> int:
 
 def test_what_claims_would_get_is_measured() -> None:
     state, nodes = asked(using(make_pod(), "c"), wanting("c"))
-    assert asks_for_devices(state)
-    assert measured(free, state, nodes, nodes.order).tolist() == [1, 2, 0]
+    assert requests_devices(state)
+    assert measure_rows(free, state, nodes, nodes.order).tolist() == [1, 2, 0]
 
 
 def test_so_is_what_stands_for_extended_resources() -> None:
     state, nodes = asked(make_pod(requests={"example.com/gpu": 1}), wanting("had", allocation=HAS_ONE))
-    assert asks_for_devices(state)
+    assert requests_devices(state)
     # A device plugin offers some on the node a.
-    assert measured(free, state, nodes, nodes.order).tolist() == [0, 1, 0]
+    assert measure_rows(free, state, nodes, nodes.order).tolist() == [0, 1, 0]
 
 
 def test_who_needs_no_devices_asks_for_none() -> None:
-    assert not asks_for_devices(CycleState())
-    assert not asks_for_devices(asked(make_pod())[0])
-    assert not asks_for_devices(asked(using(make_pod(), "had"), wanting("had", allocation=HAS_ONE))[0])
+    assert not requests_devices(CycleState())
+    assert not requests_devices(asked(make_pod())[0])
+    assert not requests_devices(asked(using(make_pod(), "had"), wanting("had", allocation=HAS_ONE))[0])

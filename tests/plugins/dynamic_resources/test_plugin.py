@@ -77,7 +77,7 @@ def in_use(result: ScenarioResult) -> int:
     """Count the devices that somebody has, or is about to get, as the plugin sees it."""
     plugin = result.plugins["DynamicResources"]
     assert isinstance(plugin, DynamicResources)
-    return len(plugin.devices.allocated._counts.whole)
+    return len(plugin.devices.allocated._counts.exclusive)
 
 
 def test_each_pod_of_a_template_gets_its_own() -> None:

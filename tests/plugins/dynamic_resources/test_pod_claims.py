@@ -93,24 +93,24 @@ def test_the_claims_that_schedulers_made() -> None:
     first, second = (a_claim(name, WEB, annotations=annotations) for name in ("first", "second"))
     claims, web = store(first, a_claim("c", WEB)), pending_pod(make_pod("web"))
     made = ExtendedResourceClaims(claims)
-    assert (made.of(web), made.of(pending_pod(make_pod("other")))) == (first, None)
+    assert (made.claim_of(web), made.claim_of(pending_pod(make_pod("other")))) == (first, None)
     claims.put(second.metadata, second)
     claims.remove(first.metadata)
-    assert made.of(web) == second
+    assert made.claim_of(web) == second
     claims.remove(second.metadata)
-    assert made.of(web) is None
+    assert made.claim_of(web) is None
 
 
 def test_the_pods_that_wait_for_a_claim() -> None:
     pods = [a_pod(NAMED, name=f"web-{number}") for number in range(3)]
     users = ClaimUsers(stub_handle(pods=pods))
     for each in (*pods, make_pod("plain")):
-        users.note(pending_pod(each))
+        users.add(pending_pod(each))
     claim = a_claim("c")
-    assert list(users.of(claim)) == [pod.metadata.uid for pod in pods]
-    assert list(users.of(a_claim("c", namespace="other"))) == []
+    assert list(users.pods_of(claim)) == [pod.metadata.uid for pod in pods]
+    assert list(users.pods_of(a_claim("c", namespace="other"))) == []
     # Those that wait no more are forgotten in time, those that do are not.
     for number in range(2000):
-        users.note(pending_pod(a_pod({"resourceClaimName": f"d{number}"}, name=f"gone-{number}")))
-    assert set(users.of(claim)) >= {pod.metadata.uid for pod in pods}
-    assert not users.of(a_claim("d0"))
+        users.add(pending_pod(a_pod({"resourceClaimName": f"d{number}"}, name=f"gone-{number}")))
+    assert set(users.pods_of(claim)) >= {pod.metadata.uid for pod in pods}
+    assert not users.pods_of(a_claim("d0"))

@@ -10,7 +10,7 @@ import pytest
 
 from kframework.objects import Node, ResourceSlice
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.plugins.dynamic_resources.pools import Pool, gather
+from kframework.plugins.dynamic_resources.pools import Pool, gather_pools
 from kframework.plugins.dynamic_resources.slices import PoolId, SliceView
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node
@@ -43,11 +43,11 @@ def pools(*slices: SliceView, node: Node | None = None) -> list[Pool]:
     def of(pool: PoolId) -> Sequence[SliceView]:
         return [each for each in slices if each.pool == pool]
 
-    return gather(info, here, of)
+    return gather_pools(info, here, of)
 
 
 def devices(*found: Pool) -> list[str]:
-    return [str(device.id) for pool in found if pool.usable for device in pool.devices]
+    return [str(device.id) for pool in found if pool.is_usable for device in pool.devices]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_each_device_may_say_it_itself() -> None:
     near = {"name": "y", "nodeSelector": {"nodeSelectorTerms": [ZONE]}}
     assert pools(a_slice("s", perDeviceNodeSelection=True, devices=[there])) == []
     (pool,) = pools(a_slice("s", perDeviceNodeSelection=True, devices=[there, near]))
-    assert [device.reach.matches for device in pool.devices] and devices(pool) == ["d/p/x", "d/p/y"]
+    assert [device.access.matches for device in pool.devices] and devices(pool) == ["d/p/x", "d/p/y"]
 
 
 def test_a_selector_that_cannot_be_read_is_an_error() -> None:
@@ -98,7 +98,7 @@ def test_only_the_latest_generation_counts() -> None:
 
 def test_a_pool_of_which_slices_are_missing_is_incomplete() -> None:
     (pool,) = pools(a_slice("a", "x", count=2, **HERE))
-    assert (pool.incomplete, pool.usable) == (True, False)
+    assert (pool.incomplete, pool.is_usable) == (True, False)
 
 
 def test_slices_for_other_nodes_complete_a_pool() -> None:
@@ -130,7 +130,7 @@ COUNTERS = {"name": "c", "counters": {"k": {"value": "2"}}}
 )
 def test_what_may_be_wrong_with_a_pool(spec: dict[str, Any], wrong: str) -> None:
     (pool,) = pools(a_slice("s", **{**HERE, **spec}))
-    assert (pool.wrong, pool.usable) == (wrong, not wrong)
+    assert (pool.error, pool.is_usable) == (wrong, not wrong)
 
 
 def test_whoever_takes_of_the_counters_counts_wherever_it_is() -> None:
@@ -141,4 +141,4 @@ def test_whoever_takes_of_the_counters_counts_wherever_it_is() -> None:
     assert [device.id.device for device in pool.consumers] == ["x", "y"]
     assert (devices(pool), pool.counters) == (["d/p/x"], {("c", "k"): 2 * 10**9})
     lost = a_slice("b", count=3, nodeName="n2", devices=[takes("e", name="y")])
-    assert pools(counters, here, lost)[0].wrong == "counter set e not found"
+    assert pools(counters, here, lost)[0].error == "counter set e not found"

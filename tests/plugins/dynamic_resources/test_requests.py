@@ -9,16 +9,16 @@ import pytest
 
 from kframework.objects import DeviceClass, ResourceClaim
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.plugins.dynamic_resources.requests import Asked, asked_of
+from kframework.plugins.dynamic_resources.requests import RequestOption, request_options
 
 CLASSES = {"gpu": msgspec.convert({"metadata": {"name": "gpu"}}, DeviceClass)}
 WELL = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
 
 
-def ways(request: dict[str, Any]) -> tuple[Asked, ...]:
+def ways(request: dict[str, Any]) -> tuple[RequestOption, ...]:
     said = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"devices": {"requests": [{"name": "r", **request}]}}}
     claim = msgspec.convert(said, ResourceClaim)
-    return asked_of(claim, claim.spec.devices.requests[0], CLASSES)
+    return request_options(claim, claim.spec.devices.requests[0], CLASSES)
 
 
 def test_one_way_and_several() -> None:

@@ -17,7 +17,7 @@ from kframework.objects import (
     ResourceClaimConsumerReference,
 )
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
-from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET, Placed
+from kframework.plugins.dynamic_resources.cycle import UNCREATED, ClaimAllocation
 from kframework.plugins.dynamic_resources.errors import ClaimWriteError
 from kframework.plugins.dynamic_resources.reservation import Reservation
 from kframework.plugins.dynamic_resources.slices import DeviceId
@@ -53,7 +53,7 @@ class Writes:
         status = replace(claim.status, allocation=got, reserved_for=(*claim.status.reserved_for, user))
         return replace(claim, metadata=replace(claim.metadata, resource_version="5"), status=status)
 
-    async def until_told(self, written: ResourceClaim) -> None:
+    async def wait_until_seen(self, written: ResourceClaim) -> None:
         self.calls.append(f"await {written.metadata.name}")
         told = self.instead or written
         self._store.put(told.metadata, told)
@@ -62,7 +62,7 @@ class Writes:
         self._call("create", claim.metadata.name)
         return replace(claim, metadata=replace(claim.metadata, uid="uid-made", resource_version="4"))
 
-    async def tell(
+    async def write_pod_status(
         self, pod: PodInfo, claim: ResourceClaim, mappings: tuple[ContainerExtendedResourceRequest, ...]
     ) -> None:
         assert mappings == USES
@@ -83,9 +83,13 @@ class World:
             self.said(wanting(name))
         self.allocated = AllocatedDevices(self.store)
         self.writes = Writes(self.store, *refused)
-        thought_of = wanting(NOT_MADE_YET)
+        thought_of = wanting(UNCREATED)
         thought_of = replace(thought_of, metadata=replace(thought_of.metadata, generate_name="web-"))
-        placed = [Placed(wanting("first"), got("x")), Placed(wanting("second"), got("y")), Placed(thought_of, got("z"))]
+        placed = [
+            ClaimAllocation(wanting("first"), got("x")),
+            ClaimAllocation(wanting("second"), got("y")),
+            ClaimAllocation(thought_of, got("z")),
+        ]
         self.reservation = Reservation(self.allocated, placed, USES, "made")
 
     def said(self, claim: ResourceClaim, version: str = "1") -> None:
@@ -164,10 +168,10 @@ def test_what_was_given_back_before_the_cluster_told_of_it_fails_the_pod() -> No
 
 
 def test_the_name_of_a_claim_that_is_made_is_as_long_as_those_that_the_api_makes() -> None:
-    thought_of = wanting(NOT_MADE_YET)
+    thought_of = wanting(UNCREATED)
     thought_of = replace(thought_of, metadata=replace(thought_of.metadata, generate_name="x" * 100))
     allocated = AllocatedDevices(ObjectStore[ResourceClaim]())
-    (claim,) = Reservation(allocated, [Placed(thought_of, got("x"))], USES, "0123456789").claims
+    (claim,) = Reservation(allocated, [ClaimAllocation(thought_of, got("x"))], USES, "0123456789").claims
     assert (len(claim.metadata.name), claim.metadata.name[-11:], claim.metadata.uid) == (63, "x0123456789", "")
 
 
@@ -176,7 +180,7 @@ def test_a_claim_that_is_reserved_already_is_made_certain_of() -> None:
     user = ResourceClaimConsumerReference(resource="pods", name="web", uid=POD.uid)
     taken = replace(wanting(), status=replace(wanting().status, allocation=got("x"), reserved_for=(user,)))
     allocated, writes = AllocatedDevices(store), Writes(store)
-    reservation = Reservation(allocated, [Placed(taken, None)], (), "")
+    reservation = Reservation(allocated, [ClaimAllocation(taken, None)], (), "")
 
     async def main() -> None:
         await reservation.write(cast("ClaimWrites", writes), POD)

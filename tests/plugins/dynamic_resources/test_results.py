@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from kframework.objects import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
-from kframework.plugins.dynamic_resources.allocator import Search
+from kframework.plugins.dynamic_resources.allocator import DeviceSearch
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.pools import Pool
-from kframework.plugins.dynamic_resources.requests import asked_of
-from kframework.plugins.dynamic_resources.results import allocation
+from kframework.plugins.dynamic_resources.requests import request_options
+from kframework.plugins.dynamic_resources.results import build_allocation
 from kframework.plugins.dynamic_resources.slices import SliceView
 from tests.plugins.dynamic_resources.worlds import InUse
 
@@ -47,10 +47,10 @@ def allocated(
         name: msgspec.convert({"metadata": {"name": name}, "spec": {"config": [CONFIG]}}, DeviceClass)
         for name in ("gpu", "big")
     }
-    asked = [[asked_of(claim, request, classes) for request in claim.spec.devices.requests]]
-    found = Search([claim], asked, [Pool(view.pool, (view,))], InUse(), lambda *_: True).run(1000)
+    asked = [[request_options(claim, request, classes) for request in claim.spec.devices.requests]]
+    found = DeviceSearch([claim], asked, [Pool(view.pool, (view,))], InUse(), lambda *_: True).run(1000)
     assert found is not None
-    return allocation(claim, found[0], "n1", lambda: "fresh")
+    return build_allocation(claim, found[0], "n1", lambda: "fresh")
 
 
 def plain(result: AllocationResult) -> dict[str, Any]:

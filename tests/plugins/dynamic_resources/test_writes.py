@@ -376,14 +376,14 @@ def test_a_pod_is_told_of_its_claim() -> None:
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> Pod:
         pod, claim = pending_pod(POD), wanting("made")
         with pytest.raises(ClaimWriteError, match=r"^nil or empty request mappings, no update of pod default/web "):
-            await writes.tell(pod, claim, ())
+            await writes.write_pod_status(pod, claim, ())
         calls.befall("patch_status", failing(0))
-        await writes.tell(pod, claim, [USES])
+        await writes.write_pod_status(pod, claim, [USES])
         calls.befall("patch_status", failing(403))
         with pytest.raises(
             ClaimWriteError, match=r"^update pod default/web ExtendedResourceClaimStatus: no$"
         ) as refused:
-            await writes.tell(pod, claim, [USES])
+            await writes.write_pod_status(pod, claim, [USES])
         assert refused.value.status == 403
         return cluster.read(Pod, "web", "default")
 
@@ -453,7 +453,7 @@ def test_it_is_waited_until_the_cluster_tells_of_what_is_written(
         for when, claim in told:
             asyncio.get_running_loop().call_later(when, tell, claim)
         await asyncio.sleep(0)
-        await writes.until_told(of_version(5))
+        await writes.wait_until_seen(of_version(5))
 
     assert with_api(do=do)[1] == pytest.approx(seconds, abs=1e-6)
 
@@ -463,6 +463,6 @@ def test_a_claim_that_was_not_seen_yet_but_is_there_is_waited_for() -> None:
         written = stored(cluster)
         calls.befall("get", failing(0), 2)
         asyncio.get_running_loop().call_later(9.5, writes._claims.put, written.metadata, written)
-        await writes.until_told(written)
+        await writes.wait_until_seen(written)
 
     assert with_api(wanting(), do=do)[1] >= 9.5

@@ -16,9 +16,9 @@ import msgspec
 
 from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
 from kframework.objects.quantity import nano
-from kframework.plugins.dynamic_resources.allocator import Allocated, Chosen, Search
+from kframework.plugins.dynamic_resources.allocator import Allocations, ChosenDevice, DeviceSearch
 from kframework.plugins.dynamic_resources.pools import Pool
-from kframework.plugins.dynamic_resources.requests import Asked, asked_of
+from kframework.plugins.dynamic_resources.requests import RequestOption, request_options
 from kframework.plugins.dynamic_resources.slices import DeviceId, PoolDevice, SliceView
 
 __all__ = ["DRIVER", "InUse", "World", "drawn", "feasible", "searched", "selects", "world"]
@@ -27,7 +27,7 @@ __all__ = ["DRIVER", "InUse", "World", "drawn", "feasible", "searched", "selects
 DRIVER = "gpu.example.com"
 
 
-class InUse(Allocated):
+class InUse(Allocations):
     """Devices that are allocated: some as a whole, of others so much memory, in nanos."""
 
     def __init__(self, dedicated: Sequence[DeviceId] = (), memory: Mapping[DeviceId, int] = {}) -> None:
@@ -37,7 +37,7 @@ class InUse(Allocated):
     def is_dedicated(self, device: DeviceId) -> bool:
         return device in self._dedicated
 
-    def taken(self, device: DeviceId) -> Mapping[str, int]:
+    def consumed_capacity(self, device: DeviceId) -> Mapping[str, int]:
         return self._capacity.get(device, {})
 
     def is_in_use(self, device: DeviceId) -> bool:
@@ -49,7 +49,7 @@ class World(NamedTuple):
 
     pools: list[Pool]
     claims: list[ResourceClaim]
-    asked: list[list[tuple[Asked, ...]]]
+    asked: list[list[tuple[RequestOption, ...]]]
     in_use: InUse
 
     @property
@@ -72,11 +72,11 @@ def world(slices: Sequence[Mapping[str, object]], claims: Sequence[Mapping[str, 
         for number, said in enumerate(claims)
     ]
     classes = {"gpu": msgspec.convert({"metadata": {"name": "gpu"}}, DeviceClass)}
-    asked = [[asked_of(claim, request, classes) for request in claim.spec.devices.requests] for claim in made]
+    asked = [[request_options(claim, request, classes) for request in claim.spec.devices.requests] for claim in made]
     return World(pools, made, asked, in_use)
 
 
-def selects(asked: Asked, device: PoolDevice) -> bool:
+def selects(asked: RequestOption, device: PoolDevice) -> bool:
     """Let a selector name the model of the device."""
     found = device.attribute(f"{DRIVER}/model")
     return all(
@@ -85,15 +85,15 @@ def selects(asked: Asked, device: PoolDevice) -> bool:
     )
 
 
-def searched(here: World, budget: int = 1_000_000) -> list[list[Chosen]] | None:
+def searched(here: World, budget: int = 1_000_000) -> list[list[ChosenDevice]] | None:
     """Search as the plugin does."""
-    return Search(here.claims, here.asked, here.pools, here.in_use, selects).run(budget)
+    return DeviceSearch(here.claims, here.asked, here.pools, here.in_use, selects).run(budget)
 
 
 # -- the obvious way -----------------------------------------------------------------------------------------------
 
 #: For each request of all claims: the number of its claim, the way chosen, and its devices.
-Solution = Sequence[tuple[int, Asked, tuple[PoolDevice, ...]]]
+Solution = Sequence[tuple[int, RequestOption, tuple[PoolDevice, ...]]]
 
 
 def feasible(here: World) -> bool:
@@ -105,7 +105,9 @@ def feasible(here: World) -> bool:
     return False
 
 
-def _choices(here: World, claim: int, ways: Sequence[Asked]) -> Iterator[tuple[int, Asked, tuple[PoolDevice, ...]]]:
+def _choices(
+    here: World, claim: int, ways: Sequence[RequestOption]
+) -> Iterator[tuple[int, RequestOption, tuple[PoolDevice, ...]]]:
     for asked in ways:
         wanted = [device for device in here.devices if selects(asked, device)]
         if asked.all:
@@ -130,7 +132,7 @@ def _holds(here: World, solution: Solution) -> bool:
     )
 
 
-Taken = Sequence[tuple[int, Asked, PoolDevice]]
+Taken = Sequence[tuple[int, RequestOption, PoolDevice]]
 
 
 def _nobody_shares_unasked(here: World, taken: Taken) -> bool:
@@ -145,7 +147,7 @@ def _nobody_shares_unasked(here: World, taken: Taken) -> bool:
     return True
 
 
-def _consumed(asked: Asked, device: PoolDevice) -> int | None:
+def _consumed(asked: RequestOption, device: PoolDevice) -> int | None:
     """Return how much memory a request consumes, None if the device has none to ask for."""
     memory = device.object.capacity.get("memory")
     if memory is None:
@@ -155,10 +157,10 @@ def _consumed(asked: Asked, device: PoolDevice) -> int | None:
 
 def _room(here: World, device: PoolDevice) -> int:
     memory = device.object.capacity.get("memory")
-    return 0 if memory is None else nano(memory.value) - here.in_use.taken(device.id).get("memory", 0)
+    return 0 if memory is None else nano(memory.value) - here.in_use.consumed_capacity(device.id).get("memory", 0)
 
 
-def _has_room(here: World, asked: Asked, device: PoolDevice) -> bool:
+def _has_room(here: World, asked: RequestOption, device: PoolDevice) -> bool:
     return (_consumed(asked, device) or 0) <= _room(here, device)
 
 

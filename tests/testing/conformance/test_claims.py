@@ -105,7 +105,7 @@ def test_computed_reservation_is_not_kept() -> None:
     case = Case(using("c"), claim())
     first, second = case.reserved(), case.reserved()
     assert first is not None and second is not None
-    assert [each.allocation for each in first.placed] == [each.allocation for each in second.placed]
+    assert [each.allocation for each in first.allocations] == [each.allocation for each in second.allocations]
 
 
 def test_pod_without_claims_reserves_nothing() -> None:

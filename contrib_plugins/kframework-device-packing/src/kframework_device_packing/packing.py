@@ -26,14 +26,14 @@ from kframework import (
     hookimpl,
 )
 from kframework.plugins.dynamic_resources.placements import (
-    Allocated,
-    Chosen,
+    Allocations,
+    ChosenDevice,
     DeviceId,
     Placement,
     Pool,
     PoolDevice,
-    asks_for_devices,
-    measured,
+    measure_rows,
+    requests_devices,
 )
 
 #: The openness of an untouched card.
@@ -48,7 +48,7 @@ class Card(Protocol):
 
     devices: Sequence[PoolDevice]
 
-    def openness(self, allocated: Allocated, chosen: Collection[Chosen]) -> int:
+    def openness(self, allocated: Allocations, chosen: Collection[ChosenDevice]) -> int:
         """Return how open it is, without its allocated devices and these: 0 to OPEN."""
         ...
 
@@ -108,7 +108,7 @@ class DividedCard(Card):
             kinds.setdefault(size, []).append((place, needs))
         self.shape: Shape = Shape(totals, tuple(map(tuple, kinds.values())))
 
-    def openness(self, allocated: Allocated, chosen: Collection[Chosen]) -> int:
+    def openness(self, allocated: Allocations, chosen: Collection[ChosenDevice]) -> int:
         new, taken = {each.device.id for each in chosen}, 0
         for place, device in enumerate(self.devices):
             if device.id in new or allocated.is_in_use(device.id):
@@ -122,7 +122,7 @@ class SingleCard(Card):
     def __init__(self, device: PoolDevice) -> None:
         self.devices = (device,)
 
-    def openness(self, allocated: Allocated, chosen: Collection[Chosen]) -> int:
+    def openness(self, allocated: Allocations, chosen: Collection[ChosenDevice]) -> int:
         return 0 if chosen or allocated.is_in_use(self.devices[0].id) else OPEN
 
 
@@ -132,9 +132,9 @@ class SharedCard(Card):
     def __init__(self, device: PoolDevice) -> None:
         self.devices = (device,)
 
-    def openness(self, allocated: Allocated, chosen: Collection[Chosen]) -> int:
+    def openness(self, allocated: Allocations, chosen: Collection[ChosenDevice]) -> int:
         device, lowest = self.devices[0], OPEN
-        taken = allocated.taken(device.id)
+        taken = allocated.consumed_capacity(device.id)
         for name, amount in device.capacity.items():
             new = sum(each.amounts[name].nano for each in chosen if name in each.amounts)
             if amount:
@@ -188,15 +188,15 @@ class DeviceBinPacking(Plugin[PluginArgs]):
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
-        return None if asks_for_devices(state) else Skip
+        return None if requests_devices(state) else Skip
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        return int(measured(self.damage, state, node.table, np.array([node.row]))[0])
+        return int(measure_rows(self.damage, state, node.table, np.array([node.row]))[0])
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        return measured(self.damage, state, nodes, rows)
+        return measure_rows(self.damage, state, nodes, rows)
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
@@ -211,13 +211,13 @@ class DeviceBinPacking(Plugin[PluginArgs]):
     def damage(self, placement: Placement) -> int:
         """Return the raw score of a placement: nothing is best, and the more is lost the less it is."""
         lost = left = 0
-        chosen = [each for of_claim in placement.chosen for each in of_claim if not each.asked.admin]
+        chosen = [each for of_claim in placement.chosen for each in of_claim if not each.option.admin]
         concerned = {each.device.slice.pool for each in chosen}
         for pool in placement.pools:
             if pool.id not in concerned:
                 continue
             cards = self._cards_of(pool)
-            of_card = defaultdict[int, list[Chosen]](list)
+            of_card = defaultdict[int, list[ChosenDevice]](list)
             for each in chosen:
                 if each.device.slice.pool == pool.id:
                     of_card[cards.by_device[each.device.id]].append(each)

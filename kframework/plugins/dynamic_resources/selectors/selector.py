@@ -21,7 +21,7 @@ _quantity = lru_cache(maxsize=4096)(CelQuantity.parse)
 _version = lru_cache(maxsize=4096)(Semver.parse)
 
 
-class Device:
+class CelDevice:
     """A device of a slice, converted once for all selectors.
 
     `attributes` are as in the API, `{"index": {"int": 3}}`, and `capacity` are quantities by name. A name without a
@@ -74,17 +74,17 @@ def _attribute(name: str, attribute: Mapping[str, object]) -> object:
         raise CelError(f"attribute {name}: parse semantic version: {error.text}") from None
 
 
-MOST_VALUES = 48  # ResourceSliceMaxAttributeValuesPerDevice
+MAX_VALUES = 48  # ResourceSliceMaxAttributeValuesPerDevice
 
 
 def _includes(target: object, value: object) -> bool:
     """Return whether an attribute is, or as a list contains, a value."""
     if not isinstance(target, list):
         return is_element(value, [target])
-    if is_element(value, target[:MOST_VALUES]):
+    if is_element(value, target[:MAX_VALUES]):
         return True
-    if len(target) > MOST_VALUES:
-        raise CelError(f"'includes' function cannot be applied to lists longer than {MOST_VALUES} values")
+    if len(target) > MAX_VALUES:
+        raise CelError(f"'includes' function cannot be applied to lists longer than {MAX_VALUES} values")
     return False
 
 
@@ -105,7 +105,7 @@ ENVIRONMENT: Final = build_environment(
 )
 
 
-class Selector:
+class CompiledSelector:
     """A compiled expression."""
 
     __slots__ = ("_program", "expression")
@@ -114,11 +114,11 @@ class Selector:
         self.expression: str = program.expression
         self._program = program
 
-    def matches(self, device: Device) -> bool:
+    def matches(self, device: CelDevice) -> bool:
         """Return whether a device matches; raises CelError if the evaluation fails."""
         return self.evaluate(device, Evaluation(device.variables))
 
-    def evaluate(self, device: Device, run: Evaluation) -> bool:
+    def evaluate(self, device: CelDevice, run: Evaluation) -> bool:
         """Return whether a device matches, and record the cost in the run; raises CelError."""
         if device.failure is not None:
             raise device.failure.with_expression(self.expression)
@@ -129,9 +129,9 @@ class Selector:
         raise CelError(text, None, self.expression)
 
 
-def compile_selector(expression: str) -> Selector:
+def compile_selector(expression: str) -> CompiledSelector:
     """Compile a selector as Kubernetes 1.36 does; raises CelError."""
-    return Selector(compile_program(expression, ENVIRONMENT, _problem))
+    return CompiledSelector(compile_program(expression, ENVIRONMENT, _problem))
 
 
 def _problem(type: Type) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kframework.cel.errors import CelError
 from kframework.cel.evaluation import Evaluation
-from kframework.plugins.dynamic_resources.selectors.selector import Device, compile_selector
+from kframework.plugins.dynamic_resources.selectors.selector import CelDevice, compile_selector
 
-DEVICE = Device(
+DEVICE = CelDevice(
     driver="gpu.example.com",
     attributes={
         "model": {"string": "a100"},
@@ -23,7 +23,7 @@ DEVICE = Device(
 OWN = 'device.attributes["gpu.example.com"]'
 
 
-def answer(expression: str, device: Device = DEVICE) -> bool | str:
+def answer(expression: str, device: CelDevice = DEVICE) -> bool | str:
     """Return whether the device matches, or the error and whether it came at compile time or at run time."""
     try:
         selector = compile_selector(expression)

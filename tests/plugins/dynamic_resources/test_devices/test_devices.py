@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
 from kframework.plugins.dynamic_resources.allocated import results_of
-from kframework.plugins.dynamic_resources.requests import asked_of_all
+from kframework.plugins.dynamic_resources.requests import claims_options
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node
@@ -23,11 +23,11 @@ def test_a_search_sees_what_is_in_reach_and_in_use() -> None:
     results = [{"request": "r", "driver": "gpu.example.com", "pool": "a", "device": "x"}]
     taken = wanting("taken", allocation={"devices": {"results": results}})
     state.objects(ResourceClaim).put(taken.metadata, taken)
-    asked = asked_of_all([wanted], devices.classes)
+    asked = claims_options([wanted], devices.classes)
     node, other = state.nodes[0], state.nodes[1]
 
     def got(*without: ResourceClaim) -> list[str]:
-        freed = devices.without(result for claim in without for result in results_of(claim))
+        freed = devices.as_if_released(result for claim in without for result in results_of(claim))
         found = devices.search([wanted], asked, node, devices.pools_of(node), freed).run(None)
         assert found is not None
         return [each.device.id.device for each in found[0]]
@@ -35,7 +35,7 @@ def test_a_search_sees_what_is_in_reach_and_in_use() -> None:
     assert (got(), got(taken)) == (["y"], ["x"])
     assert devices.allocated.is_dedicated(DeviceId("gpu.example.com", "a", "x"))
     (pool,) = devices.pools_of(other)
-    assert devices.selection.selects(asked[0][0][0], pool.devices[0], other)
+    assert devices.selection.matches(asked[0][0][0], pool.devices[0], other)
 
 
 def test_all_who_look_at_a_cluster_see_the_same() -> None:

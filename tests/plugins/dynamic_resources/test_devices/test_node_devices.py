@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kframework.objects import ApiObject
 from kframework.plugins.dynamic_resources.devices import NodeDevice, node_devices
-from kframework.plugins.dynamic_resources.holders import Holder
+from kframework.plugins.dynamic_resources.holders import DeviceHolder
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.support.device_objects import DRIVER, resource_slice
@@ -25,7 +25,7 @@ def shown(*objects: ApiObject) -> list[NodeDevice]:
 
 def test_each_device_is_shown_with_who_has_it() -> None:
     assert shown(slice_of_n1(gpu("a"), gpu("b", taints=[WORN])), give_devices("a")) == [
-        NodeDevice(DRIVER, "n1", "a", (Holder("default/of-holder", ("default/holder",)),)),
+        NodeDevice(DRIVER, "n1", "a", (DeviceHolder("default/of-holder", ("default/holder",)),)),
         NodeDevice(DRIVER, "n1", "b", (), ("worn:NoSchedule",)),
     ]
 

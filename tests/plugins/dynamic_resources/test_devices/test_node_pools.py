@@ -49,8 +49,8 @@ class World:
         return next(node for node in self.nodes if node.name == name)
 
     def reached(self) -> dict[str, list[str]]:
-        self.pools.catch_up()
-        return {node.name: [pool.id.pool for pool in self.pools.of(node)] for node in self.nodes}
+        self.pools.refresh()
+        return {node.name: [pool.id.pool for pool in self.pools.for_node(node)] for node in self.nodes}
 
     def told(self) -> list[str]:
         """Return the nodes that are said to reach others since it was asked last."""
@@ -63,18 +63,18 @@ def test_pools_are_kept() -> None:
     here = World(a_slice("a", nodeName="n1"), a_slice("b", allNodes=True))
     node = here.node("n1")
     assert here.reached() == {"n1": ["a", "b"], "n2": ["b"]}
-    assert here.pools.of(node) is here.pools.of(node)
+    assert here.pools.for_node(node) is here.pools.for_node(node)
     assert here.told() == []
 
 
 def test_a_slice_of_one_node_concerns_that_node() -> None:
     here, epoch = World(a_slice("a", nodeName="n1"), a_slice("b", allNodes=True)), 0
-    epoch, kept = here.pools.epoch, here.pools.of(here.node("n2"))
+    epoch, kept = here.pools.epoch, here.pools.for_node(here.node("n2"))
     here.put(a_slice("c", nodeName="n1"))
     here.put(a_slice("of-nobody", nodeName="n9"))
     assert here.reached() == {"n1": ["a", "b", "c"], "n2": ["b"]}
     assert (here.told(), here.pools.epoch) == (["n1"], epoch)
-    assert here.pools.of(here.node("n2")) is kept
+    assert here.pools.for_node(here.node("n2")) is kept
 
 
 def test_a_slice_of_many_nodes_concerns_all() -> None:
@@ -110,13 +110,13 @@ def test_it_is_told_of_nodes_whose_pools_could_not_be_gathered() -> None:
     per_device = [{"name": "x", "nodeSelector": FAST}, {"name": "y", "nodeSelector": UNREADABLE}]
     here = World()
     here.put(a_slice("a", perDeviceNodeSelection=True, devices=per_device))
-    here.pools.catch_up()
+    here.pools.refresh()
     with pytest.raises(AllocationError, match="gather pool information"):
-        here.pools.of(here.node("n2"))
+        here.pools.for_node(here.node("n2"))
     here.nodes.put(make_node("n2", labels={"disk": "ssd"}))
-    here.pools.catch_up()
+    here.pools.refresh()
     assert here.told() == ["n2"]
-    assert [pool.id.pool for pool in here.pools.of(here.node("n2"))] == ["a"]
+    assert [pool.id.pool for pool in here.pools.for_node(here.node("n2"))] == ["a"]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -124,11 +124,11 @@ def test_after_any_changes_they_are_as_if_gathered_anew(seed: int) -> None:
     cluster = ChangingCluster(Random(seed))
     pools, inventory = cluster.devices.pools, cluster.devices.inventory
     for _ in range(60):
-        pools.catch_up()
+        pools.refresh()
         for node in cluster.state.nodes:
             try:
                 afresh = inventory.pools(node)
             except AllocationError:
                 continue
-            assert list(pools.of(node)) == afresh
+            assert list(pools.for_node(node)) == afresh
         cluster.change()

@@ -11,9 +11,9 @@ import pytest
 from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
 from kframework.plugins.dynamic_resources import selection
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.plugins.dynamic_resources.requests import Asked, asked_of
-from kframework.plugins.dynamic_resources.selection import Selection
-from kframework.plugins.dynamic_resources.selectors.selector import Selector
+from kframework.plugins.dynamic_resources.requests import RequestOption, request_options
+from kframework.plugins.dynamic_resources.selection import SelectorEvaluator
+from kframework.plugins.dynamic_resources.selectors.selector import CompiledSelector
 from kframework.plugins.dynamic_resources.slices import PoolDevice, SliceView
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node
@@ -27,7 +27,7 @@ def device(driver: str = "d", **said: Any) -> PoolDevice:
     return SliceView(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)).devices[0]
 
 
-def asked(*of_claim: str, of_class: tuple[str, ...] = ()) -> Asked:
+def asked(*of_claim: str, of_class: tuple[str, ...] = ()) -> RequestOption:
     written = [{"cel": {"expression": each}} for each in of_class]
     within = msgspec.convert({"metadata": {"name": "gpu"}, "spec": {"selectors": written}}, DeviceClass)
     exactly = {
@@ -37,13 +37,13 @@ def asked(*of_claim: str, of_class: tuple[str, ...] = ()) -> Asked:
     }
     said = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
     claim = msgspec.convert({"metadata": {"name": "c", "namespace": "n"}, "spec": said}, ResourceClaim)
-    return asked_of(claim, claim.spec.devices.requests[0], {"gpu": within})[0]
+    return request_options(claim, claim.spec.devices.requests[0], {"gpu": within})[0]
 
 
-def selects(by: Selection, what: Asked, one: PoolDevice) -> bool:
+def selects(by: SelectorEvaluator, what: RequestOption, one: PoolDevice) -> bool:
     table = NodeTable()
     table.put(make_node("n1"))
-    return by.selects(what, one, table[0])
+    return by.matches(what, one, table[0])
 
 
 A100: dict[str, Any] = {
@@ -67,8 +67,8 @@ A100: dict[str, Any] = {
         ({**A100, "allNodes": None, "nodeName": "n2"}, asked(MODEL), False),
     ],
 )
-def test_which_devices_are_chosen(said: dict[str, Any], what: Asked, chosen: bool) -> None:
-    assert selects(Selection(), what, device(**said)) is chosen
+def test_which_devices_are_chosen(said: dict[str, Any], what: RequestOption, chosen: bool) -> None:
+    assert selects(SelectorEvaluator(), what, device(**said)) is chosen
 
 
 BAD_TERM = {"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}
@@ -84,8 +84,8 @@ BAD_TERM = {"matchExpressions": [{"key": "zone", "operator": "Near", "values": [
         ({"nodeSelector": {"nodeSelectorTerms": [BAD_TERM]}}, asked(), ""),
     ],
 )
-def test_what_cannot_be_said(said: dict[str, Any], what: Asked, text: str) -> None:
-    by, one = Selection(), device(**said)
+def test_what_cannot_be_said(said: dict[str, Any], what: RequestOption, text: str) -> None:
+    by, one = SelectorEvaluator(), device(**said)
     for _ in range(2):
         with pytest.raises(AllocationError) as refused:
             selects(by, what, one)
@@ -94,14 +94,14 @@ def test_what_cannot_be_said(said: dict[str, Any], what: Asked, text: str) -> No
 
 def test_an_expression_is_asked_once_about_devices_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    matches = Selector.matches
+    matches = CompiledSelector.matches
 
-    def noted(self: Selector, subject: Any) -> bool:
+    def noted(self: CompiledSelector, subject: Any) -> bool:
         calls.append(self.expression)
         return matches(self, subject)
 
-    monkeypatch.setattr(Selector, "matches", noted)
-    by, alike = Selection(), [device(**A100), device(name="y", **A100), device(**A100 | {"allNodes": None})]
+    monkeypatch.setattr(CompiledSelector, "matches", noted)
+    by, alike = SelectorEvaluator(), [device(**A100), device(name="y", **A100), device(**A100 | {"allNodes": None})]
     different = [
         device(**A100, driver="e"),
         device(**A100 | {"attributes": {"model": {"string": "h100"}}}),
@@ -118,7 +118,7 @@ def test_an_expression_is_asked_once_about_devices_that_are_alike(monkeypatch: p
 @pytest.mark.slow
 def test_answers_go_with_devices_and_with_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "MOST_EXPRESSIONS", 2)
-    by, one = Selection(), device(**A100)
+    by, one = SelectorEvaluator(), device(**A100)
     for number in (0, 1, 0, 2):
         assert selects(by, asked(f"{number} == {number}"), one)
     assert by._expression.cache_info()[:2] == (1, 3)

@@ -9,7 +9,7 @@ import pytest
 
 from kframework.objects import ResourceClaim
 from kframework.objects.quantity import nano
-from kframework.plugins.dynamic_resources.shortfalls import Loss, Shortfall, Shortfalls, Why
+from kframework.plugins.dynamic_resources.shortfalls import Loss, LossReason, Shortfall, Shortfalls
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from tests.support.device_objects import DRIVER, resource_slice
 from tests.support.missing_devices import (
@@ -29,24 +29,24 @@ from tests.support.missing_devices import (
 
 def losses(found: Shortfalls) -> list[tuple[int, dict[Loss, int]]]:
     """Say of each request how many devices it could have, and what the others are lost to."""
-    return [(len(each.left), dict(each.losses)) for each in found.every]
+    return [(len(each.available), dict(each.losses)) for each in found.each_option]
 
 
 @pytest.mark.parametrize(
     ("devices", "asked", "in_use", "left", "loss"),
     [
         ([gpu("a")], request(), [], 1, None),
-        ([gpu("a", "other")], request(), [], 0, Loss(Why.CLASS, "gpu")),
-        ([gpu("a")], request(), [give_devices("a")], 0, Loss(Why.IN_USE, "default/holder")),
+        ([gpu("a", "other")], request(), [], 0, Loss(LossReason.CLASS, "gpu")),
+        ([gpu("a")], request(), [give_devices("a")], 0, Loss(LossReason.IN_USE, "default/holder")),
         ([gpu("a")], request(adminAccess=True), [give_devices("a")], 1, None),
         # What would not be selected is not lost to whoever has it.
-        ([gpu("a", "other")], request(), [give_devices("a")], 0, Loss(Why.CLASS, "gpu")),
+        ([gpu("a", "other")], request(), [give_devices("a")], 0, Loss(LossReason.CLASS, "gpu")),
         (
             [gpu("a")],
             request(selectors=[f"{MODEL} == 'b'"]),
             [give_devices("a")],
             0,
-            Loss(Why.SELECTOR, f"{MODEL} == 'b'"),
+            Loss(LossReason.SELECTOR, f"{MODEL} == 'b'"),
         ),
         # The clause that is false, of the selector that is.
         (
@@ -54,18 +54,18 @@ def losses(found: Shortfalls) -> list[tuple[int, dict[Loss, int]]]:
             request(selectors=["true", f"{MODEL} == 'a' && {NUMA} == 0"]),
             [],
             0,
-            Loss(Why.SELECTOR, f"{NUMA} == 0"),
+            Loss(LossReason.SELECTOR, f"{NUMA} == 0"),
         ),
-        ([gpu("a", taints=[WORN])], request(), [], 0, Loss(Why.TAINT, "worn:NoSchedule")),
+        ([gpu("a", taints=[WORN])], request(), [], 0, Loss(LossReason.TAINT, "worn:NoSchedule")),
         ([gpu("a", taints=[WORN])], request(tolerations=[{"key": "worn", "operator": "Exists"}]), [], 1, None),
         ([gpu("a", capacity={"memory": {"value": "4"}})], request(), [], 1, None),
-        ([gpu("a")], request(capacity={"requests": {"memory": "1"}}), [], 0, Loss(Why.CAPACITY, "memory")),
+        ([gpu("a")], request(capacity={"requests": {"memory": "1"}}), [], 0, Loss(LossReason.CAPACITY, "memory")),
         (
             [gpu("a", capacity={"memory": {"value": "4"}}, allowMultipleAllocations=True)],
             request(capacity={"requests": {"memory": "2"}}),
             [give_devices("a", shareID="s", consumedCapacity={"memory": "3"})],
             0,
-            Loss(Why.CAPACITY, "memory"),
+            Loss(LossReason.CAPACITY, "memory"),
         ),
     ],
 )
@@ -80,8 +80,8 @@ def test_a_selector_that_fails_is_shown_whole() -> None:
     wrong = f"device.attributes['{DRIVER}'].missing == 1 && true"
     ((_, told),) = losses(shortfalls([slice_of_n1(gpu("a"))], [claim(request(selectors=[wrong]))]))
     ((loss, count),) = told.items()
-    assert (loss.why, count) == (Why.SELECTOR, 1)
-    assert loss.what.startswith(f"{wrong}, as it fails: CEL runtime error")
+    assert (loss.reason, count) == (LossReason.SELECTOR, 1)
+    assert loss.detail.startswith(f"{wrong}, as it fails: CEL runtime error")
 
 
 def test_counters_are_lost_to_whoever_uses_their_pool() -> None:
@@ -92,9 +92,9 @@ def test_counters_are_lost_to_whoever_uses_their_pool() -> None:
         resource_slice("counters", [], nodeName="n1", sharedCounters=CARD, pool=said),
     ]
     found = shortfalls(slices, [claim(request())], [give_devices("half")])
-    lost = {Loss(Why.IN_USE, "default/holder"): 1, Loss(Why.COUNTERS, "card/memory"): 1}
+    lost = {Loss(LossReason.IN_USE, "default/holder"): 1, Loss(LossReason.COUNTERS, "card/memory"): 1}
     assert losses(found) == [(1, lost)]
-    (whole,) = next(found.every).lost_to(Why.COUNTERS)
+    (whole,) = next(found.each_option).devices_lost_to(LossReason.COUNTERS)
     assert [each.id.device for each in found.consumers(whole)] == ["half"]
 
 
@@ -103,7 +103,7 @@ def test_devices_in_the_network_may_be_out_of_reach() -> None:
     near = resource_slice("near", [gpu("p", nodeName="n1"), gpu("q", nodeName="n2")], perDeviceNodeSelection=True)
     elsewhere = resource_slice("n2", {"not": "mine"}, nodeName="n2")
     assert losses(shortfalls([far, near, elsewhere], [claim(request())])) == [
-        (1, {Loss(Why.CLASS, "gpu"): 1, Loss(Why.REACH): 2})
+        (1, {Loss(LossReason.CLASS, "gpu"): 1, Loss(LossReason.REACH): 2})
     ]
 
 
@@ -115,20 +115,20 @@ def test_pools_of_which_something_is_wrong_or_missing_are_told() -> None:
     twice, incomplete = slice_of_n1(gpu("a"), gpu("a")), {"name": "half", "generation": 1, "resourceSliceCount": 2}
     half = resource_slice("half", [gpu("b")], nodeName="n1", pool=incomplete)
     found = shortfalls([twice, half], [claim(request())])
-    assert losses(found) == [(0, {Loss(Why.POOL, "duplicate device name a"): 2})]
-    assert [str(each) for each in found.unpublished] == [f"{DRIVER}/half"]
+    assert losses(found) == [(0, {Loss(LossReason.POOL, "duplicate device name a"): 2})]
+    assert [str(each) for each in found.incomplete_pools] == [f"{DRIVER}/half"]
 
 
 def test_devices_that_do_not_match_most_are_lost_to_the_constraint() -> None:
     devices = [gpu("c", numa=1), gpu("a"), gpu("b"), gpu("d", numa=None)]
     match = {"matchAttribute": f"{DRIVER}/numa"}
-    lost = Loss(Why.CONSTRAINT, f"matchAttribute {DRIVER}/numa")
+    lost = Loss(LossReason.CONSTRAINT, f"matchAttribute {DRIVER}/numa")
     found = shortfalls([slice_of_n1(*devices)], [claim(request(count=3), constraints=[match])])
     assert losses(found) == [(2, {lost: 2})]
-    assert next(found.every).short == 1
+    assert next(found.each_option).missing == 1
     distinct = {"distinctAttribute": f"{DRIVER}/numa", "requests": ["r"]}
     found = shortfalls([slice_of_n1(*devices)], [claim(request(count=3), request("s"), constraints=[distinct])])
-    lost = Loss(Why.CONSTRAINT, f"distinctAttribute {DRIVER}/numa")
+    lost = Loss(LossReason.CONSTRAINT, f"distinctAttribute {DRIVER}/numa")
     assert losses(found) == [(2, {lost: 2}), (4, {})]
 
 
@@ -137,24 +137,24 @@ def test_requests_that_must_match_keep_the_value_that_serves_most_of_them() -> N
     nic, card = request("nic", selectors=[f"{MODEL} == 'nic'"]), request("card", selectors=[f"{MODEL} == 'a'"])
     match = [{"matchAttribute": f"{DRIVER}/numa"}]
     found = shortfalls([slice_of_n1(*devices)], [claim(nic, card, constraints=match)])
-    assert [[each.id.device for each in every.left] for every in found.every] == [["x"], ["d"]]
-    assert found.are_met
+    assert [[each.id.device for each in every.available] for every in found.each_option] == [["x"], ["d"]]
+    assert found.are_met_alone
 
 
 def test_of_requests_that_could_each_be_met_the_first_unmet_is_named() -> None:
     found = shortfalls([slice_of_n1(gpu("a"), gpu("b"))], [claim(request("one"), request("two", 2)), claim(request())])
-    assert found.are_met
-    assert found.first_unmet() == "request two of claim default/c"
-    assert not shortfalls([slice_of_n1(gpu("a"))], [claim(request(count=2))]).are_met
+    assert found.are_met_alone
+    assert found.first_unmet_together() == "request two of claim default/c"
+    assert not shortfalls([slice_of_n1(gpu("a"))], [claim(request(count=2))]).are_met_alone
 
 
 def test_all_devices_that_are_selected_are_wanted() -> None:
     devices = [gpu("a"), gpu("b", "b"), gpu("c")]
     every = request(count=0, selectors=[f"{MODEL} == 'a'"], allocationMode="All")
-    (found,) = shortfalls([slice_of_n1(*devices)], [claim(every)], [give_devices("c")]).every
-    assert (found.wanted, len(found.left), found.short) == (2, 1, 1)
-    (none,) = shortfalls([slice_of_n1(gpu("b", "b"))], [claim(every)]).every
-    assert (none.wanted, none.short) == (1, 1)
+    (found,) = shortfalls([slice_of_n1(*devices)], [claim(every)], [give_devices("c")]).each_option
+    assert (found.needed, len(found.available), found.missing) == (2, 1, 1)
+    (none,) = shortfalls([slice_of_n1(gpu("b", "b"))], [claim(every)]).each_option
+    assert (none.needed, none.missing) == (1, 1)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -167,13 +167,13 @@ def test_random_worlds_are_recounted(seed: int) -> None:
     wanted: dict[str, Any] = {"capacity": {"requests": {"memory": "2"}}} if random.random() < 0.3 else {}
     asked = claim(request(selectors=[f"{MODEL} == 'a' && {NUMA} == 0"], **tolerant, **wanted))
     found = shortfalls([slice_of_n1(*devices)], [asked], in_use)
-    (shortfall,) = found.every
-    assert len(shortfall.verdicts) == len(devices) == len(shortfall.left) + sum(shortfall.losses.values())
+    (shortfall,) = found.each_option
+    assert len(shortfall.verdicts) == len(devices) == len(shortfall.available) + sum(shortfall.losses.values())
     names = {each.metadata.name.removeprefix("of-") for each in in_use}
     for device, loss in shortfall.verdicts.items():
         against = _against(device, shortfall, device.id.device in names)
-        assert (None if loss is None else loss.why) == (against[0] if against else None), device
-    assert (found.first_unmet() == "") == bool(shortfall.left)
+        assert (None if loss is None else loss.reason) == (against[0] if against else None), device
+    assert (found.first_unmet_together() == "") == bool(shortfall.available)
 
 
 def _drawn(random: Random, name: str) -> dict[str, Any]:
@@ -188,9 +188,9 @@ def _share(device: dict[str, Any]) -> dict[str, Any]:
     return {"shareID": "s", "consumedCapacity": {"memory": "2"}} if device.get("allowMultipleAllocations") else {}
 
 
-def _against(device: PoolDevice, shortfall: Shortfall, in_use: bool) -> list[Why]:
+def _against(device: PoolDevice, shortfall: Shortfall, in_use: bool) -> list[LossReason]:
     """List all that is against a device, worked out from its object alone."""
-    said, asked = device.object, shortfall.asked
+    said, asked = device.object, shortfall.option
     model, numa = said.attributes["model"].string_value, said.attributes["numa"].int_value
     shared, memory = bool(said.allow_multiple_allocations), said.capacity.get("memory")
     wanted = nano(asked.capacity.get("memory", 0 if memory is None else memory.value))
@@ -198,11 +198,11 @@ def _against(device: PoolDevice, shortfall: Shortfall, in_use: bool) -> list[Why
     return [
         why
         for why, is_against in {
-            Why.CLASS: model == "other",
-            Why.SELECTOR: (model, numa) != ("a", 0),
-            Why.IN_USE: in_use and not shared,
-            Why.CAPACITY: wanted > there,
-            Why.TAINT: bool(said.taints) and not asked.tolerations,
+            LossReason.CLASS: model == "other",
+            LossReason.SELECTOR: (model, numa) != ("a", 0),
+            LossReason.IN_USE: in_use and not shared,
+            LossReason.CAPACITY: wanted > there,
+            LossReason.TAINT: bool(said.taints) and not asked.tolerations,
         }.items()
         if is_against
     ]

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kframework.objects import ResourceSlice
-from kframework.plugins.dynamic_resources.allocator import Search
+from kframework.plugins.dynamic_resources.allocator import DeviceSearch
 from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.slices import SliceView
 from kframework.testing.conformance.recorded_cluster import LossySearch
@@ -33,7 +33,7 @@ def pool(*devices: Mapping[str, object], slices: int = 4) -> dict[str, Any]:
     return {"devices": devices, "sharedCounters": [{"name": "whole", "counters": {"slices": {"value": str(slices)}}}]}
 
 
-def devices(search: type[Search], here: World) -> list[str] | None:
+def devices(search: type[DeviceSearch], here: World) -> list[str] | None:
     allocated = search(here.claims, here.asked, here.pools, here.in_use, selects).run(10_000)
     return None if allocated is None else [each.device.id.device for chosen in allocated for each in chosen]
 
@@ -78,7 +78,7 @@ def test_lossy_search_loses_counters_and_values(
     theirs: list[str] | None,
 ) -> None:
     here = world(slices, [claim], InUse())
-    assert (devices(Search, here), devices(LossySearch, here)) == (ours, theirs)
+    assert (devices(DeviceSearch, here), devices(LossySearch, here)) == (ours, theirs)
 
 
 def test_pools_of_one_name_share_counters() -> None:
@@ -95,5 +95,5 @@ def test_pools_of_one_name_share_counters() -> None:
         pools.append(Pool(view.pool, (view,)))
     here = world([], [{"requests": [request("r", count=2)]}], InUse())._replace(pools=pools)
     search = (here.claims, here.asked, here.pools, here.in_use, lambda *_: True)
-    assert Search(*search).run(1000) is not None
+    assert DeviceSearch(*search).run(1000) is not None
     assert LossySearch(*search).run(1000) is None

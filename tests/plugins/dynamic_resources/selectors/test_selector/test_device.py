@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.cel.library.semver import Semver
-from kframework.plugins.dynamic_resources.selectors.selector import Device
+from kframework.plugins.dynamic_resources.selectors.selector import CelDevice
 from tests.plugins.dynamic_resources.selectors.selecting import DEVICE, answer
 
 
@@ -25,14 +25,14 @@ def test_attributes_are_by_domain_the_drivers_where_none_is_named() -> None:
     ],
 )
 def test_an_attribute_that_cannot_be_read_fails_every_selector(attribute: dict[str, object], problem: str) -> None:
-    device = Device("gpu.example.com", {"tags": attribute}, {}, False)
+    device = CelDevice("gpu.example.com", {"tags": attribute}, {}, False)
     assert answer("true", device) == f"run: {problem}"
 
 
 def test_so_does_a_capacity() -> None:
-    assert str(answer("true", Device("a", {}, {"memory": "much"}, False))).startswith("run: quantities must match")
+    assert str(answer("true", CelDevice("a", {}, {"memory": "much"}, False))).startswith("run: quantities must match")
 
 
 def test_a_value_of_the_first_kind_that_is_there_counts() -> None:
-    device = Device("a", {"x": {"int": None, "bool": False, "string": None}}, {}, False)
+    device = CelDevice("a", {"x": {"int": None, "bool": False, "string": None}}, {}, False)
     assert answer("device.attributes['a'].x == false", device) is True

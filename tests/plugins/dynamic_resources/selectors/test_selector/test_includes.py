@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.plugins.dynamic_resources.selectors.selector import MOST_VALUES
+from kframework.plugins.dynamic_resources.selectors.selector import MAX_VALUES
 from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
 
 
@@ -14,10 +14,10 @@ from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
         (f"{OWN}.model.includes(quantity('1'))", False),
         ("[1, 2].includes(2)", True),
         ("[1, 2].includes(3)", False),
-        (f"lists.range({MOST_VALUES}).includes({MOST_VALUES - 1})", True),
+        (f"lists.range({MAX_VALUES}).includes({MAX_VALUES - 1})", True),
         (
-            f"lists.range({MOST_VALUES + 1}).includes({MOST_VALUES})",
-            f"run: 'includes' function cannot be applied to lists longer than {MOST_VALUES} values",
+            f"lists.range({MAX_VALUES + 1}).includes({MAX_VALUES})",
+            f"run: 'includes' function cannot be applied to lists longer than {MAX_VALUES} values",
         ),
     ],
 )
