@@ -26,7 +26,7 @@ def test_a_request_is_a_line_and_each_kind_of_loss_another() -> None:
     in_use = [give_devices("a0", "a1", by="x"), give_devices("a2", by="y")]
     asked = claim(request("gpu", 4, selectors=[f"{MODEL} == 'a'"]))
     assert list(format_shortfalls(shortfalls([slice_of_n1(*devices)], [asked], in_use))) == [
-        "gpu of claim default/c wants 4: 1 of 6 devices can be had",
+        "gpu of claim default/c requests 4: 1 of 6 devices available",
         f"  1 not selected by {MODEL} == 'a'",
         "  3 in use by default/x (2), default/y (1)",
         "  1 tainted worn:NoSchedule",
@@ -60,13 +60,13 @@ def test_each_way_to_satisfy_a_request_is_told() -> None:
 )
 def test_all_devices_may_be_wanted(devices: list[dict[str, object]], said: str) -> None:
     (line, *_) = format_shortfalls(shortfalls([slice_of_n1(*devices)], [claim(request(count=0, allocationMode="All"))]))
-    assert line == f"r of claim default/c wants {said}"
+    assert line == f"r of claim default/c requests {said}"
 
 
 def test_requests_that_stand_in_each_others_way_are_named() -> None:
     *_, last = format_shortfalls(shortfalls([slice_of_n1(gpu("a"))], [claim(request("one"), request("two"))]))
-    why = "for request two of claim default/c the others before it leave too little"
-    assert last == f"each request could be satisfied alone, but not all of them together: {why}"
+    why = "request two of claim default/c does not fit after the earlier ones"
+    assert last == f"each request can be satisfied alone, but not all together: {why}"
 
 
 def test_a_driver_that_is_still_publishing_is_told_of() -> None:
