@@ -61,11 +61,8 @@ class ClaimController(MemoryController):
                     return
                 self._pods[key_of(pod)] = None
             case ResourceClaim() as claim:
-                if (
-                    isinstance(change.old, ResourceClaim)
-                    and change.new is not None
-                    and _has_same_consumers(change.old, claim)
-                ):
+                old = change.old if change.new is not None else None
+                if isinstance(old, ResourceClaim) and _has_same_consumers(old, claim):
                     return
                 if change.new is None and (owner := _owning_pod(claim)) is not None:
                     self._pods[claim.metadata.namespace, owner.name] = None  # it is created again
@@ -125,9 +122,8 @@ class ClaimController(MemoryController):
                 and is_controlled_by(claim.metadata, pod.metadata.uid)
             ):
                 return name
-        template = self._cluster.find(
-            ResourceClaimTemplate, claim_ref.resource_claim_template_name, pod.metadata.namespace
-        )
+        name = claim_ref.resource_claim_template_name
+        template = self._cluster.find(ResourceClaimTemplate, name, pod.metadata.namespace)
         if template is None:
             self._pods_without_template[key_of(pod)] = None
             return None
@@ -160,40 +156,32 @@ class ClaimController(MemoryController):
 
     def _sync_claim(self, claim: ResourceClaim) -> None:
         """Remove former consumers from a claim; after the last, release its devices or delete it."""
-        consumers = tuple(each for each in claim.status.reserved_for if self._is_consumer_live(claim, each))
-        deleted = claim.metadata.deletion_timestamp is not None
-        if consumers != claim.status.reserved_for:
-            claim = self._set_consumers(claim, consumers)
-        elif deleted and not consumers:
-            claim = self._set_consumers(claim, ())
-        if not consumers and not deleted and self._is_orphaned(claim):
-            self._cluster.remove_object(claim)
-
-    def _is_consumer_live(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> bool:
-        if (consumer.api_group, consumer.resource) != ("", "pods"):
-            return True  # cannot be checked here
-        pod = self._find_pod((claim.metadata.namespace, consumer.name))
-        return pod is not None and pod.metadata.uid == consumer.uid and not is_pod_done(pod)
-
-    def _set_consumers(
-        self, claim: ResourceClaim, consumers: tuple[ResourceClaimConsumerReference, ...]
-    ) -> ResourceClaim:
-        """Set a claim's consumers; if there are none, remove its devices and its finalizer."""
-        status = replace(
-            claim.status, reserved_for=consumers, allocation=claim.status.allocation if consumers else None
+        namespace, owner = claim.metadata.namespace, _owning_pod(claim)
+        consumers = tuple(
+            each
+            for each in claim.status.reserved_for  # consumers of other kinds cannot be checked here
+            if (each.api_group, each.resource) != ("", "pods") or self._needs_claims(namespace, each.name, each.uid)
         )
+        deleted = claim.metadata.deletion_timestamp is not None
+        if consumers != claim.status.reserved_for or (deleted and not consumers):
+            claim = self._set_consumers(claim, consumers)
+        if not consumers and not deleted and owner is not None:
+            if not self._needs_claims(namespace, owner.name, owner.uid):
+                self._cluster.remove_object(claim)
+
+    def _needs_claims(self, namespace: str, pod_name: str, uid: str) -> bool:
+        pod = self._find_pod((namespace, pod_name))
+        return pod is not None and pod.metadata.uid == uid and not is_pod_done(pod)
+
+    def _set_consumers(self, claim: ResourceClaim, users: tuple[ResourceClaimConsumerReference, ...]) -> ResourceClaim:
+        """Set a claim's consumers; if there are none, remove its devices and its finalizer."""
+        allocation = claim.status.allocation if users else None
+        status = replace(claim.status, reserved_for=users, allocation=allocation)
         claim = self._cluster.replace(replace(claim, status=status))
-        if consumers:
+        if users:
             return claim
         rest = tuple(each for each in claim.metadata.finalizers if each != DELETE_PROTECTION)
         return self._cluster.replace(replace(claim, metadata=replace(claim.metadata, finalizers=rest)))
-
-    def _is_orphaned(self, claim: ResourceClaim) -> bool:
-        owner = _owning_pod(claim)
-        if owner is None:
-            return False
-        pod = self._find_pod((claim.metadata.namespace, owner.name))
-        return pod is None or pod.metadata.uid != owner.uid or is_pod_done(pod)
 
 
 def is_pod_done(pod: Pod) -> bool:

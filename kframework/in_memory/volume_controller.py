@@ -82,37 +82,35 @@ class VolumeController(MemoryController):
         return not (self._pods or self._changed_volumes or self._claims)
 
     def _receive(self, change: Change) -> None:
-        old, new = change.old, change.new
         match change.subject:
             case Pod() as pod:
                 # Most have no volumes at all, and each is received several times.
                 if not pod.spec.volumes or all(volume.ephemeral is None for volume in pod.spec.volumes):
                     return
                 self._pods[pod.metadata.uid] = pod
-            case PersistentVolume() as volume:
-                self._index_volume(
-                    old if isinstance(old, PersistentVolume) else None, volume if new is not None else None
-                )
+            case PersistentVolume():
+                self._index_volume(change)
             case PersistentVolumeClaim() as claim:
                 self._claims[key_of(claim)] = None
             case StorageClass():
                 self._claims |= self._unbound_claims
-            case Node() if old is None:
+            case Node() if change.old is None:
                 self._claims |= self._unbound_claims
             case _:
                 return
         self._wake.set()
 
-    def _index_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+    def _index_volume(self, change: Change) -> None:
         """Record the claim for which a volume is reserved, and enqueue the claims that it affects."""
-        if old is not None:
+        old, new = change.old, change.new
+        if isinstance(old, PersistentVolume):
             self._available_volumes.pop(old.metadata.name, None)
             if old.spec.claim_ref is not None:
                 claim = old.spec.claim_ref.namespace, old.spec.claim_ref.name
                 self._reserved_volumes[claim].pop(old.metadata.name, None)
                 if not self._reserved_volumes[claim]:
                     del self._reserved_volumes[claim]
-        if new is None:
+        if not isinstance(new, PersistentVolume):
             return
         self._changed_volumes[new.metadata.name] = None
         if new.spec.claim_ref is None:
@@ -167,11 +165,9 @@ class VolumeController(MemoryController):
         except SelectorError:
             return False
         if claim.spec.volume_name:
-            volume = self._find_requested_volume(claim, wanted)
+            volume = self._requested_volume(claim, wanted)
         else:
-            volume = self._find_reserved_volume(claim, wanted) or (
-                None if waits else self._find_smallest_volume(claim, wanted)
-            )
+            volume = self._reserved_volume(claim, wanted) or (None if waits else self._smallest_volume(claim, wanted))
         if volume is not None:
             self._bind(volume, claim)
             return True
@@ -196,7 +192,7 @@ class VolumeController(MemoryController):
                 return self._cluster.replace(replace(claim, spec=spec))
         return claim
 
-    def _find_requested_volume(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
+    def _requested_volume(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
         """Return the volume that the claim names; one that is not reserved for it must be available and match."""
         volume = self._cluster.find(PersistentVolume, claim.spec.volume_name)
         if volume is None or is_claimed_by(volume, claim):
@@ -204,12 +200,12 @@ class VolumeController(MemoryController):
         of_class = volume_class(volume) == claim_class(claim)
         return volume if volume.spec.claim_ref is None and of_class and wanted.may_be_bound(volume) else None
 
-    def _find_reserved_volume(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
+    def _reserved_volume(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
         """Return a matching volume that is reserved for the claim, of any class."""
         volumes = [self._cluster.read(PersistentVolume, each) for each in self._reserved_volumes.get(key_of(claim), ())]
         return next((each for each in volumes if is_claimed_by(each, claim) and wanted.may_be_bound(each)), None)
 
-    def _find_smallest_volume(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
+    def _smallest_volume(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
         name = claim_class(claim)
         free = [self._cluster.read(PersistentVolume, each) for each in self._available_volumes]
         fitting = [each for each in free if volume_class(each) == name and wanted.may_take(each)]

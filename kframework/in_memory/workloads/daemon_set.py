@@ -17,7 +17,7 @@ from kframework.in_memory.workloads.dependents import (
     available_at,
     can_create_pods,
     create_pod,
-    get_mapping,
+    mapping,
     owner_keys,
 )
 from kframework.in_memory.workloads.revisions import REVISION_LABEL, Revisions, resolve_count, revision_hash
@@ -54,11 +54,11 @@ class _NodePods(NamedTuple):
 class _PodChanges(NamedTuple):
     """The pods to delete, and the nodes on which to create one."""
 
-    pods_to_delete: list[Pod]
-    nodes_needing_pods: list[str]
+    to_delete: list[Pod]
+    to_create: list[str]
 
 
-class _DaemonSetState(NamedTuple):
+class _State(NamedTuple):
     """A daemon set, the hash of its template, and all nodes with its pods."""
 
     owner: DaemonSet
@@ -96,8 +96,7 @@ class DaemonSetController(ControlLoop):
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
         super().__init__(cluster, clock)
         self._pods: Dependents[Pod] = Dependents(cluster, Pod)
-        self._owned_revisions: Dependents[ControllerRevision] = Dependents(cluster, ControllerRevision)
-        self._revisions: Revisions[DaemonSet] = Revisions(cluster, self._owned_revisions)
+        self._revisions: Revisions[DaemonSet] = Revisions(cluster)
         #: By daemon set and node, how long a pod that fails stays there, and since when.
         self._backoffs: dict[Key, dict[str, tuple[float, float]]] = {}
 
@@ -111,7 +110,7 @@ class DaemonSetController(ControlLoop):
                 if not isinstance(old, Node) or (old.metadata.labels, old.spec) != (metadata.labels, spec):
                     yield from map(key_of, self._cluster.objects(DaemonSet))
             case ControllerRevision():
-                self._owned_revisions.index(change)
+                self._revisions.dependents.index(change)
                 yield from owner_keys(change, "DaemonSet")
             case Pod():
                 yield from self._pods.affected_keys(change, DaemonSet)
@@ -120,25 +119,21 @@ class DaemonSetController(ControlLoop):
         owner = self._cluster.find(DaemonSet, key[1], key[0])
         if owner is None:
             self._backoffs.pop(key, None)
-        if owner is None or owner.metadata.deletion_timestamp is not None:
-            return
-        if not can_create_pods(owner):
+        if owner is None or owner.metadata.deletion_timestamp is not None or not can_create_pods(owner):
             return
         history = self._revisions.sync_history(owner)
         pods = self._pods.claim(owner)
-        state = _DaemonSetState(
-            owner, revision_hash(history.update), self._nodes_with_pods(owner, pods), self._clock.now()
-        )
+        state = _State(owner, revision_hash(history.update), self._nodes_with_pods(owner, pods), self._clock.now())
         plan = self._plan_nodes(state)
         nodes = {node.name for node in state.nodes}
-        plan.pods_to_delete.extend(pod for pod in pods if not pod.spec.node_name and target_node_name(pod) not in nodes)
+        plan.to_delete.extend(pod for pod in pods if not pod.spec.node_name and target_node_name(pod) not in nodes)
         if plan == _PodChanges([], []) and owner.spec.update_strategy.type != "OnDelete":
             plan = _plan_surge(state) if state.rollout_limits[0] else _plan_replacement(state)
-        for pod in plan.pods_to_delete:
+        for pod in plan.to_delete:
             self._cluster.remove_object(pod)
         template = owner.spec.template
         labels = template.metadata.labels | {REVISION_LABEL: state.name_hash}
-        for node_name in plan.nodes_needing_pods:
+        for node_name in plan.to_create:
             spec = pin_to_node(with_daemon_tolerations(template.spec), node_name)
             create_pod(self._cluster, owner, template, spec, labels=labels)
         hashes = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
@@ -155,29 +150,28 @@ class DaemonSetController(ControlLoop):
         names = [(node, node.metadata.name) for node in self._cluster.objects(Node)]
         return [_NodePods(name, *evaluate(node), by_node.get(name, [])) for node, name in names]
 
-    def _plan_nodes(self, state: _DaemonSetState) -> _PodChanges:
+    def _plan_nodes(self, state: _State) -> _PodChanges:
         """Plan one pod for each node that should run one; during a surge, a new and an old one."""
         plan = _PodChanges([], [])
         for node in state.nodes:
             staying = [pod for pod in node.pods if pod.metadata.deletion_timestamp is None]
             if node.should_run and not node.pods:
-                plan.nodes_needing_pods.append(node.name)
+                plan.to_create.append(node.name)
             elif not node.should_continue:
-                plan.pods_to_delete.extend(staying)
+                plan.to_delete.extend(staying)
             else:
                 running = [pod for pod in staying if not has_ended(pod)]
-                plan.pods_to_delete.extend(
-                    pod for pod in staying if has_ended(pod) and self._is_backoff_over(state, pod, node.name)
-                )
+                ended = [pod for pod in staying if has_ended(pod)]
+                plan.to_delete.extend(pod for pod in ended if self._is_backoff_over(state, pod, node.name))
                 if not state.rollout_limits[0]:
-                    plan.pods_to_delete.extend(running[1:])
+                    plan.to_delete.extend(running[1:])
                 elif not running and node.should_run:
-                    plan.nodes_needing_pods.append(node.name)
+                    plan.to_create.append(node.name)
                 else:
-                    plan.pods_to_delete.extend(_surplus_pods(state, running))
+                    plan.to_delete.extend(_surplus_pods(state, running))
         return plan
 
-    def _is_backoff_over(self, state: _DaemonSetState, pod: Pod, node_name: str) -> bool:
+    def _is_backoff_over(self, state: _State, pod: Pod, node_name: str) -> bool:
         """Return whether an ended pod may be deleted: a failed one only after a backoff, which doubles each time."""
         if pod.status.phase != "Failed":
             return True
@@ -192,7 +186,7 @@ class DaemonSetController(ControlLoop):
         backoffs[node_name] = min(max(_INITIAL_BACKOFF, 2 * delay), _MAX_BACKOFF), state.now
         return True
 
-    def _update_status(self, state: _DaemonSetState, collisions: int) -> None:
+    def _update_status(self, state: _State, collisions: int) -> None:
         owner = state.owner
         current = [node.pods[0] for node in state.nodes if node.should_run and node.pods]
         available = sum(map(state.is_available, current))
@@ -219,27 +213,27 @@ def _age_key(pod: Pod) -> tuple[bool, str, str]:
     return not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.metadata.name
 
 
-def _surplus_pods(state: _DaemonSetState, running: list[Pod]) -> list[Pod]:
+def _surplus_pods(state: _State, running: list[Pod]) -> list[Pod]:
     """List the surplus pods of a node during a surge."""
     new = [pod for pod in running if state.is_new(pod)]
     old = [pod for pod in running if not state.is_new(pod)]
-    pods_to_delete = new[1:] + old[1:]
+    to_delete = new[1:] + old[1:]
     if new and old and (not is_ready(old[0]) or state.is_available(new[0])):
-        pods_to_delete.append(old[0])
-    return pods_to_delete
+        to_delete.append(old[0])
+    return to_delete
 
 
-def _new_and_old_pod(state: _DaemonSetState, node: _NodePods) -> tuple[Pod | None, Pod | None]:
+def _new_and_old_pod(state: _State, node: _NodePods) -> tuple[Pod | None, Pod | None]:
     """Return the new pod and the old pod of a node that has at most one of each."""
     staying = [pod for pod in node.pods if pod.metadata.deletion_timestamp is None]
     new = next((pod for pod in staying if state.is_new(pod)), None)
     return new, next((pod for pod in staying if not state.is_new(pod)), None)
 
 
-def _plan_replacement(state: _DaemonSetState) -> _PodChanges:
+def _plan_replacement(state: _State) -> _PodChanges:
     """Plan which old pods to delete: unavailable ones, and others up to the limit of unavailable pods."""
     unavailable = 0
-    pods_to_delete: list[Pod] = []
+    to_delete: list[Pod] = []
     candidates: list[Pod] = []
     for node in state.nodes:
         if not node.should_run and not node.pods:
@@ -252,12 +246,12 @@ def _plan_replacement(state: _DaemonSetState) -> _PodChanges:
         elif state.is_available(old):
             candidates.append(old)
         else:
-            pods_to_delete.append(old)
+            to_delete.append(old)
             unavailable += 1
-    return _PodChanges(pods_to_delete + candidates[: max(0, state.rollout_limits[1] - unavailable)], [])
+    return _PodChanges(to_delete + candidates[: max(0, state.rollout_limits[1] - unavailable)], [])
 
 
-def _plan_surge(state: _DaemonSetState) -> _PodChanges:
+def _plan_surge(state: _State) -> _PodChanges:
     """Plan where to create new pods next to old ones, and which old ones are no longer needed."""
     surging = available = 0
     plan = _PodChanges([], [])
@@ -271,27 +265,26 @@ def _plan_surge(state: _DaemonSetState) -> _PodChanges:
             continue
         if new is not None:
             if state.is_available(new):
-                plan.pods_to_delete.append(old)
+                plan.to_delete.append(old)
             else:
                 surging += 1
         elif not state.is_available(old):
             if node.should_run:
-                plan.nodes_needing_pods.append(node.name)
+                plan.to_create.append(node.name)
             else:
-                plan.pods_to_delete.append(old)
+                plan.to_delete.append(old)
         elif node.should_run:
             candidates.append(node.name)
         else:
             unwanted.append(old)
-    plan.pods_to_delete.extend(unwanted[: max(0, available - state.desired)])
-    plan.nodes_needing_pods.extend(candidates[: max(0, state.rollout_limits[0] - surging)])
+    plan.to_delete.extend(unwanted[: max(0, available - state.desired)])
+    plan.to_create.extend(candidates[: max(0, state.rollout_limits[0] - surging)])
     return plan
 
 
-_NODE = "node.kubernetes.io"
-#: Tolerations that daemon pods always have, in addition to their template's, and one more on the host's network.
+#: Tolerations that daemon pods have in addition to their template's; the last one only on the host network.
 _TOLERATIONS: tuple[dict[str, object], ...] = tuple(
-    {"key": f"{_NODE}/{key}", "operator": "Exists", "effect": effect}
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
     for key, effect in (
         ("not-ready", "NoExecute"),
         ("unreachable", "NoExecute"),
@@ -299,13 +292,9 @@ _TOLERATIONS: tuple[dict[str, object], ...] = tuple(
         ("memory-pressure", "NoSchedule"),
         ("pid-pressure", "NoSchedule"),
         ("unschedulable", "NoSchedule"),
+        ("network-unavailable", "NoSchedule"),
     )
 )
-_HOST_NETWORK_TOLERATION: dict[str, object] = {
-    "key": f"{_NODE}/network-unavailable",
-    "operator": "Exists",
-    "effect": "NoSchedule",
-}
 
 
 def compile_suitability(owner: DaemonSet) -> Callable[[Node], tuple[bool, bool]]:
@@ -327,19 +316,16 @@ def with_daemon_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
     """Return the spec of a pod with the tolerations of daemon pods."""
     tolerations = spec.get("tolerations")
     own = tolerations if isinstance(tolerations, list) else []
-    added = (*_TOLERATIONS, _HOST_NETWORK_TOLERATION) if spec.get("hostNetwork") else _TOLERATIONS
+    added = _TOLERATIONS if spec.get("hostNetwork") else _TOLERATIONS[:-1]
     return {**spec, "tolerations": [*own, *(each for each in added if each not in own)]}
 
 
 def pin_to_node(spec: Mapping[str, object], node_name: str) -> dict[str, object]:
     """Return the spec of a pod that fits only the node of this name, replacing the template's required affinity."""
-    affinity = get_mapping(spec, "affinity")
+    affinity = mapping(spec, "affinity")
     field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    node_affinity = {
-        **get_mapping(affinity, "nodeAffinity"),
-        "requiredDuringSchedulingIgnoredDuringExecution": required,
-    }
+    node_affinity = {**mapping(affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution": required}
     return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
 
 

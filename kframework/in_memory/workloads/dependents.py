@@ -184,7 +184,7 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-def get_mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
+def mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
     """Return the mapping in a field, or an empty one."""
     result = data.get(field)
     return cast("dict[str, object]", result) if isinstance(result, dict) else {}

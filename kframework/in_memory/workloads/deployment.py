@@ -148,9 +148,8 @@ class DeploymentController(ControlLoop):
 
     def _set_revision(self, deployment: Deployment, new: ReplicaSet) -> Deployment:
         annotations = deployment.metadata.annotations | {REVISION: new.metadata.annotations.get(REVISION, "")}
-        return self._cluster.replace(
-            replace(deployment, metadata=replace(deployment.metadata, annotations=annotations))
-        )
+        metadata = replace(deployment.metadata, annotations=annotations)
+        return self._cluster.replace(replace(deployment, metadata=metadata))
 
     def _sync_paused_condition(self, rollout: _Rollout) -> _Rollout:
         """Set the condition of a paused or resumed rollout; while it is paused, its deadline does not run."""
@@ -163,10 +162,10 @@ class DeploymentController(ControlLoop):
         is_paused = condition is not None and condition.reason == "DeploymentPaused"
         if bool(deployment.spec.paused) == is_paused:
             return rollout
-        change = "resumed" if is_paused else "paused"
-        deployment = self._set_progressing(
-            deployment, f"Deployment{change.title()}", f"Deployment is {change}", "Unknown"
-        )
+        reason, message = "DeploymentPaused", "Deployment is paused"
+        if is_paused:
+            reason, message = "DeploymentResumed", "Deployment is resumed"
+        deployment = self._set_progressing(deployment, reason, message, "Unknown")
         return rollout._replace(deployment=deployment)
 
     def _scaled_sizes(self, rollout: _Rollout) -> dict[str, int]:
@@ -194,21 +193,9 @@ class DeploymentController(ControlLoop):
         deployment, new, old = rollout
         assert new is not None
         size, total = desired_replicas(new), desired_replicas(deployment)
-        grown = (
-            total
-            if size > total
-            else new_replica_count(deployment, rollout.replica_sets, size)
-            if size < total
-            else size
-        )
-        if grown != size:
-            rollout = self._scale_to(rollout, {new.metadata.name: grown})
-        else:
-            sizes, before = (
-                old_replica_counts(deployment, new, old),
-                {each.metadata.name: desired_replicas(each) for each in old},
-            )
-            rollout = self._scale_to(rollout, {name: size for name, size in sizes.items() if size != before[name]})
+        grown = total if size > total else new_replica_count(deployment, rollout.replica_sets, size)
+        sizes = {new.metadata.name: grown} if grown != size else old_replica_counts(deployment, new, old)
+        rollout = self._scale_to(rollout, sizes)
         self._clean_up_if_complete(rollout)
         self._sync_rollout_status(rollout)
 

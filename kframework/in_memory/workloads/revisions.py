@@ -97,7 +97,7 @@ def old_replica_counts(deployment: Deployment, new: ReplicaSet, old: list[Replic
         fewer = min(max(0, spare), sizes[each.metadata.name])
         sizes[each.metadata.name] -= fewer
         spare -= fewer
-    return sizes
+    return {each.metadata.name: size for each in old if (size := sizes[each.metadata.name]) != desired_replicas(each)}
 
 
 def proportional_sizes(deployment: Deployment, active: list[ReplicaSet]) -> dict[str, int]:
@@ -247,13 +247,13 @@ class History(NamedTuple):
 class Revisions(Generic[W]):
     """The revisions of the workloads of a kind."""
 
-    def __init__(self, cluster: MemoryCluster, dependents: Dependents[ControllerRevision]) -> None:
+    def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
-        self._dependents = dependents
+        self.dependents: Dependents[ControllerRevision] = Dependents(cluster, ControllerRevision)
 
     def sync_history(self, owner: W) -> History:
         """Return the revisions of a workload; the one of its template is created, or becomes the latest again."""
-        claimed = self._dependents.claim(owner)
+        claimed = self.dependents.claim(owner)
         revisions: list[ControllerRevision] = sorted(
             claimed, key=lambda each: (each.revision, each.metadata.creation_timestamp or "")
         )

@@ -19,8 +19,8 @@ from kframework.in_memory.workloads.dependents import (
     available_at,
     can_create_pods,
     create_pod,
-    get_mapping,
     is_orphan,
+    mapping,
     owner_keys,
     owner_reference,
     update_status,
@@ -41,7 +41,7 @@ from kframework.objects import (
 _POD_NAME = re.compile(r"(.*)-(\d{1,10})")
 
 
-class _StatefulSetState(NamedTuple):
+class _State(NamedTuple):
     """A stateful set with its pods by ordinal, of which there may be too many or too few."""
 
     owner: StatefulSet
@@ -83,9 +83,7 @@ class StatefulSetController(ControlLoop):
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
         super().__init__(cluster, clock)
         self._pods: Dependents[Pod] = Dependents(cluster, Pod)
-        revisions: Dependents[ControllerRevision] = Dependents(cluster, ControllerRevision)
-        self._owned_revisions = revisions
-        self._revisions: Revisions[StatefulSet] = Revisions(cluster, revisions)
+        self._revisions: Revisions[StatefulSet] = Revisions(cluster)
         self._claims = StatefulSetClaims(cluster)
 
     def _affected_keys(self, change: Change) -> Iterator[Key]:
@@ -93,7 +91,7 @@ class StatefulSetController(ControlLoop):
             case StatefulSet() as owner:
                 yield key_of(owner)
             case ControllerRevision():
-                self._owned_revisions.index(change)
+                self._revisions.dependents.index(change)
                 yield from owner_keys(change, "StatefulSet")
             case PersistentVolumeClaim() as claim if change.new is None:
                 # A pod of the same name may wait for it to be gone.
@@ -108,22 +106,20 @@ class StatefulSetController(ControlLoop):
 
     def _reconcile(self, key: Key) -> None:
         owner = self._cluster.find(StatefulSet, key[1], key[0])
-        if owner is None or owner.metadata.deletion_timestamp is not None:
-            return
-        if not can_create_pods(owner):
+        if owner is None or owner.metadata.deletion_timestamp is not None or not can_create_pods(owner):
             return
         name = owner.metadata.name
         history = self._revisions.sync_history(owner)
         current = history.find(owner.status.current_revision) or history.update
         owned = self._pods.claim(owner, lambda pod: _parse_ordinal(pod, name) is not None)
         pods = {ordinal: pod for pod in owned if (ordinal := _parse_ordinal(pod, name)) is not None}
-        state = _StatefulSetState(owner, history, current, dict(sorted(pods.items())), self._clock.now())
+        state = _State(owner, history, current, dict(sorted(pods.items())), self._clock.now())
         self._update_pods(state)
         alive = {current.metadata.name, *(pod.metadata.labels.get(REVISION_LABEL, "") for pod in owned)}
         self._revisions.clean_up(owner, history, alive)
         self._update_status(state)
 
-    def _update_pods(self, state: _StatefulSetState) -> None:
+    def _update_pods(self, state: _State) -> None:
         """Take the next actions; with ordered management, one at a time."""
         for ordinal in state.ordinals:
             if not self._process_replica(state, ordinal) and state.is_ordered:
@@ -144,7 +140,7 @@ class StatefulSetController(ControlLoop):
         if state.owner.spec.update_strategy.type != "OnDelete":
             self._roll_update(state)
 
-    def _process_replica(self, state: _StatefulSetState, ordinal: int) -> bool:
+    def _process_replica(self, state: _State, ordinal: int) -> bool:
         """Create a pod, or maintain the existing one; return whether the next ordinal may be processed."""
         owner, pod = state.owner, state.pods.get(ordinal)
         if pod is None:
@@ -163,7 +159,7 @@ class StatefulSetController(ControlLoop):
         self._claims.update_owners(owner, pod, ordinal, condemned=False)
         return True
 
-    def _create_pod(self, state: _StatefulSetState, ordinal: int) -> Pod:
+    def _create_pod(self, state: _State, ordinal: int) -> Pod:
         owner, is_current = state.owner, _gets_current_revision(state, ordinal)
         revision = state.current if is_current else state.history.update
         template = revision_template(revision) if is_current else owner.spec.template
@@ -177,7 +173,7 @@ class StatefulSetController(ControlLoop):
         spec = with_claim_volumes(owner, ordinal, template.spec) | network
         return create_pod(self._cluster, owner, template, spec, name=name, labels=labels)
 
-    def _roll_update(self, state: _StatefulSetState) -> None:
+    def _roll_update(self, state: _State) -> None:
         """Delete the outdated pod with the highest ordinal, once all above are available."""
         rolling = state.owner.spec.update_strategy.rolling_update
         partition = (rolling.partition or 0) if rolling is not None else 0
@@ -193,7 +189,7 @@ class StatefulSetController(ControlLoop):
             if not state.is_available(ordinal):
                 return
 
-    def _update_status(self, state: _StatefulSetState) -> None:
+    def _update_status(self, state: _State) -> None:
         """Update the status, and requeue for when a pod becomes available."""
         owner, update = state.owner, state.history.update
         keys = map(key_of, state.pods.values())
@@ -234,7 +230,7 @@ def _has_revision(pod: Pod, revision: ControllerRevision) -> bool:
     return pod.metadata.labels.get(REVISION_LABEL) == revision.metadata.name
 
 
-def _gets_current_revision(state: _StatefulSetState, ordinal: int) -> bool:
+def _gets_current_revision(state: _State, ordinal: int) -> bool:
     """Return whether a pod created now still gets the current revision, not the update revision."""
     strategy = state.owner.spec.update_strategy
     if strategy.rolling_update is not None:
@@ -255,13 +251,13 @@ class StatefulSetClaims:
         selector = owner.spec.selector
         for template, name in zip(owner.spec.volume_claim_templates, claim_names(owner, ordinal), strict=True):
             if self._cluster.find(PersistentVolumeClaim, name, namespace) is None:
-                metadata = get_mapping(template, "metadata")
-                labels = {**get_mapping(metadata, "labels"), **(selector.match_labels if selector is not None else {})}
+                metadata = mapping(template, "metadata")
+                labels = {**mapping(metadata, "labels"), **(selector.match_labels if selector is not None else {})}
                 document: dict[str, object] = {
                     "apiVersion": "v1",
                     "kind": "PersistentVolumeClaim",
                     "metadata": {**metadata, "name": name, "namespace": namespace, "labels": labels},
-                    "spec": get_mapping(template, "spec"),
+                    "spec": mapping(template, "spec"),
                 }
                 self._cluster.add(convert(document, kind_of(PersistentVolumeClaim)), document=document)
 
@@ -324,7 +320,7 @@ def with_claim_volumes(owner: StatefulSet, ordinal: int, spec: Mapping[str, obje
 
 
 def _template_names(owner: StatefulSet) -> list[str]:
-    return [str(get_mapping(each, "metadata").get("name", "")) for each in owner.spec.volume_claim_templates]
+    return [str(mapping(each, "metadata").get("name", "")) for each in owner.spec.volume_claim_templates]
 
 
 def _retention_policy(owner: StatefulSet) -> ClaimRetentionPolicy:
