@@ -196,11 +196,13 @@ class Records(RunObserver, Observer):
         if old is None and new is not None:
             self._pods += _is_unbound_pod(new)
 
-    @property
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """The outcome of each pod of the cluster."""
+    def outcomes(self, gates: Mapping[str, str]) -> tuple[Outcome, ...]:
+        """Return the outcome of each pod of the cluster; `gates` are why gated pods wait, by uid."""
         attempts = dict(chain.from_iterable(map(_tries_in, self.decisions.parts)))
-        return tuple(_outcome_of(pod, attempts.get(pod.metadata.uid, 0)) for pod in self._cluster.objects(Pod))
+        return tuple(
+            _outcome_of(pod, attempts.get(pod.metadata.uid, 0), gates.get(pod.metadata.uid, ""))
+            for pod in self._cluster.objects(Pod)
+        )
 
     @property
     def history(self) -> History:
@@ -220,13 +222,13 @@ def _tries_in(decisions: Iterable[Decision]) -> Iterable[tuple[str, int]]:
     return ((decision.uid, decision.tries) for decision in decisions)
 
 
-def _outcome_of(pod: Pod, attempts: int) -> Outcome:
+def _outcome_of(pod: Pod, attempts: int, gate: str) -> Outcome:
     metadata, spec = pod.metadata, pod.spec
     messages = [c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"]
     return Outcome(
         f"{metadata.namespace}/{metadata.name}",
         spec.node_name or None,
-        "" if spec.node_name else (messages[0] if messages else ""),
+        "" if spec.node_name else "".join(messages[:1]) or gate,
         attempts,
         spec.scheduler_name,
         pod.status.phase,

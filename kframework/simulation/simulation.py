@@ -191,7 +191,7 @@ class Simulation(Generic[E]):
         """All results so far, as one record."""
         records, run = self._records, self._run
         return SimulationResult(
-            records.outcomes,
+            records.outcomes(self._gates()),
             records.decisions.copy(),
             records.bindings.copy(),
             records.preemptions.copy(),
@@ -214,7 +214,14 @@ class Simulation(Generic[E]):
     @property
     def outcomes(self) -> Table[Outcome]:
         """The node of each pod, or the reason why it waits, in the order of creation."""
-        return outcomes_table(self._records.outcomes)
+        return outcomes_table(self._records.outcomes(self._gates()))
+
+    def _gates(self) -> dict[str, str]:
+        """Return why gated pods wait, by uid."""
+        if not isinstance(self.scheduler.engine, PodEngine):
+            return {}
+        gated = self.scheduler.engine.queue.pods_in("gated")
+        return {queued.pod.uid: f"gated by {queued.gating_plugin}: {queued.gate_message}" for queued in gated}
 
     @property
     def decisions(self) -> Table[Decision]:
@@ -262,7 +269,7 @@ class Simulation(Generic[E]):
         return f"<p>{escape(self._account())}</p>{picture}{self.outcomes._repr_html_()}"
 
     def _account(self) -> str:
-        outcomes = self._records.outcomes
+        outcomes = self._records.outcomes({})
         bound = sum(each.node is not None for each in outcomes)
         end = "" if self.is_over else ", not at its end"
         return f"{bound} of {len(outcomes)} pods bound, {self.seconds:g} s of virtual time{end}"

@@ -440,14 +440,15 @@ class QueuedPod:
     `timestamp` is when it was last (re)queued after an attempt, or first added; `initial_attempt` when it first entered
     the active queue, after its gates. `attempts` counts pops, `unschedulable_count` rejections and `consecutive_errors`
     the errors since the last rejection: one of the two sets the backoff. `unschedulable_plugins` and `pending_plugins`
-    rejected the last attempt, `gating_plugin` holds the pod back before any. `woken_by` is the label of the event that
-    caused the next attempt: `PodAdd` for the first.
+    rejected the last attempt; `gating_plugin` holds the pod back before any, and `gate_message` is its reason.
+    `woken_by` is the label of the event that caused the next attempt: `PodAdd` for the first.
     """
 
     __slots__ = (
         "attempts",
         "backoff_expiry",
         "consecutive_errors",
+        "gate_message",
         "gating_plugin",
         "initial_attempt",
         "pending_plugins",
@@ -470,6 +471,7 @@ class QueuedPod:
         self.unschedulable_plugins: frozenset[str] = NO_PLUGINS
         self.pending_plugins: frozenset[str] = NO_PLUGINS
         self.gating_plugin: str = ""
+        self.gate_message: str = ""
         self.woken_by: str = ""
         #: The key that `queue_sort` gave; frozen while the pod is queued.
         self.sort_key: Hashable = None

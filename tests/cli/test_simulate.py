@@ -361,7 +361,7 @@ def test_the_report_goes_to_a_file(run: Command, cluster: Path, tmp_path: Path) 
     assert page.startswith("<!doctype html>")
     assert f"<title>Simulation of {cluster}</title>" in page
     assert '"default/huge"' in page
-    assert re.search(r'"what":"filter","times":\d', page)
+    assert re.search(r'"point":"filter","calls":\d', page)
 
 
 def test_traces_go_to_a_file(run: Command, cluster: Path, tmp_path: Path) -> None:

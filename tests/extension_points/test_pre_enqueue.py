@@ -6,6 +6,7 @@ import pytest
 
 from kframework import ActionType, ClusterEvent, Code, PendingPod, Skip, Status, error, unresolvable, unschedulable
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import create, patch
 from tests.extension_points.scripted import held, plugin, run, scenario
@@ -116,3 +117,9 @@ def test_pre_enqueue_runs_on_entering_backoff_but_not_on_leaving() -> None:
     assert result.state_of("pod") == "unschedulable"
     assert len(result.decisions) == 2
     assert journal.count("Gate.pre_enqueue") == 2
+
+
+def test_outcome_of_a_gated_pod_says_which_plugin_gates_it_and_why() -> None:
+    gate = plugin("Gate", pre_enqueue=unschedulable("the quota is used up"))
+    simulation = Simulation([make_node("a"), make_pod("p")], plugins=[gate]).run()
+    assert simulation.outcomes[0].message == "gated by Gate: the quota is used up"

@@ -222,7 +222,9 @@ class SchedulingQueue:
                 self._record_move("active", queued, "PodAdd")
             elif status.plugin != queued.gating_plugin:
                 self._gated.pop(queued.pod.uid)
-                self._gate_pod(queued, status.plugin)
+                self._gate_pod(queued, status)
+            else:
+                queued.gate_message = status.message
 
     def _requeue_if_worthwhile(self, event: ObservedEvent, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did."""
@@ -333,15 +335,15 @@ class SchedulingQueue:
         if status is None:
             queued.gating_plugin = ""
             return True
-        self._gate_pod(queued, status.plugin)
+        self._gate_pod(queued, status)
         self._record_move("unschedulable", queued, reason)
         return False
 
-    def _gate_pod(self, queued: QueuedPod, plugin: str) -> None:
-        """Add a pod to the gated ones."""
-        queued.gating_plugin = plugin
-        queued.unschedulable_plugins |= {plugin}
-        self._gated.put(queued, (plugin,))
+    def _gate_pod(self, queued: QueuedPod, status: Status) -> None:
+        """Put a pod among the gated ones."""
+        queued.gating_plugin, queued.gate_message = status.plugin, status.message
+        queued.unschedulable_plugins |= {status.plugin}
+        self._gated.put(queued, (status.plugin,))
 
     def _record_move(self, queue: str, queued: QueuedPod, event: str) -> None:
         """Record that an event moved a pod into a queue."""
