@@ -53,11 +53,11 @@ GANG = ProtectedTasks("gang", 2, ("default/v",))
         (turn(verdicts=tuple(map(no, "aabcde"))), "", "a; b; c; and 2 other reasons"),
     ],
 )
-def test_a_turn_says_who_and_what_stood_against_the_job(said: Turn, plugin: str, reason: str) -> None:
+def test_turn_shows_rejecting_plugin_and_reason(said: Turn, plugin: str, reason: str) -> None:
     assert (rejecting_plugin(said), format_reasons(said)) == (plugin, reason)
 
 
-def test_what_several_turns_say_is_said_once() -> None:
+def test_reasons_of_several_turns_are_shown_once() -> None:
     assert format_reasons(turn(verdicts=(no("full."),)), turn(protected=(GANG,), verdicts=(no("full."),)), turn()) == (
         "full; gang would not let 2 tasks go"
     )
@@ -68,7 +68,7 @@ def only(section: Section) -> Row:
     return row
 
 
-def test_a_queue_says_what_it_has_of_its_due() -> None:
+def test_queue_row_shows_allocated_of_deserved() -> None:
     due = {"cpu": 4000, "memory": 0}
     state = QueueState(
         queue="q",
@@ -98,11 +98,11 @@ def test_a_queue_says_what_it_has_of_its_due() -> None:
         ),
     ],
 )
-def test_where_nothing_is_due_no_share_is_said(state: QueueState, row: Row) -> None:
+def test_queue_without_deserved_shows_no_share(state: QueueState, row: Row) -> None:
     assert only(queue_section([state], {}, None)) == row
 
 
-def test_a_session_says_what_came_of_it() -> None:
+def test_session_row_shows_outcomes() -> None:
     parts = (Part("open", "gang", 3), Part("action", "allocate", 4))
     turns = (turn(), turn(Outcome.COMMITTED), turn())
     account = SessionAccount(uid="7", at=9.0, turns=turns, bound=(("default/y", "n"),), parts=parts)
@@ -112,7 +112,7 @@ def test_a_session_says_what_came_of_it() -> None:
     assert second == Row((Ref("session", "7"), 9.0, 7, 3, 1, 0, "2 discarded, 1 committed"), Tone.GOOD)
 
 
-def test_a_session_is_shown_in_full() -> None:
+def test_session_has_all_its_tables() -> None:
     account = SessionAccount(
         uid="7",
         at=9.0,
@@ -144,7 +144,7 @@ def test_a_session_is_shown_in_full() -> None:
     assert [section.name for section in bare] == ["turns"]
 
 
-def test_turns_of_a_job_name_their_session() -> None:
+def test_turns_of_a_job_link_to_their_session() -> None:
     taken = turn(plugin="gang", message="too few")
     row = only(job_turns([(SessionAccount(uid="7", at=9.0), taken)]))
     assert row == Row((Ref("session", "7"), 9.0, "allocate", "discarded", "1 of 2", "gang: too few"), Tone.WAITING)
@@ -158,7 +158,7 @@ def test_turns_of_a_job_name_their_session() -> None:
         (no("not due", "proportion"), None, None, "proportion: not due", Tone.WAITING),
     ],
 )
-def test_verdicts_say_where_or_why_not(
+def test_verdicts_show_node_or_reason(
     verdict: Verdict, node: Ref | None, feasible: int | None, reason: str, tone: Tone
 ) -> None:
     row = only(pod_verdicts([(SessionAccount(uid="7", at=9.0), turn(Outcome.COMMITTED), verdict)]))

@@ -13,11 +13,11 @@ PACKAGE = "kframework_batch"
 FOLDER = Path(kframework_batch.__file__).parent
 
 
-def test_no_circle_of_modules() -> None:
+def test_modules_have_no_import_cycle() -> None:
     assert circle_in({name: path.read_text() for name, path in modules().items()}) is None
 
 
-def test_a_planted_circle_is_found() -> None:
+def test_planted_import_cycle_is_found() -> None:
     sources = {
         f"{PACKAGE}.job": "",
         f"{PACKAGE}.action": f"from {PACKAGE}.job import JobInfo\nfrom {PACKAGE} import session",

@@ -74,7 +74,7 @@ def reported(desk: Desk) -> list[str]:
     return [type(report).__name__ for report in desk.reports]
 
 
-def test_newest_status_of_an_object_is_written() -> None:
+def test_latest_status_of_an_object_is_written() -> None:
     def write(writes: BackgroundWrites) -> None:
         for phase in ("Pending", "Inqueue", "Running"):
             writes.write_status(GROUP, {"phase": phase})
@@ -118,8 +118,6 @@ def test_warnings_name_the_group_with_its_version_and_do_not_replace_each_other(
 
 
 @pytest.mark.parametrize(("status", "logged"), [(409, False), (403, True)], ids=["written before", "forbidden"])
-def test_warning_that_is_there_already_was_written(
-    status: int, *, logged: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_existing_warning_counts_as_written(status: int, *, logged: bool, caplog: pytest.LogCaptureFixture) -> None:
     assert desk_after(warn, status).reports == []
     assert caplog.messages == ["an event of g cannot be written: no"] * logged

@@ -78,7 +78,7 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
-def test_its_help_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     code = (
         f"import sys; sys.argv = ['kframework', 'batch', '--help']\ntry:\n    exec({MAIN!r})\nexcept SystemExit: pass\n"
     )
@@ -89,7 +89,7 @@ def test_its_help_imports_nothing_heavy() -> None:
     assert not imported & {"kubernetes_asyncio", "numpy", "opentelemetry.sdk", "prometheus_client"}
 
 
-def test_a_simulation_is_printed_as_kframeworks_own(run: Command) -> None:
+def test_simulation_is_printed_like_kframework_simulate(run: Command) -> None:
     code, out, err = run("simulate", "-f", EXAMPLE)
     header, *rows = out.splitlines()
     assert (code, header.split()) == (0, ["NAMESPACE", "POD", "NODE", "STATUS", "ATTEMPTS", "MESSAGE"])
@@ -97,7 +97,7 @@ def test_a_simulation_is_printed_as_kframeworks_own(run: Command) -> None:
     assert err[-1].startswith("13 of 13 pods bound, 0 pending; ")
 
 
-def test_wide_json_yaml_and_names(run: Command) -> None:
+def test_simulation_output_formats(run: Command) -> None:
     items = json.loads(run("simulate", "-f", EXAMPLE, "-o", "json").out)
     assert {"pod", "node", "phase", "message", "attempts"} == items[0].keys()
     assert yaml.safe_load(run("simulate", "-f", EXAMPLE, "-o", "yaml").out) == items
@@ -107,13 +107,13 @@ def test_wide_json_yaml_and_names(run: Command) -> None:
     assert header.split()[4:] == "ATTEMPTS SCORE FEASIBLE EVALUATED PROFILE REJECTED BY MESSAGE".split()
 
 
-def test_while_one_gang_runs_the_other_waits_as_a_whole(run: Command) -> None:
+def test_second_gang_waits_as_a_whole_while_the_first_runs(run: Command) -> None:
     items = json.loads(run("simulate", "-f", EXAMPLE, "--duration", "1m", "-o", "json").out)
     waiting = {item["pod"].partition("/")[2].split("-")[0] for item in items if item["node"] is None}
     assert waiting == {"resnet"}
 
 
-def test_a_configuration_of_volcano_is_used(run: Command, config: Path, tmp_path: Path) -> None:
+def test_volcano_configuration_is_used(run: Command, config: Path, tmp_path: Path) -> None:
     assert run("simulate", "-f", EXAMPLE, "--scheduler-conf", config).err[-1].startswith("13 of 13 pods bound")
     config.write_text(CONFIG.replace("allocate", "alocate"))
     code, out, err = run("simulate", "-f", EXAMPLE, "--config", config)
@@ -121,7 +121,7 @@ def test_a_configuration_of_volcano_is_used(run: Command, config: Path, tmp_path
     assert err[0].startswith(f"error: {config}:2: actions: unknown action 'alocate'")
 
 
-def test_traces_and_seeds(run: Command, tmp_path: Path) -> None:
+def test_trace_and_seed_options(run: Command, tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     first = run("simulate", "-f", EXAMPLE, "--seed", 3, "--trace", trace)
     text = trace.read_text()
@@ -129,14 +129,14 @@ def test_traces_and_seeds(run: Command, tmp_path: Path) -> None:
     assert run("simulate", "-f", EXAMPLE, "--seed", 3).out == first.out
 
 
-def test_what_queues_held_is_drawn(run: Command, tmp_path: Path) -> None:
+def test_shares_option_draws_queue_shares(run: Command, tmp_path: Path) -> None:
     picture = tmp_path / "shares.svg"
     assert run("simulate", "-f", EXAMPLE, "--shares", picture).code == 0
     assert picture.read_text() == (EXAMPLE.parents[1] / "shares.svg").read_text()
     assert run("simulate", "-f", EXAMPLE, "--shares", EXAMPLE).err[0].endswith("is an input; name another file")
 
 
-def test_what_came_of_it_is_reported(run: Command, tmp_path: Path) -> None:
+def test_report_option_writes_a_page(run: Command, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert run("simulate", "-f", EXAMPLE, "--duration", "1m", "--report", page).code == 0
     html = page.read_text()
@@ -151,14 +151,14 @@ def test_what_came_of_it_is_reported(run: Command, tmp_path: Path) -> None:
     assert run("simulate", "-f", EXAMPLE, "--report", EXAMPLE).err[0].endswith("is an input; name another file")
 
 
-def test_jobs_that_have_no_pods_are_named(run: Command, tmp_path: Path) -> None:
+def test_jobs_without_pods_are_reported(run: Command, tmp_path: Path) -> None:
     lost = tmp_path / "lost.yaml"
     lost.write_text(EXAMPLE.read_text().replace("queue: vision", "queue: vison"))
     code, _, err = run("simulate", "-f", lost)
     assert (code, err[0]) == (0, "notice: job default/resnet waits without pods: there is no queue 'vison'")
 
 
-def test_pods_of_others_are_named(run: Command) -> None:
+def test_pods_of_other_schedulers_are_reported(run: Command) -> None:
     *_, last, _ = run("simulate", "-f", EXAMPLE, "--scheduler-name", "mine").err
     names = "default/notebook, default/resnet-master-0"
     assert last.startswith(f"notice: no profile has the schedulerName 'volcano'; not scheduled: {names}")
@@ -175,7 +175,7 @@ def test_pods_of_others_are_named(run: Command) -> None:
         ([], "Missing option '-f' / '--filename'."),
     ],
 )
-def test_wrong_usage_is_one_line(run: Command, arguments: list[str], message: str) -> None:
+def test_usage_error_is_one_line(run: Command, arguments: list[str], message: str) -> None:
     code, out, err = run("simulate", *arguments)
     assert (code, out, err[0]) == (2, "", f"error: {message}")
     assert err[1] == "See 'kframework batch simulate --help' for usage."
@@ -190,7 +190,7 @@ def replayed(capsys: pytest.CaptureFixture[str], *arguments: object) -> Run:
     return Run(exit.value.code, out, err.splitlines())
 
 
-def test_a_recording_is_decided_again(run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_recording_is_replayed(run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "run.rec"
     plain = run("simulate", "-f", EXAMPLE)
     assert run("simulate", "-f", EXAMPLE, "--record", file).out == plain.out
@@ -205,7 +205,7 @@ def test_a_recording_is_decided_again(run: Command, capsys: pytest.CaptureFixtur
     assert json.loads(replayed(capsys, file, "-o", "json").out)["sessions"] == sessions
 
 
-def test_a_session_that_differs_is_told(run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_differing_session_is_reported(run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "run.rec"
     run("simulate", "-f", EXAMPLE, "--record", file)
 
@@ -220,7 +220,9 @@ def test_a_session_that_differs_is_told(run: Command, capsys: pytest.CaptureFixt
     assert difference["recorded"]["queues"][0]["weight"] == 9
 
 
-def test_another_configuration_is_asked(run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_recording_is_reconsidered_with_another_configuration(
+    run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     file, other = tmp_path / "run.rec", tmp_path / "other.conf"
     other.write_text("actions: allocate\ntiers: [{plugins: [{name: predicates}]}]\n")
     run("simulate", "-f", EXAMPLE, "--record", file)
@@ -234,7 +236,7 @@ def test_another_configuration_is_asked(run: Command, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("option", ["--report", "--plugin"])
-def test_what_only_recordings_of_pods_can_be_asked_is_refused(
+def test_pod_engine_options_are_rejected_for_batch_recordings(
     run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str
 ) -> None:
     file, other = tmp_path / "run.rec", tmp_path / "other.py"
@@ -245,12 +247,12 @@ def test_what_only_recordings_of_pods_can_be_asked_is_refused(
     assert f"'{option}': only for recordings of the pod engine; this one is of the engine 'batch'" in " ".join(err)
 
 
-def test_a_limit_goes_with_a_recording(run: Command) -> None:
+def test_record_limit_requires_record(run: Command) -> None:
     assert "only with --record" in " ".join(run("simulate", "-f", EXAMPLE, "--record-limit", "64Mi").err)
 
 
 @pytest.mark.slow
-def test_a_running_scheduler_is_recorded(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_running_scheduler_is_recorded(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "run.rec"
     arguments = ["run", "--embedded", "-f", EXAMPLE, "--secure-port", 0, "--record", file]
     with started(*arguments) as process:
@@ -262,7 +264,7 @@ def test_a_running_scheduler_is_recorded(capsys: pytest.CaptureFixture[str], tmp
 
 
 @pytest.mark.slow
-def test_a_running_scheduler_traces_as_the_document_of_options_says(config: Path) -> None:
+def test_running_scheduler_traces_as_configured_in_options(config: Path) -> None:
     options = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\ntracing: {exporter: console, %s}"
     config.write_text(f"{CONFIG}---\n{options % 'samplingRatePerMillion: 1000000'}")
     arguments = ["run", "--embedded", "-f", EXAMPLE, "--secure-port", 0, "--config", config]
@@ -302,7 +304,7 @@ def until_bound(process: subprocess.Popen[str], name: str) -> str:
 
 
 @pytest.mark.slow
-def test_embedded_it_makes_pods_of_jobs_and_schedules_them(config: Path) -> None:
+def test_embedded_scheduler_creates_and_schedules_pods_of_jobs(config: Path) -> None:
     stock = STOCK.format(config=config).split()
     with started("run", "--embedded", "-f", EXAMPLE, "--secure-port", 0, *stock) as process:
         assert until_bound(process, "bert-worker-0").startswith("gpu-")
@@ -314,7 +316,7 @@ def test_embedded_it_makes_pods_of_jobs_and_schedules_them(config: Path) -> None
 
 
 @pytest.mark.slow
-def test_without_controllers_jobs_are_left_to_others() -> None:
+def test_jobs_are_not_reconciled_without_controllers() -> None:
     with started("run", "--embedded", "-f", EXAMPLE, "--no-controllers", "--secure-port", 0) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "notice: synced with the cluster (nodes: 4, pods: 1)\n"
@@ -339,7 +341,7 @@ def test_without_controllers_jobs_are_left_to_others() -> None:
         (["stray"], 2, "error: Got unexpected extra argument(s) (stray)"),
     ],
 )
-def test_what_cannot_run_is_one_line(run: Command, arguments: list[str], code: int, line: str) -> None:
+def test_startup_error_is_one_line(run: Command, arguments: list[str], code: int, line: str) -> None:
     result = run("run", *arguments)
     assert (result.code, result.out) == (code, "")
     assert result.err[0].startswith(line)
@@ -350,7 +352,7 @@ def rules(objects: list[Any]) -> list[tuple[str, tuple[str, ...]]]:
     return [(name, tuple(rule["verbs"])) for rule in objects[0]["rules"] for name in rule["resources"]]
 
 
-def test_the_rights_are_printed_as_kubectl_takes_them(run: Command, config: Path) -> None:
+def test_rbac_prints_manifests_for_kubectl(run: Command, config: Path) -> None:
     code, out, err = run("rbac", "--config", config)
     printed = list(yaml.safe_load_all(out))
     assert (code, err) == (0, [])
@@ -369,7 +371,7 @@ def test_the_rights_are_printed_as_kubectl_takes_them(run: Command, config: Path
     assert {("queues", ("get", "list", "watch")), ("queues/status", ("patch",))} <= set(rules(printed))
 
 
-def test_with_controllers_there_are_more(run: Command) -> None:
+def test_rbac_with_controllers_grants_more(run: Command) -> None:
     without, with_them = (
         list(yaml.safe_load_all(run("rbac", *arguments).out)) for arguments in ([], ["--controllers"])
     )
@@ -377,7 +379,7 @@ def test_with_controllers_there_are_more(run: Command) -> None:
     assert dict(rules(with_them))["jobs"] == ("get", "list", "watch", "delete")
 
 
-def test_the_lease_is_that_of_run(run: Command) -> None:
+def test_rbac_names_the_lease_of_run(run: Command) -> None:
     names = run("rbac", "--scheduler-name", "a", "--scheduler-name", "b", "--lock-object-namespace", "there").out
     _, _, role, _ = yaml.safe_load_all(names)
     assert (role["metadata"]["namespace"], role["rules"][-1]["resourceNames"]) == ("there", ["a-b"])

@@ -122,7 +122,7 @@ def volcanos_order(
 
 
 @given(in_tiers(KEYS), st.lists(TIMES, min_size=6, max_size=6))
-def test_jobs_are_ordered_as_volcano_orders_them(tiers: list[list[dict[str, int]]], times: list[str]) -> None:
+def test_jobs_are_ordered_like_in_volcano(tiers: list[list[dict[str, int]]], times: list[str]) -> None:
     jobs = [job(name, created) for name, created in zip(NAMES, times, strict=True)]
     plugins = answering("job_order", [[lambda job, keys=keys: keys[job.name] for keys in tier] for tier in tiers])
 
@@ -131,7 +131,7 @@ def test_jobs_are_ordered_as_volcano_orders_them(tiers: list[list[dict[str, int]
 
 
 @given(in_tiers(KEYS), st.lists(TIMES, min_size=6, max_size=6))
-def test_queues_are_ordered_as_volcano_orders_them(tiers: list[list[dict[str, int]]], times: list[str]) -> None:
+def test_queues_are_ordered_like_in_volcano(tiers: list[list[dict[str, int]]], times: list[str]) -> None:
     queues = [queue(name, created) for name, created in zip(NAMES, times, strict=True)]
     plugins = answering("queue_order", [[lambda queue, keys=keys: keys[queue.name] for keys in tier] for tier in tiers])
 
@@ -140,7 +140,7 @@ def test_queues_are_ordered_as_volcano_orders_them(tiers: list[list[dict[str, in
 
 
 @given(in_tiers(KEYS), st.lists(TIMES, min_size=6, max_size=6), st.none() | st.permutations([0, 2, 3, 10, 11, 100]))
-def test_tasks_are_ordered_as_volcano_orders_them(
+def test_tasks_are_ordered_like_in_volcano(
     tiers: list[list[dict[str, int]]], times: list[str], indices: list[int] | None
 ) -> None:
     tasks = [
@@ -161,7 +161,7 @@ def test_tasks_without_an_index_come_last() -> None:
 
 
 @given(in_tiers(KEYS), in_tiers(KEYS))
-def test_victim_queues_without_a_difference_go_the_other_way_round(
+def test_victim_queues_with_equal_keys_are_in_reverse_queue_order(
     for_victims: list[list[dict[str, int]]], for_all: list[list[dict[str, int]]]
 ) -> None:
     queues = [queue(name) for name in NAMES]
@@ -179,7 +179,7 @@ def test_victim_queues_without_a_difference_go_the_other_way_round(
     assert sorted(queues, key=lambda queue: plugins.victim_queue_key(queue, preemptor)) == expected
 
 
-def test_the_order_of_victim_queues_depends_on_who_asks() -> None:
+def test_order_of_victim_queues_depends_on_the_preemptor() -> None:
     plugins = answering("victim_queue_order", [[lambda queue, preemptor: queue.name != preemptor.name]])
     assert plugins.victim_queue_key(QUEUE, QUEUE) < plugins.victim_queue_key(queue("a"), QUEUE)
 
@@ -191,7 +191,7 @@ def test_descending_keys_are_equal_where_their_keys_are() -> None:
     assert Descending((1,)) != (1,)
 
 
-def test_a_flag_takes_a_plugin_out_of_an_order() -> None:
+def test_disabled_flag_removes_plugin_from_order() -> None:
     plugin = scripted(job_order=lambda job: job.name == "a")
     tiers = Tiers([[EnabledPlugin(plugin, {"enableJobOrder": False})]])
     assert CombinedPlugins(tiers, SESSION).job_key(job("a", "then")) == ("then", "ns/a")
@@ -240,12 +240,12 @@ def agreed_victims(tiers: Sequence[Sequence[Sequence[str] | None]]) -> str:
 
 
 @given(in_tiers(NAMED), st.sampled_from(HOOKS))
-def test_victims_are_those_whom_a_tier_agrees_on(tiers: list[list[list[str] | None]], hook: str) -> None:
+def test_victims_are_those_named_by_all_plugins_of_a_tier(tiers: list[list[list[str] | None]], hook: str) -> None:
     assert victims(tiers, hook) == agreed_victims(tiers)
 
 
 @given(in_tiers(st.none() | st.lists(st.sampled_from(NAMES), unique=True).map(lambda names: ["a", *names])))
-def test_victims_are_volcanos_where_plugins_agree(tiers: list[list[list[str] | None]]) -> None:
+def test_victims_are_those_of_volcano_when_plugins_agree(tiers: list[list[list[str] | None]]) -> None:
     assert victims(tiers) == volcanos_victims([[named and sorted({*named}) for named in tier] for tier in tiers])
 
 
@@ -258,21 +258,21 @@ def test_victims_are_volcanos_where_plugins_agree(tiers: list[list[list[str] | N
         ([["ab", "", "c"], ["ef"]], "ef", "ef"),
     ],
 )
-def test_nobody_begins_afresh_where_plugins_disagree(tiers: list[list[str]], expected: str, volcanos: str) -> None:
+def test_tier_whose_plugins_disagree_names_no_victims(tiers: list[list[str]], expected: str, volcanos: str) -> None:
     assert victims(tiers) == expected
     assert volcanos_victims(tiers) == volcanos
 
 
-def test_victims_are_never_others_than_the_candidates() -> None:
+def test_victims_are_always_candidates() -> None:
     plugins = answering("preemptable", [[[task("a"), task("stranger")]]])
     assert [victim.name for victim in plugins.preemptable(TASK, [task("b"), task("a")])] == ["a"]
 
 
-def test_without_plugins_nobody_is_a_victim() -> None:
+def test_no_victims_without_plugins() -> None:
     assert victims([]) == ""
 
 
-def test_plugins_after_a_disagreement_are_not_asked() -> None:
+def test_plugins_after_a_disagreement_are_not_called() -> None:
     def never(evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         raise AssertionError("asked in vain")
 
@@ -288,7 +288,7 @@ def test_plugins_after_a_disagreement_are_not_asked() -> None:
         ([[""]], ""),
     ],
 )
-def test_victims_of_shuffling_are_all_that_a_tier_names(tiers: list[list[str]], expected: str) -> None:
+def test_victim_tasks_are_all_named_by_the_first_tier(tiers: list[list[str]], expected: str) -> None:
     everyone = {name: task(name) for name in NAMES}
     named = [[[everyone[name] for name in names] for names in tier] for tier in tiers]
     plugins = answering("victim_tasks", named)
@@ -310,13 +310,13 @@ def volcanos_count(tiers: Sequence[Sequence[object]]) -> bool:
 
 
 @given(in_tiers(VOTES))
-def test_votes_are_counted_as_volcano_counts_them(tiers: list[list[object]]) -> None:
+def test_votes_are_counted_like_in_volcano(tiers: list[list[object]]) -> None:
     assert answering("job_pipelined", tiers).job_pipelined(JOB) == volcanos_count(tiers)
     assert (not answering("job_enqueueable", tiers).enqueue_rejector(JOB)) == volcanos_count(tiers)
 
 
 @given(in_tiers(CONSENTS))
-def test_all_must_agree_that_a_job_is_ready(tiers: list[list[object]]) -> None:
+def test_job_is_ready_only_if_all_plugins_agree(tiers: list[list[object]]) -> None:
     expected = all(answer is not False for tier in tiers for answer in tier)
     assert answering("job_ready", tiers).job_ready(JOB) is expected
     assert answering("allocatable", tiers).allocatable(QUEUE, TASK) is expected
@@ -324,14 +324,14 @@ def test_all_must_agree_that_a_job_is_ready(tiers: list[list[object]]) -> None:
 
 
 @given(in_tiers(CONSENTS))
-def test_one_is_enough_to_call_a_queue_overused(tiers: list[list[object]]) -> None:
+def test_queue_is_overused_if_one_plugin_says_so(tiers: list[list[object]]) -> None:
     assert bool(answering("overused", tiers).overused_by(QUEUE)) is any(
         answer is True for tier in tiers for answer in tier
     )
 
 
 @given(in_tiers(CONSENTS))
-def test_the_first_tier_that_knows_of_starving_decides(tiers: list[list[object]]) -> None:
+def test_first_tier_with_job_starving_decides(tiers: list[list[object]]) -> None:
     knowing = [[answer for answer in tier if answer is not ...] for tier in tiers]
     deciding: list[object] = next((tier for tier in knowing if tier), [False])
     assert answering("job_starving", tiers).job_starving(JOB) is all(deciding)
@@ -348,7 +348,7 @@ def test_the_first_tier_that_knows_of_starving_decides(tiers: list[list[object]]
         ),
     ],
 )
-def test_the_first_rejection_counts(tiers: list[list[Status | None]], expected: Status | None) -> None:
+def test_first_rejection_is_returned(tiers: list[list[Status | None]], expected: Status | None) -> None:
     assert answering("job_valid", tiers).job_valid(JOB) == expected
     assert answering("pre_predicate", tiers).pre_predicate(TASK) == expected
 
@@ -361,7 +361,7 @@ def bookkeeper(name: str, book: list[str], refusal: Status | None = None) -> Bat
     return scripted(name, allocated=allocated, deallocated=lambda task: book.append(f"{name}-"))
 
 
-def test_books_are_kept_by_all() -> None:
+def test_all_plugins_are_notified_of_allocations() -> None:
     book: list[str] = []
     plugins = combination([bookkeeper("a", book)], [bookkeeper("b", book)])
     assert plugins.allocated(TASK) is None
@@ -369,7 +369,7 @@ def test_books_are_kept_by_all() -> None:
     assert book == ["a+", "b+", "a-", "b-"]
 
 
-def test_what_one_refuses_those_before_it_take_back() -> None:
+def test_rejected_allocation_is_undone_in_earlier_plugins() -> None:
     book: list[str] = []
     only_losses = scripted("losses", deallocated=lambda task: book.append("losses-"))
     plugins = combination(
@@ -380,7 +380,7 @@ def test_what_one_refuses_those_before_it_take_back() -> None:
     assert book == ["a+", "b+", "c+", "a-", "b-"]
 
 
-def test_everybody_is_told_in_order() -> None:
+def test_plugins_are_notified_in_order() -> None:
     book: list[str] = []
     hooks = ("on_session_open", "job_enqueued", "reserved_nodes", "on_session_close")
 
@@ -395,7 +395,7 @@ def test_everybody_is_told_in_order() -> None:
     assert book == [f"{name}.{hook}" for hook in hooks for name in "ab"]
 
 
-def test_opening_is_left_where_plugins_yield() -> None:
+def test_session_opening_yields_where_plugins_yield() -> None:
     book: list[str] = []
 
     def opening(*_: object) -> Iterator[None]:
@@ -413,7 +413,7 @@ def test_opening_is_left_where_plugins_yield() -> None:
     assert book == ["a.1", "a.2", "b"]
 
 
-def test_what_an_opening_raises_on_its_way_is_the_fault_of_its_plugin() -> None:
+def test_exception_of_opening_generator_names_its_plugin() -> None:
     def opening(*_: object) -> Iterator[None]:
         yield
         raise LookupError("where is it")
@@ -425,18 +425,18 @@ def test_what_an_opening_raises_on_its_way_is_the_fault_of_its_plugin() -> None:
     assert (caught.value.plugin, caught.value.hook) == ("a", "on_session_open")
 
 
-def test_the_first_choice_of_a_target_job_counts() -> None:
+def test_first_target_job_is_used() -> None:
     first, second = job("first"), job("second")
     assert answering("target_job", [[None], [first, second]]).target_job([second, first]) is first
     assert answering("target_job", [[None]]).target_job([second, first]) is None
 
 
 @pytest.mark.parametrize(("answers", "expected"), [([], None), ([None], None), ([30.0, None, 20.0], 20.0)])
-def test_the_earliest_wish_to_wake_counts(answers: list[float | None], expected: float | None) -> None:
+def test_earliest_wake_time_is_used(answers: list[float | None], expected: float | None) -> None:
     assert answering("wakes_at", [[answer] for answer in answers]).wakes_at() == expected
 
 
-def test_what_a_plugin_raises_is_its_fault() -> None:
+def test_exception_of_a_plugin_names_it() -> None:
     def fail(job: JobInfo) -> bool:
         raise ZeroDivisionError("by zero")
 
@@ -449,7 +449,7 @@ def test_what_a_plugin_raises_is_its_fault() -> None:
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_the_fault_of_a_plugin_that_another_asked_stays_its_own() -> None:
+def test_exception_of_a_plugin_called_by_another_names_the_inner_one() -> None:
     def fail(queue: QueueInfo) -> bool:
         raise ZeroDivisionError
 

@@ -53,7 +53,7 @@ OPTIONS = "---\napiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nse
 
 
 @pytest.mark.parametrize("text", [FULL, in_config_map(FULL), in_config_map(FULL, "volcano-scheduler-ci.conf")])
-def test_a_file_of_volcano_is_read_unchanged(text: str) -> None:
+def test_volcano_file_is_read_unchanged(text: str) -> None:
     read = parse(text)
     assert read.actions == ("enqueue", "allocate", "preempt", "reclaim", "backfill")
     assert names(read) == [["priority", "gang", "conformance"], ["overcommit", "drf", "binpack"]]
@@ -72,7 +72,7 @@ def test_a_file_of_volcano_is_read_unchanged(text: str) -> None:
     assert read.warnings == ()
 
 
-def test_the_default_is_volcanos() -> None:
+def test_default_configuration_is_that_of_volcano() -> None:
     default = default_configuration()
     assert default.actions == ("enqueue", "allocate", "backfill")
     assert names(default) == [
@@ -83,7 +83,7 @@ def test_the_default_is_volcanos() -> None:
     assert default.warnings == ()
 
 
-def test_a_file_is_loaded_from_disk_and_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configuration_is_loaded_from_file_and_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "volcano-scheduler.conf"
     path.write_text(FULL)
     monkeypatch.setattr("sys.stdin", io.StringIO(FULL))
@@ -95,7 +95,7 @@ def test_a_file_is_loaded_from_disk_and_from_standard_input(tmp_path: Path, monk
 @pytest.mark.parametrize(
     "text", ["actions: allocate", "actions: allocate\ntiers:", "actions: allocate\ntiers:\n- plugins:"]
 )
-def test_what_is_left_out_is_empty(text: str) -> None:
+def test_missing_sections_are_empty(text: str) -> None:
     assert [plugin for tier in parse(text).tiers for plugin in tier] == []
 
 
@@ -103,12 +103,12 @@ def test_what_is_left_out_is_empty(text: str) -> None:
     ("written", "read"),
     [("true", True), ("yes", True), ("y", True), ("'on'", True), ("off", False), ("N", False), ('"False"', False)],
 )
-def test_booleans_are_read_as_go_reads_them(written: str, read: bool) -> None:
+def test_booleans_are_parsed_like_in_go(written: str, read: bool) -> None:
     text = f"actions: allocate\ntiers: [{{plugins: [{{name: gang, enableJobOrder: {written}}}]}}]"
     assert parse(text).tiers[0][0].flags == {"enableJobOrder": read}
 
 
-def test_nulls_are_the_same_as_nothing() -> None:
+def test_null_is_the_same_as_missing() -> None:
     text = (
         "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrder:\n    arguments: {a: null, b: 1}\n"
     )
@@ -153,17 +153,17 @@ def test_nulls_are_the_same_as_nothing() -> None:
         ),
     ],
 )
-def test_what_is_passed_over_is_told(text: str, warning: str) -> None:
+def test_ignored_fields_are_warnings(text: str, warning: str) -> None:
     read = parse(text)
     assert read.actions == ("allocate",)
     assert read.warnings == (warning,)
 
 
-def test_empty_metrics_are_nothing_to_tell() -> None:
+def test_empty_metrics_section_is_no_warning() -> None:
     assert parse("actions: allocate\nmetrics: {}").warnings == ()
 
 
-def test_the_first_arguments_of_an_action_count() -> None:
+def test_first_arguments_of_an_action_are_used() -> None:
     read = parse("actions: allocate\nconfigurations: [{name: allocate, arguments: {a: 1}}, {name: allocate}]")
     assert read.action_arguments["allocate"].value == {"a": 1}
 
@@ -210,7 +210,7 @@ def test_the_first_arguments_of_an_action_count() -> None:
         ("kind: ConfigMap", 'f.conf:1: data: has no text under "volcano-scheduler.conf"'),
     ],
 )
-def test_what_is_refused_is_told_with_its_place(text: str, error: str) -> None:
+def test_errors_have_their_location(text: str, error: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(text, "f.conf")
     assert error in str(caught.value)
@@ -235,7 +235,7 @@ def test_what_is_refused_is_told_with_its_place(text: str, error: str) -> None:
         ("[[drf+, capacity]]", None),
     ],
 )
-def test_plugins_that_cannot_go_together_are_refused(tiers: str, error: str | None) -> None:
+def test_conflicting_plugins_are_rejected(tiers: str, error: str | None) -> None:
     lines = ["actions: allocate", "tiers:"]
     for tier in tiers[2:-2].split("], ["):
         lines.append("- plugins:")
@@ -248,7 +248,7 @@ def test_plugins_that_cannot_go_together_are_refused(tiers: str, error: str | No
     assert str(caught.value).partition(": ")[2].startswith(error)
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         parse("actions: 3\ntiers:\n- plugins:\n  - {name: gang, enableJobOrder: perhaps}\n  - {}\n", "f.conf")
     assert str(caught.value).splitlines() == [
@@ -258,7 +258,7 @@ def test_everything_wrong_is_told_at_once() -> None:
     ]
 
 
-def test_lines_are_those_of_the_file_where_a_config_map_holds_a_block() -> None:
+def test_lines_in_a_block_of_a_config_map_are_those_of_the_file() -> None:
     text = in_config_map("# first\nactions: allocate\ntiers:\n- plugins:\n  - {name: gang, enableJobOrder: 3}\n")
     with pytest.raises(ConfigError) as caught:
         parse(text, "f.yaml")
@@ -266,19 +266,19 @@ def test_lines_are_those_of_the_file_where_a_config_map_holds_a_block() -> None:
     assert text.splitlines()[10].strip().startswith("- {name: gang")
 
 
-def test_what_is_not_yaml_in_a_config_map_is_found_on_its_line() -> None:
+def test_yaml_error_in_a_config_map_has_its_line() -> None:
     with pytest.raises(ConfigError, match=r"^f.yaml:8: is not YAML"):
         parse(in_config_map("actions: allocate\ntiers: ]"), "f.yaml")
 
 
-def test_lines_count_within_a_text_that_is_no_block() -> None:
+def test_lines_in_a_plain_text_of_a_config_map_count_within_the_text() -> None:
     text = 'kind: ConfigMap\ndata:\n  volcano-scheduler.conf: "actions: allocate\\ntiers: 3\\n"\n'
     with pytest.raises(ConfigError) as caught:
         parse(text, "f.yaml")
     assert str(caught.value) == "f.yaml: data.volcano-scheduler.conf:2: tiers: expected a list, got 3"
 
 
-def test_options_stand_in_a_document_beside_it() -> None:
+def test_options_are_read_from_a_second_document() -> None:
     read = parse(f"actions: allocate\n{OPTIONS}\ntracing: {{exporter: console, samplingRatePerMillion: 5}}")
     assert (read.options.seed, read.options.tracing.exporter) == (7, "console")
     assert read.options.tracing.sampling_rate_per_million == 5
@@ -288,7 +288,7 @@ def test_options_stand_in_a_document_beside_it() -> None:
     assert (settings.configuration.options.tracing, settings.configuration.options.seed) == (read.options.tracing, 3)
 
 
-def test_a_config_map_may_hold_them_too() -> None:
+def test_options_are_read_from_a_config_map() -> None:
     held = f"actions: allocate\n{OPTIONS}".replace("\n", "\n    ")
     read = parse(f"kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n    {held}\n")
     assert read.options.seed == 7
@@ -302,7 +302,7 @@ def test_a_config_map_may_hold_them_too() -> None:
         ("trcing: {}", "<config>:6: "),
     ],
 )
-def test_what_is_wrong_in_the_options_is_told_with_its_line(options: str, error: str) -> None:
+def test_errors_in_options_have_their_line(options: str, error: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse(f"actions: allocate\n{OPTIONS}\n{options}")
     assert str(raised.value).startswith(error)

@@ -43,7 +43,7 @@ def run(stage: Stage) -> int:
     return stage.engine.sessions - before
 
 
-def test_a_session_begins_when_all_is_listed_and_the_next_when_something_has_changed() -> None:
+def test_first_session_begins_after_sync_and_the_next_after_a_change() -> None:
     stage = staged(gangs=[make_gang("a", 2)])
     assert run(stage) == 1
     assert stage.bound == {"a-0": stage.bound["a-0"], "a-1": stage.bound["a-1"]}
@@ -58,7 +58,7 @@ def test_a_session_begins_when_all_is_listed_and_the_next_when_something_has_cha
     assert stage.engine.deadline is None
 
 
-def test_nothing_happens_before_everything_has_been_listed() -> None:
+def test_no_session_begins_before_sync() -> None:
     stage = staged()
     stage.engine.inbox = type(stage.engine.inbox)()  # without the word that all is listed
     for obj in (make_node("n1"), *make_gang("a", 1)[1]):
@@ -67,7 +67,7 @@ def test_nothing_happens_before_everything_has_been_listed() -> None:
     assert stage.engine.deadline is None, "or it would be asked again at once, as long as the API is away"
 
 
-def test_nothing_is_due_to_an_engine_that_only_catches_up() -> None:
+def test_standby_engine_has_no_deadline() -> None:
     stage = staged(gangs=[make_gang("a", 1)])
     stage.engine.apply_messages()
     assert (stage.engine.sessions, stage.engine.deadline) == (0, None), "or its scheduler would not rest"
@@ -75,7 +75,7 @@ def test_nothing_is_due_to_an_engine_that_only_catches_up() -> None:
     assert stage.engine.deadline == VIRTUAL_EPOCH + 1.0
 
 
-def test_a_heartbeat_is_no_reason_for_a_session() -> None:
+def test_heartbeat_starts_no_session() -> None:
     stage = staged(gangs=[make_gang("a", 9)]).session(3)
     stage.time += 1.0
     run(stage)
@@ -85,7 +85,7 @@ def test_a_heartbeat_is_no_reason_for_a_session() -> None:
     assert (run(stage), stage.engine.is_idle) == (0, True)
 
 
-def test_a_plugin_may_want_a_session_although_nothing_has_changed() -> None:
+def test_plugin_can_request_a_session_without_changes() -> None:
     class Alarm(BatchPlugin):
         name = "alarm"
 
@@ -102,7 +102,7 @@ def test_a_plugin_may_want_a_session_although_nothing_has_changed() -> None:
     assert (run(stage), stage.engine.is_idle) == (1, True)
 
 
-def test_what_is_overdue_waits_for_the_next_session() -> None:
+def test_overdue_wake_time_waits_for_the_next_session() -> None:
     class Late(BatchPlugin):
         name = "late"
 
@@ -115,7 +115,7 @@ def test_what_is_overdue_waits_for_the_next_session() -> None:
     assert stage.engine.deadline == stage.time + 1.0
 
 
-def test_a_core_plugin_that_saw_something_outside_gets_another_session() -> None:
+def test_invalidated_answers_start_another_session() -> None:
     stage = staged()
     run(stage)
     stage.time += 5.0
@@ -124,7 +124,7 @@ def test_a_core_plugin_that_saw_something_outside_gets_another_session() -> None
     assert run(stage) == 1
 
 
-def test_the_inbox_is_shut_while_a_session_is_open() -> None:
+def test_inbox_is_not_drained_while_a_session_is_open() -> None:
     stage = staged(gangs=[make_gang("a", 4)])
     assert stage.engine.step()
     stage.put(make_node("n3"))
@@ -134,7 +134,7 @@ def test_the_inbox_is_shut_while_a_session_is_open() -> None:
 
 
 @pytest.mark.parametrize("steps", range(1, 12))
-def test_a_session_that_is_broken_off_leaves_what_was_committed_and_nothing_else(steps: int) -> None:
+def test_interrupted_session_keeps_only_committed_changes(steps: int) -> None:
     stage = staged(gangs=[make_gang("a", 2, age=9), make_gang("b", 2), make_gang("c", 9)])
     for _ in range(steps):
         stage.engine.step()
@@ -148,7 +148,7 @@ def test_a_session_that_is_broken_off_leaves_what_was_committed_and_nothing_else
     assert set(stage.bound) == {"a-0", "a-1", "b-0", "b-1"}
 
 
-def test_what_an_action_raises_ends_the_session_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_exception_of_an_action_ends_the_session_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Action):
         name = "broken"
 
@@ -171,7 +171,7 @@ def test_what_an_action_raises_ends_the_session_and_is_told_once(caplog: pytest.
     caplog.clear()
 
 
-def test_another_program_holds_from_the_next_session_on() -> None:
+def test_reloaded_program_is_used_from_the_next_session() -> None:
     tainted = make_node("n1", cpu=4, taints=["dedicated=x:NoSchedule"])
     stage = staged(nodes=[tainted], gangs=[make_gang("a", 1)]).session()
     assert stage.bound == {}
@@ -183,7 +183,7 @@ def test_another_program_holds_from_the_next_session_on() -> None:
     assert stage.bound == {"a-0": "n1"}
 
 
-def test_a_program_that_asks_the_core_for_the_same_keeps_its_plugins() -> None:
+def test_reload_with_same_core_plugins_keeps_them() -> None:
     stage = staged().session()
     before = stage.engine.profiles
     stage.engine.reload(compile_program(parse(CONFIGURATION.replace("backfill", "shuffle"))))
@@ -191,7 +191,7 @@ def test_a_program_that_asks_the_core_for_the_same_keeps_its_plugins() -> None:
     assert stage.engine.profiles is before
 
 
-def test_a_bind_that_fails_is_undone_said_and_tried_again() -> None:
+def test_failed_binding_is_undone_reported_and_retried() -> None:
     stage = staged(gangs=[make_gang("a", 1)])
     stage.unbindable["a-0"] = "the server is on fire"
     stage.session()
@@ -206,7 +206,7 @@ def test_a_bind_that_fails_is_undone_said_and_tried_again() -> None:
     assert ("Scheduled", f"Successfully assigned default/a-0 to {stage.bound['a-0']}") in stage.events
 
 
-def test_a_gang_that_lost_a_member_is_completed_or_goes() -> None:
+def test_gang_that_lost_a_member_is_completed_or_evicted() -> None:
     stage = staged(gangs=[make_gang("a", 3)], gang_timeout=30.0)
     stage.unbindable["a-2"] = "no"
     stage.session()
@@ -221,7 +221,7 @@ def test_a_gang_that_lost_a_member_is_completed_or_goes() -> None:
     assert {reason for reason, _ in stage.events} >= {"GangBroken", "Evict"}
 
 
-def test_a_gang_that_is_completed_in_time_stays() -> None:
+def test_gang_completed_in_time_is_not_evicted() -> None:
     stage = staged(gangs=[make_gang("a", 3)], gang_timeout=30.0)
     stage.unbindable["a-2"] = "no"
     stage.session(2)
@@ -233,7 +233,7 @@ def test_a_gang_that_is_completed_in_time_stays() -> None:
     assert (stage.evicted, stage.engine._broken_gangs.deadline) == ({}, None)
 
 
-def test_phases_and_conditions_are_written_when_they_are_new() -> None:
+def test_phases_and_conditions_are_written_when_changed() -> None:
     stage = staged(gangs=[make_gang("fits", 2), make_gang("big", 9)]).session(2)
     assert (stage.phase("fits"), stage.phase("big")) == ("Running", "Inqueue")
     group = stage.objects[PodGroup, "big"]
@@ -247,7 +247,7 @@ def test_phases_and_conditions_are_written_when_they_are_new() -> None:
     assert stage.objects[PodGroup, "big"] is group
 
 
-def test_a_group_that_cannot_run_is_warned_about_when_that_is_new() -> None:
+def test_unschedulable_group_gets_a_warning_once() -> None:
     stage = staged(gangs=[make_gang("big", 10)]).session(3)
 
     def warnings() -> list[str]:
@@ -268,7 +268,7 @@ def test_a_group_that_cannot_run_is_warned_about_when_that_is_new() -> None:
     assert len(warnings()) == 3, "it is new again"
 
 
-def test_who_waits_for_others_to_go_says_where() -> None:
+def test_pipelined_pod_names_its_node() -> None:
     stage = staged(gangs=[make_gang("old", 2, on=["n1", "n2"], cpu=3), make_gang("new", 2, cpu=3)])
     for name in ("old-0", "old-1"):
         pod = stage.objects[Pod, name]
@@ -283,7 +283,7 @@ def test_who_waits_for_others_to_go_says_where() -> None:
     assert set(stage.bound) == {"new-0", "new-1"}
 
 
-def test_a_job_whose_group_is_gone_is_told_of_once() -> None:
+def test_deleted_group_is_in_the_account_once() -> None:
     owner = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="train", uid="u")
     group, pods = make_gang("a", 2, on=["n1", "n1"])
     stage = staged(gangs=[(replace(group, metadata=replace(group.metadata, owner_references=(owner,))), pods)])
@@ -295,7 +295,7 @@ def test_a_job_whose_group_is_gone_is_told_of_once() -> None:
     assert [account.gone for account in stage.accounts] == [(), (told,), ()]
 
 
-def test_one_that_goes_while_sessions_fail_is_told_of_by_the_next_that_does_not() -> None:
+def test_group_deleted_during_failing_sessions_is_in_the_next_account() -> None:
     class Raises(Action):
         name = "raises"
         raising = False
@@ -317,7 +317,7 @@ def test_one_that_goes_while_sessions_fail_is_told_of_by_the_next_that_does_not(
     assert [[gone.job for gone in account.gone] for account in stage.accounts] == [[], [], ["default/a"]]
 
 
-def test_queues_say_what_they_hold() -> None:
+def test_queue_status_has_allocated_resources() -> None:
     stage = staged(queues=[make_queue("q")], gangs=[make_gang("a", 2, queue="q")]).session(2)
     queue = stage.objects[Queue, "q"]
     assert isinstance(queue, Queue)
@@ -332,7 +332,7 @@ def test_queues_say_what_they_hold() -> None:
     ],
     ids=["queue", "tasks"],
 )
-def test_a_job_that_cannot_be_scheduled_says_why(group: PodGroup, message: str) -> None:
+def test_unschedulable_job_has_a_message(group: PodGroup, message: str) -> None:
     stage = staged(gangs=[(group, [make_task("a-0", "a")])]).session()
     written = stage.objects[PodGroup, "a"]
     assert isinstance(written, PodGroup)
@@ -341,11 +341,11 @@ def test_a_job_that_cannot_be_scheduled_says_why(group: PodGroup, message: str) 
     assert stage.bound == {}
 
 
-def test_a_pod_without_a_group_is_left_alone() -> None:
+def test_pod_without_group_is_not_scheduled() -> None:
     stage = staged(objects=[make_task("lost", "")]).session()
     assert (stage.bound, stage.conditions) == ({}, {})
 
 
-def test_the_core_cannot_preempt_here() -> None:
+def test_core_preemption_is_not_available() -> None:
     with pytest.raises(RuntimeError, match="the actions preempt and reclaim do"):
         _ = staged().engine.preemption

@@ -12,6 +12,6 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.mark.long
-def test_the_hour_of_the_three_teams_is_drawn_as_it_was() -> None:
+def test_picture_of_the_sharing_example_is_current() -> None:
     done = subprocess.run([sys.executable, EXAMPLES / "sharing.py"], capture_output=True, text=True, check=True)
     assert done.stdout == (EXAMPLES.parent / "sharing.svg").read_text()

@@ -48,12 +48,12 @@ def described(group: GroupObject) -> JobInfo:
 
 
 @pytest.mark.parametrize(("name", "value"), [("high", 100), ("", 3), ("unheard-of", 3)])
-def test_a_class_that_there_is_not_stands_for_the_lowest_default(name: str, value: int) -> None:
+def test_unknown_priority_class_counts_as_the_lowest_default(name: str, value: int) -> None:
     assert PRIORITIES.value(name) == value
     assert Priorities().value(name) == 0
 
 
-def test_a_pod_group_of_volcano() -> None:
+def test_volcano_pod_group_is_read() -> None:
     metadata = ObjectMeta(namespace="n", name="g", uid="u", creation_timestamp="t", labels={"l": "1"})
     spec = PodGroupSpec(
         min_member=3, min_task_member={"ps": 1}, queue="q", priority_class_name="high", min_resources={"cpu": "1500m"}
@@ -64,12 +64,12 @@ def test_a_pod_group_of_volcano() -> None:
     assert (job.min_resources, job.invalid_reason, job.phase) == ({"cpu": 1500}, "", "Inqueue")
 
 
-def test_a_pod_group_of_kubernetes_sigs() -> None:
+def test_sigs_pod_group_is_read() -> None:
     job = described(SigsPodGroup(metadata=meta(), spec=SigsPodGroupSpec(min_member=2, min_resources={"memory": 5})))
     assert (job.min_available, job.queue, job.priority, job.min_resources) == (2, "default", 3, {"memory": 5})
 
 
-def test_quotas_and_numbers_of_pods_are_no_resources() -> None:
+def test_quotas_and_pods_are_not_min_resources() -> None:
     least: ResourceList = {
         "cpu": 1,
         "nvidia.com/gpu": 2,
@@ -92,13 +92,15 @@ def test_quotas_and_numbers_of_pods_are_no_resources() -> None:
         (KubePodGroupSpec(priority_class_name="high", priority=0), 1, 0),
     ],
 )
-def test_a_pod_group_of_kubernetes(spec: KubePodGroupSpec, minimum: int, priority: int) -> None:
+def test_kubernetes_pod_group_is_read(spec: KubePodGroupSpec, minimum: int, priority: int) -> None:
     job = described(KubePodGroup(metadata=meta(), spec=spec))
     assert (job.min_available, job.queue, job.priority, job.min_resources) == (minimum, "default", priority, None)
 
 
 @pytest.mark.parametrize("kind", [SigsPodGroup, KubePodGroup])
-def test_groups_without_a_field_for_it_name_their_queue_beside(kind: type[SigsPodGroup | KubePodGroup]) -> None:
+def test_queue_annotation_or_label_is_used_for_groups_without_queue_field(
+    kind: type[SigsPodGroup | KubePodGroup],
+) -> None:
     key = "scheduling.volcano.sh/queue-name"
     assert described(kind(metadata=meta(**{key: "q"}))).queue == "q"
     assert described(kind(metadata=ObjectMeta(labels={key: "q"}))).queue == "q"
@@ -113,7 +115,7 @@ def test_groups_without_a_field_for_it_name_their_queue_beside(kind: type[SigsPo
         (meta(**{"volcano.sh/preemptable": "perhaps"}), False),
     ],
 )
-def test_a_group_may_not_be_pushed_out_unless_it_says_so(metadata: ObjectMeta, yes: bool) -> None:
+def test_group_is_not_preemptable_by_default(metadata: ObjectMeta, yes: bool) -> None:
     assert described(PodGroup(metadata=metadata)).preemptable is yes
 
 
@@ -127,7 +129,7 @@ def test_a_group_may_not_be_pushed_out_unless_it_says_so(metadata: ObjectMeta, y
         (NetworkTopology(mode="soft", highest_tier_allowed=2), TopologyRequirement(hard=False)),
     ],
 )
-def test_how_close_together_tasks_are_to_be(
+def test_network_topology_of_a_group_is_read(
     topology: NetworkTopology | None, closeness: TopologyRequirement | None
 ) -> None:
     assert described(PodGroup(spec=PodGroupSpec(network_topology=topology))).topology == closeness
@@ -158,11 +160,11 @@ KUBE_TOPOLOGY = KubeSchedulingConstraints(topology=(KubeTopologyConstraint(key="
         ),
     ],
 )
-def test_what_is_not_supported_is_refused_in_words(group: GroupObject, refused: str) -> None:
+def test_unsupported_group_is_invalid_with_a_reason(group: GroupObject, refused: str) -> None:
     assert described(group).invalid_reason == refused
 
 
-def test_what_was_refused_once_may_be_mended() -> None:
+def test_corrected_group_is_valid_again() -> None:
     job = described(PodGroup(spec=PodGroupSpec(min_member=2, min_resources={"cpu": "lots"}, min_task_member={"a": 1})))
     apply_group(job, PodGroup(spec=PodGroupSpec(min_member=2)), PRIORITIES, "default")
     assert (job.invalid_reason, job.min_resources, job.role_minimums) == ("", None, {})
@@ -194,11 +196,11 @@ def test_what_was_refused_once_may_be_mended() -> None:
         ),
     ],
 )
-def test_phases_are_read_in_volcanos_words(group: GroupObject, phase: str) -> None:
+def test_phases_are_translated_to_those_of_volcano(group: GroupObject, phase: str) -> None:
     assert phase_of(group) == described(group).phase == phase
 
 
-def test_an_update_that_overtook_our_write_does_not_take_it_back() -> None:
+def test_update_from_before_our_write_does_not_revert_it() -> None:
     group = PodGroup(metadata=meta(), status=PodGroupStatus(phase="Pending"))
     job = described(group)
     job.phase, job.status = "Inqueue", PodGroupStatus(phase="Inqueue")
@@ -206,7 +208,7 @@ def test_an_update_that_overtook_our_write_does_not_take_it_back() -> None:
     assert (job.annotations, job.phase, job.status) == ({"a": "b"}, "Inqueue", PodGroupStatus(phase="Inqueue"))
 
 
-def test_the_echo_of_our_write_changes_nothing() -> None:
+def test_own_status_write_changes_nothing() -> None:
     job = described(KubePodGroup(metadata=meta()))
     written = KubePodGroupStatus(conditions=(ObjectCondition(type="PodGroupScheduled", status="False"),))
     job.phase, job.status = "Inqueue", written
@@ -215,7 +217,7 @@ def test_the_echo_of_our_write_changes_nothing() -> None:
     assert (group_fields(job), job.phase, job.status) == (before, "Inqueue", written)
 
 
-def test_what_others_write_counts() -> None:
+def test_status_written_by_others_is_used() -> None:
     group = PodGroup(metadata=meta(), status=PodGroupStatus(phase="Pending"))
     job = described(group)
     job.phase, job.status = "Inqueue", PodGroupStatus(phase="Inqueue")
@@ -223,7 +225,7 @@ def test_what_others_write_counts() -> None:
     assert (job.phase, job.status) == ("Running", PodGroupStatus(phase="Running"))
 
 
-def test_a_group_that_comes_back_is_read_anew() -> None:
+def test_recreated_group_is_read_again() -> None:
     group = PodGroup(metadata=meta(), status=PodGroupStatus(phase="Running"))
     job = described(group)
     job.phase, job.message, job.fit_errors = "Unknown", "Not enough valid tasks", {"uid": "0/0 nodes are available"}
@@ -250,7 +252,7 @@ def test_a_group_that_comes_back_is_read_anew() -> None:
         PodGroup(status=PodGroupStatus(phase="Inqueue")),
     ],
 )
-def test_what_a_session_sees_of_a_group(changed: PodGroup) -> None:
+def test_relevant_fields_of_a_group(changed: PodGroup) -> None:
     plain = group_fields(described(PodGroup()))
     assert group_fields(described(changed)) != plain
     assert group_fields(described(PodGroup(status=PodGroupStatus(running=3)))) == plain

@@ -69,12 +69,12 @@ class World:
         ((Member(type="HyperNode", selector=MemberSelector(regex_match=RegexMatch(pattern="."))), like("b")), "b-1"),
     ],
 )
-def test_members_are_named_in_three_ways(members: tuple[Member, ...], nodes: str) -> None:
+def test_members_are_selected_by_name_pattern_or_labels(members: tuple[Member, ...], nodes: str) -> None:
     assert World(hypernode("h", *members)).found == {"h": nodes}
 
 
 @pytest.mark.parametrize("members", [(), (labelled(),), (exactly("gone"),), (exactly("none", "HyperNode"),)])
-def test_what_has_no_nodes_is_left_out(members: tuple[Member, ...]) -> None:
+def test_hypernode_without_nodes_is_ignored(members: tuple[Member, ...]) -> None:
     assert World(hypernode("h", *members)).found == {}
 
 
@@ -88,9 +88,7 @@ def test_what_has_no_nodes_is_left_out(members: tuple[Member, ...]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_left_out_and_told_once(
-    member: Member, said: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_member_is_ignored_and_logged_once(member: Member, said: str, caplog: pytest.LogCaptureFixture) -> None:
     world = World(hypernode("h", member, exactly("c-1")))
     assert world.found == {"h": "c-1"}
     world.put(hypernode("i", member))
@@ -98,7 +96,7 @@ def test_what_cannot_be_read_is_left_out_and_told_once(
     assert caplog.messages == [f"a member of a hypernode is left out: {said}"]
 
 
-def test_hypernodes_hold_hypernodes_and_circles_do_no_harm() -> None:
+def test_hypernodes_can_be_nested_and_cycles_are_harmless() -> None:
     world = World(
         hypernode("a", like("^a"), exactly("top", "HyperNode")),
         hypernode("b", like("^b")),
@@ -108,7 +106,7 @@ def test_hypernodes_hold_hypernodes_and_circles_do_no_harm() -> None:
     assert list(world.found) == ["a", "b", "top"]
 
 
-def test_members_are_looked_up_anew_when_nodes_or_hypernodes_change() -> None:
+def test_members_are_updated_when_nodes_or_hypernodes_change() -> None:
     world = World(hypernode("h", labelled(rack="a"), exactly("d-1")))
     before = world.hypernodes.domains()
     world.cluster.nodes.mark_changed(0)
@@ -125,6 +123,6 @@ def test_members_are_looked_up_anew_when_nodes_or_hypernodes_change() -> None:
     assert world.found == {}
 
 
-def test_tiers_have_names() -> None:
+def test_tier_is_found_by_name() -> None:
     tiers = World(hypernode("h", tier=2, tier_name="hall"), hypernode("i", tier=3, tier_name="hall")).hypernodes
     assert (tiers.tier_by_name("hall"), tiers.tier_by_name("floor")) == (2, None)

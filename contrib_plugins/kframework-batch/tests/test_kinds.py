@@ -96,11 +96,11 @@ class Served:
         return [dict(zip(headers, row["cells"], strict=True)) for row in table["rows"]]
 
 
-def test_the_distribution_names_them() -> None:
+def test_distribution_declares_the_kinds() -> None:
     assert declare_installed_kinds() == []
 
 
-def test_files_may_hold_them(objects: list[ApiObject]) -> None:
+def test_files_can_contain_the_kinds(objects: list[ApiObject]) -> None:
     assert [type(each) for each in objects] == [Queue, PodGroup, SigsPodGroup, KubePodGroup, Job, HyperNode]
 
 
@@ -115,7 +115,7 @@ def test_files_may_hold_them(objects: list[ApiObject]) -> None:
         ("/apis/topology.volcano.sh/v1alpha1/hypernodes", "rack"),
     ],
 )
-def test_the_fake_api_serves_them_with_their_status(objects: list[ApiObject], path: str, name: str) -> None:
+def test_fake_api_serves_the_kinds_with_status(objects: list[ApiObject], path: str, name: str) -> None:
     async def main() -> None:
         served = Served(objects)
         (listed,) = (await served.ask(path))["items"]
@@ -137,7 +137,7 @@ def test_the_fake_api_serves_them_with_their_status(objects: list[ApiObject], pa
         ("/apis/topology.volcano.sh/v1alpha1", "hypernodes", ["hn"]),
     ],
 )
-def test_they_have_the_short_names_of_their_definitions(place: str, plural: str, short_names: list[str]) -> None:
+def test_kinds_have_the_short_names_of_their_definitions(place: str, plural: str, short_names: list[str]) -> None:
     async def main() -> None:
         resources = (await Served(()).ask(place))["resources"]
         (found,) = (each for each in resources if each["name"] == plural)
@@ -146,7 +146,7 @@ def test_they_have_the_short_names_of_their_definitions(place: str, plural: str,
     run_virtual(main)
 
 
-def test_they_are_printed_with_the_columns_of_their_definitions() -> None:
+def test_kinds_are_printed_with_the_columns_of_their_definitions() -> None:
     named = ObjectMeta(name="a", namespace="default")
     job = Job(
         metadata=named,
@@ -197,7 +197,7 @@ def test_they_are_printed_with_the_columns_of_their_definitions() -> None:
         ((PodGroup, KubePodGroup, SigsPodGroup), "scheduling.volcano.sh"),
     ],
 )
-def test_podgroups_are_those_of_which_there_are_any(present: tuple[type[ApiObject], ...], group: str) -> None:
+def test_podgroups_resource_is_the_kind_that_has_objects(present: tuple[type[ApiObject], ...], group: str) -> None:
     async def main() -> None:
         objects = [each(metadata=ObjectMeta(name="a", namespace="default")) for each in present]
         groups = [each["name"] for each in (await Served(objects).ask("/apis"))["groups"]]

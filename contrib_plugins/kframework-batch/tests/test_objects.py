@@ -27,13 +27,13 @@ from kframework.objects import ApiObject, kind_named
         ("scheduling.k8s.io/v1alpha2", "PodGroup", KubePodGroup, True),
     ],
 )
-def test_the_kinds_are_known(api_version: str, name: str, struct: type[ApiObject], namespaced: bool) -> None:
+def test_kinds_are_declared(api_version: str, name: str, struct: type[ApiObject], namespaced: bool) -> None:
     kind = kind_named(api_version, name)
     assert kind is not None
     assert (kind.struct, kind.namespaced) == (struct, namespaced)
 
 
-def test_a_queue_as_it_stands_in_a_file() -> None:
+def test_queue_is_decoded_from_yaml() -> None:
     text = b"""{"metadata": {"name": "q"}, "spec": {"weight": 4, "capability": {"cpu": "8"}, "reclaimable": false,
         "guarantee": {"resource": {"cpu": 2}}, "deserved": {"cpu": "4"}, "parent": "root", "priority": 5}}"""
     spec = msgspec.json.decode(text, type=Queue).spec
@@ -46,7 +46,7 @@ def test_a_queue_as_it_stands_in_a_file() -> None:
     assert (spec.deserved, spec.parent, spec.priority) == ({"cpu": "4"}, "root", 5)
 
 
-def test_a_pod_group_as_it_stands_in_a_file() -> None:
+def test_pod_group_is_decoded_from_yaml() -> None:
     text = b"""{"metadata": {"name": "g"}, "spec": {"minMember": 3, "minTaskMember": {"ps": 1}, "queue": "q",
         "priorityClassName": "high", "minResources": {"cpu": "3"}, "networkTopology": {"mode": "hard",
         "highestTierAllowed": 2}, "subGroupPolicy": [{"name": "s", "subGroupSize": 2}]},
@@ -62,7 +62,7 @@ def test_a_pod_group_as_it_stands_in_a_file() -> None:
     )
 
 
-def test_a_job_as_it_stands_in_a_file() -> None:
+def test_job_is_decoded_from_yaml() -> None:
     text = b"""{"metadata": {"name": "j"}, "spec": {"minAvailable": 2, "queue": "q", "maxRetry": 1, "tasks": [{
         "name": "worker", "replicas": 3, "minAvailable": 2, "template": {"metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "main"}]}}, "policies": [{"event": "PodFailed", "action": "RestartJob",
@@ -76,7 +76,7 @@ def test_a_job_as_it_stands_in_a_file() -> None:
     ]
 
 
-def test_the_groups_of_others_as_they_stand_in_files() -> None:
+def test_pod_groups_of_other_projects_are_decoded_from_yaml() -> None:
     sigs = msgspec.json.decode(b'{"spec": {"minMember": 2, "scheduleTimeoutSeconds": 9}}', type=SigsPodGroup)
     assert (sigs.spec.min_member, sigs.spec.schedule_timeout_seconds) == (2, 9)
     text = b"""{"spec": {"schedulingPolicy": {"gang": {"minCount": 4}}, "priority": 7,

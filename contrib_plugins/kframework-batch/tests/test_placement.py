@@ -127,7 +127,7 @@ def apart(app: str) -> Affinity:
 
 @pytest.mark.parametrize("affine", [False, True], ids=["from memory", "asked afresh"])
 @pytest.mark.parametrize("seed", range(12))
-def test_the_choice_is_one_of_the_best(seed: int, affine: bool) -> None:
+def test_chosen_node_is_one_of_the_best(seed: int, affine: bool) -> None:
     random = Random(f"{seed}/{affine}")
     nodes = random_nodes(random)
     kinds: set[str] = set()
@@ -158,7 +158,7 @@ def test_the_choice_is_one_of_the_best(seed: int, affine: bool) -> None:
     assert kinds
 
 
-def test_why_not_counts_what_stands_first_against_each_node() -> None:
+def test_fit_error_counts_the_first_rejection_of_each_node() -> None:
     said: list[object] = []
 
     def script(session: Session) -> None:
@@ -179,7 +179,7 @@ def test_why_not_counts_what_stands_first_against_each_node() -> None:
     )
 
 
-def test_those_who_push_out_see_nodes_that_may_come_free_the_best_first() -> None:
+def test_rank_nodes_returns_resolvable_nodes_best_first() -> None:
     seen: list[list[str]] = []
 
     def script(session: Session) -> None:
@@ -213,7 +213,7 @@ class Odd(BatchPlugin):
         return float(int(node.name[1:]))
 
 
-def test_scalar_plugins_are_asked_beside_columnar_ones() -> None:
+def test_scalar_and_columnar_plugins_are_combined() -> None:
     chosen: list[object] = []
 
     def script(session: Session) -> None:
@@ -231,7 +231,7 @@ def test_scalar_plugins_are_asked_beside_columnar_ones() -> None:
 
 
 @pytest.mark.parametrize(("preferred", "chosen"), [("b", {"b"}), ("c", {"a", "b"}), ("gone", {"a", "b"})])
-def test_a_node_that_is_preferred_is_taken_if_it_is_among_the_best(preferred: str, chosen: set[str]) -> None:
+def test_preferred_node_is_chosen_if_among_the_best(preferred: str, chosen: set[str]) -> None:
     found: set[str] = set()
 
     def script(session: Session) -> None:
@@ -246,7 +246,7 @@ def test_a_node_that_is_preferred_is_taken_if_it_is_among_the_best(preferred: st
     assert found == chosen
 
 
-def test_a_plugin_may_choose_among_the_candidates_itself() -> None:
+def test_best_node_hook_chooses_among_the_candidates() -> None:
     class Last(BatchPlugin):
         name = "last"
 
@@ -267,7 +267,7 @@ def test_a_plugin_may_choose_among_the_candidates_itself() -> None:
     assert chosen == ["n2"]
 
 
-def test_the_terms_of_a_pod_count_although_others_like_it_have_none() -> None:
+def test_affinity_terms_of_a_pod_count_although_equal_pods_have_none() -> None:
     term = PodAffinityTerm(
         label_selector=LabelSelector(match_labels={"app": "noisy"}), topology_key="kubernetes.io/hostname"
     )
@@ -283,7 +283,7 @@ def test_the_terms_of_a_pod_count_although_others_like_it_have_none() -> None:
     assert stage.session().bound == {"plain": "n"}
 
 
-def test_what_was_seen_in_a_statement_that_is_discarded_is_seen_anew() -> None:
+def test_scores_from_a_discarded_statement_are_recomputed() -> None:
     """Nobody else reads the log of changed rows here: the core is asked nothing."""
     large = make_task("torn-0", "torn", cpu=2, annotations={INDEX: "0"})
     small = make_task("torn-1", "torn", cpu=1, annotations={INDEX: "1"})

@@ -122,7 +122,7 @@ def hook(plugin: BatchPlugin, name: str) -> Callable[..., Any] | None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", PLUGINS)
-def test_both_forms_of_a_question_agree(name: str, seed: int) -> None:
+def test_scalar_and_columnar_hooks_agree(name: str, seed: int) -> None:
     def look(session: Session, plugin: BatchPlugin, random: Random) -> None:
         rows = session.nodes.order
         for task in tasks(session, TaskStatus.PENDING):
@@ -144,7 +144,7 @@ def test_both_forms_of_a_question_agree(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", PLUGINS)
-def test_tasks_of_one_signature_and_template_get_the_same_answers(name: str, seed: int) -> None:
+def test_tasks_of_one_signature_and_template_have_equal_answers(name: str, seed: int) -> None:
     def look(session: Session, plugin: BatchPlugin, random: Random) -> None:
         rows = session.nodes.order
         many = hook(plugin, "node_order_nodes")
@@ -160,7 +160,7 @@ def test_tasks_of_one_signature_and_template_get_the_same_answers(name: str, see
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", PLUGINS)
-def test_books_are_even_once_all_is_undone(name: str, seed: int) -> None:
+def test_accounts_are_balanced_after_undo(name: str, seed: int) -> None:
     def look(session: Session, plugin: BatchPlugin, random: Random) -> None:
         before = voice(session)
         with session.statement() as statement:

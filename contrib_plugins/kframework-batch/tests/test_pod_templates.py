@@ -44,13 +44,13 @@ TEMPLATE = {
 }
 
 
-def test_nothing_of_this_is_lost() -> None:
+def test_template_fields_are_preserved() -> None:
     read = msgspec.convert(TEMPLATE, PodTemplateSpec)
     pod = Pod(metadata=read.metadata, spec=read.spec)
     assert msgspec.json.decode(msgspec.json.encode(pod)) == TEMPLATE
 
 
-def test_a_template_may_be_made_of_a_pod() -> None:
+def test_template_can_be_created_from_a_pod() -> None:
     spec = make_pod("p", cpu=2, node_selector={"a": "b"}).spec
     made = template_spec(spec)
     assert isinstance(made, TemplatePodSpec)

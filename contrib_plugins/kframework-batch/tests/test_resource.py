@@ -13,29 +13,29 @@ amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "gpu"]), st.integers
 names = ("cpu", "memory", "gpu")
 
 
-def test_quantities_are_read_as_milli_cpu_and_whole_units() -> None:
+def test_quantities_are_parsed_as_milli_cpu_and_whole_units() -> None:
     read = Resource.parse({"cpu": "1500m", "memory": "1Ki", "nvidia.com/gpu": 2, "pods": "0"})
     assert read == {"cpu": 1500, "memory": 1024, "nvidia.com/gpu": 2, "pods": 0}
 
 
-def test_what_is_no_quantity_is_refused() -> None:
+def test_invalid_quantity_is_rejected() -> None:
     with pytest.raises(QuantityError, match="'lots' is not a quantity"):
         Resource.parse({"cpu": "lots"})
 
 
-def test_pairs_leave_out_what_is_nothing() -> None:
+def test_from_pairs_omits_zeros() -> None:
     assert Resource.from_pairs([("cpu", 5), ("memory", 0)]) == {"cpu": 5}
 
 
 @pytest.mark.parametrize(
     ("resource", "empty"), [(Resource(), True), (Resource(cpu=0), True), (Resource(cpu=0, memory=1), False)]
 )
-def test_nothing_is_empty(resource: Resource, empty: bool) -> None:
+def test_zero_amounts_are_empty(resource: Resource, empty: bool) -> None:
     assert resource.is_empty is empty
 
 
 @given(amounts, amounts)
-def test_sums_and_differences_are_taken_name_by_name(left: Resource, right: Resource) -> None:
+def test_sums_and_differences_are_computed_per_resource(left: Resource, right: Resource) -> None:
     before = dict(left)
     plus, minus = left.plus(right), left.minus(right)
     assert left == before, "a new one was made"
@@ -50,7 +50,7 @@ def test_sums_and_differences_are_taken_name_by_name(left: Resource, right: Reso
 
 
 @given(amounts, amounts)
-def test_cutting_down_and_raising(left: Resource, right: Resource) -> None:
+def test_at_most_and_at_least(left: Resource, right: Resource) -> None:
     cut, raised = left.at_most(right), left.at_least(right)
     for name in names:
         assert cut.get(name, 0) == (
@@ -71,30 +71,30 @@ def test_cutting_down_and_raising(left: Resource, right: Resource) -> None:
         ({"memory": 1}, {"cpu": -1, "memory": 1}, True),
     ],
 )
-def test_what_room_does_not_name_is_not_there(asked: dict[str, int], room: dict[str, int], fits: bool) -> None:
+def test_missing_resource_in_room_does_not_fit(asked: dict[str, int], room: dict[str, int], fits: bool) -> None:
     assert Resource(asked).fits(room) is fits
 
 
-def test_so_many_times_is_rounded_down() -> None:
+def test_times_is_rounded_down() -> None:
     assert Resource(cpu=3, memory=10).times(1.25) == {"cpu": 3, "memory": 12}
 
 
-def test_below_zero_is_zero() -> None:
+def test_positive_replaces_negative_amounts_with_zero() -> None:
     assert Resource(cpu=-3, memory=2).positive() == {"cpu": 0, "memory": 2}
 
 
 @pytest.mark.parametrize(("part", "whole", "expected"), [(0, 0, 0.0), (3, 0, 1.0), (1, 4, 0.25), (6, 4, 1.5)])
-def test_a_share_of_nothing(part: int, whole: int, expected: float) -> None:
+def test_share_of_nothing(part: int, whole: int, expected: float) -> None:
     assert share(part, whole) == expected
 
 
-def test_the_dominant_share_is_the_largest_of_what_there_is() -> None:
+def test_dominant_share_is_the_largest_share() -> None:
     total = {"cpu": 100, "memory": 10, "gpu": 0}
     assert dominant_share({"cpu": 20, "memory": 5, "unheard-of": 9}, total) == 0.5
     assert dominant_share({"gpu": 1}, total) == 1.0
     assert dominant_share({}, {}) == 0.0
 
 
-def test_it_shows_what_is_in_it() -> None:
+def test_repr_lists_amounts() -> None:
     assert repr(Resource(cpu=1, memory=2)) == "<Resource cpu=1, memory=2>"
     assert repr(Resource()) == "<Resource nothing>"

@@ -78,7 +78,7 @@ class Until:
 
 
 @pytest.mark.slow
-def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
+def test_jobs_of_an_embedded_server_become_scheduled_pods() -> None:
     example = Path(__file__).parents[1] / "examples" / "training.yaml"
     until, of = Until(5), settings(WORK)
 
@@ -129,9 +129,7 @@ def test_a_dry_run_writes_nothing_and_reports() -> None:
     assert [event.note for event in events] == ["Successfully assigned default/gang-0 to a"]
 
 
-def test_a_changed_configuration_is_in_force_from_the_next_session_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_changed_configuration_is_used_from_the_next_session(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "scheduler.conf"
     file.write_text(CONFIG % IDLE)
     told: list[str] = []
@@ -170,7 +168,7 @@ def read_url(url: str) -> str:
         return text
 
 
-def test_metrics_and_the_page_are_shown() -> None:
+def test_metrics_and_page_are_served() -> None:
     of, told = settings(WORK), list[str]()
 
     async def main() -> None:

@@ -33,7 +33,7 @@ class SendAway(Action):
                 statement.commit()
 
 
-def test_jobs_come_when_they_are_to_and_run_as_long_as_they_say() -> None:
+def test_jobs_arrive_on_time_and_run_as_long_as_given() -> None:
     scenario = Scenario(nodes=[make_node("n1", cpu=4)], jobs=[make_job("train", 4, cpu=1, seconds=60.0)])
     record = scenario.at(10.0, create(make_job("late", 1))).run(120.0)
     assert record.bound["train-worker-0"] == [1.0]
@@ -45,12 +45,12 @@ def test_jobs_come_when_they_are_to_and_run_as_long_as_they_say() -> None:
     assert not record.evicted
 
 
-def test_why_somebody_waits_is_known_in_the_end() -> None:
+def test_message_of_a_pending_pod_is_available() -> None:
     scenario = Scenario(EVICTING, nodes=[make_node("n1", cpu=1)], jobs=[make_job("big", 1, cpu=2)], classes=[SendAway])
     assert "1 Insufficient cpu" in scenario.run(5.0).message("big-worker-0")
 
 
-def test_whom_sessions_send_away_is_told_from_those_who_are_deleted() -> None:
+def test_evictions_are_distinguished_from_deletions() -> None:
     def lose_one(cluster: MemoryCluster) -> None:
         cluster.remove(Pod, "new-worker-0", grace=0)
 
@@ -69,7 +69,7 @@ async def _nothing(cluster: MemoryCluster) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_same_scenario_ends_the_same_way(seed: int) -> None:
+def test_scenario_is_deterministic(seed: int) -> None:
     def run() -> ScenarioResult:
         nodes = [make_node(f"n{number}", cpu=2) for number in range(3)]
         scenario = Scenario(nodes=nodes, queues=[make_queue("q")], jobs=[make_job("job", 4, queue="q")], seed=seed)

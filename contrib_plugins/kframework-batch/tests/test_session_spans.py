@@ -91,7 +91,7 @@ def stage() -> Stage:
     return Stage(CONFIG, nodes=nodes, queues=[make_queue("a"), make_queue("b")], gangs=gangs)
 
 
-def test_a_session_is_traced_with_its_actions_and_turns() -> None:
+def test_session_span_contains_actions_and_turns() -> None:
     account = stage().session().accounts[-1]
     spans = Spans.of(account)
     (root,) = spans.named("session")
@@ -111,7 +111,7 @@ def test_a_session_is_traced_with_its_actions_and_turns() -> None:
     assert len({span.context.trace_id for span in spans.all if span.context}) == 1
 
 
-def test_turns_say_how_many_tasks_had_a_place_and_why_not_more() -> None:
+def test_turn_spans_have_task_counts_and_reasons() -> None:
     account = stage().session().accounts[-1]
     by_job = {(at["kframework.action"], at["kframework.job"]): at for at in map(said, Spans.of(account).named("turn"))}
     fits, large = by_job["allocate", "default/fits"], by_job["allocate", "default/large"]
@@ -123,7 +123,7 @@ def test_turns_say_how_many_tasks_had_a_place_and_why_not_more() -> None:
     assert "queue a is not due room for it" in large["kframework.message"]
 
 
-def test_spans_begin_by_the_clock_and_last_as_long_as_was_measured() -> None:
+def test_spans_start_at_clock_time_and_have_measured_durations() -> None:
     account = stage().session().accounts[-1]
     spans = Spans.of(account)
     (root,) = spans.named("session")
@@ -146,7 +146,7 @@ def lasted(span: ReadableSpan) -> int:
     return span.end_time - span.start_time
 
 
-def test_a_session_that_ends_early_is_an_error() -> None:
+def test_span_of_failed_session_is_an_error() -> None:
     class Broken(Action):
         name = "broken"
 
@@ -162,7 +162,7 @@ def test_a_session_that_ends_early_is_an_error() -> None:
     assert "plugin 'broken', hook run: ValueError: no" in str(root.status.description)
 
 
-def test_sessions_are_sampled_as_they_drew() -> None:
+def test_sessions_are_sampled_by_their_sample_value() -> None:
     made = stage().session(40)
     spans = Spans(rate=500_000)
     for account in made.accounts:
@@ -173,7 +173,7 @@ def test_sessions_are_sampled_as_they_drew() -> None:
     assert len({span.context.trace_id for span in spans.all if span.context}) == len(traced)
 
 
-def test_an_account_of_old_has_no_times_of_turns() -> None:
+def test_account_without_turn_durations_is_traced() -> None:
     account = stage().session().accounts[-1]
     assert [part.took for part in span_of(replace(account, took=())).parts] == [
         part.took for part in span_of(account).parts

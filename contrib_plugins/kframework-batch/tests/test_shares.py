@@ -16,7 +16,7 @@ def paths(chart: str) -> list[str]:
     return re.findall(r'<path d="([^"]*)" fill="none"', chart)
 
 
-def test_shares_are_noted_session_by_session() -> None:
+def test_shares_are_recorded_per_session() -> None:
     stage = Stage(
         'actions: "allocate"\ntiers: [{plugins: [{name: predicates}]}]',
         nodes=[make_node("n1", cpu=8, memory="8Gi")],
@@ -38,7 +38,7 @@ def test_shares_are_noted_session_by_session() -> None:
     assert shares.shares == {"a": [0.5, 0.5, 0.0], "b": [0.0, 0.25, 0.25]}
 
 
-def test_a_share_holds_until_the_next_moment() -> None:
+def test_share_is_drawn_as_a_step() -> None:
     chart = share_chart([0.0, 50.0, 100.0], {"a": [0.0, 1.0, 0.5]})
     assert paths(chart) == ["M60.0 310.0H370.0V50.0H680.0V180.0"]
 
@@ -47,17 +47,17 @@ def test_a_share_holds_until_the_next_moment() -> None:
     ("end", "marks"),
     [(8.0, "0 1s 2s"), (90.0, "0 15s 30s"), (600.0, "0 5m 10m"), (86400.0, "0 6h 12h"), (2e6, "0 72h 144h")],
 )
-def test_time_is_marked_in_round_steps(end: float, marks: str) -> None:
+def test_time_axis_has_round_steps(end: float, marks: str) -> None:
     texts = re.findall(r'text-anchor="middle" font-size="12">([^<]*)</text>', share_chart([0.0, end], {}))
     assert " ".join(texts[:3]) == marks
     assert len(texts) <= 11
 
 
-def test_small_shares_are_drawn_larger() -> None:
+def test_scale_adapts_to_small_shares() -> None:
     assert ">25 %<" in share_chart([0.0], {"a": [0.2]}) and ">50 %<" not in share_chart([0.0], {"a": [0.2]})
 
 
-def test_names_cannot_break_the_picture() -> None:
+def test_names_are_escaped_in_the_picture() -> None:
     chart = share_chart([0.0], {"<script>&": [1.0], "a" * 40: [0.5], **{f"q{n}": [0.1] for n in range(10)}})
     root = ElementTree.fromstring(chart)
     assert [element for element in root.iter() if element.tag.endswith("script")] == []
@@ -65,7 +65,7 @@ def test_names_cannot_break_the_picture() -> None:
     assert chart.count("stroke-dasharray") == 2 * 4, "colours that come twice are dashed the second time"
 
 
-def test_nothing_noted_is_an_empty_picture() -> None:
+def test_picture_without_sessions_is_empty() -> None:
     file = StringIO()
     ShareRecorder().write(file)
     ElementTree.fromstring(file.getvalue())

@@ -27,6 +27,6 @@ from kframework.testing import make_pod
         ("Unknown", "a", True, TaskStatus.UNKNOWN),
     ],
 )
-def test_the_status_follows_from_the_pod(phase: str, node: str, deleted: bool, status: TaskStatus) -> None:
+def test_task_status_follows_from_the_pod(phase: str, node: str, deleted: bool, status: TaskStatus) -> None:
     pod = make_pod(node_name=node, deletion_timestamp="2026-01-01T00:00:00Z" if deleted else None)
     assert task_status(replace(pod, status=replace(pod.status, phase=phase))) is status

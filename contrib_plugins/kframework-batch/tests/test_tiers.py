@@ -62,7 +62,7 @@ def names(calls: tuple[Call[object], ...]) -> list[str]:
     return [call.plugin.name for call in calls]
 
 
-def test_calls_stand_in_tiers_in_order() -> None:
+def test_calls_are_grouped_by_tier_in_order() -> None:
     tiers = Tiers([[EnabledPlugin(ENQUEUER), EnabledPlugin(ORDERS)], [], [EnabledPlugin(ORDERS)]])
     assert tiers.plugins == (ENQUEUER, ORDERS, ORDERS)
     assert [names(tier) for tier in tiers.calls("job_order")] == [["enqueuer", "orders"], ["orders"]]
@@ -70,13 +70,13 @@ def test_calls_stand_in_tiers_in_order() -> None:
     assert [call(None, None) for call in tiers.flat("job_order")] == [3, 1, 1]
 
 
-def test_tiers_without_anybody_to_ask_are_left_out() -> None:
+def test_tiers_without_calls_are_omitted() -> None:
     tiers = Tiers([[EnabledPlugin(ENQUEUER)], [EnabledPlugin(ORDERS)]])
     assert [names(tier) for tier in tiers.calls("task_order")] == [["orders"]]
     assert tiers.calls("job_ready") == ()
 
 
-def test_every_hook_can_be_asked_for() -> None:
+def test_every_hook_has_calls() -> None:
     tiers = Tiers([])
     assert all(tiers.flat(hook) == () for hook in HOOKS)
     with pytest.raises(KeyError):
@@ -92,12 +92,12 @@ def test_every_hook_can_be_asked_for() -> None:
         ("enableHierarchy", {"job_order", "task_order", "job_enqueued", "job_valid"}),
     ],
 )
-def test_a_flag_turns_its_hooks_off(flag: str, left: set[str]) -> None:
+def test_flag_turns_its_hooks_off(flag: str, left: set[str]) -> None:
     tiers = Tiers([[EnabledPlugin(ORDERS, {flag: False}), EnabledPlugin(ENQUEUER, {flag: False})]])
     assert {hook for hook in HOOKS if tiers.flat(hook)} == left
 
 
-def test_flags_are_volcanos() -> None:
+def test_flags_are_those_of_volcano() -> None:
     assert {*FLAGS, *UNSUPPORTED_FLAGS, HIERARCHY} == set(
         """enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable
         enableReclaimable enablePreemptive enableQueueOrder enabledClusterOrder enablePredicate enableBestNode
@@ -107,7 +107,7 @@ def test_flags_are_volcanos() -> None:
     )
 
 
-def test_hooks_without_a_flag_are_those_of_volcano() -> None:
+def test_hooks_without_flag_are_those_of_volcano() -> None:
     flagged = {hook for hooks in FLAGS.values() for hook in hooks}
     lifecycle = {"on_session_open", "on_session_close", "allocated", "deallocated", "wakes_at"}
     assert flagged <= HOOKS
@@ -170,7 +170,7 @@ ORDERED = "hook job_ready: tryfirst and trylast are not supported: the configura
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*hookwrapper.*:DeprecationWarning")  # that it is old is why it is here
-def test_a_plugin_that_breaks_the_contract_is_named(kind: type[BatchPlugin], message: str) -> None:
+def test_plugin_that_breaks_the_contract_is_named(kind: type[BatchPlugin], message: str) -> None:
     for _ in range(2):  # a class that was refused is not taken for sound the next time
         with pytest.raises(PluginError) as caught:
             Tiers([[EnabledPlugin(ORDERS)], [EnabledPlugin(kind(BatchArguments()), distribution="acme 1.0")]])

@@ -51,7 +51,7 @@ def some(random: Random, rows: int) -> tuple[NDArray[np.int64], NDArray[np.float
 
 @pytest.mark.parametrize("rows", SIZES)
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_put_in_it_knows_the_best(rows: int, seed: int) -> None:
+def test_best_score_is_correct_after_any_updates(rows: int, seed: int) -> None:
     random = Random(f"{rows}/{seed}")
     tournament, slowly = Tournament(rows), Slowly(rows)
     compare(tournament, slowly, random)
@@ -71,7 +71,7 @@ def test_whatever_is_put_in_it_knows_the_best(rows: int, seed: int) -> None:
 @pytest.mark.parametrize("rows", [33, 1_100])
 @pytest.mark.parametrize("step", [-3.0, 0.5], ids=["the winner falls back", "the winner moves ahead"])
 @pytest.mark.parametrize("alike", [True, False], ids=["uniform", "all different"])
-def test_winner_after_winner(rows: int, step: float, alike: bool) -> None:
+def test_best_rows_are_enumerated(rows: int, step: float, alike: bool) -> None:
     """As tasks are placed: whoever is chosen scores otherwise afterwards, until it takes no part any more."""
     random = Random(f"{rows}/{step}/{alike}")
     tournament, slowly = Tournament(rows), Slowly(rows)
@@ -87,7 +87,7 @@ def test_winner_after_winner(rows: int, step: float, alike: bool) -> None:
         tournament.put(row, slowly.scores[row])
 
 
-def test_no_more_winners_than_there_are() -> None:
+def test_best_row_number_out_of_range_is_an_error() -> None:
     tournament = Tournament(3)
     tournament.put(1, 4.0)
     assert tournament.best_row(0) == 1
@@ -95,7 +95,7 @@ def test_no_more_winners_than_there_are() -> None:
         tournament.best_row(1)
 
 
-def test_its_column_is_there_to_be_read() -> None:
+def test_scores_column_is_readable() -> None:
     tournament = Tournament(3)
     tournament.put(1, 4.0)
     assert tournament.scores[:3].tolist() == [ABSENT, 4.0, ABSENT]

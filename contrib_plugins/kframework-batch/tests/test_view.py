@@ -44,7 +44,7 @@ def named(sections: tuple[Section, ...], name: str) -> Section:
     return found
 
 
-def test_pods_wait_in_their_queue_or_without_a_group() -> None:
+def test_pending_pods_are_listed_by_queue() -> None:
     found = shown(stage())
     assert found.count_by_queue() == {"queue red": 3, NO_GROUP: 1, "binding": 0}
     assert sorted(pod.pod for pod in found.pods_in("queue red")) == [f"default/large-{n}" for n in range(3)]
@@ -52,12 +52,12 @@ def test_pods_wait_in_their_queue_or_without_a_group() -> None:
     assert list(found.pods_in("queue blue")) == list(found.pods_in("nowhere")) == []
 
 
-def test_a_queue_is_not_taken_for_another_place() -> None:
+def test_queue_label_does_not_collide_with_other_groups() -> None:
     made = Stage(queues=[make_queue("binding")], gangs=[make_gang("g", 2, queue="binding")]).session()
     assert shown(made).count_by_queue() == {"queue binding": 2, "binding": 0}
 
 
-def test_pods_whose_group_is_not_there_yet_have_none() -> None:
+def test_pods_of_missing_group_have_no_queue() -> None:
     made = Stage(objects=[make_task("early", "later")]).session()
     assert shown(made).count_by_queue() == {NO_GROUP: 1, "binding": 0}
     made.put(make_group("later"))
@@ -65,7 +65,7 @@ def test_pods_whose_group_is_not_there_yet_have_none() -> None:
     assert shown(made).count_by_queue() == {"queue default": 1, "binding": 0}
 
 
-def test_a_pod_is_found_where_it_is() -> None:
+def test_queue_of_a_pod_is_found() -> None:
     made = stage()
     found, tasks = shown(made), made.engine.cache.tasks
     assert {task.name: found.queue_of(task.pod) for task in tasks.values()} == {
@@ -76,7 +76,7 @@ def test_a_pod_is_found_where_it_is() -> None:
     assert found.queue_of(lost) == NO_GROUP
 
 
-def test_while_a_session_is_open_pods_that_are_tried_out_still_wait() -> None:
+def test_pods_allocated_in_the_open_session_are_pending() -> None:
     made = stage()
     made.put(make_queue("green"))
     made.time += 1.0
@@ -90,7 +90,7 @@ def test_while_a_session_is_open_pods_that_are_tried_out_still_wait() -> None:
 @pytest.mark.parametrize(
     "view", ["node?name=n", "nodes", "summary", "details?kind=job&name=default/large", "find?text=large"]
 )
-async def test_the_page_waits_for_the_end_of_a_session(view: str) -> None:
+async def test_page_waits_for_the_end_of_the_session(view: str) -> None:
     made = stage()
     before = await viewed(made, view)
     made.put(make_queue("green"))
@@ -114,7 +114,7 @@ async def viewed(made: Stage, view: str) -> object:
     return {**data, "now": 0} if isinstance(data := json.loads(answer.text), dict) else data
 
 
-def test_pods_that_are_being_bound_have_a_place_of_their_own() -> None:
+def test_binding_pods_are_listed_separately() -> None:
     made = Stage(nodes=[make_node("n")], gangs=[make_gang("g", 1)])
     while not len(made.engine.cluster.waiting):
         assert made.engine.step()
@@ -125,7 +125,7 @@ def test_pods_that_are_being_bound_have_a_place_of_their_own() -> None:
     assert found.queue_of(task.pod) == "binding"
 
 
-def test_the_plugin_that_stood_against_a_job_holds_its_pods_back() -> None:
+def test_rejecting_plugin_holds_the_pods_of_the_job() -> None:
     found = shown(stage())
     assert found.count_by_plugin() == {("volcano", "proportion"): 3}
     held = {pod.pod: (pod.plugins, pod.held, pod.message) for pod in found.pods_held_by(("volcano", "proportion"))}
@@ -136,7 +136,7 @@ def test_the_plugin_that_stood_against_a_job_holds_its_pods_back() -> None:
     assert list(found.pods_held_by(("volcano", "gang"))) == []
 
 
-def test_what_an_earlier_session_said_holds_nobody_back() -> None:
+def test_rejections_of_earlier_sessions_hold_no_pods() -> None:
     made = stage()
     found = shown(made)
     made.delete("large", PodGroup)
@@ -145,24 +145,24 @@ def test_what_an_earlier_session_said_holds_nobody_back() -> None:
     assert found.count_by_plugin() != {} and shown(made).count_by_plugin() == {}
 
 
-def test_gated_pods_name_their_gates() -> None:
+def test_gated_pods_show_their_gates() -> None:
     made = Stage(gangs=[(make_group("g"), [make_task("g-0", "g", gates=["example.com/quota"])])]).session()
     assert [pod.message for pod in shown(made).pods_in("queue default")] == ["gated by example.com/quota"]
 
 
-def test_queues_are_shown_before_there_is_a_session() -> None:
+def test_queues_are_listed_before_the_first_session() -> None:
     made = Stage(queues=[make_queue("blue", weight=3)])
     made.engine.apply_messages()
     assert [row.cells[:2] for row in named(shown(made).sections(), "queues").rows] == [("default", 1), ("blue", 3)]
     assert named(shown(made).sections(), "sessions").rows == ()
 
 
-def test_queues_stand_in_the_order_of_the_last_session_with_their_pods() -> None:
+def test_queues_are_listed_in_the_order_of_the_last_session() -> None:
     rows = named(shown(stage()).sections(), "queues").rows
     assert [row.cells[:3] for row in rows] == [("red", 1, 3), ("blue", 3, 0), ("default", 1, 0)]
 
 
-def test_jobs_that_wait_come_first_and_say_why() -> None:
+def test_pending_jobs_are_listed_first_with_reasons() -> None:
     section = named(shown(stage()).sections(), "jobs")
     large, runs = section.rows
     assert (section.total, section.note) == (2, "Those first that cannot run yet, then those of which more tasks wait.")
@@ -173,7 +173,7 @@ def test_jobs_that_wait_come_first_and_say_why() -> None:
     assert (large.tone, runs.tone) == (Tone.WAITING, Tone.GOOD)
 
 
-def test_jobs_are_shown_by_what_they_lack() -> None:
+def test_jobs_are_listed_by_urgency() -> None:
     group, (pod,) = make_gang("done", 1, on=["n"])
     done = group, [replace(pod, status=replace(pod.status, phase="Succeeded"))]
     gangs = [done, make_gang("runs", 1, on=["n"]), make_gang("more", 3, minimum=1, on=["n"])]
@@ -184,13 +184,13 @@ def test_jobs_are_shown_by_what_they_lack() -> None:
     ]
 
 
-def test_a_job_that_had_no_turn_says_why() -> None:
+def test_job_without_turn_has_a_reason() -> None:
     made = Stage(nodes=[make_node("n")], gangs=[make_gang("g", 1, queue="nowhere")]).session()
     (row,) = named(shown(made).sections(), "jobs").rows
     assert row.cells[5:] == ("", "", None, "there is no queue 'nowhere'")
 
 
-def test_a_job_says_what_each_action_found() -> None:
+def test_job_lists_the_reasons_of_each_action() -> None:
     config = """
         actions: "allocate, preempt"
         tiers: [{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: predicates}, {name: proportion}]}]
@@ -203,7 +203,7 @@ def test_a_job_says_what_each_action_found() -> None:
     assert shown(made).count_by_plugin() == {}
 
 
-def test_a_job_goes_by_the_name_of_its_owner() -> None:
+def test_job_is_named_after_its_owner() -> None:
     group = make_group("resnet-4711")
     owned = replace(group.metadata, owner_references=(OwnerReference(kind="Job", name="resnet"),))
     made = Stage(gangs=[(replace(group, metadata=owned), [])]).session()
@@ -211,12 +211,12 @@ def test_a_job_goes_by_the_name_of_its_owner() -> None:
     assert row.cells[0] == Ref("job", "default/resnet-4711", "default/resnet")
 
 
-def test_a_session_is_known_by_its_number() -> None:
+def test_session_has_details() -> None:
     turns = named(shown(stage()).details("session", "1").sections, "turns")
     assert [row.cells[0] for row in turns.rows] == [Ref("job", "default/runs"), Ref("job", "default/large")]
 
 
-def test_a_job_has_tasks_and_turns() -> None:
+def test_job_details_have_tasks_and_turns() -> None:
     made = shown(stage())
     tasks, turns = made.details("job", "default/large").sections
     assert (tasks.title, len(tasks.rows), len(turns.rows)) == ("Tasks of default/large", 3, 2)
@@ -226,7 +226,7 @@ def test_a_job_has_tasks_and_turns() -> None:
     assert [row.cells[1:] for row in runs.rows] == [("Running", Ref("node", "n"), "")] * 2
 
 
-def test_a_job_that_is_gone_has_its_turns_still() -> None:
+def test_deleted_job_details_have_turns() -> None:
     made = stage()
     for number in range(3):
         made.delete(f"large-{number}")
@@ -236,12 +236,12 @@ def test_a_job_that_is_gone_has_its_turns_still() -> None:
     assert len(turns.rows) == 2
 
 
-def test_a_pod_has_the_verdicts_of_the_last_sessions() -> None:
+def test_pod_details_have_verdicts() -> None:
     (verdicts,) = shown(stage()).details("pod", "default/large-0").sections
     assert [row.cells[0] for row in verdicts.rows] == [Ref("session", "2"), Ref("session", "1")]
 
 
-def test_of_what_is_not_there_nothing_is_known() -> None:
+def test_unknown_names_have_no_details() -> None:
     found = shown(stage())
     things = [("session", "9"), ("job", "default/none"), ("pod", "default/none"), ("day", "monday")]
     assert [found.details(*thing) for thing in things] == [DetailView()] * 4

@@ -32,7 +32,7 @@ def slowly(amount: int, claims: list[Claim]) -> list[Fraction]:
 
 
 @given(st.integers(0, 200), st.lists(claims(), max_size=6))
-def test_it_is_the_exact_level_in_whole_numbers(amount: int, claims: list[Claim]) -> None:
+def test_fill_is_exact_in_whole_numbers(amount: int, claims: list[Claim]) -> None:
     floors = sum(claim.floor for claim in claims)
     shares = fill(amount, claims)
     assert sum(shares) == min(amount, sum(claim.ceiling for claim in claims))
@@ -46,7 +46,7 @@ def test_it_is_the_exact_level_in_whole_numbers(amount: int, claims: list[Claim]
 
 
 @given(st.integers(0, 200), st.lists(claims(), max_size=6))
-def test_nobody_loses_when_there_is_more(amount: int, claims: list[Claim]) -> None:
+def test_larger_amount_reduces_no_share(amount: int, claims: list[Claim]) -> None:
     # One unit may be rounded to another place.
     assert all(more >= less - 1 for less, more in zip(fill(amount, claims), fill(amount + 7, claims), strict=True))
 
@@ -69,5 +69,5 @@ def test_nobody_loses_when_there_is_more(amount: int, claims: list[Claim]) -> No
         (1 << 60, [Claim(1, 0, 1 << 62), Claim(2, 0, 1 << 62)], [384307168202282325, 768614336404564651]),
     ],
 )
-def test_examples(amount: int, claims: list[Claim], shares: list[int]) -> None:
+def test_examples_of_fill(amount: int, claims: list[Claim], shares: list[int]) -> None:
     assert fill(amount, claims) == shares

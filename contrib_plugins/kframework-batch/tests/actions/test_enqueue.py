@@ -50,20 +50,20 @@ def _empty_book() -> Iterator[None]:
     yield
 
 
-def test_a_job_is_let_in_that_the_plugins_permit() -> None:
+def test_job_is_enqueued_when_plugins_permit() -> None:
     stage = Stage(CONFIGURATION, gangs=[(make_group("a", phase="Pending", resources={"cpu": 1}), [])], classes=[Door])
     stage.session()
     assert stage.phase("a") == "Inqueue"
     assert Door.let_in == ["a"]
 
 
-def test_a_job_that_asks_for_nothing_comes_in_unasked() -> None:
+def test_job_without_minimum_resources_is_enqueued_without_vote() -> None:
     stage = Stage(CONFIGURATION, gangs=[(make_group("no", phase="Pending"), [])], classes=[Door]).session()
     assert stage.phase("no") == "Inqueue"
     assert (Door.asked, Door.let_in) == ([], ["no"])
 
 
-def test_one_that_is_refused_holds_up_nobody_and_is_asked_again() -> None:
+def test_rejected_job_blocks_no_other_and_is_voted_on_again() -> None:
     groups = [
         make_group("no", phase="Pending", resources={"cpu": 1}, age=9),
         make_group("yes", phase="Pending", resources={"cpu": 1}),
@@ -74,12 +74,12 @@ def test_one_that_is_refused_holds_up_nobody_and_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
-def test_only_pending_jobs_are_asked(phase: str) -> None:
+def test_only_pending_jobs_are_voted_on(phase: str) -> None:
     Stage(CONFIGURATION, gangs=[make_gang("a", 1, phase=phase, resources={"cpu": 1})], classes=[Door]).session()
     assert Door.asked == []
 
 
-def test_the_order_of_queues_is_worked_out_anew_after_each_job() -> None:
+def test_queues_are_reordered_after_each_enqueued_job() -> None:
     ages = {"a1": 4, "a2": 3, "a3": 2, "b1": 1}
     groups = [make_group(name, queue=name[0], phase="", age=age) for name, age in ages.items()]
     queues = [make_queue("a"), make_queue("b")]

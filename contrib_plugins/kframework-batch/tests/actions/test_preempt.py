@@ -79,7 +79,7 @@ def high(size: int, *, minimum: int | None = None, name: str = "high", **more: o
     return make_gang(name, size, minimum=minimum, priority_class="p9", **more)  # type: ignore[arg-type]  # whatever make_gang takes
 
 
-def test_a_more_important_job_takes_what_it_needs_and_follows_its_victims() -> None:
+def test_job_of_higher_priority_preempts_what_it_needs_and_replaces_its_victims() -> None:
     stage = staged([make_node("n1", cpu=4)], low(4), high(2))
     assert counts(stage) == {"low": 2}
     assert set(stage.evicted.values()) == {"preempt"}
@@ -89,7 +89,7 @@ def test_a_more_important_job_takes_what_it_needs_and_follows_its_victims() -> N
     assert counts(stage) == {"low": 2}
 
 
-def test_it_waits_while_its_victims_go() -> None:
+def test_preemptor_waits_while_victims_terminate() -> None:
     stage = staged([make_node("n1", cpu=4)], low(4), high(2)).session(3)
     assert counts(stage) == {"low": 2}
 
@@ -108,7 +108,7 @@ def test_it_waits_while_its_victims_go() -> None:
         pytest.param(low(4), high(2, minimum=3), 0, id="not valid"),
     ],
 )
-def test_how_many_go(victims: Gang, waiting: Gang, evicted: int) -> None:
+def test_number_of_victims(victims: Gang, waiting: Gang, evicted: int) -> None:
     alone = CONFIGURATION.replace("allocate, preempt", "preempt")
     stage = staged([make_node("n1", cpu=4)], victims, waiting, configuration=alone)
     assert len(stage.evicted) == evicted
@@ -123,19 +123,19 @@ def test_how_many_go(victims: Gang, waiting: Gang, evicted: int) -> None:
         pytest.param(make_task("low-0", "low", node="n1", cpu=None), id="it frees nothing"),
     ],
 )
-def test_who_does_not_go(task: Pod) -> None:
+def test_pods_that_are_not_evicted(task: Pod) -> None:
     group = make_group("low", minimum=0, phase="Running", priority_class="p1")
     blocker = make_gang("blocker", 1, cpu=3, on=["n1"], priority_class="p9")
     stage = staged([make_node("n1", cpu=3)], (group, [task]), blocker, high(1))
     assert stage.evicted == {}
 
 
-def test_a_policy_of_never_is_respected() -> None:
+def test_preemption_policy_never_is_respected() -> None:
     waiting = make_group("high", priority_class="p9"), [make_task("high-0", "high", preemption_policy="Never")]
     assert staged([make_node("n1")], low(4), waiting).evicted == {}
 
 
-def test_the_least_important_go_first() -> None:
+def test_pods_of_lowest_priority_are_evicted_first() -> None:
     middle = make_gang("middle", 2, minimum=0, on=["n1"] * 2, priority_class="p5")
     first = make_task("low-0", "low", node="n1", priority=3), make_task("low-1", "low", node="n1", priority=2)
     group = make_group("low", minimum=0, phase="Running", priority_class="p1")
@@ -144,26 +144,26 @@ def test_the_least_important_go_first() -> None:
     assert counts(staged(nodes, middle, (group, [*first]), high(3))) == {"low": 2, "middle": 1}
 
 
-def test_a_victim_is_spared_that_a_larger_one_makes_superfluous() -> None:
+def test_victim_is_kept_when_a_larger_one_is_enough() -> None:
     # The small one is the first to go, and does not help: with it gone too little is free, with the large one enough.
     small = make_gang("small", 1, minimum=0, cpu=1, on=["n1"], priority_class="p1")
     large = make_gang("large", 1, minimum=0, cpu=3, on=["n1"], priority_class="p5")
     assert list(staged([make_node("n1", cpu=4)], small, large, high(1, cpu=3)).evicted) == ["large-0"]
 
 
-def test_the_room_of_one_victim_is_for_as_many_as_fit() -> None:
+def test_room_of_one_victim_is_used_by_all_tasks_that_fit() -> None:
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=4)]
     victims = [make_gang(f"low{n}", 1, minimum=0, cpu=4, on=[f"n{n}"], priority_class="p1") for n in (1, 2)]
     assert len(staged(nodes, *victims, high(4)).evicted) == 1
 
 
-def test_room_that_is_free_already_is_counted_on() -> None:
+def test_idle_room_counts_before_eviction() -> None:
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=2)]
     stage = staged(nodes, low(4), low(1, on="n2", name="more"), high(2))
     assert len(stage.evicted) == 1
 
 
-def test_a_victim_is_spared_that_went_for_one_task_once_a_larger_one_went_for_another() -> None:
+def test_victim_of_first_task_is_kept_when_victim_of_second_task_is_enough_for_both() -> None:
     small = make_gang("small", 1, minimum=0, cpu=1, on=["n1"], priority_class="p1")
     large = make_gang("large", 1, minimum=0, cpu=3, on=["n1"], priority_class="p5")
     stage = staged([make_node("n1", cpu=5)], small, large, high(4))
@@ -172,19 +172,19 @@ def test_a_victim_is_spared_that_went_for_one_task_once_a_larger_one_went_for_an
     assert len(stage.session().bound) == 4
 
 
-def test_a_job_that_needs_no_victim_is_left_to_allocate() -> None:
+def test_job_that_needs_no_victim_is_left_to_allocate() -> None:
     alone = CONFIGURATION.replace("allocate, preempt", "preempt, allocate")
     stage = staged([make_node("n1", cpu=4)], low(2), high(2), configuration=alone)
     assert (sorted(stage.bound), stage.evicted) == (["high-0", "high-1"], {})
 
 
-def test_nodes_that_do_not_let_the_task_in_are_left_alone() -> None:
+def test_nothing_is_evicted_from_nodes_that_reject_the_task() -> None:
     nodes = [make_node("n1", taints=["dedicated=x:NoSchedule"]), make_node("n2")]
     stage = staged(nodes, low(4), low(4, on="n2", name="also"), high(1))
     assert counts(stage) == {"also": 1}
 
 
-def test_what_only_victims_object_to_can_be_had() -> None:
+def test_node_rejected_only_because_of_victims_is_used() -> None:
     # By amounts anybody would do; the port is held by one of them.
     group = make_group("low", minimum=0, phase="Running", priority_class="p1")
     pods = [make_task(f"low-{n}", "low", node="n1", host_ports=[80] if n == 1 else []) for n in range(4)]
@@ -192,7 +192,7 @@ def test_what_only_victims_object_to_can_be_had() -> None:
     assert list(staged([make_node("n1", cpu=4)], (group, pods), waiting).evicted) == ["low-1"]
 
 
-def test_a_queue_that_has_its_due_makes_room_within_itself() -> None:
+def test_queue_with_its_deserved_share_preempts_within_itself() -> None:
     # There is room on n2, but the queue may not have it.
     queue = make_queue("default", capability={"cpu": 4})
     configuration = CONFIGURATION + "  - name: proportion\n"
@@ -224,14 +224,14 @@ def going(name: str, *, priority: int = 0, disrupted: bool = True) -> Pod:
         pytest.param("", going("victim"), 2, id="no node was cleared"),
     ],
 )
-def test_who_waits_for_victims_takes_no_more(nominated: str, other: Pod, evicted: int) -> None:
+def test_task_that_waits_for_victims_preempts_no_more(nominated: str, other: Pod, evicted: int) -> None:
     pod = make_task("high-0", "high", cpu=3, priority=50, nominated_node_name=nominated)
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=1)]
     stage = staged(nodes, low(3), (make_group("high", priority_class="p9"), [pod]), objects=[other])
     assert len(stage.evicted) == evicted
 
 
-def test_who_waits_at_a_node_that_is_closed_now_may_go_elsewhere() -> None:
+def test_task_nominated_to_cordoned_node_may_preempt_elsewhere() -> None:
     pod = make_task("high-0", "high", cpu=3, priority=50, nominated_node_name="n1")
     nodes = [make_node("n1", cpu=4, unschedulable=True), make_node("n2", cpu=3)]
     waiting = make_group("high", priority_class="p9"), [pod]
@@ -250,19 +250,19 @@ def mixed(pending: int, *, minimum: int = 1) -> Gang:
     [(9, ["a-0"]), (1, ["a-0"]), (0, [])],
     ids=["more important", "than one of them", "as important"],
 )
-def test_a_job_gives_up_what_is_less_important_to_it(pending: int, evicted: list[str]) -> None:
+def test_job_preempts_its_own_tasks_of_lower_priority(pending: int, evicted: list[str]) -> None:
     stage = staged([make_node("n1", cpu=2)], mixed(pending), configuration=WITHOUT_GANG)
     assert list(stage.evicted) == evicted
 
 
-def test_other_jobs_are_asked_first() -> None:
+def test_other_jobs_are_preempted_before_tasks_of_the_same_job() -> None:
     gang = mixed(9)
     group = replace(gang[0], spec=replace(gang[0].spec, priority_class_name="p9"))
     stage = staged([make_node("n1", cpu=3)], low(1), (group, gang[1]), configuration=WITHOUT_GANG)
     assert list(stage.evicted) == ["low-0"]
 
 
-def test_where_gangs_count_a_job_that_runs_does_not_starve() -> None:
+def test_running_gang_is_not_starving() -> None:
     assert staged([make_node("n1", cpu=2)], mixed(9)).evicted == {}
 
 
@@ -298,14 +298,14 @@ def victim(name: str, node: str, *, priority: int = 0, cpu: int = 1, started: fl
     ],
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_the_cheapest_victims_go(on_n1: list[Pod], on_n2: list[Pod], seed: int) -> None:
+def test_cheapest_victims_are_evicted(on_n1: list[Pod], on_n2: list[Pod], seed: int) -> None:
     nodes = [make_node("n1", cpu=2), make_node("n2", cpu=2)]
     group = make_group("low", minimum=0, phase="Running", priority_class="p1")
     stage = staged(nodes, (group, [*on_n1, *on_n2]), high(1, cpu=2), configuration=COMPARED, seed=seed)
     assert sorted(stage.evicted) == sorted(pod.metadata.name for pod in on_n2)
 
 
-def test_nobody_goes_in_vain_where_nodes_are_compared() -> None:
+def test_nothing_is_evicted_without_benefit_when_nodes_are_compared() -> None:
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=4)]
     stage = staged(nodes, low(4), low(4, on="n2", name="also"), high(4, minimum=4), configuration=COMPARED)
     assert len(stage.evicted) == 4
@@ -327,11 +327,11 @@ def test_nobody_goes_in_vain_where_nodes_are_compared() -> None:
         ({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0}, 5, 1),
     ],
 )
-def test_how_many_nodes_are_compared(arguments: Mapping[str, object], nodes: int, wanted: int) -> None:
+def test_number_of_compared_nodes(arguments: Mapping[str, object], nodes: int, wanted: int) -> None:
     assert PreemptArguments.model_validate(arguments).wanted(nodes) == wanted
 
 
-def test_one_victim_more_is_never_cheaper() -> None:
+def test_additional_victim_is_never_cheaper() -> None:
     stage = staged([make_node("n1")], make_gang("a", 2, priority=-5, on=["n1", "n1"]))
     first, second = (stage.task(f"a-{n}") for n in range(2))
     assert cost([first], 0.0) < cost([first, second], 0.0)
@@ -355,7 +355,7 @@ class Promises(BatchPlugin):
     st.integers(1, 3),
     st.booleans(),
 )
-def test_nobody_goes_unless_a_gang_follows_that_needs_each_of_them(
+def test_victims_are_evicted_only_if_a_gang_needs_each_of_them(
     victims: list[tuple[str, int, int]], size: int, cpu: int, compared: bool
 ) -> None:
     used = Counter({"n1": 0, "n2": 0})
@@ -381,13 +381,13 @@ def test_nobody_goes_unless_a_gang_follows_that_needs_each_of_them(
     assert len(stage.session().bound) == size
 
 
-def test_annotations_of_which_a_recording_has_no_values_are_compared_and_not_read() -> None:
+def test_annotations_without_recorded_values_are_compared_but_not_read() -> None:
     group, pods = make_gang("high", 2, priority_class="p9", annotations={"example.com/token": "secret"})
     guarded_group = guarded(without_values(group, lambda key: False, lambda text: "0" * 24))
     assert counts(staged([make_node("n1", cpu=4)], low(4), (guarded_group, pods))) == {"low": 2}
 
 
-def test_a_node_that_others_have_to_leave_was_not_chosen_earlier() -> None:
+def test_choice_of_a_node_is_forgotten_when_victims_are_selected() -> None:
     """What allocate chose before somebody else got that room is no word on how preempt came by the node."""
     stage = staged(
         [make_node("n1", cpu=2)],
@@ -400,7 +400,7 @@ def test_a_node_that_others_have_to_leave_was_not_chosen_earlier() -> None:
     assert [(one.node, one.feasible) for one in preempt.verdicts if one.node] == [("n1", 0)]
 
 
-def test_a_task_that_finds_no_node_after_all_says_so() -> None:
+def test_task_without_node_after_preemption_has_a_message() -> None:
     """A place that preempt had for it, and gave back, counts no more when allocate finds none."""
     stage = Stage(
         CONFIGURATION.replace("allocate, preempt", "preempt, allocate"),

@@ -80,7 +80,7 @@ def remade(pod: Pod) -> Pod:
     return replace(pod, metadata=metadata, spec=spec, status=replace(pod.status, phase="Pending"))
 
 
-def test_a_queue_takes_back_its_due_and_follows_its_victims() -> None:
+def test_queue_reclaims_its_deserved_share_and_replaces_its_victims() -> None:
     stage = staged([make_node("n1", cpu=4)], yours(4), mine(2))
     assert counts(stage) == {"yours": 2}
     assert set(stage.evicted.values()) == {"reclaim"}
@@ -89,7 +89,7 @@ def test_a_queue_takes_back_its_due_and_follows_its_victims() -> None:
     assert counts(stage) == {"yours": 2}
 
 
-def test_it_waits_while_its_victims_go() -> None:
+def test_preemptor_waits_while_victims_terminate() -> None:
     assert counts(staged([make_node("n1", cpu=4)], yours(4), mine(2)).session(3)) == {"yours": 2}
 
 
@@ -105,27 +105,27 @@ def test_it_waits_while_its_victims_go() -> None:
         pytest.param(yours(4), mine(1, phase="Pending"), 1, id="let in by allocate"),
     ],
 )
-def test_how_many_go(victims: Gang, waiting: Gang, evicted: int) -> None:
+def test_number_of_victims(victims: Gang, waiting: Gang, evicted: int) -> None:
     assert len(staged([make_node("n1", cpu=4)], victims, waiting).evicted) == evicted
 
 
-def test_a_queue_may_say_that_nothing_is_taken_back_from_it() -> None:
+def test_nothing_is_reclaimed_from_queue_that_is_not_reclaimable() -> None:
     queues = [make_queue("mine"), make_queue("yours", reclaimable=False)]
     assert staged([make_node("n1", cpu=4)], yours(4), mine(1), queues=queues).evicted == {}
 
 
-def test_only_running_tasks_go() -> None:
+def test_only_running_tasks_are_reclaimed() -> None:
     group, pods = yours(4)
     bound = [replace(pod, status=replace(pod.status, phase="Pending")) for pod in pods[1:]]
     assert staged([make_node("n1", cpu=4)], (group, [pods[0], *bound]), mine(1, cpu=2)).evicted == {}
 
 
-def test_a_policy_of_never_is_respected() -> None:
+def test_preemption_policy_never_is_respected() -> None:
     waiting = make_group("mine", queue="mine"), [make_task("mine-0", "mine", preemption_policy="Never")]
     assert staged([make_node("n1", cpu=4)], yours(4), waiting).evicted == {}
 
 
-def test_a_node_that_is_free_enough_is_counted_on() -> None:
+def test_node_with_enough_idle_room_is_used_without_victims() -> None:
     # On n2 there is nobody to take from; room there is for one of the two.
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=1)]
     stage = staged(nodes, yours(4), mine(2))
@@ -135,14 +135,14 @@ def test_a_node_that_is_free_enough_is_counted_on() -> None:
 
 
 @pytest.mark.parametrize("actions", ["reclaim, allocate", "allocate, reclaim"])
-def test_where_nobody_has_to_go_allocate_does_it(actions: str) -> None:
+def test_reclaim_leaves_job_without_victims_to_allocate(actions: str) -> None:
     configuration = CONFIGURATION.replace("allocate, reclaim", actions)
     stage = staged([make_node("n1", cpu=6)], yours(4), mine(2), configuration=configuration)
     assert (sorted(stage.bound), stage.evicted) == (["mine-0", "mine-1"], {})
 
 
 @pytest.mark.parametrize("actions", ["reclaim, allocate", "allocate, reclaim"])
-def test_after_victims_have_gone_their_room_is_used_in_whatever_order_actions_come(actions: str) -> None:
+def test_room_of_deleted_victims_is_used_in_any_order_of_actions(actions: str) -> None:
     configuration = CONFIGURATION.replace("allocate, reclaim", actions)
     stage = staged([make_node("n1", cpu=4)], yours(4), mine(2), configuration=configuration).session()
     stage.finish_evictions()
@@ -160,7 +160,7 @@ class Generous(BatchPlugin):
         return tasks
 
 
-def test_victims_go_until_the_predicates_pass_and_not_only_until_there_is_enough() -> None:
+def test_victims_are_evicted_until_predicates_pass() -> None:
     # The port is held by the last to go; by amounts any of them would do.
     group, _ = yours(0, minimum=0, phase="Running")
     pods = [
@@ -177,13 +177,13 @@ def test_victims_go_until_the_predicates_pass_and_not_only_until_there_is_enough
     assert list(stage.evicted) == ["yours-3"]
 
 
-def test_the_room_of_one_victim_is_for_as_many_as_fit() -> None:
+def test_room_of_one_victim_is_used_by_all_tasks_that_fit() -> None:
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=4)]
     victims = [yours(1, minimum=0, cpu=4, on=f"n{n}", name=f"yours{n}") for n in (1, 2)]
     assert len(staged(nodes, *victims, mine(4)).evicted) == 1
 
 
-def test_jobs_of_a_queue_have_their_turns_until_it_has_its_due() -> None:
+def test_jobs_of_queue_have_turns_until_it_has_its_deserved_share() -> None:
     gangs = [mine(1, name=f"mine{n}", age=9 - n) for n in range(4)]
     stage = staged([make_node("n1", cpu=4)], yours(4), *gangs)
     assert counts(stage) == {"yours": 2}
@@ -191,14 +191,14 @@ def test_jobs_of_a_queue_have_their_turns_until_it_has_its_due() -> None:
     assert sorted(stage.session().bound) == ["mine0-0", "mine1-0"]
 
 
-def test_a_gang_that_cannot_run_any_more_goes_as_a_whole() -> None:
+def test_gang_below_its_minimum_is_evicted_as_a_whole() -> None:
     nodes = [make_node("n1", cpu=2), make_node("n2", cpu=2)]
     gang = make_gang("yours", 4, on=["n1", "n1", "n2", "n2"], queue="yours")
     stage = staged(nodes, gang, mine(1), configuration=TWO_TIERS)
     assert counts(stage) == {"yours": 4}
 
 
-def test_what_is_left_of_it_is_room_for_others() -> None:
+def test_room_of_evicted_gang_is_used_by_others() -> None:
     nodes = [make_node("n1", cpu=2), make_node("n2", cpu=2)]
     gangs = [make_gang(name, 2, on=["n1", "n2"], queue="yours") for name in ("one", "two")]
     stage = staged(nodes, *gangs, mine(2), configuration=TWO_TIERS)
@@ -207,7 +207,7 @@ def test_what_is_left_of_it_is_room_for_others() -> None:
     assert sorted(stage.session().bound) == ["mine-0", "mine-1"]
 
 
-def test_what_gangs_can_spare_is_taken_first() -> None:
+def test_surplus_tasks_of_gangs_are_reclaimed_first() -> None:
     nodes = [make_node("n1", cpu=2), make_node("n2", cpu=2)]
     gangs = [yours(2, minimum=2, on="n1", name="whole"), yours(2, minimum=1, on="n2", name="spare")]
     for seed in range(4):
@@ -215,7 +215,7 @@ def test_what_gangs_can_spare_is_taken_first() -> None:
         assert counts(stage) == {"spare": 1}
 
 
-def test_where_gangs_do_not_count_none_goes_as_a_whole() -> None:
+def test_gang_is_not_evicted_as_a_whole_without_gang_plugin() -> None:
     configuration = TWO_TIERS.replace("  - name: gang\n", "")
     stage = staged([make_node("n1", cpu=4)], yours(4, minimum=4), mine(1), configuration=configuration)
     assert counts(stage) == {"yours": 1}
@@ -228,7 +228,7 @@ def test_where_gangs_do_not_count_none_goes_as_a_whole() -> None:
         pytest.param(HUNGRY, {"mine": 2, "yours": 2}, id="up to what is due"),
     ],
 )
-def test_queues_do_not_take_the_same_room_from_each_other_in_turn(
+def test_queues_do_not_reclaim_the_same_room_from_each_other_in_turn(
     configuration: str, running: Mapping[str, int]
 ) -> None:
     gangs = [yours(4, minimum=0), mine(4, minimum=1)]
@@ -261,7 +261,7 @@ class Promises(BatchPlugin):
     st.integers(1, 4),
     st.integers(1, 3),
 )
-def test_nobody_goes_unless_a_gang_follows_that_needs_each_of_them(
+def test_victims_are_evicted_only_if_a_gang_needs_each_of_them(
     victims: list[tuple[str, int, int]], size: int, cpu: int
 ) -> None:
     used = Counter({"n1": 0, "n2": 0})

@@ -25,14 +25,14 @@ class Picky(BatchPlugin):
         return [task for task in tasks if task.name.endswith("1")]
 
 
-def test_running_tasks_go_that_are_named() -> None:
+def test_named_running_tasks_are_evicted() -> None:
     gangs = [make_gang("a", 3, minimum=1, on=["n1", "n1"]), make_gang("b", 2, on=["n1", "n1"])]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1")], gangs=gangs, classes=[Picky]).session()
     assert Picky.asked == ["a-0", "a-1", "b-0", "b-1"]
     assert stage.evicted == {"a-1": "shuffle", "b-1": "shuffle"}
 
 
-def test_without_such_a_plugin_nobody_goes() -> None:
+def test_nothing_is_evicted_without_victim_tasks_plugin() -> None:
     stage = Stage(
         "actions: shuffle\ntiers: []\n", nodes=[make_node("n1")], gangs=[make_gang("a", 1, on=["n1"])]
     ).session()

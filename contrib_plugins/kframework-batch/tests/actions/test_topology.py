@@ -79,14 +79,14 @@ EVEN = dict.fromkeys("abcde", 2)
         pytest.param(close(make_gang("j", 4, cpu=None), tier=1), EVEN, "abcde", id="best effort"),
     ],
 )
-def test_a_gang_is_in_one_hypernode(gang: Gang, cpus: Mapping[str, int], nodes: str) -> None:
+def test_gang_is_placed_in_one_hypernode(gang: Gang, cpus: Mapping[str, int], nodes: str) -> None:
     for seed in range(3):
         bound = nodes_of(stage([gang], cpus, seed=seed).session())
         assert set(bound) <= set(nodes)
         assert bool(bound) == bool(nodes)
 
 
-def test_without_hypernodes_a_hard_job_waits_and_a_soft_one_is_as_any() -> None:
+def test_hard_topology_waits_without_hypernodes_and_soft_topology_does_not() -> None:
     assert stage([close(make_gang("j", 2), tier=1)], EVEN, ()).session().bound == {}
     plain, soft = (stage([gang], EVEN, ()).session() for gang in (make_gang("j", 7), close(make_gang("j", 7), "soft")))
     assert plain.bound == soft.bound != {}
@@ -95,20 +95,20 @@ def test_without_hypernodes_a_hard_job_waits_and_a_soft_one_is_as_any() -> None:
     ]
 
 
-def test_tasks_beyond_the_minimum_stay_close() -> None:
+def test_tasks_beyond_the_minimum_are_in_the_same_hypernode() -> None:
     found = stage([close(make_gang("j", 9, minimum=2), tier=1)], EVEN).session()
     assert nodes_of(found) in ("ab", "cd", "e")
     assert len(found.bound) == (2 if nodes_of(found) == "e" else 4)
 
 
-def test_the_fullest_hypernode_is_taken_that_holds_the_job() -> None:
+def test_fullest_hypernode_that_fits_the_job_is_used() -> None:
     for seed in range(5):
         gangs = [make_gang("other", 2, on=["c", "c"]), close(make_gang("j", 2), tier=1)]
         tree = (make_hypernode("r0", 1, "a", "b"), make_hypernode("r1", 1, "c", "d"))
         assert nodes_of(stage(gangs, EVEN, tree, seed).session()) == "d"
 
 
-def test_room_now_goes_before_room_to_come() -> None:
+def test_hypernode_with_idle_room_is_preferred_to_future_room() -> None:
     going = make_gang("going", 2, on=["e", "e"])
     found = stage([going, close(make_gang("j", 2), tier=2)], {"e": 2, "a": 1, "c": 1})
     for pod in going[1]:
@@ -117,7 +117,7 @@ def test_room_now_goes_before_room_to_come() -> None:
     assert nodes_of(found.session()) == "ac"
 
 
-def test_room_to_come_is_kept_where_all_of_it_will_be() -> None:
+def test_future_room_is_reserved_in_one_hypernode() -> None:
     going = make_gang("going", 2, on=["e", "e"])
     found = stage([going, close(make_gang("j", 2, age=9), tier=1), make_gang("small", 1)], {"e": 2, "a": 1})
     for pod in going[1]:
@@ -128,7 +128,7 @@ def test_room_to_come_is_kept_where_all_of_it_will_be() -> None:
     assert found.bound == {"small-0": "a"}
 
 
-def test_the_account_says_where_and_why_not_elsewhere() -> None:
+def test_account_has_hypernode_and_rejected_hypernodes() -> None:
     found = stage([close(make_gang("j", 4), tier=1)], {**EVEN, "a": 1}).session()
     (turn,) = found.accounts[-1].turns_of("default/j")
     assert (turn.outcome, turn.hypernode, turn.had) == (Outcome.COMMITTED, "r1", 4)
@@ -138,7 +138,7 @@ def test_the_account_says_where_and_why_not_elsewhere() -> None:
     assert turn.outcome is Outcome.COMMITTED
 
 
-def test_a_job_that_fits_nowhere_is_told_why() -> None:
+def test_job_that_fits_no_hypernode_has_a_message() -> None:
     gang = close(make_gang("j", 2, cpu=2), tier=1)
     found = stage([gang], {"a": 3, "b": 1, "c": 1, "d": 1}).session()
     (turn,) = found.accounts[-1].turns_of("default/j")
@@ -154,12 +154,12 @@ def test_a_job_that_fits_nowhere_is_told_why() -> None:
     assert "Insufficient cpu" in found.message("j-1")
 
 
-def test_nobody_is_pushed_out_for_a_job_within_a_hypernode() -> None:
+def test_job_with_hard_topology_preempts_nothing() -> None:
     gangs = [make_gang("low", 2, minimum=1, on=["e", "e"], priority=0), close(make_gang("j", 2, priority=9), tier=1)]
     assert stage(gangs, {"e": 2}).session(3).evicted == {}
 
 
-def test_hypernodes_may_come_and_change() -> None:
+def test_added_and_changed_hypernodes_are_used() -> None:
     found = stage([close(make_gang("j", 4), tier=1)], EVEN, ()).session()
     assert found.bound == {}
     found.put(make_hypernode("r", 1, "a", "nobody"))
@@ -168,7 +168,7 @@ def test_hypernodes_may_come_and_change() -> None:
     assert nodes_of(found.session()) == "ae"
 
 
-def test_explanations_say_where_and_why_not_elsewhere() -> None:
+def test_explanation_has_hypernode_and_rejected_hypernodes() -> None:
     found = stage([close(make_gang("j", 3), tier=1)], {"a": 1, "b": 2, "e": 2}).session()
     found.engine.apply_messages()
     text = format_explanation(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))

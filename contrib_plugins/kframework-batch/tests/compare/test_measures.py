@@ -42,7 +42,7 @@ ONE_AFTER_THE_OTHER = (
 )
 
 
-def test_one_gang_after_the_other() -> None:
+def test_gangs_that_run_one_after_another() -> None:
     made = timeline(*ONE_AFTER_THE_OTHER)
     made.gangs["a"].finished, made.gangs["a"].phase = 30.0, "Completed"
     found = measured(made)
@@ -58,13 +58,13 @@ def test_one_gang_after_the_other() -> None:
     assert found.fairness == pytest.approx(jain([1.0, 0.5]))
 
 
-def test_who_waits_still_counts_until_the_end() -> None:
+def test_pending_pods_count_as_waiting_until_the_end() -> None:
     found = measured(timeline((0.0, EventKind.ARRIVED, "a", ""), (5.0, EventKind.MADE, "a", "a0")), duration=60.0)
     assert (found.never_ran, found.gang_waiting.p50, found.pod_waiting) == (1, 60.0, TimePercentiles(60.0, 60.0))
     assert (found.completion, found.last) == (TimePercentiles(None, None), None)
 
 
-def test_room_that_is_reserved_in_permit_is_held_by_half_a_gang() -> None:
+def test_room_reserved_in_permit_counts_as_held_by_incomplete_gang() -> None:
     moments = [
         (0.0, EventKind.ARRIVED, "a", ""),
         (0.0, EventKind.MADE, "a", "a0"),
@@ -75,11 +75,11 @@ def test_room_that_is_reserved_in_permit_is_held_by_half_a_gang() -> None:
     assert (found.half_gang_seconds, found.half_gangs, found.utilisation) == pytest.approx((150.0, 0.15, 0.0))
 
 
-def test_what_comes_after_the_duration_is_not_measured() -> None:
+def test_events_after_the_duration_are_not_measured() -> None:
     assert measured(timeline(*ONE_AFTER_THE_OTHER), duration=8.0).jobs == 1
 
 
-def test_a_pod_made_anew_waits_from_then_on_and_evictions_are_counted() -> None:
+def test_recreated_pod_waits_from_its_creation_and_evictions_are_counted() -> None:
     moments = [
         (0.0, EventKind.ARRIVED, "a", ""),
         (0.0, EventKind.MADE, "a", "a0"),

@@ -37,7 +37,7 @@ def both(*objects: ApiObject, duration: float | None = None) -> tuple[Measures, 
     return run_pods(trace, PODS, [], SETTINGS, duration)[0], run_sessions(trace, SETTINGS, duration)[0]
 
 
-def test_a_gang_that_fits_runs_at_once_with_both() -> None:
+def test_gang_that_fits_runs_at_once_with_both_engines() -> None:
     for found in both(arriving(30.0, make_job("train", 4, seconds=60.0))):
         assert (found.completed, found.never_ran, found.evictions, found.resource) == (1, 0, 0, "cpu")
         assert found.gang_waiting.p50 is not None
@@ -47,14 +47,14 @@ def test_a_gang_that_fits_runs_at_once_with_both() -> None:
         assert found.utilisation == pytest.approx(60 / 91, abs=0.05)
 
 
-def test_half_a_gang_holds_room_without_a_plugin_for_gangs_and_never_with_sessions() -> None:
+def test_incomplete_gang_holds_room_only_in_the_pod_engine_without_gang_plugin() -> None:
     pods, sessions = both(make_job("large", 6, seconds=None), arriving(10.0, make_job("small", 4, seconds=50.0)))
     assert (pods.completed, pods.never_ran, sessions.completed, sessions.never_ran) == (0, 2, 1, 1)
     assert pods.half_gangs > 0.9
     assert sessions.half_gangs < 0.05
 
 
-def test_the_same_trace_comes_to_the_same_but_for_the_time_of_the_processor() -> None:
+def test_same_trace_has_the_same_measures_except_cpu_time() -> None:
     def numbers() -> list[Measures]:
         found = both(make_job("a", 3, seconds=20.0), arriving(5.0, make_job("b", 3, seconds=20.0)), duration=100.0)
         return [msgspec.structs.replace(each, cpu_seconds=0.0) for each in found]
@@ -63,20 +63,20 @@ def test_the_same_trace_comes_to_the_same_but_for_the_time_of_the_processor() ->
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
-def test_a_time_of_arrival_is_a_number_of_seconds(text: str) -> None:
+def test_arrival_time_must_be_a_number_of_seconds(text: str) -> None:
     job = make_job("a", 1)
     wrong = msgspec.structs.replace(job.metadata, annotations={ARRIVES_SECONDS: text})
     with pytest.raises(InputError, match="not a number of seconds"):
         Trace.from_objects([msgspec.structs.replace(job, metadata=wrong)])
 
 
-def test_job_that_arrives_after_a_long_pause_is_run() -> None:
+def test_job_that_arrives_after_a_long_pause_runs() -> None:
     for found in both(arriving(9000.0, make_job("late", 1, seconds=60.0))):
         assert found.completed == 1
         assert found.last == pytest.approx(9060.0, abs=3.0)
 
 
-def test_the_scarcest_resource_is_the_one_that_most_is_wanted_of() -> None:
+def test_scarcest_resource_has_the_highest_demand() -> None:
     job = make_job("a", 4, requests={"example.com/gpu": 1})
     assert (
         Trace.from_objects([make_node("n", cpu=8, allocatable={"example.com/gpu": 2}), job]).scarcest

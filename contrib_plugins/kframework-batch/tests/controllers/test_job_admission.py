@@ -27,24 +27,24 @@ def divided(subject: TaskSpec, total: int, size: int, least: int = 0) -> Job:
 
 
 @pytest.mark.parametrize(("least", "filled"), [(0, 6), (2, 4)])
-def test_the_minimum_of_a_task_is_that_of_its_partitions(least: int, filled: int) -> None:
+def test_default_min_available_of_task_follows_its_partitions(least: int, filled: int) -> None:
     subject = with_defaults(divided(task("a", 6), 3, 2, least), "volcano")
     assert (subject.spec.tasks[0].min_available, subject.spec.min_available) == (filled, filled)
     assert find_problems(subject) == ""
 
 
-def test_what_is_left_out_is_filled_in() -> None:
+def test_missing_fields_have_defaults() -> None:
     spec = with_defaults(job(task(replicas=3), task("b", 2, 1), max_retry=0), "volcano").spec
     assert [(each.name, each.min_available) for each in spec.tasks] == [("default0", 3), ("b", 1)]
     assert (spec.min_available, spec.max_retry, spec.queue, spec.scheduler_name) == (4, 3, "default", "volcano")
 
 
-def test_another_queue_may_be_the_default() -> None:
+def test_default_queue_can_be_changed() -> None:
     assert with_defaults(job(task()), "volcano", "q").spec.queue == "q"
     assert with_defaults(job(task(), queue="r"), "volcano", "q").spec.queue == "r"
 
 
-def test_what_is_said_stays() -> None:
+def test_given_fields_are_unchanged() -> None:
     said = job(task("a", 3, 2), queue="q", min_available=1, max_retry=9, scheduler_name="s")
     assert with_defaults(said, "volcano") == said
 
@@ -125,7 +125,7 @@ def test_what_is_said_stays() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said(subject: Job, complaint: str) -> None:
+def test_invalid_job_is_rejected_with_its_problem(subject: Job, complaint: str) -> None:
     assert complaint in find_problems(with_defaults(subject, "volcano"))
 
 
@@ -139,11 +139,11 @@ def test_what_is_wrong_is_said(subject: Job, complaint: str) -> None:
         job(task("a", 1, None, JobPolicy(event="PodFailed", action="RestartPod")), task("b")),
     ],
 )
-def test_what_is_right_is_passed(subject: Job) -> None:
+def test_valid_job_is_accepted(subject: Job) -> None:
     assert find_problems(with_defaults(subject, "volcano")) == ""
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     wrong = find_problems(with_defaults(job(task("a", 1, 2), min_available=5), "volcano"))
     assert wrong == (
         "'minAvailable' is greater than 'replicas' in task: a; "
@@ -151,10 +151,10 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     )
 
 
-def test_an_event_may_be_named_twice_in_one_policy() -> None:
+def test_event_may_be_repeated_within_one_policy() -> None:
     assert events_of(JobPolicy(event="PodFailed", events=("Unknown", "PodFailed"))) == ["Unknown", "PodFailed"]
     assert events_of(JobPolicy(exit_code=3)) == []
 
 
-def test_pods_are_named_by_job_task_and_index() -> None:
+def test_pod_name_has_job_task_and_index() -> None:
     assert pod_name(job(), task("worker"), 7) == "j-worker-7"

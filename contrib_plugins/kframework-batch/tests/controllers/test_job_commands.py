@@ -23,7 +23,7 @@ def command(action: str, job: str = "j") -> Command:
     return Command(metadata=named, action=action, target=target)
 
 
-async def test_a_job_is_suspended_and_resumed_and_does_nothing_twice() -> None:
+async def test_job_is_aborted_and_resumed_by_command_once() -> None:
     async with running(job(task("a", 1, 10), task("b", 2))) as world:
         await world.schedule()
         await world.settle(11)
@@ -48,7 +48,7 @@ async def test_a_job_is_suspended_and_resumed_and_does_nothing_twice() -> None:
     ("action", "end"),
     [("TerminateJob", "Terminated"), ("CompleteJob", "Completed"), ("RestartJob", "Pending"), ("SyncJob", "Running")],
 )
-async def test_other_commands_do_what_policies_do(action: str, end: str) -> None:
+async def test_commands_have_the_same_effect_as_policies(action: str, end: str) -> None:
     async with running(job(task("a", 2))) as world:
         await world.schedule()
         world.memory.add(command(action))
@@ -56,7 +56,7 @@ async def test_other_commands_do_what_policies_do(action: str, end: str) -> None
         assert (world.phase, world.memory.objects(Command)) == (end, [])
 
 
-async def test_a_job_that_restarts_does_so_before_it_is_aborted() -> None:
+async def test_restarting_job_finishes_restart_before_abort() -> None:
     async with running(job(task("a", 2), policies=on("PodFailed", "RestartJob"))) as world:
         await world.schedule()
         await world.fail("j-a-0")
@@ -67,7 +67,7 @@ async def test_a_job_that_restarts_does_so_before_it_is_aborted() -> None:
         assert (world.phase, world.memory.objects(Command)) == ("Aborted", [])
 
 
-async def test_a_command_waits_a_little_for_its_job() -> None:
+async def test_command_waits_for_its_job() -> None:
     async with running() as world:
         world.memory.add(command("AbortJob"))
         await asyncio.sleep(2)

@@ -113,11 +113,11 @@ def action(subject: Job, *pods: Pod, group: str = "Running") -> str:
         ),
     ],
 )
-def test_what_is_to_be_done(subject: Job, pods: tuple[Pod, ...], expected: str) -> None:
+def test_action_of_an_event(subject: Job, pods: tuple[Pod, ...], expected: str) -> None:
     assert action(subject, *pods) == expected
 
 
-def test_of_a_task_that_waits_for_others_nobody_is_evicted() -> None:
+def test_task_that_waits_for_dependencies_has_no_evicted_pods() -> None:
     waits = replace(B, depends_on=DependsOn(name=("a",)), policies=(policy("AbortJob", "PodEvicted"),))
     subject = job(running=2)
     subject = replace(subject, spec=replace(subject.spec, tasks=(subject.spec.tasks[0], waits)))
@@ -135,12 +135,12 @@ def test_of_a_task_that_waits_for_others_nobody_is_evicted() -> None:
         (job(a=replace(A, policies=(policy("AbortJob", "Unknown"),))), ""),
     ],
 )
-def test_a_gang_that_is_broken_is_an_event_of_the_job(subject: Job, expected: str) -> None:
+def test_broken_gang_is_an_event_of_the_job(subject: Job, expected: str) -> None:
     assert action(subject, *ALL, group="Unknown") == expected
     assert next_action(subject, JobPods(subject, ALL), None, Timeouts(), NOW) is None
 
 
-def test_what_is_not_built_is_named() -> None:
+def test_unsupported_policies_are_named() -> None:
     subject = job(
         policy("ResumeJob", "PodFailed"),
         JobPolicy(exit_code=3, action="AbortJob"),
@@ -187,15 +187,13 @@ def on_code(code: int, action: str, timeout: str = "") -> JobPolicy:
         ((policy("RestartJob", "PodFailed"), on_code(3, "AbortJob")), (3,), "RestartJob PodFailed"),
     ],
 )
-def test_a_policy_may_be_about_a_code(
-    policies: tuple[JobPolicy, ...], codes: tuple[int | None, ...], expected: str
-) -> None:
+def test_policy_for_exit_code(policies: tuple[JobPolicy, ...], codes: tuple[int | None, ...], expected: str) -> None:
     assert action(job(*policies), ended("j-a-0", *codes), *ALL[1:]) == expected
     of_task = replace(A, policies=policies)
     assert action(job(policy("TerminateJob", "PodEvicted"), a=of_task), ended("j-a-0", *codes), *ALL[1:]) == expected
 
 
-def test_the_code_is_in_the_message() -> None:
+def test_message_has_the_exit_code() -> None:
     subject = job(policy("AbortJob", "PodFailed"))
     for failed, message in ((ended("j-a-0", 3), " with exit code 3"), (ended("j-a-0"), "")):
         found = next_action(subject, JobPods(subject, [failed]), None, Timeouts(), NOW)
@@ -221,9 +219,7 @@ def restarted(name: str, *counts: int, phase: str = "Running") -> Pod:
         (1, (restarted("j-b-0", 1),), ""),  # b is another task, with a limit of its own
     ],
 )
-def test_a_task_has_failed_when_its_containers_were_restarted_too_often(
-    most: int, pods: tuple[Pod, ...], expected: str
-) -> None:
+def test_task_fails_when_containers_restart_too_often(most: int, pods: tuple[Pod, ...], expected: str) -> None:
     subject = job(policy("RestartPod", "TaskFailed"), a=replace(A, max_retry=most))
     assert action(subject, *pods) == expected
 
@@ -304,13 +300,13 @@ AGAIN = "2026-01-01T00:00:05Z"
         ),
     ],
 )
-def test_an_action_with_a_timeout_is_due_if_it_is_still_so_then(
+def test_action_with_timeout_runs_if_its_event_still_holds(
     subject: Job, looks: tuple[tuple[float, tuple[Pod, ...]], ...], running: int, expected: list[str]
 ) -> None:
     assert actions(subject, *looks, running=running) == expected
 
 
-def test_after_an_action_all_timeouts_begin_anew() -> None:
+def test_action_restarts_all_timeouts() -> None:
     subject = job(timed("PodFailed"))
     assert actions(subject, (0, FAILED), (10, FAILED), (11, FAILED)) == ["in 10", "PodFailed", "in 10"]
 
@@ -334,7 +330,7 @@ ONE_FAILED = (*PARTITIONS[:3], in_partition(pod("j-a-3", "Failed"), 1), pod("j-b
         ("PodFailed", ONE_FAILED, False, "RestartPartition PodFailed"),
     ],
 )
-def test_a_partition_is_restarted_as_a_whole(event: str, pods: tuple[Pod, ...], divided: bool, expected: str) -> None:
+def test_partition_is_restarted_as_a_whole(event: str, pods: tuple[Pod, ...], divided: bool, expected: str) -> None:
     partitions = PartitionPolicy(total_partitions=2, partition_size=2) if divided else None
     a = TaskSpec(name="a", replicas=4, partition_policy=partitions)
     subject = job(policy("RestartPartition", event), a=a, running=5)

@@ -30,7 +30,7 @@ def anyio_backend() -> object:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
-async def test_pods_are_made_once_the_pod_group_is_in_the_queue() -> None:
+async def test_pods_are_created_once_the_pod_group_is_inqueue() -> None:
     async with running(job(task("a", 1), task("b", 2))) as world:
         assert (world.phase, world.pods) == ("Pending", {})
         assert world.group is not None and world.group.spec.min_member == 3
@@ -43,7 +43,7 @@ async def test_pods_are_made_once_the_pod_group_is_in_the_queue() -> None:
         assert (world.phase, world.counts, world.status.min_available) == ("Pending", (3, 0, 0, 0, 0), 3)
 
 
-async def test_a_job_runs_and_completes_and_its_pod_group_goes() -> None:
+async def test_job_completes_and_its_pod_group_is_deleted() -> None:
     async with running(job(task("a", 2, 10))) as world:
         await world.schedule()
         assert (world.phase, world.counts) == ("Running", (0, 2, 0, 0, 0))
@@ -53,7 +53,7 @@ async def test_a_job_runs_and_completes_and_its_pod_group_goes() -> None:
         assert world.group is None
 
 
-async def test_a_job_without_policies_fails_when_all_pods_have_ended() -> None:
+async def test_job_without_policies_fails_when_all_pods_have_ended() -> None:
     async with running(job(task("a", 2, 10))) as world:
         await world.schedule()
         await world.fail("j-a-0")
@@ -62,7 +62,7 @@ async def test_a_job_without_policies_fails_when_all_pods_have_ended() -> None:
         assert (world.phase, world.counts) == ("Failed", (0, 0, 1, 1, 0))
 
 
-async def test_a_restart_makes_all_pods_anew_through_a_new_pod_group() -> None:
+async def test_restart_recreates_pod_group_and_pods() -> None:
     async with running(job(task("a", 2), policies=on("PodFailed", "RestartJob"))) as world:
         await world.schedule()
         before = world.group
@@ -80,7 +80,7 @@ async def test_a_restart_makes_all_pods_anew_through_a_new_pod_group() -> None:
         assert (annotations["volcano.sh/job-version"], annotations["volcano.sh/job-retry-count"]) == ("1", "1")
 
 
-async def test_a_job_is_restarted_so_often_and_then_has_failed() -> None:
+async def test_job_fails_after_max_retry_restarts() -> None:
     async with running(job(task("a", 2), policies=on("PodFailed", "RestartJob"), max_retry=2)) as world:
         await world.schedule()
         await world.fail("j-a-0")
@@ -103,7 +103,7 @@ async def test_a_job_is_restarted_so_often_and_then_has_failed() -> None:
         ("TerminateJob", "Terminating", "Terminated"),
     ],
 )
-async def test_a_job_is_ended_by_a_policy(action: str, meanwhile: str, end: str) -> None:
+async def test_policy_ends_a_job(action: str, meanwhile: str, end: str) -> None:
     async with running(job(task("a", 2, 10), task("b", 1), policies=on("TaskCompleted", action))) as world:
         await world.schedule()
         await world.settle(11)
@@ -116,7 +116,7 @@ async def test_a_job_is_ended_by_a_policy(action: str, meanwhile: str, end: str)
         assert world.phase == end
 
 
-async def test_a_task_is_restarted_without_the_others() -> None:
+async def test_restart_task_leaves_other_tasks_running() -> None:
     failing = task("a", 2, None, *on("PodFailed", "RestartTask"))
     async with running(job(failing, task("b", 1))) as world:
         await world.schedule()
@@ -131,7 +131,7 @@ async def test_a_task_is_restarted_without_the_others() -> None:
         assert group is not None and world.group is not None and world.group.metadata.uid == group.metadata.uid
 
 
-async def test_a_pod_is_restarted_alone() -> None:
+async def test_restart_pod_leaves_other_pods_running() -> None:
     async with running(job(task("a", 3), policies=on("PodFailed", "RestartPod"))) as world:
         await world.schedule()
         uids = {pod.metadata.name: pod.metadata.uid for pod in world.memory.objects(Pod)}
@@ -142,7 +142,7 @@ async def test_a_pod_is_restarted_alone() -> None:
         assert (world.phase, world.counts) == ("Running", (0, 3, 0, 0, 0))
 
 
-async def test_an_evicted_pod_is_made_again_unless_a_policy_says_otherwise() -> None:
+async def test_evicted_pod_is_recreated_without_a_policy() -> None:
     async with running(job(task("a", 2))) as world:
         await world.schedule()
         world.memory.remove(Pod, "j-a-0")
@@ -158,7 +158,7 @@ async def test_an_evicted_pod_is_made_again_unless_a_policy_says_otherwise() -> 
         assert (world.phase, world.pods) == ("Terminated", {})
 
 
-async def test_a_broken_gang_is_restarted_if_a_policy_says_so() -> None:
+async def test_policy_restarts_a_broken_gang() -> None:
     async with running(job(task("a", 2), policies=on("Unknown", "RestartJob"))) as world:
         await world.schedule()
         assert world.group is not None
@@ -168,7 +168,7 @@ async def test_a_broken_gang_is_restarted_if_a_policy_says_so() -> None:
         assert (world.phase, world.status.retry_count, world.counts) == ("Running", 1, (0, 2, 0, 0, 0))
 
 
-async def test_a_pod_group_that_takes_its_time_to_go_does_not_count_any_more() -> None:
+async def test_terminating_pod_group_is_not_used() -> None:
     restarted = job(task("a", 1), policies=on("Unknown", "RestartJob"))
     status = JobStatus(state=JobState(phase="Restarting"), version=1, retry_count=1)
     restarted = replace(restarted, metadata=replace(restarted.metadata, uid="u"), status=status)
@@ -188,7 +188,7 @@ async def test_a_pod_group_that_takes_its_time_to_go_does_not_count_any_more() -
         assert world.group is not None and world.group.metadata.annotations == {"volcano.sh/job-version": "1"}
 
 
-async def test_tasks_begin_in_order() -> None:
+async def test_tasks_start_in_order_of_their_dependencies() -> None:
     second = replace(task("b", 2), depends_on=DependsOn(name=("a",)))
     third = replace(task("c", 1), depends_on=DependsOn(name=("b", "a"), iteration="all"))
     async with running(job(third, second, task("a", 1, 10), min_available=1)) as world:
@@ -199,7 +199,7 @@ async def test_tasks_begin_in_order() -> None:
         assert seen == [[], ["j-a-0", "j-b-0", "j-b-1"], ["j-a-0", "j-b-0", "j-b-1", "j-c-0"]]
 
 
-async def test_what_plugins_want_is_there_while_the_job_is_alive() -> None:
+async def test_plugin_objects_exist_while_the_job_is_alive() -> None:
     plugins: dict[str, tuple[str, ...]] = {"svc": (), "env": (), "ssh": ()}
     async with running(job(task("a", 1, 10), plugins=plugins)) as world:
         owned = (ConfigMap, Secret, Service, NetworkPolicy)
@@ -213,7 +213,7 @@ async def test_what_plugins_want_is_there_while_the_job_is_alive() -> None:
         assert [len(world.memory.objects(kind)) for kind in owned] == [0, 0, 0, 0]
 
 
-async def test_what_plugins_made_goes_with_a_job_that_is_deleted() -> None:
+async def test_plugin_objects_are_deleted_with_the_job() -> None:
     async with running(job(task("a", 1), plugins={"svc": (), "ssh": ()})) as world:
         await world.schedule()
         world.memory.remove(Job, "j", "default")
@@ -222,7 +222,7 @@ async def test_what_plugins_made_goes_with_a_job_that_is_deleted() -> None:
         assert [len(world.memory.objects(kind)) for kind in owned] == [0] * 6
 
 
-async def test_an_action_is_taken_when_its_timeout_is_up() -> None:
+async def test_action_runs_when_its_timeout_expires() -> None:
     policies = (JobPolicy(event="PodFailed", action="AbortJob", timeout="1m"),)
     async with running(job(task("a", 2), policies=policies)) as world:
         await world.schedule()
@@ -234,7 +234,7 @@ async def test_an_action_is_taken_when_its_timeout_is_up() -> None:
         assert world.phase == "Aborted"
 
 
-async def test_a_pod_that_is_pending_for_too_long_ends_its_job() -> None:
+async def test_pod_pending_for_too_long_ends_its_job() -> None:
     policies = (JobPolicy(event="PodPending", action="TerminateJob", timeout="1m"),)
     async with running(job(task("a", 1), policies=policies)) as world:
         assert world.group is not None
@@ -246,7 +246,7 @@ async def test_a_pod_that_is_pending_for_too_long_ends_its_job() -> None:
 
 
 @pytest.mark.parametrize(("code", "end", "retries"), [(3, "Failed", 2), (4, "Terminated", 0)])
-async def test_what_becomes_of_a_job_depends_on_the_code_of_a_pod(code: int, end: str, retries: int) -> None:
+async def test_exit_code_of_a_pod_selects_the_action(code: int, end: str, retries: int) -> None:
     policies = (
         JobPolicy(exit_code=3, action="RestartJob"),
         JobPolicy(event="PodFailed", action="TerminateJob"),
@@ -262,7 +262,7 @@ async def test_what_becomes_of_a_job_depends_on_the_code_of_a_pod(code: int, end
         assert world.status.state.message.startswith(f"pod j-a-0 has failed with exit code {code}: ")
 
 
-async def test_a_job_grows_and_shrinks() -> None:
+async def test_job_can_be_scaled_up_and_down() -> None:
     async with running(job(task("a", 2), min_available=1)) as world:
         await world.schedule()
 
@@ -288,7 +288,7 @@ async def test_a_job_grows_and_shrinks() -> None:
         assert [*world.pods] == ["j-a-0"]
 
 
-async def test_a_pod_group_follows_its_job_and_is_made_again_when_somebody_deletes_it() -> None:
+async def test_pod_group_is_updated_with_its_job_and_recreated_after_deletion() -> None:
     async with running(job(task("a", 2))) as world:
         world.memory.merge(Job, "j", {"spec": {"minAvailable": 1}}, "default")
         await world.settle()
@@ -299,7 +299,7 @@ async def test_a_pod_group_follows_its_job_and_is_made_again_when_somebody_delet
         assert world.group is not None
 
 
-async def test_what_a_deleted_job_owned_is_deleted() -> None:
+async def test_objects_of_a_deleted_job_are_deleted() -> None:
     async with running(job(task("a", 2))) as world:
         await world.schedule()
         world.memory.remove(Job, "j", "default")
@@ -309,7 +309,7 @@ async def test_what_a_deleted_job_owned_is_deleted() -> None:
         assert world.pods == {}
 
 
-async def test_pods_of_a_job_that_never_was_there_are_left_alone() -> None:
+async def test_pods_of_an_unknown_job_are_not_deleted() -> None:
     owner = OwnerReference(
         api_version="batch.volcano.sh/v1alpha1", kind="Job", name="j", uid="somewhere", controller=True
     )
@@ -318,7 +318,7 @@ async def test_pods_of_a_job_that_never_was_there_are_left_alone() -> None:
         assert [*world.pods] == ["mine"]
 
 
-async def test_a_finished_job_goes_when_its_time_is_up() -> None:
+async def test_finished_job_is_deleted_after_its_ttl() -> None:
     async with running(job(task("a", 1, 10), ttl_seconds_after_finished=60)) as world:
         await world.schedule()
         await world.settle(65)
@@ -327,7 +327,7 @@ async def test_a_finished_job_goes_when_its_time_is_up() -> None:
         assert (world.memory.objects(Job), world.pods) == ([], {})
 
 
-async def test_an_aborted_job_is_not_finished() -> None:
+async def test_aborted_job_is_not_deleted_after_its_ttl() -> None:
     policies = on("TaskCompleted", "AbortJob")
     async with running(job(task("a", 1, 10), policies=policies, ttl_seconds_after_finished=60)) as world:
         await world.schedule()
@@ -335,7 +335,7 @@ async def test_an_aborted_job_is_not_finished() -> None:
         assert world.phase == "Aborted"
 
 
-async def test_a_job_that_makes_no_sense_has_failed_and_the_others_go_on() -> None:
+async def test_invalid_job_fails_without_affecting_others() -> None:
     other = replace(job(task("a", 1)), metadata=ObjectMeta(name="other", namespace="default"))
     async with running(job(task("a", 1), min_available=7), other) as world:
         assert (world.phase, world.status.state.reason) == ("Failed", "InvalidJob")
@@ -343,14 +343,14 @@ async def test_a_job_that_makes_no_sense_has_failed_and_the_others_go_on() -> No
         assert world.group is not None and world.group.metadata.name.startswith("other-")
 
 
-async def test_what_is_not_built_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unsupported_parts_of_a_job_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async with running(job(task("a", 1), policies=on("PodPending", "AbortJob"))) as world:
         await world.schedule()
         assert world.phase == "Running"
     assert caplog.text.count("job default/j: spec.policies: event PodPending without a timeout is passed over") == 1
 
 
-async def test_the_most_important_tasks_are_counted_first() -> None:
+async def test_min_resources_count_tasks_of_highest_priority_first() -> None:
     important = replace(
         task("b", 1), template=replace(template(), spec=template_spec(make_pod(cpu=3, scheduler_name="").spec))
     )
@@ -364,7 +364,7 @@ async def test_the_most_important_tasks_are_counted_first() -> None:
         assert world.group.spec.min_resources["cpu"] == "3100m"
 
 
-async def test_a_pod_of_somebody_else_that_has_the_name_is_left_alone() -> None:
+async def test_pod_of_another_owner_with_the_same_name_is_unchanged() -> None:
     async with running(job(task("a", 2)), make_pod("j-a-0", labels={"mine": "yes"})) as world:
         await world.schedule()
         assert world.memory.read(Pod, "j-a-0").metadata.labels == {"mine": "yes"}

@@ -126,7 +126,7 @@ def _without_times(subject: Job) -> object:
     return replace(subject.status, state=replace(subject.status.state, last_transition_time=None))
 
 
-def test_through_the_api_all_is_as_in_memory() -> None:
+def test_job_runs_alike_over_http_and_in_memory() -> None:
     seen = told(CALM, 0)
     assert [name for name, *_ in seen["pods"]] == [  # type: ignore[attr-defined]  # a list of tuples
         "again-a-0",
@@ -144,5 +144,5 @@ def test_through_the_api_all_is_as_in_memory() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_where_much_gets_lost_it_comes_to_the_same(seed: int) -> None:
+def test_job_runs_alike_with_lost_requests(seed: int) -> None:
     assert told(LOSSY, seed) == told(CALM, 0)

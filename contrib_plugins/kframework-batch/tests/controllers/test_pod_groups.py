@@ -82,7 +82,7 @@ def group_of(memory: MemoryCluster, pod: str) -> str | None:
     return memory.read(Pod, pod).metadata.annotations.get(GROUP_NAME)
 
 
-async def test_a_pod_on_its_own_gets_a_group_of_one() -> None:
+async def test_single_pod_gets_a_group_of_one() -> None:
     pod = plain("a", annotations={"scheduling.volcano.sh/queue-name": "q", "volcano.sh/preemptable": "true"})
     pod = replace(pod, spec=replace(pod.spec, priority_class_name="high"))
     async with running(pod, PriorityClass(metadata=ObjectMeta(name="high"), value=5)) as memory:
@@ -114,13 +114,13 @@ async def test_a_pod_on_its_own_gets_a_group_of_one() -> None:
     ],
     ids=["of another scheduler", "annotated", "annotated likewise", "labelled", "upstream", "ended"],
 )
-async def test_others_get_none(pod: Pod) -> None:
+async def test_pods_of_other_schedulers_get_no_group(pod: Pod) -> None:
     async with running(pod) as memory:
         assert groups(memory) == {}
         assert memory.read(Pod, "a").metadata.annotations == pod.metadata.annotations
 
 
-async def test_pods_of_one_owner_share_a_group_that_stays_as_long_as_the_owner() -> None:
+async def test_pods_of_one_owner_share_a_group_that_lives_as_long_as_the_owner() -> None:
     owner = replica_set({MIN_MEMBER: "3", "volcano.sh/sla-waiting-time": "1h", "note": "no"})
     pods = [plain(name, owner=owned_by(owner, "ReplicaSet"), scheduler="other") for name in "abc"]
     async with running(owner, *pods) as memory:
@@ -139,7 +139,7 @@ async def test_pods_of_one_owner_share_a_group_that_stays_as_long_as_the_owner()
         assert groups(memory) == {}
 
 
-async def test_a_group_follows_what_its_owner_asks_for() -> None:
+async def test_group_is_updated_with_its_owner() -> None:
     owner = StatefulSet(metadata=ObjectMeta(name="db", namespace="default", uid="sts-1"))
     async with running(owner, plain("a", owner=owned_by(owner, "StatefulSet"))) as memory:
         assert groups(memory)["podgroup-sts-1"].spec.min_member == 1
@@ -149,7 +149,7 @@ async def test_a_group_follows_what_its_owner_asks_for() -> None:
         assert (spec.min_member, spec.min_resources) == (2, {"cpu": "1", "memory": "256Mi"})
 
 
-async def test_a_group_of_an_owner_that_is_not_known_goes_with_the_pods() -> None:
+async def test_group_of_unknown_owner_is_deleted_with_its_pods() -> None:
     owner = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="job-1", controller=True)
     async with running(plain("a", owner=owner), plain("b", owner=owner)) as memory:
         assert [*groups(memory)] == ["podgroup-job-1"]
@@ -161,14 +161,14 @@ async def test_a_group_of_an_owner_that_is_not_known_goes_with_the_pods() -> Non
         assert groups(memory) == {}
 
 
-async def test_a_group_stays_while_ended_pods_are_in_it() -> None:
+async def test_group_with_ended_pods_is_kept() -> None:
     async with running(plain("a")) as memory:
         memory.set_status(memory.read(Pod, "a"), replace(memory.read(Pod, "a").status, phase="Succeeded"))
         await settled()
         assert len(groups(memory)) == 1
 
 
-async def test_a_group_that_somebody_deletes_is_made_again() -> None:
+async def test_deleted_group_is_recreated() -> None:
     async with running(plain("a")) as memory:
         (name,) = groups(memory)
         memory.remove(PodGroup, name, "default")
@@ -176,7 +176,7 @@ async def test_a_group_that_somebody_deletes_is_made_again() -> None:
         assert [*groups(memory)] == [name]
 
 
-async def test_what_somebody_changes_in_a_group_stays_if_there_is_no_owner_to_ask() -> None:
+async def test_changes_of_users_to_a_group_without_owner_are_kept() -> None:
     async with running(plain("a")) as memory:
         (name,) = groups(memory)
         memory.merge(PodGroup, name, {"spec": {"minMember": 5}}, "default")
@@ -186,14 +186,14 @@ async def test_what_somebody_changes_in_a_group_stays_if_there_is_no_owner_to_as
         assert groups(memory)[name].spec.min_member == 5
 
 
-async def test_groups_of_others_are_left_alone() -> None:
+async def test_groups_of_other_controllers_are_unchanged() -> None:
     mine = PodGroup(metadata=ObjectMeta(name="podgroup-mine", namespace="default"))
     async with running(mine) as memory:
         assert [*groups(memory)] == ["podgroup-mine"]
 
 
 @pytest.mark.parametrize(("text", "members"), [("4", 4), ("0", 0), ("-1", 1), ("many", 1), ("", 1)])
-async def test_a_pod_may_say_itself_how_many_must_run(
+async def test_min_member_annotation_of_the_pod_is_used(
     text: str, members: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(plain("a", annotations={MIN_MEMBER: text})) as memory:
@@ -206,7 +206,7 @@ async def test_a_pod_may_say_itself_how_many_must_run(
     ("budgets", "kept"),
     [(("min", "max"), "min"), (("max",), "max")],
 )
-async def test_of_two_budgets_the_lowest_number_counts(budgets: tuple[str, ...], kept: str) -> None:
+async def test_first_of_two_disruption_budgets_is_inherited(budgets: tuple[str, ...], kept: str) -> None:
     keys = {"min": "volcano.sh/jdb-min-available", "max": "volcano.sh/jdb-max-unavailable"}
     async with running(plain("a", annotations={keys[each]: "1" for each in budgets})) as memory:
         (group,) = groups(memory).values()

@@ -65,11 +65,11 @@ def operate(memory: MemoryCluster, name: str, state: str) -> None:
         ("Unknown", True, "Unknown"),
     ],
 )
-def test_the_state_that_follows(state: str, in_use: bool, expected: str) -> None:
+def test_next_queue_state(state: str, in_use: bool, expected: str) -> None:
     assert next_state(state, in_use=in_use) == expected
 
 
-async def test_root_and_default_are_made_and_made_again() -> None:
+async def test_root_and_default_queue_are_created_and_recreated() -> None:
     async with running() as memory:
         made = {each.metadata.name: each for each in memory.objects(Queue)}
         assert [*made] == ["root", "default"]
@@ -79,21 +79,21 @@ async def test_root_and_default_are_made_and_made_again() -> None:
         assert await states(memory) == {"root": "Open", "default": "Open"}
 
 
-async def test_those_that_are_there_stay_as_they_are() -> None:
+async def test_existing_queues_are_unchanged() -> None:
     mine = Queue(metadata=ObjectMeta(name="default"), spec=QueueSpec(weight=7))
     async with running(mine) as memory:
         assert memory.read(Queue, "default").spec.weight == 7
         assert await states(memory) == {"default": "Open", "root": "Open"}
 
 
-async def test_what_the_scheduler_writes_stays() -> None:
+async def test_status_written_by_the_scheduler_is_kept() -> None:
     status = QueueStatus(running=3, allocated={"cpu": "2"})
     async with running(Queue(metadata=ObjectMeta(name="q"), status=status)) as memory:
         found = memory.read(Queue, "q").status
         assert (found.state, found.running, found.allocated) == ("Open", 3, {"cpu": "2"})
 
 
-async def test_a_queue_is_closing_while_pod_groups_are_in_it() -> None:
+async def test_queue_is_closing_while_it_has_pod_groups() -> None:
     async with running(queue("q"), group("g", "q"), group("h")) as memory:
         operate(memory, "q", "Closed")
         operate(memory, "default", "Closing")
@@ -107,7 +107,7 @@ async def test_a_queue_is_closing_while_pod_groups_are_in_it() -> None:
         assert (await states(memory))["q"] == "Open"
 
 
-async def test_queues_close_and_open_with_their_parents_unless_they_were_closed_before() -> None:
+async def test_queues_follow_the_state_of_their_parents_unless_closed_before() -> None:
     family = (queue("a"), queue("b", parent="a"), queue("c", parent="b"), queue("d", "Closed", parent="a"))
     async with running(*family, group("g", "c")) as memory:
         operate(memory, "a", "Closed")
@@ -121,7 +121,7 @@ async def test_queues_close_and_open_with_their_parents_unless_they_were_closed_
         assert memory.read(Queue, "c").metadata.annotations == {CLOSED_BY_PARENT: "false"}
 
 
-async def test_the_root_cannot_be_closed_nor_a_queue_be_its_own_parent() -> None:
+async def test_root_queue_cannot_be_closed_and_queue_as_its_own_parent_is_ignored() -> None:
     async with running(queue("q", parent="q")) as memory:
         operate(memory, "root", "Closed")
         operate(memory, "q", "Closed")
@@ -133,7 +133,7 @@ def command(action: str, name: str) -> Command:
     return Command(metadata=ObjectMeta(name=action.lower(), namespace="default"), action=action, target=target)
 
 
-async def test_queues_are_closed_and_opened_by_command() -> None:
+async def test_commands_close_and_open_queues() -> None:
     async with running(queue("a"), queue("b"), group("g", "b")) as memory:
         memory.add(command("CloseQueue", "a"))
         assert (await states(memory))["a"] == "Closed"
@@ -146,7 +146,7 @@ async def test_queues_are_closed_and_opened_by_command() -> None:
         assert memory.objects(Command) == []
 
 
-async def test_the_root_stays_open() -> None:
+async def test_root_queue_stays_open() -> None:
     async with running() as memory:
         memory.add(command("CloseQueue", "root"))
         assert (await states(memory))["root"] == "Open"

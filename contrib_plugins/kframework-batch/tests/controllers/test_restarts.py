@@ -266,7 +266,7 @@ def _stories(draw: st.DrawFn) -> Story:
 
 @settings(deadline=None)
 @given(_stories(), st.data())
-def test_broken_off_at_any_call_it_comes_to_the_same(story: Story, data: st.DataObject) -> None:
+def test_controller_restarted_at_any_call_reaches_the_same_state(story: Story, data: st.DataObject) -> None:
     course = told(story)
     breaks_at = data.draw(st.integers(1, course.calls))
     after = data.draw(st.booleans())
@@ -274,7 +274,7 @@ def test_broken_off_at_any_call_it_comes_to_the_same(story: Story, data: st.Data
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_broken_off_at_each_call_of_a_restart_it_comes_to_the_same(after: bool) -> None:
+def test_controller_restarted_at_each_call_of_a_job_restart_reaches_the_same_state(after: bool) -> None:
     policies = (JobPolicy(event="PodFailed", action="RestartTask"), JobPolicy(event="PodEvicted", action="RestartJob"))
     spec = replace(make_pod(scheduler_name="").spec, termination_grace_period_seconds=2)
     tasks = tuple(TaskSpec(name=name, replicas=2, template=PodTemplateSpec(spec=template_spec(spec))) for name in "ab")
@@ -328,7 +328,7 @@ def kept(breaks_at: int, *, after: bool) -> tuple[object, int]:
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_pod_groups_and_queues_come_to_the_same_too(after: bool) -> None:
+def test_pod_group_and_queue_controllers_restarted_at_any_call_reach_the_same_state(after: bool) -> None:
     seen, calls = kept(0, after=after)
     assert calls > 20
     for number in range(1, calls + 1):
@@ -339,7 +339,7 @@ def queue(name: str, parent: str = "") -> Queue:
     return Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(parent=parent))
 
 
-def test_a_call_that_fails_although_it_was_done_does_no_harm() -> None:
+def test_call_that_succeeded_with_an_error_does_no_harm() -> None:
     job = Job(
         metadata=ObjectMeta(name="j", namespace="default"),
         spec=JobSpec(

@@ -146,7 +146,7 @@ def status(kubectl: Kubectl, *subject: str) -> dict[str, Any]:
     return found.get("status", {})
 
 
-def test_a_job_becomes_pods_that_run_together_and_go_with_it(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_job_creates_pods_that_run_together_and_are_deleted_with_it(kubectl: Kubectl, tmp_path: Path) -> None:
     said = apply(kubectl, tmp_path, nodes=f"{NODE % 'n1'}---{NODE % 'n2'}", queue=QUEUE, job=JOB)
     assert said[2:] == ["queue.scheduling.volcano.sh/research created", "job.batch.volcano.sh/mpi created"]
     assert until(lambda: status(kubectl, JOBS, "mpi").get("state", {}).get("phase") == "Running")
@@ -178,7 +178,7 @@ def test_a_job_becomes_pods_that_run_together_and_go_with_it(kubectl: Kubectl, t
     assert until(lambda: kubectl("get", kinds, "-o", "name") == "configmap/kube-root-ca.crt\nservice/kubernetes\n")
 
 
-def test_a_gang_is_bound_as_a_whole_or_says_why_not(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_gang_is_bound_as_a_whole_or_has_a_message(kubectl: Kubectl, tmp_path: Path) -> None:
     members = "---".join(MEMBER % number for number in range(3))
     apply(kubectl, tmp_path, nodes=f"{NODE % 'n1'}---{NODE % 'n2'}", gang=f"{GROUP}---{members}")
     assert until(lambda: "1/3 tasks in gang unschedulable" in kubectl("describe", GROUPS, "gang"))

@@ -93,7 +93,7 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
         yield Crew(kubeconfig, stack)
 
 
-def test_who_takes_over_completes_the_gangs_that_were_being_bound(crew: Crew) -> None:
+def test_new_leader_completes_partially_bound_gangs(crew: Crew) -> None:
     leader = crew.another("leading as ")
     follower = crew.another("waiting for the lease default/volcano")
     gangs = [f"gang-{number}" for number in range(GANGS)]

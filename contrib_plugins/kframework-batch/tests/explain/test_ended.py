@@ -56,7 +56,7 @@ def explained(stage: Stage, name: str) -> Explanation:
 
 
 @pytest.mark.parametrize("pods_too", [False, True], ids=["pods are left", "nothing is left"])
-def test_it_is_told_when_it_began_what_it_waited_for_and_how_it_ended(pods_too: bool) -> None:
+def test_ended_job_is_explained_from_beginning_to_end(pods_too: bool) -> None:
     stage = ended(pods_too=pods_too)
     said = run_to_end(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train")).text
     first, left = stage.accounts[0].at, "none" if pods_too else "2 Succeeded"
@@ -87,15 +87,15 @@ def test_it_is_told_when_it_began_what_it_waited_for_and_how_it_ended(pods_too: 
         ("nobody", None),
     ],
 )
-def test_it_goes_by_its_group_its_owner_or_a_task(name: str, named: EndedJob | None) -> None:
+def test_ended_job_is_found_by_group_owner_or_task(name: str, named: EndedJob | None) -> None:
     assert found(ended(pods_too=True), name) == named
 
 
-def test_it_is_of_one_namespace() -> None:
+def test_ended_job_is_found_in_its_namespace_only() -> None:
     assert found(ended(), "train", "elsewhere") is None
 
 
-def test_a_task_that_is_gone_is_told_of_the_session_that_placed_it() -> None:
+def test_explanation_of_deleted_task_has_the_session_that_placed_it() -> None:
     stage = ended(pods_too=True)
     told = explained(stage, "train-123-1")
     assert (told.session, [turn.action for turn in told.turns]) == ("3", ["allocate"])
@@ -103,7 +103,7 @@ def test_a_task_that_is_gone_is_told_of_the_session_that_placed_it() -> None:
     assert explained(ended(), "train-123-1").tasks[0].status == "Succeeded"
 
 
-def test_one_that_runs_is_told_of_its_course_and_one_that_waits_if_all_is_asked_for() -> None:
+def test_history_is_shown_for_running_jobs_and_for_pending_jobs_in_wide_output() -> None:
     stage = Stage(PLAIN, nodes=[make_node("n", cpu=2)], gangs=[make_gang("train", 2), make_gang("large", 9)]).session(3)
     runs = run_to_end(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train"))
     waits = run_to_end(explain_by_name(stage.engine, stage.accounts[::-1], "default", "large"))
@@ -111,7 +111,7 @@ def test_one_that_runs_is_told_of_its_course_and_one_that_waits_if_all_is_asked_
     assert "HISTORY" not in waits.text and "  - 0s, sessions 1 to 3: allocate: discarded" in waits.wide
 
 
-def test_a_long_course_is_told_from_both_ends() -> None:
+def test_long_history_is_shortened_in_the_middle() -> None:
     stage = ended()
     told = explained(stage, "train")
     long = replace(told, history=told.history * 4)
@@ -122,7 +122,7 @@ def test_a_long_course_is_told_from_both_ends() -> None:
     )
 
 
-def test_a_group_that_is_there_again_has_not_ended() -> None:
+def test_job_with_recreated_group_has_not_ended() -> None:
     stage = ended()
     group, _ = make_gang("train-123", 2)
     stage.put(group)
@@ -131,7 +131,7 @@ def test_a_group_that_is_there_again_has_not_ended() -> None:
     assert "gone since" not in text and "its pod group is gone" in text
 
 
-def test_what_nobody_remembers_is_not_explained() -> None:
+def test_forgotten_job_is_not_explained() -> None:
     stage = ended(pods_too=True)
     with pytest.raises(ExplainError, match="there is no job and no pod default/train"):
         run_to_end(explain_by_name(stage.engine, [], "default", "train"))

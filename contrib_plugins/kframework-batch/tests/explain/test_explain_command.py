@@ -44,7 +44,7 @@ def kframework(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[
     return exit.value.code, out, err
 
 
-def test_a_job_of_files_is_explained(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
+def test_job_from_files_is_explained(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
     asked = ("explain", "train", "-f", jobs, "--engine", "batch", "--config", jobs.with_name("plain.conf"))
     code, out, err = kframework(capsys, *asked)
     assert code == 0, err
@@ -55,7 +55,7 @@ def test_a_job_of_files_is_explained(capsys: pytest.CaptureFixture[str], jobs: P
     assert [turn["outcome"] for turn in data["turns"]] == ["discarded"]
 
 
-def test_a_job_of_a_recording_is_explained(capsys: pytest.CaptureFixture[str], jobs: Path, tmp_path: Path) -> None:
+def test_job_from_a_recording_is_explained(capsys: pytest.CaptureFixture[str], jobs: Path, tmp_path: Path) -> None:
     file, config = tmp_path / "run.rec", jobs.with_name("plain.conf")
     kframework(capsys, "batch", "simulate", "-f", jobs, "--config", config, "--record", file)
     code, out, err = kframework(capsys, "explain", "train-worker-0", "--recording", file)
@@ -67,7 +67,7 @@ def test_a_job_of_a_recording_is_explained(capsys: pytest.CaptureFixture[str], j
     assert code == 2 and "only for recordings of the pod engine; this one is of batch" in err
 
 
-def test_a_report_explains_them(capsys: pytest.CaptureFixture[str], jobs: Path, tmp_path: Path) -> None:
+def test_report_explains_jobs(capsys: pytest.CaptureFixture[str], jobs: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     kframework(capsys, "batch", "simulate", "-f", jobs, "--config", jobs.with_name("plain.conf"), "--report", page)
     assert "let it start with fewer tasks: minAvailable 2 in place of 4" in page.read_text()

@@ -27,7 +27,7 @@ def staged() -> Stage:
     return Stage(PLAIN, nodes=[make_node("n1", cpu=2)], gangs=[make_gang("train", 4)]).session()
 
 
-def test_an_answer_has_the_words_and_the_data() -> None:
+def test_explanation_has_text_and_data() -> None:
     stage = staged()
     said = run_to_end(explain_by_name(stage.engine, stage.accounts, "default", "train", ["one of two"]))
     assert said.engine == "batch"
@@ -41,13 +41,13 @@ def test_an_answer_has_the_words_and_the_data() -> None:
     )
 
 
-def test_nobody_is_explained_whom_nobody_knows() -> None:
+def test_unknown_name_is_an_explain_error() -> None:
     stage = staged()
     with pytest.raises(ExplainError, match="no job and no pod default/nobody"):
         run_to_end(explain_by_name(stage.engine, stage.accounts, "default", "nobody"))
 
 
-async def test_a_session_that_is_open_is_waited_for() -> None:
+async def test_explanation_waits_for_the_open_session() -> None:
     stage = staged()
     stage.time += 1.0
     stage.engine.offer(Upserted(make_node("n2", cpu=1)))

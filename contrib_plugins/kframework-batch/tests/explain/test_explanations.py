@@ -112,13 +112,13 @@ def protected() -> Stage:
         ),
     ],
 )
-def test_what_is_said(make: Callable[[], Stage], name: str, lines: list[str]) -> None:
+def test_explanation_text(make: Callable[[], Stage], name: str, lines: list[str]) -> None:
     said = text(make(), name)
     for line in lines:
         assert f"{line}\n" in said, said
 
 
-def test_a_served_job_tells_of_the_session_that_served_it() -> None:
+def test_explanation_of_served_job_has_the_session_that_served_it() -> None:
     stage = Stage(PLAIN, nodes=[make_node("n1", cpu=4)], gangs=[make_gang("train", 2)]).session(3)
     said = text(stage, "train", wide=True)
     assert "  - allocate: served; 2 of the 2 tasks that it needs had a place" in said
@@ -126,7 +126,7 @@ def test_a_served_job_tells_of_the_session_that_served_it() -> None:
     assert "HELP" not in said
 
 
-def test_what_was_discarded_is_not_said_to_have_happened() -> None:
+def test_discarded_evictions_are_not_reported_as_done() -> None:
     stage = Stage(
         PLAIN,
         nodes=[make_node("n1", cpu=2)],
@@ -142,14 +142,14 @@ def test_what_was_discarded_is_not_said_to_have_happened() -> None:
     assert "for it would have had to go: default/low-" in said
 
 
-def test_a_turn_that_found_nothing_more_is_not_said_to_have_served() -> None:
+def test_turn_without_new_tasks_is_not_reported_as_served() -> None:
     stage = Stage(PLAIN, nodes=[make_node("n1", cpu=1)], gangs=[make_gang("train", 2, minimum=1)]).session()
     said = text(stage, "train")
     assert "  - allocate: served; 1 of the 1 tasks that it needs had a place" in said
     assert "  - allocate: got nothing more; 1 of the 1 tasks that it needs had a place" in said
 
 
-def test_what_the_next_session_will_do_needs_no_help() -> None:
+def test_job_served_by_the_next_session_has_no_remedies() -> None:
     stage = half_a_gang()
     stage.put(make_node("n2", cpu=2))
     stage.engine.apply_messages()
@@ -180,7 +180,7 @@ def larger(stage: Stage) -> None:
     [Completed("let it start with fewer tasks", smaller), Completed("add cpu 2", larger)],
     ids=lambda done: done.change,
 )
-def test_what_is_said_to_help_helps(done: Completed) -> None:
+def test_remedies_help(done: Completed) -> None:
     stage = half_a_gang()
     assert any(remedy.change.startswith(done.change) for remedy in explained(stage, "train").remedies)
     done.act(stage)
@@ -188,7 +188,7 @@ def test_what_is_said_to_help_helps(done: Completed) -> None:
     assert {"train-0", "train-1"} <= set(stage.bound)
 
 
-def test_names_are_found() -> None:
+def test_jobs_and_tasks_are_found_by_name() -> None:
     stage = half_a_gang()
     stage.put(make_task("alone", "other"))
     stage.engine.apply_messages()
@@ -199,7 +199,7 @@ def test_names_are_found() -> None:
     assert "there is no pod group of this name" in text(stage, "alone")
 
 
-def test_names_cannot_steer_the_terminal() -> None:
+def test_names_are_escaped_for_the_terminal() -> None:
     gang: Gang = make_gang("train", 2)
     evil = replace(gang[1][0], metadata=replace(gang[1][0].metadata, name="a\x1b[31mb"))
     stage = Stage(PLAIN, nodes=[make_node("n1", cpu=1)], gangs=[(gang[0], [evil, gang[1][1]])]).session()

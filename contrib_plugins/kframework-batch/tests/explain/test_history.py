@@ -34,7 +34,7 @@ def lines(*accounts: SessionAccount) -> list[str]:
     return [said for stretch in told(*accounts) for said in stretch.events]
 
 
-def test_what_happens_again_is_one_stretch_in_the_words_of_the_last_session() -> None:
+def test_repeated_events_are_one_entry_with_the_text_of_the_last_session() -> None:
     (waits, served) = told(
         session(1, turn(had=1, message="1 node")),
         session(2),
@@ -55,11 +55,11 @@ def test_what_happens_again_is_one_stretch_in_the_words_of_the_last_session() ->
     ],
     ids=["another outcome", "another action", "another opponent"],
 )
-def test_what_is_something_else_is_another_stretch(other: Turn) -> None:
+def test_different_events_are_another_entry(other: Turn) -> None:
     assert len(told(session(1, turn()), session(2, other), session(3, turn()))) == 3
 
 
-def test_turns_that_end_alike_are_told_together() -> None:
+def test_turns_with_the_same_outcome_are_grouped() -> None:
     invalid = [turn(Outcome.INVALID, action, plugin="gang", message="no") for action in ("allocate", "backfill")]
     more = [turn(Outcome.COMMITTED, had=count) for count in (4, 5, 6)]
     assert lines(session(1, *invalid), session(2, *more)) == [
@@ -79,11 +79,11 @@ def test_turns_that_end_alike_are_told_together() -> None:
         (left("Pending", "Pending", "there is no queue 'q'"), ["there is no queue 'q'"]),
     ],
 )
-def test_phases_are_told_where_turns_do_not_tell(state: JobState, said: list[str]) -> None:
+def test_phases_are_reported_where_turns_do_not_show_them(state: JobState, said: list[str]) -> None:
     assert lines(session(1, jobs=(state,))) == said
 
 
-def test_who_was_sent_away_is_told_of_pods_that_are_known_to_be_its() -> None:
+def test_evictions_of_known_pods_of_the_job_are_reported() -> None:
     placed = Turn(
         action="allocate",
         job=JOB,
@@ -106,12 +106,12 @@ def test_who_was_sent_away_is_told_of_pods_that_are_known_to_be_its() -> None:
 @pytest.mark.parametrize(
     ("tasks", "said"), [({"Succeeded": 4}, "left of its tasks: 4 Succeeded"), ({}, "left of its tasks: none")]
 )
-def test_the_end_is_told(tasks: dict[str, int], said: str) -> None:
+def test_deletion_of_the_pod_group_is_reported(tasks: dict[str, int], said: str) -> None:
     gone = (DeletedJob(job=JOB, tasks=tasks), DeletedJob(job="default/other"))
     assert lines(session(1, gone=gone)) == [f"its pod group is gone; {said}"]
 
 
-def test_others_have_their_turn_after_so_many_lines() -> None:
+def test_job_history_yields_after_a_number_of_lines() -> None:
     long = [session(number, *[turn()] * 300) for number in range(10)]
     assert [account is None for account in in_pieces(long)].count(True) == 2
     assert sum(1 for _ in job_history(long, JOB)) == 2

@@ -80,7 +80,7 @@ OFFERED = {"cpu": 10, "memory": 1000, GPU: 8}
         pytest.param({}, {}, {"cpu": 3}, 0.0, id="best effort"),
     ],
 )
-def test_the_score_of_a_node(
+def test_score_of_a_node(
     arguments: Mapping[str, object], requests: Mapping[str, int], used: Mapping[str, int], expected: float
 ) -> None:
     assert score(plugin(**arguments), task(**requests), cluster({"n1": (OFFERED, used)})) == [expected]
@@ -98,7 +98,7 @@ weights = st.integers(-1, 5)
     ),
     st.booleans(),
 )
-def test_columns_rows_and_the_formula_agree(
+def test_scores_of_columns_and_rows_agree_with_the_formula(
     nodes: list[tuple[dict[str, int], dict[str, int]]],
     wanted: dict[str, int],
     arguments: dict[str, int],
@@ -146,7 +146,7 @@ tiers:
 """
 
 
-def test_weights_of_resources_are_known_arguments() -> None:
+def test_weights_of_listed_resources_are_known_arguments() -> None:
     program = compile_program(parse(WEIGHTED.format(weight=2)))
     assert program.notices == ()
     (made,) = program.tiers.plugins
@@ -154,12 +154,12 @@ def test_weights_of_resources_are_known_arguments() -> None:
     assert made.arguments.weights == {GPU: 2, "cpu": 1, "memory": 1}
 
 
-def test_a_weight_that_is_no_number_is_refused() -> None:
+def test_invalid_weight_is_rejected() -> None:
     with pytest.raises(ConfigError, match=f"binpack.resources.{GPU}: expected a whole number, not 'much'"):
         compile_program(parse(WEIGHTED.format(weight="much")))
 
 
-def test_nodes_are_filled_one_after_the_other() -> None:
+def test_nodes_are_filled_one_after_another() -> None:
     configuration = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: binpack\n"
     nodes = [make_node(f"n{n}", cpu=4) for n in range(3)]
     stage = Stage(configuration, nodes=nodes, gangs=[make_gang("a", 8)]).session()

@@ -92,7 +92,7 @@ def victims_of(plugin: Capacity, session: Session, reclaimer: JobInfo, *victims:
         (queue_of("a", is_open=False), {"cpu": 1}, False),
     ],
 )
-def test_a_queue_may_hold_what_its_capability_and_the_guarantees_of_others_leave(
+def test_queue_is_limited_by_its_capability_and_guarantees_of_others(
     queue: QueueInfo, request_: dict[str, int], may: bool
 ) -> None:
     job = job_of("a", (PENDING, request_))
@@ -100,7 +100,7 @@ def test_a_queue_may_hold_what_its_capability_and_the_guarantees_of_others_leave
     assert opened(session).allocatable(session, queue, job.tasks["a/0"]) is may
 
 
-def test_every_queue_above_must_have_room_too() -> None:
+def test_all_ancestor_queues_must_have_room() -> None:
     queues = [
         queue_of("x", capability={"cpu": 3}),
         queue_of("a", "x", capability={"cpu": 9}),  # cut down to what is above
@@ -119,7 +119,7 @@ def test_every_queue_above_must_have_room_too() -> None:
     assert plugin.allocatable(session, session.queues["c"], task)
 
 
-def test_guarantees_of_siblings_are_kept() -> None:
+def test_guarantees_of_sibling_queues_are_kept() -> None:
     queues = [queue_of("x", capability={"cpu": 5}), queue_of("a", "x"), queue_of("b", "x", guarantee={"cpu": 2})]
     job = job_of("a", (PENDING, {"cpu": 3}), (PENDING, {"cpu": 4}), (PENDING, {"gpu": 4}))
     session = session_of({"cpu": 9}, queues, job)
@@ -127,7 +127,7 @@ def test_guarantees_of_siblings_are_kept() -> None:
     assert [plugin.allocatable(session, queues[1], task) for task in job.tasks.values()] == [True, False, True]
 
 
-def test_the_root_may_be_limited() -> None:
+def test_root_queue_can_be_limited() -> None:
     queues = [queue_of("root", capability={"cpu": 2}), queue_of("a")]
     job = job_of("a", (PENDING, {"cpu": 2}), (PENDING, {"cpu": 3}))
     session = session_of({"cpu": 9}, queues, job)
@@ -135,7 +135,7 @@ def test_the_root_may_be_limited() -> None:
     assert [plugin.allocatable(session, queues[1], task) for task in job.tasks.values()] == [True, False]
 
 
-def test_only_leaves_take_jobs() -> None:
+def test_only_leaf_queues_accept_jobs() -> None:
     queues = [queue_of("x"), queue_of("a", "x")]
     job = job_of("x", (PENDING, CPU), least=CPU)
     session = session_of({"cpu": 9}, queues, job)
@@ -148,7 +148,7 @@ def test_only_leaves_take_jobs() -> None:
     assert alone.allocatable(session, queues[0], job.tasks["x/0"])
 
 
-def test_queues_that_make_no_tree_stop_everything_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_queue_tree_stops_scheduling_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     queues = [queue_of("fine", deserved={"cpu": 9}), queue_of("lost", "nowhere")]
     job, running = job_of("fine", (PENDING, CPU), least=CPU), job_of("lost", (RUNNING, CPU))
     session = session_of({"cpu": 9}, queues, job, running)
@@ -174,7 +174,7 @@ def test_queues_that_make_no_tree_stop_everything_with_one_line(caplog: pytest.L
     assert plugin.allocatable(mended, queues[0], task)
 
 
-def test_jobs_enter_as_long_as_all_queues_above_may_hold_them() -> None:
+def test_jobs_are_enqueued_while_all_ancestor_queues_have_room() -> None:
     queues = [queue_of("x", capability={"cpu": 5}), queue_of("a", "x"), queue_of("b", "x")]
     session = session_of({"cpu": 1}, queues)
     plugin = opened(session, tree=True)
@@ -187,7 +187,7 @@ def test_jobs_enter_as_long_as_all_queues_above_may_hold_them() -> None:
     assert plugin.job_enqueueable(session, job_of("b")) is Vote.PERMIT
 
 
-def test_queues_go_by_what_they_lack_of_their_due_then_priority_then_share() -> None:
+def test_queues_are_ordered_by_deserved_then_priority_then_share() -> None:
     due = {"cpu": 4}
     queues = {
         "first": queue_of("first", deserved=due, priority=2),
@@ -204,7 +204,7 @@ def test_queues_go_by_what_they_lack_of_their_due_then_priority_then_share() -> 
     assert order(opened(session), session) == list(queues)
 
 
-def test_in_a_tree_the_queues_above_decide_first() -> None:
+def test_ancestor_queues_decide_the_order_first() -> None:
     due = {"cpu": 4}
     queues = [
         queue_of("x", deserved=due),
@@ -220,7 +220,7 @@ def test_in_a_tree_the_queues_above_decide_first() -> None:
     assert leaves == ["some", "none", "much"]
 
 
-def test_near_relatives_give_way_first() -> None:
+def test_victims_of_near_relatives_are_preferred() -> None:
     queues = [queue_of("x"), queue_of("y"), *[queue_of(name, "x") for name in "ab"], queue_of("c", "y"), queue_of("d")]
     session = session_of({"cpu": 9}, queues)
     plugin, mine = opened(session, tree=True), queues[2]
@@ -243,14 +243,14 @@ def test_near_relatives_give_way_first() -> None:
         ({}, False),
     ],
 )
-def test_a_queue_takes_back_only_what_it_is_due(request_: dict[str, int], may: bool) -> None:
+def test_queue_reclaims_only_what_it_deserves(request_: dict[str, int], may: bool) -> None:
     queue = queue_of("a", deserved={"cpu": 4, "gpu": 1}, capability={"disk": 5})
     job = job_of("a", (PENDING, request_), (RUNNING, {"cpu": 2}))
     session = session_of({"cpu": 9, "gpu": 2, "disk": 9}, [queue], job)
     assert opened(session).preemptive(session, queue, job.tasks["a/0"]) is may
 
 
-def test_what_is_due_is_at_least_guaranteed_and_no_more_than_may_be_held() -> None:
+def test_deserved_is_between_guarantee_and_capability() -> None:
     queues = [queue_of("a", guarantee={"cpu": 3}), queue_of("b", deserved={"cpu": 9}, capability={"cpu": 2})]
     session = session_of({"cpu": 9}, queues)
     plugin = opened(session)
@@ -271,7 +271,7 @@ def test_what_is_due_is_at_least_guaranteed_and_no_more_than_may_be_held() -> No
         (queue_of("v", deserved={"cpu": 4}, guarantee={"gpu": 3}), [{"cpu": 2, "gpu": 1}] * 3, []),
     ],
 )
-def test_a_queue_gives_what_it_holds_beyond_its_due(
+def test_queue_loses_what_it_holds_beyond_deserved(
     queue: QueueInfo, held: list[dict[str, int]], victims: list[str]
 ) -> None:
     mine, theirs = job_of("a", (PENDING, CPU)), job_of("v", *[(RUNNING, each) for each in held])
@@ -280,7 +280,7 @@ def test_a_queue_gives_what_it_holds_beyond_its_due(
     assert victims_of(opened(session), session, mine, theirs) == victims
 
 
-def test_nothing_is_taken_from_a_queue_that_would_be_served_first_again() -> None:
+def test_nothing_is_reclaimed_from_queue_that_would_be_first_again() -> None:
     due = {"cpu": 4, "gpu": 4}
     queues = [queue_of("a", deserved=due), queue_of("v", deserved=due, priority=9)]
     theirs = job_of("v", *[(RUNNING, {"cpu": 2})] * 3)
@@ -292,7 +292,7 @@ def test_nothing_is_taken_from_a_queue_that_would_be_served_first_again() -> Non
     assert victims_of(opened(session), session, lacking, theirs) == ["v/0"]
 
 
-def test_queues_above_stand_in_for_those_to_which_nothing_is_due() -> None:
+def test_ancestor_queues_reclaim_for_queues_without_deserved() -> None:
     queues = [
         queue_of("x", deserved={"cpu": 4}),
         queue_of("y", deserved={"cpu": 4}),
@@ -310,7 +310,7 @@ def test_queues_above_stand_in_for_those_to_which_nothing_is_due() -> None:
     assert victims_of(plugin, session, mine, theirs, sibling) == ["v/0", "v/1"]
 
 
-def test_between_siblings_what_is_due_to_both_together_does_not_matter() -> None:
+def test_deserved_of_common_ancestor_does_not_matter_between_siblings() -> None:
     due = {"cpu": 4}
     queues = [queue_of("x", deserved={"cpu": 9}), *[queue_of(name, "x", deserved=due) for name in "av"]]
     mine, theirs = job_of("a", (PENDING, CPU)), job_of("v", *[(RUNNING, CPU)] * 5)
@@ -318,7 +318,7 @@ def test_between_siblings_what_is_due_to_both_together_does_not_matter() -> None
     assert victims_of(opened(session, tree=True, level=1), session, mine, theirs) == ["v/0"]
 
 
-def test_without_a_level_only_the_queues_themselves_count_but_for_the_order() -> None:
+def test_ancestor_reclaim_level_zero_counts_only_the_queue_itself() -> None:
     queues = [
         queue_of("x", deserved={"cpu": 4}),
         queue_of("y", deserved={"cpu": 8}),
@@ -332,7 +332,7 @@ def test_without_a_level_only_the_queues_themselves_count_but_for_the_order() ->
 
 
 @given(st.data())
-def test_sums_of_a_tree_are_those_of_all_below(data: st.DataObject) -> None:
+def test_sums_of_a_queue_include_its_descendants(data: st.DataObject) -> None:
     queues = [queue_of("x"), queue_of("y", "x"), queue_of("a", "x"), queue_of("b", "y"), queue_of("c", "y")]
     statuses = st.lists(st.tuples(st.sampled_from([PENDING, RUNNING]), st.just(CPU)), max_size=4)
     jobs = [job_of(name, *data.draw(statuses)) for name in "abc"]
@@ -343,7 +343,7 @@ def test_sums_of_a_tree_are_those_of_all_below(data: st.DataObject) -> None:
     assert found == {**held, **below}
 
 
-def test_arguments_have_the_names_that_they_have_with_volcano(caplog: pytest.LogCaptureFixture) -> None:
+def test_arguments_have_the_names_of_volcano(caplog: pytest.LogCaptureFixture) -> None:
     given = {"ancestorReclaimLevel": "2", "capacity.DynamicResourceAllocationEnable": "true"}
     arguments = CapacityArguments.model_validate(given)
     assert arguments.ancestor_reclaim_level == 2

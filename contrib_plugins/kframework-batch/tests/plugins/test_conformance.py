@@ -34,7 +34,7 @@ TASKS = [
 
 
 @pytest.mark.parametrize("hook", [PLUGIN.preemptable, PLUGIN.reclaimable, PLUGIN.unified_evictable])
-def test_what_the_cluster_needs_is_spared(hook: object) -> None:
+def test_critical_pods_are_protected(hook: object) -> None:
     assert callable(hook)
     named = hook(cast("Session", None), task("preemptor"), TASKS)
     assert [each.name for each in named] == ["plain", "important"]

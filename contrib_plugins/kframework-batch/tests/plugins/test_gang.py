@@ -61,7 +61,7 @@ def of(*statuses: TaskStatus) -> list[tuple[str, TaskStatus]]:
         pytest.param(job(0), "", id="nothing at all"),
     ],
 )
-def test_a_job_is_valid_that_may_have_its_minimum(made: JobInfo, rejection: str) -> None:
+def test_job_is_valid_if_its_minimum_is_possible(made: JobInfo, rejection: str) -> None:
     status = PLUGIN.job_valid(SESSION, made)
     assert (status.message if status is not None else "") == rejection
 
@@ -80,13 +80,13 @@ def test_a_job_is_valid_that_may_have_its_minimum(made: JobInfo, rejection: str)
         ),
     ],
 )
-def test_where_a_gang_stands(made: JobInfo, ready: bool, pipelined: bool, starving: bool) -> None:
+def test_gang_is_ready_pipelined_or_starving(made: JobInfo, ready: bool, pipelined: bool, starving: bool) -> None:
     assert PLUGIN.job_ready(SESSION, made) is ready
     assert PLUGIN.job_pipelined(SESSION, made) is (Vote.PERMIT if pipelined else Vote.REJECT)
     assert PLUGIN.job_starving(SESSION, made) is starving
 
 
-def test_jobs_that_are_not_ready_come_first() -> None:
+def test_jobs_that_are_not_ready_go_first() -> None:
     ready, unready = job(1, *of(READY)), job(2, *of(READY, IDLE))
     assert PLUGIN.job_order(SESSION, unready) < PLUGIN.job_order(SESSION, ready)  # type: ignore[operator]  # keys of one hook compare
 
@@ -108,18 +108,18 @@ def spared(tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         pytest.param(job(1, *of(READY, READY, IDLE, WAITING)), 1, id="promises are no surplus"),
     ],
 )
-def test_a_job_can_spare_what_it_has_above_its_minimum(made: JobInfo, count: int) -> None:
+def test_tasks_beyond_the_minimum_are_surplus(made: JobInfo, count: int) -> None:
     running = list(made.with_status(READY).values())
     assert spared(running) == running[:count]
 
 
-def test_each_job_spares_for_itself() -> None:
+def test_surplus_is_counted_per_job() -> None:
     one, two = job(1, *of(READY, READY), name="one"), job(0, *of(READY, READY), name="two")
     mixed = [task for pair in zip(one.tasks.values(), two.tasks.values(), strict=True) for task in pair]
     assert [task.name for task in spared(mixed)] == ["one-0", "two-0", "two-1"]
 
 
-def test_the_only_master_is_not_spared() -> None:
+def test_only_task_of_a_role_is_not_surplus() -> None:
     made = job(2, ("ps", READY), ("w", READY), ("w", READY), ("w", READY), roles={"ps": 1, "w": 1})
     assert [task.name for task in spared(list(made.tasks.values()))] == ["a-1", "a-2"]
 
@@ -129,7 +129,9 @@ def test_the_only_master_is_not_spared() -> None:
     st.integers(0, 8),
     st.dictionaries(st.sampled_from(["ps", "w"]), st.integers(0, 3)),
 )
-def test_a_ready_job_stays_ready_whoever_goes(roles: list[str], minimum: int, minimums: dict[str, int]) -> None:
+def test_ready_job_stays_ready_without_any_surplus_tasks(
+    roles: list[str], minimum: int, minimums: dict[str, int]
+) -> None:
     made = job(minimum, *((role, READY) for role in roles), roles=minimums)
     was_ready = made.is_ready
     for task in spared(list(made.tasks.values())):
@@ -142,7 +144,7 @@ def test_a_ready_job_stays_ready_whoever_goes(roles: list[str], minimum: int, mi
     st.integers(0, 8),
     st.dictionaries(st.sampled_from(["ps", "w"]), st.integers(0, 3)),
 )
-def test_who_is_spared_is_counted_down_one_by_one(roles: list[str], minimum: int, minimums: dict[str, int]) -> None:
+def test_surplus_shrinks_with_each_task(roles: list[str], minimum: int, minimums: dict[str, int]) -> None:
     made = job(minimum, *((role, READY) for role in roles), roles=minimums)
     left, by_role, expected = len(roles), Counter(roles), []
     heeded = minimums if minimums and minimum >= sum(minimums.values()) else {}
@@ -182,13 +184,13 @@ def in_parts(status: TaskStatus, parts: str) -> list[tuple[str, TaskStatus]]:
         pytest.param(divided(2, 1, 2, *in_parts(READY, "xy"), *in_parts(IDLE, "x")), False, False, True, id="torn"),
     ],
 )
-def test_where_a_gang_of_subgroups_stands(made: JobInfo, ready: bool, pipelined: bool, valid: bool) -> None:
+def test_gang_of_subgroups_is_ready_or_pipelined(made: JobInfo, ready: bool, pipelined: bool, valid: bool) -> None:
     assert PLUGIN.job_ready(SESSION, made) is ready
     assert PLUGIN.job_pipelined(SESSION, made) is (Vote.PERMIT if pipelined else Vote.REJECT)
     assert (PLUGIN.job_valid(SESSION, made) is None) is valid
 
 
-def test_a_subgroup_is_asked_as_a_gang_is() -> None:
+def test_subgroup_hooks_answer_like_gang_hooks() -> None:
     made = divided(0, 0, 2, *in_parts(READY, "xxy"), *in_parts(WAITING, "y"))
     x, y = made.subjobs.values()
     assert (PLUGIN.subjob_ready(SESSION, x), PLUGIN.subjob_ready(SESSION, y)) == (True, False)
@@ -207,12 +209,14 @@ def test_a_subgroup_is_asked_as_a_gang_is() -> None:
         pytest.param(divided(3, 1, 2, *in_parts(READY, "xxyy")), "0", id="never below the minimum of the job"),
     ],
 )
-def test_subgroups_that_are_needed_are_not_spared(made: JobInfo, goes: str) -> None:
+def test_needed_subgroups_are_not_surplus(made: JobInfo, goes: str) -> None:
     assert " ".join(task.name.removeprefix("a-") for task in spared(list(made.tasks.values()))) == goes
 
 
 @given(st.text("xyz.", min_size=1, max_size=9), st.integers(0, 9), st.integers(0, 3), st.integers(1, 3))
-def test_a_ready_job_of_subgroups_stays_ready_whoever_goes(parts: str, minimum: int, needed: int, size: int) -> None:
+def test_ready_job_of_subgroups_stays_ready_without_any_surplus_tasks(
+    parts: str, minimum: int, needed: int, size: int
+) -> None:
     made = divided(minimum, needed, size, *in_parts(READY, parts))
     was_ready = made.is_ready
     for task in spared(list(made.tasks.values())):

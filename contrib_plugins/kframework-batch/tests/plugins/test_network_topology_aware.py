@@ -33,7 +33,7 @@ tiers:
         pytest.param("hypernode.binpack.cpu: 0, hypernode.binpack.memory: 0", 0.0, id="nothing weighs"),
     ],
 )
-def test_a_hypernode_scores_by_how_full_it_would_be(arguments: str, score: float) -> None:
+def test_hypernode_score_is_its_utilisation_with_the_job(arguments: str, score: float) -> None:
     nodes = [make_node(name, cpu=4, memory="2Gi") for name in "ab"]
     other = make_gang("other", 2, cpu=2, on=["a", "b"])
     group, pods = make_gang("j", 2, cpu=1)
@@ -60,7 +60,7 @@ def test_a_hypernode_scores_by_how_full_it_would_be(arguments: str, score: float
     trial.run_trial()
 
 
-def test_a_hypernode_that_would_be_too_full_scores_nothing() -> None:
+def test_hypernode_that_is_too_small_scores_zero() -> None:
     stage = Stage(
         CONFIGURATION % "",
         nodes=[make_node("a", cpu=1)],
@@ -74,7 +74,7 @@ def test_a_hypernode_that_would_be_too_full_scores_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_where_no_hypernode_holds_a_soft_job_its_tasks_are_close_to_each_other(seed: int) -> None:
+def test_tasks_of_soft_job_are_placed_close_to_each_other(seed: int) -> None:
     """It needs three racks of two: those of the hall where it is already go before the one outside."""
     tree = [
         *(make_hypernode(f"r{number}", 1, *pair) for number, pair in enumerate(("ab", "cd", "ef"))),
@@ -89,7 +89,7 @@ def test_where_no_hypernode_holds_a_soft_job_its_tasks_are_close_to_each_other(s
     assert last in ("e", "f")
 
 
-def test_a_weight_that_is_no_number_is_refused() -> None:
+def test_invalid_weight_is_rejected() -> None:
     text = CONFIGURATION % "hypernode.binpack.resources: gpu, hypernode.binpack.resources.gpu: much"
     with pytest.raises(ConfigError, match="expected a whole number, not 'much'"):
         compile_program(parse(text))

@@ -42,30 +42,32 @@ def opened(session: Session, factor: float = 1.2) -> Overcommit:
         ({}, Vote.PERMIT),
     ],
 )
-def test_a_job_enters_if_its_minimum_fits_into_the_stretched_cluster(least: dict[str, int] | None, vote: Vote) -> None:
+def test_job_is_enqueued_if_its_minimum_fits_the_overcommitted_cluster(
+    least: dict[str, int] | None, vote: Vote
+) -> None:
     session, job = session_of(used=5), job_of("Pending", least)
     assert opened(session).job_enqueueable(session, job) is vote
 
 
-def test_the_job_says_what_is_lacking() -> None:
+def test_job_message_has_the_missing_resources() -> None:
     session, job = session_of(), job_of("Pending", {"cpu": 13, "memory": 1})
     opened(session).job_enqueueable(session, job)
     assert job.message == "the cluster is overcommitted already: not enough cpu, memory"
 
 
-def test_a_full_cluster_takes_jobs_that_ask_for_nothing_of_what_is_full() -> None:
+def test_full_cluster_admits_jobs_that_request_other_resources() -> None:
     session = session_of(used=20)
     assert opened(session).job_enqueueable(session, job_of("Pending", {"cpu": 0})) is Vote.PERMIT
 
 
-def test_who_waits_with_leave_counts_for_what_it_does_not_hold_yet() -> None:
+def test_inqueue_job_counts_with_what_it_does_not_hold_yet() -> None:
     session = session_of(job_of("Inqueue", {"cpu": 6}, {"cpu": 2}), job_of("Pending", {"cpu": 9}), used=2)
     plugin = opened(session)  # 12 - 2 - 4
     assert plugin.job_enqueueable(session, job_of("Pending", {"cpu": 7})) is Vote.REJECT
     assert plugin.job_enqueueable(session, job_of("Pending", {"cpu": 6})) is Vote.PERMIT
 
 
-def test_each_job_that_enters_leaves_less_until_the_next_session() -> None:
+def test_each_enqueued_job_reduces_the_remaining_room() -> None:
     session, job = session_of(), job_of("Pending", {"cpu": 5})
     plugin = opened(session)
     plugin.job_enqueued(session, job)
@@ -75,7 +77,7 @@ def test_each_job_that_enters_leaves_less_until_the_next_session() -> None:
     assert plugin.job_enqueueable(session, job) is Vote.PERMIT
 
 
-def test_a_cluster_without_nodes_admits_only_jobs_that_need_nothing() -> None:
+def test_empty_cluster_admits_only_jobs_without_minimum() -> None:
     session = session_of(cpu=0)
     plugin = opened(session)
     assert plugin.job_enqueueable(session, job_of("Pending", {"cpu": 1})) is Vote.REJECT
@@ -83,6 +85,6 @@ def test_a_cluster_without_nodes_admits_only_jobs_that_need_nothing() -> None:
 
 
 @pytest.mark.parametrize(("given", "factor"), [(1.5, 1.5), ("2", 2.0), (0.5, 1.2), (1, 1.0)])
-def test_the_factor_has_the_name_that_it_has_with_volcano(given: object, factor: float) -> None:
+def test_factor_has_the_name_of_volcano(given: object, factor: float) -> None:
     assert OvercommitArguments.model_validate({"overcommit-factor": given}).factor == factor
     assert OvercommitArguments.model_validate({}).factor == 1.2

@@ -34,14 +34,14 @@ def tasks(*jobs: JobInfo) -> list[TaskInfo]:
     return [task for each in jobs for task in each.tasks.values()]
 
 
-def test_the_more_important_goes_first() -> None:
+def test_job_and_task_of_higher_priority_go_first() -> None:
     low, high = job("low", 1, 0, 5), job("high", 2)
     assert PLUGIN.job_order(SESSION, high) < PLUGIN.job_order(SESSION, low)  # type: ignore[operator]  # keys of one hook compare
     less, more = tasks(low)
     assert PLUGIN.task_order(SESSION, more) < PLUGIN.task_order(SESSION, less)  # type: ignore[operator]  # as above
 
 
-def test_the_subgroup_with_the_most_important_task_goes_first() -> None:
+def test_subgroup_with_task_of_highest_priority_goes_first() -> None:
     made = job("j", 0)
     made.set_subgroups(compile_subgroups((SubGroupPolicy(name="w", match_label_keys=("part",)),)))
     for n, (part, priority) in enumerate((("x", 1), ("y", 0), ("y", 7))):
@@ -51,7 +51,7 @@ def test_the_subgroup_with_the_most_important_task_goes_first() -> None:
     assert PLUGIN.subjob_order(SESSION, y) < PLUGIN.subjob_order(SESSION, x)  # type: ignore[operator]  # as above
 
 
-def test_of_other_jobs_the_priority_of_the_job_counts() -> None:
+def test_job_priority_decides_between_jobs() -> None:
     preemptor = tasks(job("mine", 5, 0))[0]
     jobs = [job("lower", 4, 9), job("equal", 5, -9), job("higher", 6, -9)]
     named = PLUGIN.preemptable(SESSION, preemptor, tasks(*jobs))
@@ -59,14 +59,14 @@ def test_of_other_jobs_the_priority_of_the_job_counts() -> None:
     assert [task.name for task in named] == ["lower-0"]
 
 
-def test_within_a_job_the_priority_of_the_task_counts() -> None:
+def test_task_priority_decides_within_a_job() -> None:
     mine = job("mine", 5, 1, 2, 3)
     named = PLUGIN.preemptable(SESSION, tasks(mine)[1], tasks(mine))
     assert named is not None
     assert [task.name for task in named] == ["mine-0"]
 
 
-def test_across_queues_it_has_no_say() -> None:
+def test_priority_does_not_affect_other_queues() -> None:
     evictor = tasks(job("mine", 5, 0))[0]
     jobs = [job("lower", 4, 0), job("higher", 6, 0), job("elsewhere", 6, 0, queue="other")]
     named = PLUGIN.unified_evictable(SESSION, evictor, tasks(*jobs))
@@ -85,7 +85,7 @@ def test_across_queues_it_has_no_say() -> None:
         ([], False),
     ],
 )
-def test_a_job_starves_as_long_as_a_task_has_no_room(statuses: list[TaskStatus], starving: bool) -> None:
+def test_job_is_starving_while_a_task_has_no_room(statuses: list[TaskStatus], starving: bool) -> None:
     made = job("a", 0, *[0] * len(statuses))
     for task, status in zip(tasks(made), statuses, strict=True):
         made.update_status(task, status)

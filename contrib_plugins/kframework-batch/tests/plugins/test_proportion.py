@@ -94,7 +94,7 @@ def deserved(session: Session) -> dict[str, dict[str, int]]:
         ([queue_of("a", guarantee={"cpu": 60}, capability={"cpu": 20})], {"a": 99}, {"a": 20}),
     ],
 )
-def test_what_is_due_is_shared_by_weight(
+def test_deserved_is_shared_by_weight(
     queues: list[QueueInfo], asked: Mapping[str, int], due: Mapping[str, int]
 ) -> None:
     jobs = [job_of(name, (PENDING, {"cpu": amount})) for name, amount in asked.items()]
@@ -102,7 +102,7 @@ def test_what_is_due_is_shared_by_weight(
     assert {name: each["cpu"] for name, each in found.items()} == due
 
 
-def test_each_resource_is_shared_by_itself_and_one_that_no_node_has_is_due_to_nobody() -> None:
+def test_each_resource_is_shared_separately_and_missing_ones_are_not_deserved() -> None:
     jobs = [job_of("a", (PENDING, {"cpu": 9, "gpu": 1})), job_of("b", (PENDING, {"cpu": 1, "disk": 5}))]
     found = deserved(session_of({"cpu": 8, "gpu": 4}, [queue_of("a"), queue_of("b")], *jobs))
     assert found == {"a": {"cpu": 7, "gpu": 1, "disk": 0}, "b": {"cpu": 1, "gpu": 0, "disk": 0}}
@@ -117,7 +117,7 @@ amounts = st.dictionaries(st.sampled_from(["cpu", "gpu", "disk"]), st.integers(0
         st.tuples(st.integers(1, 4), amounts, st.just({}) | amounts, st.lists(amounts, max_size=3)), max_size=5
     ),
 )
-def test_shares_add_up_and_keep_to_limits(
+def test_deserved_shares_add_up_within_limits(
     total: dict[str, int],
     queues: list[tuple[int, dict[str, int], dict[str, int], list[dict[str, int]]]],
 ) -> None:
@@ -143,7 +143,7 @@ def test_shares_add_up_and_keep_to_limits(
             assert sum(due) == min(there_is, sum(wanted))
 
 
-def test_queues_go_by_priority_and_then_by_the_share_that_they_have_of_their_due() -> None:
+def test_queues_are_ordered_by_priority_then_share() -> None:
     queues = [queue_of("empty"), queue_of("half"), queue_of("first", priority=1), queue_of("over")]
     holds = {"empty": 0, "half": 1, "first": 3, "over": 5}
     jobs = [job_of(name, (RUNNING, {"cpu": held}), (PENDING, {"cpu": 9})) for name, held in holds.items()]
@@ -157,7 +157,7 @@ def test_queues_go_by_priority_and_then_by_the_share_that_they_have_of_their_due
     ]
 
 
-def test_a_queue_gets_no_more_than_its_due() -> None:
+def test_queue_gets_no_more_than_it_deserves() -> None:
     a, b = queue_of("a"), queue_of("b")
     job, other = job_of("a", *[(PENDING, {"cpu": 2})] * 4, (PENDING, {})), job_of("b", (PENDING, {"cpu": 9}))
     session = session_of({"cpu": 9, "gpu": 1}, [a, b], job, other)
@@ -178,7 +178,7 @@ def test_a_queue_gets_no_more_than_its_due() -> None:
     assert plugin.allocatable(session, a, three)
 
 
-def test_a_queue_that_is_not_open_gets_nothing() -> None:
+def test_closed_queue_gets_nothing() -> None:
     queue, job = queue_of("a", is_open=False), job_of("a", (PENDING, {"cpu": 1}), (PENDING, {}))
     session = session_of({"cpu": 9}, [queue], job)
     plugin = opened(session)
@@ -189,7 +189,7 @@ def test_a_queue_that_is_not_open_gets_nothing() -> None:
     assert job.message == "queue a is not open"
 
 
-def test_a_resource_that_no_node_has_is_not_allocatable() -> None:
+def test_resource_that_no_node_has_is_not_allocatable() -> None:
     queue, job = queue_of("a"), job_of("a", (PENDING, {"cpu": 1, "gpu": 1}))
     session = session_of({"cpu": 9}, [queue], job)
     assert not opened(session).allocatable(session, queue, job.tasks["a/0"])
@@ -204,7 +204,7 @@ def test_a_resource_that_no_node_has_is_not_allocatable() -> None:
         ([4], []),
     ],
 )
-def test_who_gives_way_keeps_its_due(held: list[int], victims: list[str]) -> None:
+def test_victim_queue_keeps_what_it_deserves(held: list[int], victims: list[str]) -> None:
     job = job_of("a", *[(RUNNING, {"cpu": cpu}) for cpu in held])
     other = job_of("b", (PENDING, {"cpu": 1}), (PENDING, {"cpu": 3}))
     session = session_of({"cpu": 8}, [queue_of("a"), queue_of("b")], job, other)
@@ -214,7 +214,7 @@ def test_who_gives_way_keeps_its_due(held: list[int], victims: list[str]) -> Non
         assert [task.uid for task in named] == victims
 
 
-def test_memory_that_all_have_enough_of_protects_nobody() -> None:
+def test_abundant_resource_protects_no_queue() -> None:
     # What is due of memory is all that is asked for, and nobody who gives way can keep that.
     job = job_of("a", *[(RUNNING, {"cpu": 2, "memory": 5})] * 4)
     other = job_of("b", (PENDING, {"cpu": 4, "memory": 1}))
@@ -223,7 +223,7 @@ def test_memory_that_all_have_enough_of_protects_nobody() -> None:
     assert [task.uid for task in named] == ["a/0", "a/1"]
 
 
-def test_tasks_of_jobs_that_the_session_does_not_know_are_left_alone() -> None:
+def test_tasks_of_jobs_outside_the_session_are_not_victims() -> None:
     stranger = job_of("gone", (RUNNING, {"cpu": 5})).tasks["gone/0"]
     other = job_of("b", (PENDING, {"cpu": 1}))
     session = session_of({"cpu": 8}, [queue_of("b")], other)
@@ -233,7 +233,7 @@ def test_tasks_of_jobs_that_the_session_does_not_know_are_left_alone() -> None:
     assert plugin.reclaimable(session, other.tasks["b/0"], [stranger]) == []
 
 
-def test_jobs_enter_as_long_as_the_queue_may_hold_them() -> None:
+def test_jobs_are_enqueued_while_the_queue_has_room() -> None:
     queue, other = queue_of("a", capability={"cpu": 6}), queue_of("b", guarantee={"cpu": 5})
     waiting = job_of("a", least={"cpu": 2}, phase="Inqueue")
     session = session_of({"cpu": 10}, [queue, other], waiting)
@@ -248,13 +248,13 @@ def test_jobs_enter_as_long_as_the_queue_may_hold_them() -> None:
     assert plugin.job_enqueueable(session, job_of("b", least={"cpu": 10})) is Vote.PERMIT
 
 
-def test_what_jobs_hold_beyond_their_minimum_does_not_keep_others_out() -> None:
+def test_elastic_resources_do_not_block_other_jobs() -> None:
     elastic = job_of("a", *[(RUNNING, {"cpu": 2})] * 4, least={"cpu": 2}, phase="Running")
     session = session_of({"cpu": 10}, [queue_of("a")], elastic)
     assert opened(session).job_enqueueable(session, job_of("a", least={"cpu": 8})) is Vote.PERMIT
 
 
-def test_every_session_starts_afresh() -> None:
+def test_accounts_are_recomputed_in_every_session() -> None:
     first = session_of({"cpu": 8}, [queue_of("a")], job_of("a", (RUNNING, {"cpu": 5})))
     plugin = opened(first)
     second = session_of({"cpu": 4}, [queue_of("b")], job_of("b", (PENDING, {"cpu": 5})))

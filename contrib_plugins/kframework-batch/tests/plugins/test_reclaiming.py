@@ -200,7 +200,7 @@ def _with(queue: object, deserved: dict[str, int], guarantee: dict[str, int], ca
 
 @pytest.mark.parametrize("name", PLUGINS)
 @given(data=st.data())
-def test_taking_back_comes_to_an_end(name: str, data: st.DataObject) -> None:
+def test_reclaim_terminates(name: str, data: st.DataObject) -> None:
     queues = data.draw(queue_lists())
     of = st.sampled_from([queue.name for queue in queues if queue.name not in "xy"])
     tasks = data.draw(st.lists(st.tuples(of, st.booleans(), requests.map(Resource)), max_size=12))
@@ -209,13 +209,13 @@ def test_taking_back_comes_to_an_end(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("asked", [{}, {"memory": 1}], ids=["nothing", "what is not there"])
-def test_a_job_that_cannot_be_served_does_not_put_its_queue_first_for_ever(asked: dict[str, int]) -> None:
+def test_unservable_job_does_not_keep_its_queue_first(asked: dict[str, int]) -> None:
     queues, one = [QueueInfo(make_queue(name)) for name in "ab"], Resource({"cpu": 1})
     tasks = [("b", False, Resource(asked)), ("a", False, one), ("b", False, one)]
     assert pool(PLUGINS["drf, tree"](), one, queues, tasks).come_to_rest()
 
 
-def test_a_queue_does_not_take_back_what_the_other_one_would_get_again() -> None:
+def test_queue_does_not_reclaim_what_the_other_would_get_again() -> None:
     queues = [QueueInfo(make_queue(name)) for name in "ab"]
     whole, cpu, memory = (Resource(asked) for asked in ({"cpu": 1, "memory": 1}, {"cpu": 1}, {"memory": 1}))
     tasks = [("a", False, whole), ("b", False, cpu), ("b", False, memory)]
@@ -233,9 +233,7 @@ class ByPriority(Capacity):
 
 
 @pytest.mark.parametrize(("make", "ends"), [(ByPriority, False), (Capacity, True)])
-def test_a_queue_of_high_priority_does_not_get_back_at_once_what_it_had_to_give(
-    make: type[Capacity], ends: bool
-) -> None:
+def test_queue_of_high_priority_does_not_regain_reclaimed_room_at_once(make: type[Capacity], ends: bool) -> None:
     two = {"cpu": 2}
     queues = [_with(make_queue("high", priority=7), two, {}, {}), _with(make_queue("low"), two, {}, {})]
     one = Resource({"cpu": 1})
@@ -250,7 +248,7 @@ def test_a_queue_of_high_priority_does_not_get_back_at_once_what_it_had_to_give(
     due=st.lists(st.integers(0, 5), min_size=2, max_size=4),
     wanted=st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=20),
 )
-def test_in_the_end_each_queue_has_what_it_is_due(name: str, due: list[int], wanted: list[tuple[int, bool]]) -> None:
+def test_each_queue_ends_with_its_deserved_share(name: str, due: list[int], wanted: list[tuple[int, bool]]) -> None:
     queues = [_with(make_queue(f"q{at}"), {"cpu": amount}, {}, {}) for at, amount in enumerate(due)]
     one = Resource({"cpu": 1})
     tasks = [(f"q{place % len(due)}", runs, one) for place, runs in wanted]
@@ -264,7 +262,7 @@ def test_in_the_end_each_queue_has_what_it_is_due(name: str, due: list[int], wan
 
 @pytest.mark.parametrize("name", ["proportion", "capacity"])
 @given(data=st.data())
-def test_no_queue_takes_back_what_was_taken_back_from_it(name: str, data: st.DataObject) -> None:
+def test_no_queue_reclaims_what_was_reclaimed_from_it(name: str, data: st.DataObject) -> None:
     queues = data.draw(queue_lists(st.fixed_dictionaries({"cpu": st.integers(1, 12)})))
     of = st.sampled_from([queue.name for queue in queues if queue.name not in "xy"])
     sizes = st.integers(1, 4).map(lambda cpu: Resource({"cpu": cpu}))
@@ -299,7 +297,7 @@ def drawn(name: str, data: st.DataObject) -> Pool:
 
 @pytest.mark.parametrize("name", PLUGINS)
 @given(data=st.data())
-def test_what_is_undone_leaves_no_trace(name: str, data: st.DataObject) -> None:
+def test_undone_operations_leave_no_trace(name: str, data: st.DataObject) -> None:
     made = drawn(name, data)
     before = answers(made)
     assert answers(made) == before
@@ -315,7 +313,7 @@ def test_what_is_undone_leaves_no_trace(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", ["capacity", "capacity, tree", "drf, tree"])
 @given(data=st.data())
-def test_the_books_are_those_of_a_session_that_opens_now(name: str, data: st.DataObject) -> None:
+def test_accounts_equal_those_of_a_new_session(name: str, data: st.DataObject) -> None:
     made = drawn(name, data)
     for task in made.tasks:
         if data.draw(st.booleans()):

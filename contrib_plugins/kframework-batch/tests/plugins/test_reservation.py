@@ -24,7 +24,7 @@ END = 120
 
 @pytest.mark.long
 @pytest.mark.parametrize(("starved_after", "served"), [("1m", True), ("1h", False)])
-def test_a_large_gang_is_not_starved_by_small_jobs(starved_after: str, served: bool) -> None:
+def test_large_gang_is_not_starved_by_small_jobs(starved_after: str, served: bool) -> None:
     """It needs a whole node, and one after the other comes on both of them all the time."""
     nodes = [make_node("a", cpu=4), make_node("b", cpu=4)]
     scenario = Scenario(CONFIGURATION % (starved_after, "2m"), nodes=nodes, jobs=[])
@@ -66,14 +66,14 @@ def world(gang: Gang, busy: str = "abcd") -> Stage:
         pytest.param(1, 4, 200, 0, id="its time is over"),
     ],
 )
-def test_as_few_nodes_are_kept_as_it_needs(size: int, cpu: int, age: float, nodes: int) -> None:
+def test_no_more_nodes_are_reserved_than_needed(size: int, cpu: int, age: float, nodes: int) -> None:
     stage = world(make_gang("large", size, cpu=cpu, age=age))
     assert len(kept(stage)) == nodes
     if nodes:
         assert "node(s) were kept free for job default/large" in str(stage.conditions)
 
 
-def test_the_nodes_with_most_room_are_kept() -> None:
+def test_nodes_with_most_room_are_reserved() -> None:
     stage = world(make_gang("large", 5, cpu=4, minimum=1, age=90), busy="abd")
     assert [pod.partition("-")[0] for pod, node in stage.bound.items() if node == "c"] == ["large"]
     stage = world(make_gang("large", 2, cpu=4, age=90), busy="abd")

@@ -49,18 +49,20 @@ def plugin(waiting_time: str | None = None) -> Sla:
         pytest.param("1m", job(age=10, sla_waiting_time="soon"), NOW + 50, id="what cannot be read is not said"),
     ],
 )
-def test_a_deadline_is_so_long_after_creation(waiting_time: str | None, made: JobInfo, deadline: float) -> None:
+def test_deadline_follows_creation_by_the_waiting_time(
+    waiting_time: str | None, made: JobInfo, deadline: float
+) -> None:
     assert plugin(waiting_time).job_order(session(made), made) == pytest.approx(deadline, abs=1e-6)
 
 
-def test_the_annotation_of_volcano_s_own_comes_before_the_bare_one() -> None:
+def test_prefixed_annotation_takes_precedence() -> None:
     made = job(age=0)
     made.annotations = {"sla-waiting-time": "1m", "volcano.sh/sla-waiting-time": "2m"}
     assert plugin().job_order(session(made), made) == NOW + 120
 
 
 @pytest.mark.parametrize(("age", "vote"), [(59, Vote.ABSTAIN), (60, Vote.PERMIT), (61, Vote.PERMIT)])
-def test_what_is_overdue_is_permitted(age: float, vote: Vote) -> None:
+def test_overdue_job_is_permitted(age: float, vote: Vote) -> None:
     made = job(age=age)
     asked = plugin("1m")
     assert asked.job_enqueueable(session(made), made) is vote
@@ -77,17 +79,17 @@ def test_what_is_overdue_is_permitted(age: float, vote: Vote) -> None:
         pytest.param([job(age=10, minimum=0, phase="Pending")], NOW + 50, id="one that was not let in does"),
     ],
 )
-def test_a_session_is_wanted_at_the_next_deadline(jobs: list[JobInfo], wakes: float | None) -> None:
+def test_next_session_is_at_the_next_deadline(jobs: list[JobInfo], wakes: float | None) -> None:
     assert plugin("1m").wakes_at(session(*jobs)) == wakes
 
 
-def test_a_time_that_cannot_be_read_is_refused_with_its_place() -> None:
+def test_invalid_waiting_time_is_rejected_with_its_location() -> None:
     text = "actions: enqueue\ntiers:\n- plugins:\n  - name: sla\n    arguments:\n      sla-waiting-time: soon\n"
     with pytest.raises(ConfigError, match=r"sla-waiting-time.*soon"):
         compile_program(parse(text))
 
 
-def test_an_overdue_job_is_let_in_and_comes_first() -> None:
+def test_overdue_job_is_enqueued_and_goes_first() -> None:
     configuration = """
 actions: "enqueue, allocate"
 tiers:

@@ -18,7 +18,7 @@ MakeWorld = Callable[[int], Any]
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_accounts_are_true(seed: int, make_world: MakeWorld) -> None:
+def test_accounts_match_the_cluster(seed: int, make_world: MakeWorld) -> None:
     world = make_world(seed)
     for _ in range(SESSIONS):
         scene = SessionScene(world)
@@ -27,7 +27,7 @@ def test_accounts_are_true(seed: int, make_world: MakeWorld) -> None:
 
 
 @pytest.mark.slow
-def test_the_worlds_are_full_of_what_is_said(make_world: MakeWorld) -> None:
+def test_random_worlds_cover_all_parts_of_accounts(make_world: MakeWorld) -> None:
     """Whatever an account can say is said in some of the worlds."""
     said: Counter[str] = Counter()
     for seed in (*range(25), 43, 96):

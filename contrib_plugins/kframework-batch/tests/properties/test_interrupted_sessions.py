@@ -69,7 +69,7 @@ def steps_of(world: World) -> int:
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_what_was_committed_stays_and_nothing_else_has_happened(seed: int, make_world: Callable[[int], World]) -> None:
+def test_interrupted_session_keeps_only_what_was_committed(seed: int, make_world: Callable[[int], World]) -> None:
     random = Random(seed)
     played = random.randint(0, 5)
     whole = play(make_world, seed, played)

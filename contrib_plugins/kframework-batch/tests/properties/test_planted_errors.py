@@ -323,7 +323,7 @@ def _scenes(make_world: MakeWorld) -> list[SessionScene]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("lie", LIES)
-def test_a_planted_lie_is_found(lie: str, scenes: list[SessionScene]) -> None:
+def test_planted_error_in_an_account_is_found(lie: str, scenes: list[SessionScene]) -> None:
     told = found = 0
     for seen in scenes:
         for account in list(LIES[lie](seen.account))[:3]:

@@ -434,13 +434,13 @@ def run(world: World, sessions: int = SESSIONS) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", seeds(50))
-def test_what_holds_of_sessions(seed: int, make_world: MakeWorld) -> None:
+def test_random_sessions_keep_the_invariants(seed: int, make_world: MakeWorld) -> None:
     for _ in run(make_world(seed)):
         pass
 
 
 @pytest.mark.long
-def test_the_worlds_are_full_of_what_is_judged(make_world: MakeWorld) -> None:
+def test_random_worlds_cover_all_invariants(make_world: MakeWorld) -> None:
     """Whatever is judged happens in some of the worlds."""
     seen: Counter[str] = Counter()
     for seed in range(60):
@@ -456,7 +456,7 @@ def test_the_worlds_are_full_of_what_is_judged(make_world: MakeWorld) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", seeds(1, step=100))
-def test_a_seed_says_all(seed: int, make_world: MakeWorld) -> None:
+def test_same_seed_gives_the_same_run(seed: int, make_world: MakeWorld) -> None:
     """The same happens again, in another process as well, whatever order sets have there."""
     again = make_world(seed)
     for _ in range(SESSIONS):

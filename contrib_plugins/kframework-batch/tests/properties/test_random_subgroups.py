@@ -151,7 +151,7 @@ def account_of(world: World) -> SessionAccount:
 
 
 @pytest.mark.parametrize("seed", seeds(100))
-def test_as_many_subgroups_are_served_as_the_job_needs_wherever_that_is_possible(seed: int) -> None:
+def test_needed_subgroups_are_served_whenever_possible(seed: int) -> None:
     world = World(seed)
     assert [*world.check(account_of(world))] == []
 
@@ -166,7 +166,7 @@ def lies(turn: SubJobTurn) -> Iterator[SubJobTurn]:
 
 
 @pytest.mark.long
-def test_planted_lies_are_found() -> None:
+def test_planted_errors_are_found() -> None:
     planted = 0
     for seed in range(40):
         account = account_of(World(seed))
@@ -185,7 +185,7 @@ def test_planted_lies_are_found() -> None:
     assert planted > 200
 
 
-def test_a_recording_says_the_same_of_subgroups() -> None:
+def test_recording_of_subgroups_replays_alike() -> None:
     account = account_of(World(0))
     assert any(turn.subjobs for turn in account.turns)
     assert msgspec.json.decode(msgspec.json.encode(account), type=SessionAccount) == account

@@ -117,14 +117,14 @@ class World:
 
 
 @pytest.mark.parametrize("seed", seeds(100))
-def test_jobs_are_in_the_lowest_tier_that_holds_them_and_the_account_says_so(seed: int) -> None:
+def test_jobs_are_placed_in_the_lowest_tier_that_fits(seed: int) -> None:
     world = World(seed)
     world.stage.session().check()
     (account,) = world.stage.accounts
     assert [wrong for turn in account.turns for wrong in world.check(turn)] == []
 
 
-def test_planted_lies_are_found() -> None:
+def test_planted_errors_are_found() -> None:
     found = 0
     for seed in range(40):
         world = World(seed)

@@ -104,7 +104,7 @@ def record(seed: int, file: Path, kind: type[Harsh] = Harsh) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_recordings_of_faulty_sessions_replay_to_the_same_decisions(tmp_path: Path) -> None:
+def test_recordings_of_failing_sessions_replay_to_the_same_decisions(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for seed in SEEDS:
         file = tmp_path / f"{seed}.rec"
@@ -128,7 +128,7 @@ class Steady(Harsh):
 
 
 @pytest.mark.slow
-def test_another_configuration_is_asked_without_a_trace_and_the_same_one_agrees(tmp_path: Path) -> None:
+def test_reconsidering_leaves_no_trace_and_same_configuration_agrees(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
     for seed in SEEDS:
         file = tmp_path / f"{seed}.rec"

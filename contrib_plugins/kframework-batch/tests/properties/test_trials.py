@@ -79,7 +79,7 @@ def told(account: SessionAccount) -> SessionAccount:
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_sessions_go_on_as_if_nothing_had_been_explained(make_world: Callable[[int], World], seed: int) -> None:
+def test_explaining_does_not_affect_sessions(make_world: Callable[[int], World], seed: int) -> None:
     explained = play(make_world(seed), explain_all)
     alone = play(make_world(seed), lambda world: None)
     assert explained.log == alone.log
@@ -87,7 +87,7 @@ def test_sessions_go_on_as_if_nothing_had_been_explained(make_world: Callable[[i
     assert picture(explained) == picture(alone)
 
 
-def test_pending_tasks_are_explained_somewhere(make_world: Callable[[int], World]) -> None:
+def test_random_worlds_explain_pending_tasks(make_world: Callable[[int], World]) -> None:
     """The worlds hold what the test above is about."""
     worlds = [play(make_world(seed), lambda world: None) for seed in range(5)]
     assert any(job.with_status(TaskStatus.PENDING) for world in worlds for job in world.engine.cache.jobs.values())

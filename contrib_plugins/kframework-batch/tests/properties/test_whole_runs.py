@@ -38,11 +38,11 @@ def run(seed: int, rate: float) -> tuple[World, list[str], tuple[object, ...]]:
 
 @pytest.mark.parametrize("seed", seeds(10))
 @pytest.mark.parametrize("rate", [0.0, RATE], ids=["sound", "faulty"])
-def test_what_holds_of_whole_runs(seed: int, rate: float) -> None:
+def test_random_runs_keep_the_invariants(seed: int, rate: float) -> None:
     world, complaints, _ = run(seed, rate)
     assert not complaints
     assert bool(world.faults) is bool(rate)
 
 
-def test_a_seed_says_all() -> None:
+def test_same_seed_gives_the_same_run() -> None:
     assert run(3, RATE)[2] == run(3, RATE)[2]

@@ -33,14 +33,14 @@ def one_for_three() -> ScenarioResult:
     return scenario.at(10.0, create(make_job("gang", 3, queue="owner"))).run(60.0)
 
 
-def test_reclaim_counts_on_room_that_is_there_already() -> None:
+def test_reclaim_counts_idle_room() -> None:
     """#5520: a node was passed over if it had room, but nobody left who could go."""
     record = one_for_three()
     assert len(record.evicted) == 1
     assert record.running("gang") == 3
 
 
-def test_without_that_a_gang_is_never_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gang_is_never_served_without_counting_idle_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(VictimSelection, "pipeline_without_victims", lambda self, statement, task: False)
     record = one_for_three()
     assert record.evicted == []
@@ -59,14 +59,14 @@ def port_in_use() -> ScenarioResult:
     return scenario.at(20.0, create(make_job("other", 1, queue="owner", host_ports=[80]))).run(60.0)
 
 
-def test_reclaim_minds_what_other_plugins_say_of_the_node() -> None:
+def test_reclaim_respects_predicates_of_the_node() -> None:
     """#4926: it stopped as soon as there was enough by amounts, and the task could still not go there."""
     record = port_in_use()
     assert [pod for _, pod, _ in record.evicted] == ["web-worker-0"]
     assert record.running("other") == 1
 
 
-def test_by_amounts_alone_the_wrong_one_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_pod_is_evicted_by_amounts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         VictimSelection,
         "_fits",
@@ -79,7 +79,7 @@ def test_by_amounts_alone_the_wrong_one_goes(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("actions", ["allocate, backfill", "enqueue, allocate, backfill"])
-def test_small_jobs_are_not_blocked_by_a_big_one_before_them(actions: str) -> None:
+def test_small_jobs_are_not_blocked_by_a_large_one_before_them(actions: str) -> None:
     """#1294: whatever has no room stands aside."""
     scenario = Scenario(f"actions: {actions}{TIERS}", nodes=[make_node("n1", cpu=4)], jobs=[make_job("big", 8)])
     record = scenario.at(10.0, create(make_job("small", 3))).run(30.0)
@@ -125,7 +125,7 @@ tiers:
     return scenario.at(10.0, create(make_job("urgent", 1, priority_class="high"))).run(60.0)
 
 
-def test_where_plugins_of_a_tier_agree_on_nobody_the_next_of_them_does_not_begin_afresh() -> None:
+def test_tier_without_common_victims_names_none() -> None:
     record = disagreement()
     assert record.evicted == []
     assert (record.running("one"), record.running("two"), record.running("urgent")) == (1, 1, 0)
@@ -143,7 +143,7 @@ def begun_afresh(
     return victims, []
 
 
-def test_else_somebody_goes_whom_not_all_have_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_victim_not_named_by_all_plugins_is_evicted_in_volcano(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combination, "_intersect", begun_afresh)
     record = disagreement()
     assert len(record.evicted) == 1

@@ -120,7 +120,7 @@ def evicted(record: ScenarioResult, case: Case) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("case", [*CASES.values(), *WHOLE.values()], ids=[*CASES, *WHOLE])
-def test_no_more_go_than_it_takes_and_once(case: Case) -> None:
+def test_no_more_pods_are_evicted_than_needed(case: Case) -> None:
     record = case.run()
     assert evicted(record, case) == case.evicted
     assert record.running("urgent") == case.comes.spec.tasks[0].replicas
@@ -134,14 +134,14 @@ def all_of_them(
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_without_counting_more_go_than_it_takes(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_pods_are_evicted_without_counting_idle_room(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victim_selection, "minimal_victims", all_of_them)
     monkeypatch.setattr(victim_selection.VictimSelection, "_unneeded_victims", lambda self, statement: [])
     record = case.run()
     assert sum(evicted(record, case).values()) > sum(case.evicted.values())
 
 
-def test_jobs_of_one_queue_do_not_take_the_same_room_from_each_other_in_turn() -> None:
+def test_jobs_of_one_queue_do_not_preempt_each_other_in_turn() -> None:
     """By their shares one of them would always be named: the larger gang, or after it has gone the smaller one."""
     scenario = Scenario(
         f"actions: allocate, backfill, preempt{TIERS}",
@@ -154,7 +154,7 @@ def test_jobs_of_one_queue_do_not_take_the_same_room_from_each_other_in_turn() -
     assert record.running("tight") + record.running("urgent") == 8
 
 
-def test_who_has_to_go_is_not_served_before_whom_it_went_for() -> None:
+def test_victim_is_not_served_before_its_preemptor() -> None:
     """Priority comes first when room is given, so shares must not take from the more important."""
     jobs = [make_job("important", 6, minimum=4, priority_class="high")]
     scenario = Scenario(

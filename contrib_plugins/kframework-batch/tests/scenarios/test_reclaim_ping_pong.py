@@ -153,7 +153,7 @@ ENDLESS = {name: case for name, case in CASES.items() if not case.naive_ends}
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 @pytest.mark.parametrize("fair", OLD)
-def test_once_queues_have_their_due_nobody_is_evicted_any_more(fair: str, case: Case) -> None:
+def test_nothing_is_evicted_once_queues_have_what_they_deserve(fair: str, case: Case) -> None:
     record = case.run(fair, [], until=600.0)
     held = case.held(record)
     assert all(held[queue] >= count for queue, count in case.least.items()), held
@@ -164,7 +164,7 @@ def test_once_queues_have_their_due_nobody_is_evicted_any_more(fair: str, case: 
 @pytest.mark.long
 @pytest.mark.parametrize("case", ENDLESS.values(), ids=list(ENDLESS))
 @pytest.mark.parametrize("fair", OLD)
-def test_by_what_they_hold_before_it_queues_take_from_each_other_for_ever(
+def test_queues_reclaim_from_each_other_endlessly_when_compared_before_eviction(
     fair: str, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(VictimSelection, "_would_be_undone", lambda self, *what: False)
@@ -175,7 +175,7 @@ def test_by_what_they_hold_before_it_queues_take_from_each_other_for_ever(
 
 @pytest.mark.parametrize("case", ENDLESS.values(), ids=list(ENDLESS))
 @pytest.mark.parametrize("fair", OLD)
-def test_even_then_nobody_goes_who_would_be_served_before_whom_it_went_for(fair: str, case: Case) -> None:
+def test_victim_that_would_be_served_before_its_preemptor_is_never_evicted(fair: str, case: Case) -> None:
     """Plugins of others may judge as they like: the action looks at the order of queues for itself."""
     record = case.run(fair, [OLD[fair]], until=120.0)
     assert all(when < 60.0 for when, _, _ in record.evicted)

@@ -288,7 +288,7 @@ def listed(pods: Iterable[str], expected: str) -> str:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
-def test_actions(rule: Rule) -> None:
+def test_rules_of_actions(rule: Rule) -> None:
     stage = Stage(
         f'actions: "{rule.actions}"{rule.tiers}',
         nodes=rule.nodes,

@@ -391,7 +391,7 @@ RULES = [*ORDERS, *NODES, *VICTIMS, *VICTIM_QUEUES, *VERDICTS, *SHUFFLED]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
-def test_combining(rule: Rule) -> None:
+def test_rules_of_combining_plugins(rule: Rule) -> None:
     configuration, classes = configured(rule.actions, rule.tiers)
     stage = Stage(configuration, **rule.given, classes=classes).session()
     assert outcome(stage, rule.expected["says"]) == rule.expected
@@ -413,7 +413,7 @@ SILENCED: list[tuple[str, str, dict[str, object]]] = [
 
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize(("action", "flag", "answers"), [pytest.param(*row, id=row[1]) for row in SILENCED])
-def test_a_flag_that_is_off_silences_a_plugin(
+def test_disabled_flag_turns_off_the_hook_of_a_plugin(
     action: str, flag: str, answers: dict[str, object], *, enabled: bool
 ) -> None:
     there = (
@@ -453,7 +453,7 @@ def told() -> Iterator[list[str]]:
     yield []
 
 
-def test_all_plugins_are_told_of_a_job_that_is_let_in_and_of_every_task(told: list[str]) -> None:
+def test_all_plugins_are_notified_of_enqueued_jobs_and_of_tasks(told: list[str]) -> None:
     configuration, classes = configured("enqueue, allocate", [[telling("a", told)], [telling("b", told), "gang"]])
     waiting = make_gang("x", 2, phase="Pending")
     Stage(configuration, nodes=[make_node("n1", cpu=1)], gangs=[waiting], classes=classes).session()

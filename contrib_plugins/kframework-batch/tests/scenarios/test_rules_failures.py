@@ -94,7 +94,7 @@ MIDDLE = [
 
 
 @pytest.mark.parametrize(("minimum", "bound"), MIDDLE)
-def test_a_plugin_that_refuses_in_the_middle_of_a_gang(minimum: int, bound: str) -> None:
+def test_plugin_rejects_in_the_middle_of_a_gang(minimum: int, bound: str) -> None:
     gangs = [make_gang("j", 3, minimum=minimum, age=9), make_gang("k", 2)]
     nodes = [make_node("n1", cpu=3)]
     stage = Stage("actions: allocate" + REFUSED, nodes=nodes, gangs=gangs, classes=[Ledger, Refusing, Echo]).session()
@@ -106,7 +106,7 @@ def test_a_plugin_that_refuses_in_the_middle_of_a_gang(minimum: int, bound: str)
 
 
 @pytest.mark.parametrize(("minimum", "bound"), MIDDLE)
-def test_a_reserve_that_fails_in_the_middle_of_a_gang(minimum: int, bound: str, reserved: set[str]) -> None:
+def test_reserve_fails_in_the_middle_of_a_gang(minimum: int, bound: str, reserved: set[str]) -> None:
     gangs = [make_gang("j", 3, minimum=minimum, age=9), make_gang("k", 2)]
     stage = Stage(
         "actions: allocate" + WATCHED, nodes=[make_node("n1", cpu=3)], gangs=gangs, classes=[Ledger, Echo]
@@ -121,7 +121,7 @@ CLASSES = [PriorityClass(metadata=ObjectMeta(name=name), value=value) for name, 
 
 
 @pytest.mark.parametrize("action", ["preempt", "reclaim"])
-def test_for_a_promise_that_is_refused_nobody_goes(action: str) -> None:
+def test_nothing_is_evicted_for_a_rejected_pipelined_task(action: str) -> None:
     class Willing(BatchPlugin):
         name = "willing"
 
@@ -158,7 +158,7 @@ def test_for_a_promise_that_is_refused_nobody_goes(action: str) -> None:
         pytest.param(3, "j-0 j-1 j-2", "", id="where none was bound nobody has to go"),
     ],
 )
-def test_binds_that_fail(minimum: int, unbindable: str, gone: str) -> None:
+def test_failed_bindings_are_undone(minimum: int, unbindable: str, gone: str) -> None:
     gangs = [make_gang("j", 3, minimum=minimum)]
     stage = Stage("actions: allocate" + TIERS, nodes=[make_node("n1")], gangs=gangs, gang_timeout=10.0)
     stage.unbindable = dict.fromkeys(unbindable.split(), "no")
@@ -171,7 +171,7 @@ def test_binds_that_fail(minimum: int, unbindable: str, gone: str) -> None:
 
 
 @pytest.mark.parametrize("action", ["preempt", "reclaim"])
-def test_a_victim_that_cannot_be_deleted_stays_and_whoever_waits_for_it_waits(action: str) -> None:
+def test_victim_that_cannot_be_deleted_stays_and_its_preemptor_waits(action: str) -> None:
     tiers = TIERS.replace("{name: gang}", "{name: priority}, {name: gang}").replace(
         "}]\n", "}, {name: proportion}]\n", 2
     )
@@ -273,7 +273,7 @@ def fuse() -> Iterator[type[Fuse]]:
         pytest.param("allocate, failing", "on_session_close", "", "j-0 j-1 k-0 k-1", id="after the last action"),
     ],
 )
-def test_what_raises_ends_the_session_and_what_was_committed_stays(
+def test_exception_ends_the_session_and_committed_changes_stay(
     actions: str, hook: str, of: str, kept: str, fuse: type[Fuse]
 ) -> None:
     tiers = TIERS.replace("tiers:\n", "tiers:\n- plugins: [{name: ledger}, {name: fuse}]\n")
@@ -293,7 +293,7 @@ def test_what_raises_ends_the_session_and_what_was_committed_stays(
 
 
 @pytest.mark.parametrize(("hook", "of"), [("deallocated", "v"), ("allocated", "w-0")])
-def test_victims_stay_where_a_plugin_raises_that_is_told_of_them(hook: str, of: str, fuse: type[Fuse]) -> None:
+def test_victims_stay_when_a_notified_plugin_raises(hook: str, of: str, fuse: type[Fuse]) -> None:
     stage = Stage(
         "actions: preempt" + TIERS.replace("{name: gang}", "{name: priority}, {name: gang}, {name: fuse}"),
         nodes=[make_node("n1", cpu=2)],
@@ -331,7 +331,7 @@ class Halves(Action):
             yield
 
 
-def test_an_action_that_raises_between_two_commits_keeps_the_first() -> None:
+def test_action_that_raises_between_two_commits_keeps_the_first() -> None:
     gangs = [make_gang("j", 2, age=9), make_gang("k", 2)]
     stage = Stage("actions: halves" + TIERS, nodes=[make_node("n1")], gangs=gangs, classes=[Halves])
     with pytest.raises(PluginError, match="blown"):

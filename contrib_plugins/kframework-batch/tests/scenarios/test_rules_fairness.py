@@ -243,7 +243,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
-def test_fairness(rule: Rule) -> None:
+def test_rules_of_fairness(rule: Rule) -> None:
     stage = Stage(
         f'actions: "{rule.actions}"\ntiers:\n- plugins: {rule.tiers}\n',
         nodes=rule.nodes,

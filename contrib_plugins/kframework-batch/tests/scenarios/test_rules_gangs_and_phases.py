@@ -162,7 +162,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
-def test_gangs(rule: Rule) -> None:
+def test_rules_of_gangs(rule: Rule) -> None:
     nodes = [make_node("n1", cpu=rule.cpus)]
     stage = Stage("actions: allocate" + TIERS, nodes=nodes, gangs=rule.gangs).session(rule.sessions)
     group = stage.objects[PodGroup, "j"]
@@ -174,13 +174,13 @@ def test_gangs(rule: Rule) -> None:
     stage.check()
 
 
-def test_a_pod_with_gates_is_not_told_that_it_waits() -> None:
+def test_gated_pod_gets_no_condition() -> None:
     gated = make_task("j-1", "j", gates=["later"])
     stage = Stage("actions: allocate" + TIERS, nodes=[make_node("n1")], gangs=[gang(FIRST, gated)]).session()
     assert (set(stage.conditions), stage.bound) == ({"j-0"}, {})
 
 
-def test_a_gang_runs_again_that_was_unknown() -> None:
+def test_unknown_gang_runs_again() -> None:
     stage = Stage("actions: allocate" + TIERS, nodes=[make_node("n1", cpu=1)], gangs=[gang(on_node("j-0"), SECOND)])
     assert stage.session().phase("j") == "Unknown"
     stage.put(make_node("n2"))

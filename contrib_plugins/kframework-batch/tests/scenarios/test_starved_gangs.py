@@ -74,7 +74,7 @@ def incomplete(record: ScenarioResult, members: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", sampled([1, 2, 3]))
 @RULES
-def test_a_gang_that_lost_members_gets_the_next_room_there_is(lost: int, classes: list[type], starves: bool) -> None:
+def test_gang_that_lost_members_gets_the_next_idle_room(lost: int, classes: list[type], starves: bool) -> None:
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=4)]
     scenario = Scenario(CONFIG, nodes=nodes, jobs=[make_job("gang", 6)], classes=classes)
     for second, job in stream():
@@ -96,7 +96,7 @@ def cordon(name: str, on: bool) -> Action:
 
 
 @RULES
-def test_the_room_of_a_node_that_comes_back_goes_to_the_gang_that_had_it(classes: list[type], starves: bool) -> None:
+def test_room_of_uncordoned_node_goes_to_the_gang_that_had_it(classes: list[type], starves: bool) -> None:
     """As on the node pools of the issue: the newcomer never ends, and there is no other room."""
     nodes = [make_node("n1", cpu=2), make_node("n2", cpu=1)]
     scenario = Scenario(CONFIG, nodes=nodes, jobs=[make_job("gang", 3)], classes=classes)
@@ -121,7 +121,7 @@ def failing_once(name: str) -> Action:
 
 
 @RULES
-def test_a_gang_of_which_one_could_not_be_bound_is_completed_at_once(classes: list[type], starves: bool) -> None:
+def test_gang_with_failed_binding_is_completed_at_once(classes: list[type], starves: bool) -> None:
     """It has a minute for that: then it is sent away as a whole, and needs all its room anew."""
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=2)]
     scenario = Scenario(CONFIG, nodes=nodes, jobs=[make_job("gang", 6)], classes=classes)

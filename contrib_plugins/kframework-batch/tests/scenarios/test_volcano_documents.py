@@ -192,7 +192,7 @@ STORIES = {
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_job_comes_to_the_end_that_it_is_promised(name: str) -> None:
+def test_job_ends_as_volcano_documents(name: str) -> None:
     story = STORIES[name]
     scenario = Scenario(nodes=[make_node("n", cpu=16)], jobs=[story.job])
     seen: dict[float, str] = {}
@@ -211,7 +211,7 @@ def test_a_job_comes_to_the_end_that_it_is_promised(name: str) -> None:
     assert (seen, retries[-1]) == (story.phases, story.retries)
 
 
-def test_tasks_begin_in_the_order_in_which_they_depend_on_each_other() -> None:
+def test_tasks_start_in_order_of_dependencies() -> None:
     record = Scenario(nodes=[make_node("n", cpu=16)], jobs=[job(CHAIN)]).run(60)
     first, second, third = (
         {record.bound[f"j-{task}-{index}"][0] for index in range(count)}
@@ -220,7 +220,7 @@ def test_tasks_begin_in_the_order_in_which_they_depend_on_each_other() -> None:
     assert max(first) < min(second) <= max(second) < min(third)
 
 
-def test_partitions_have_a_rack_each_and_are_restarted_each_by_itself() -> None:
+def test_partitions_have_one_rack_each_and_restart_separately() -> None:
     """Three racks have room for two workers, two and one: two partitions of three run, which is what the job needs."""
     nodes = [make_node(name, cpu=1) for name in ("a0", "a1", "b0", "b1", "c0")]
     racks = [make_hypernode("a", 1, "a0", "a1"), make_hypernode("b", 1, "b0", "b1"), make_hypernode("c", 1, "c0")]
@@ -264,7 +264,7 @@ def phases(record: ScenarioResult) -> dict[str, str]:
         (700, {"mnist": "Completed", "flaky": "Failed", "enough": "Completed", "mpi": "Completed"}),
     ],
 )
-def test_the_jobs_of_the_example_end_as_its_comments_say(until: float, expected: dict[str, str]) -> None:
+def test_jobs_of_the_example_end_as_its_comments_say(until: float, expected: dict[str, str]) -> None:
     record = example(until)
     assert phases(record) == expected
     if until == 700:
@@ -274,6 +274,6 @@ def test_the_jobs_of_the_example_end_as_its_comments_say(until: float, expected:
         assert not left & {"mnist-ps-0", "enough-cache-0", "mpi-worker-0", "mpi-worker-1"}
 
 
-def test_a_simulation_draws_the_same_keys_each_time() -> None:
+def test_simulated_ssh_keys_are_reproducible() -> None:
     first, second = ([each.data for each in example(50).cluster.objects(Secret)] for _ in range(2))
     assert first == second != []

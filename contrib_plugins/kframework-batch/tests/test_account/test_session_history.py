@@ -22,7 +22,7 @@ def remembering(*accounts: SessionAccount, kept: int = 1_000) -> SessionHistory:
     return history
 
 
-def test_the_newest_comes_first() -> None:
+def test_newest_session_comes_first() -> None:
     history = remembering(session(1), session(2), session(3))
     assert [account.uid for account in history] == ["3", "2", "1"]
     assert history.last is not None and history.last.uid == "3"
@@ -30,13 +30,13 @@ def test_the_newest_comes_first() -> None:
     assert (history.session("4"), remembering().last) == (None, None)
 
 
-def test_accounts_of_other_kinds_are_passed_over() -> None:
+def test_accounts_of_other_kinds_are_ignored() -> None:
     history = SessionHistory()
     history.on_account(QueueState(queue="q", weight=1))
     assert len(history) == 0
 
 
-def test_the_last_turns_of_a_job_are_those_of_its_last_session() -> None:
+def test_last_turns_of_a_job_are_from_its_last_session() -> None:
     first, second = session(1, turn("a"), turn("b")), session(2, turn("a"), turn("a", action="preempt"))
     history = remembering(first, second, session(3))
     assert history.last_turns("a") == (second, list(second.turns))
@@ -69,11 +69,11 @@ def test_verdicts_on_a_pod_are_found() -> None:
         (session(1, turn("a", *map(str, range(50)))), 1),
     ],
 )
-def test_fewer_are_kept_of_those_that_say_more(account: SessionAccount, kept: int) -> None:
+def test_fewer_large_accounts_are_kept(account: SessionAccount, kept: int) -> None:
     assert len(remembering(*[account] * 20, kept=12)) == kept
 
 
-def test_of_what_is_forgotten_nothing_is_left() -> None:
+def test_forgotten_sessions_leave_nothing() -> None:
     history = remembering(session(1, turn("a")), session(2, turn("b")), session(3, turn("b")), kept=4)
     assert len(history) == 2
     assert history.last_turns("a") is None

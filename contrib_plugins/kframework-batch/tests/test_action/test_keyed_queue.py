@@ -9,14 +9,14 @@ from kframework_batch.action import KeyedQueue
 
 
 @given(st.lists(st.integers(0, 3)))
-def test_things_come_by_key_then_in_the_order_in_which_they_were_put_in(keys: list[int]) -> None:
+def test_items_are_ordered_by_key_then_insertion(keys: list[int]) -> None:
     things = list(enumerate(keys))
     turns = KeyedQueue(lambda thing: (thing[1],), things)
     assert [turns.pop() for _ in things] == sorted(things, key=lambda thing: thing[1])
     assert not turns
 
 
-def test_a_key_stays_until_its_thing_is_put_in_again() -> None:
+def test_key_of_an_item_is_fixed_until_it_is_put_again() -> None:
     shares = {"a": 1, "b": 2}
     turns = KeyedQueue(lambda name: (shares[name],), shares)
     shares["a"] = 3
@@ -25,6 +25,6 @@ def test_a_key_stays_until_its_thing_is_put_in_again() -> None:
     assert (first, turns.pop(), turns.pop()) == ("a", "b", "a")
 
 
-def test_an_empty_heap_has_nothing_to_give() -> None:
+def test_pop_of_empty_queue_is_an_index_error() -> None:
     with pytest.raises(IndexError):
         KeyedQueue[str](lambda name: (name,)).pop()

@@ -34,25 +34,25 @@ class Ask(Action):
 
 
 @pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
-def test_jobs_in_any_other_phase_than_pending_are_candidates(phase: str) -> None:
+def test_jobs_that_are_not_pending_are_schedulable(phase: str) -> None:
     Stage(CONFIGURATION, gangs=[make_gang("a", 1, phase=phase)], classes=[Ask]).session()
     assert Ask.jobs == ["a"]
 
 
 @pytest.mark.parametrize("phase", ["", "Pending"])
-def test_pending_jobs_are_none(phase: str) -> None:
+def test_pending_jobs_are_not_schedulable(phase: str) -> None:
     stage = Stage(CONFIGURATION, gangs=[make_gang("a", 1, phase=phase)], classes=[Ask]).session()
     assert Ask.jobs == []
     assert stage.job("a").is_pending
 
 
-def test_an_invalid_job_is_none_and_says_why() -> None:
+def test_invalid_job_is_not_schedulable_and_has_a_message() -> None:
     stage = Stage(CONFIGURATION, gangs=[make_gang("a", 2, minimum=3)], classes=[Ask]).session()
     assert Ask.jobs == []
     assert stage.job("a").message == "Not enough valid tasks for gang-scheduling, valid: 2, min: 3"
 
 
-def test_those_starve_who_have_less_than_their_minimum() -> None:
+def test_jobs_below_their_minimum_are_starving() -> None:
     gangs = [
         make_gang("fed", 2, minimum=1, on=["n1"]),
         make_gang("hungry", 2, minimum=2, on=["n1"]),
@@ -62,7 +62,7 @@ def test_those_starve_who_have_less_than_their_minimum() -> None:
     assert Ask.hungry == {"default": ["hungry"], "other": ["elsewhere"]}
 
 
-def test_tasks_are_in_order_and_gated_ones_are_left_out() -> None:
+def test_pending_tasks_are_ordered_and_ungated() -> None:
     group, _ = make_gang("a", 0, minimum=1)
     pods = [
         make_task("late", "a", annotations={"volcano.sh/task-index": "9"}),

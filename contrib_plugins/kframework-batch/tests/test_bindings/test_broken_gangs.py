@@ -27,27 +27,27 @@ def after_a_while(stage: Stage) -> set[str]:
     return set(stage.evicted)
 
 
-def test_it_goes_although_its_queue_is_gone() -> None:
+def test_broken_gang_of_deleted_queue_is_evicted() -> None:
     stage = broken()
     stage.delete("q", Queue)
     assert after_a_while(stage) == {"a-0"}
     assert stage.session().engine._broken_gangs.deadline is None
 
 
-def test_it_goes_although_the_node_is_gone() -> None:
+def test_broken_gang_on_deleted_node_is_evicted() -> None:
     stage = broken()
     stage.delete(stage.bound["a-0"], Node)
     assert after_a_while(stage) == {"a-0"}
 
 
-def test_it_is_no_gang_any_more_when_its_group_is_gone() -> None:
+def test_broken_gang_without_pod_group_is_not_evicted() -> None:
     stage = broken()
     stage.delete("a", PodGroup)
     assert after_a_while(stage) == set()
     assert stage.engine._broken_gangs.deadline is None
 
 
-def test_it_goes_later_if_it_cannot_be_deleted_at_once() -> None:
+def test_eviction_of_broken_gang_is_retried() -> None:
     stage = broken()
     stage.refuses_evictions = True
     assert after_a_while(stage) == {"a-0"}

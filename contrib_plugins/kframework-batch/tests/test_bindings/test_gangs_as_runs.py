@@ -62,7 +62,7 @@ def test_gang_is_bound_as_one_run() -> None:
 
 
 @pytest.mark.parametrize("singly", [False, True])
-def test_member_that_is_not_bound_waits_again_and_its_gang_is_broken(singly: bool) -> None:
+def test_member_whose_binding_failed_is_pending_and_its_gang_is_broken(singly: bool) -> None:
     stage = RunStage(nodes=[make_node("a", cpu=4)], gangs=[make_gang("train", 3)])
     stage.unbindable["train-1"], stage.singly = "no", singly
     stage.session()
@@ -100,6 +100,6 @@ def test_decisions_are_those_of_pods_bound_one_by_one(seed: int) -> None:
     )
 
 
-def test_recorded_engine_hands_over_no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_engine_binds_no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kframework_batch.testing.BatchEngine", RecordedBatchEngine)
     assert not RunStage().engine.can_bind_runs

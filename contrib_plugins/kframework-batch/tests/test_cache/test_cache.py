@@ -120,7 +120,7 @@ class Stage:
         ([GROUP, ("gone", GROUP)], True),
     ],
 )
-def test_only_what_a_session_could_see_counts(history: Sequence[ApiObject | Deleted], answer: bool) -> None:
+def test_only_changes_visible_to_a_session_count(history: Sequence[ApiObject | Deleted], answer: bool) -> None:
     assert Stage(*history).answers[-1] is answer
 
 
@@ -138,7 +138,7 @@ def test_only_what_a_session_could_see_counts(history: Sequence[ApiObject | Dele
         (with_phase(RUNNING, "Unknown"), TaskStatus.UNKNOWN, 100),
     ],
 )
-def test_where_a_pod_stands(pod: Pod, status: TaskStatus, taken: int) -> None:
+def test_task_status_follows_the_pod(pod: Pod, status: TaskStatus, taken: int) -> None:
     stage = Stage(NODE, GROUP, pod)
     node = stage.cluster.nodes.find("a")
     assert node is not None
@@ -146,19 +146,19 @@ def test_where_a_pod_stands(pod: Pod, status: TaskStatus, taken: int) -> None:
     assert stage.task.job is stage.cache.jobs["default/g"]
 
 
-def test_pods_of_other_schedulers_are_no_tasks() -> None:
+def test_pods_of_other_schedulers_are_not_tasks() -> None:
     stage = Stage(NODE, GROUP, FOREIGN, replace(FOREIGN_RUNNING, metadata=replace(FOREIGN.metadata, uid="u")))
     assert stage.cache.tasks == {} and stage.cache.pending == {}
     assert stage.cluster.pods.keys() == {"u"}
 
 
-def test_a_pod_without_a_group_waits_for_one() -> None:
+def test_pod_without_group_is_pending_without_task() -> None:
     stage = Stage(GROUP, in_group(PENDING, ""))
     assert not stage.cache.tasks
     assert stage.cache.pending.keys() == {UID}
 
 
-def test_a_pod_may_change_its_group() -> None:
+def test_pod_can_change_its_group() -> None:
     stage = Stage(GROUP, in_group(PENDING, "other"))
     assert stage.cache.jobs.keys() == {"default/g", "default/other"}
     stage.tell(PENDING)
@@ -178,7 +178,7 @@ def test_tasks_stay_when_their_group_is_deleted() -> None:
     assert stage.cache.jobs == {}
 
 
-def test_a_pod_waits_for_its_node_to_appear() -> None:
+def test_pod_on_unknown_node_is_counted_once_the_node_appears() -> None:
     stage = Stage(GROUP, RUNNING)
     assert stage.task.pod.row == -1
     stage.tell(NODE)
@@ -186,13 +186,13 @@ def test_a_pod_waits_for_its_node_to_appear() -> None:
     assert node is not None and list(node.pods) == [stage.task.pod]
 
 
-def test_a_pod_that_went_is_known_by_its_uid_alone() -> None:
+def test_deleted_pod_is_identified_by_uid() -> None:
     stage = Stage(NODE, GROUP, RUNNING)
     assert stage.tell(("gone", Pod(metadata=ObjectMeta(name="p", namespace="default", uid=UID))))
     assert (stage.cluster.pods, stage.cache.tasks) == ({}, {})
 
 
-def test_updates_do_not_disturb_a_binding() -> None:
+def test_updates_do_not_affect_a_binding() -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
     labelled = replace(PENDING, metadata=replace(PENDING.metadata, labels={"a": "b"}, resource_version="2"))
@@ -203,7 +203,7 @@ def test_updates_do_not_disturb_a_binding() -> None:
     assert stage.task.job.allocated == {"cpu": 100, "memory": 128 << 20}
 
 
-def test_a_binding_is_known_before_the_pod_says_so() -> None:
+def test_binding_success_is_recorded_before_the_watch_confirms() -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
     assert stage.cache.binding_succeeded(UID)
@@ -216,7 +216,7 @@ def test_a_binding_is_known_before_the_pod_says_so() -> None:
     assert stage.task.pod is stage.cluster.pods[UID]
 
 
-def test_the_pod_may_say_so_first() -> None:
+def test_watch_may_confirm_binding_first() -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
     assert stage.tell(RUNNING)
@@ -224,7 +224,7 @@ def test_the_pod_may_say_so_first() -> None:
     assert stage.task.status is TaskStatus.RUNNING
 
 
-def test_after_a_failed_binding_the_task_waits_as_it_is_now() -> None:
+def test_task_is_pending_in_its_latest_version_after_failed_binding() -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
     newer = replace(PENDING, metadata=replace(PENDING.metadata, resource_version="2"))
@@ -235,7 +235,7 @@ def test_after_a_failed_binding_the_task_waits_as_it_is_now() -> None:
     assert stage.task.job.allocated == {"cpu": 0, "memory": 0}
 
 
-def test_a_pod_bound_by_somebody_else_meanwhile_is_bound() -> None:
+def test_pod_bound_by_another_scheduler_is_bound() -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
     stage.tell(RUNNING)
@@ -244,7 +244,7 @@ def test_a_pod_bound_by_somebody_else_meanwhile_is_bound() -> None:
 
 
 @pytest.mark.parametrize("message", [deleted(PENDING), with_phase(PENDING, "Failed"), ("gone", PENDING)])
-def test_a_waiting_pod_that_goes_is_called_back(message: ApiObject | Deleted) -> None:
+def test_deleted_waiting_pod_is_rejected(message: ApiObject | Deleted) -> None:
     stage = Stage(NODE, GROUP, PENDING)
     reserved = stage.assume(waits=True)
     stage.tell(message)
@@ -257,7 +257,7 @@ def test_a_waiting_pod_that_goes_is_called_back(message: ApiObject | Deleted) ->
 
 
 @pytest.mark.parametrize("message", [deleted(PENDING), with_phase(PENDING, "Failed"), ("gone", PENDING)])
-def test_a_pod_that_waits_no_more_leaves_its_node_at_once(message: ApiObject | Deleted) -> None:
+def test_deleted_assumed_pod_leaves_its_node(message: ApiObject | Deleted) -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
     assert stage.tell(message)
@@ -268,7 +268,7 @@ def test_a_pod_that_waits_no_more_leaves_its_node_at_once(message: ApiObject | D
     assert left <= {TaskStatus.RELEASING, TaskStatus.FAILED}
 
 
-def test_what_is_said_of_pods_that_are_gone_is_passed_over() -> None:
+def test_messages_about_deleted_pods_are_ignored() -> None:
     stage = Stage()
     stage.cache.binding_succeeded("x")
     stage.cache.binding_failed("x")
@@ -276,7 +276,7 @@ def test_what_is_said_of_pods_that_are_gone_is_passed_over() -> None:
     assert stage.cache.tasks == {}
 
 
-def test_a_victim_counts_as_going_until_it_is_gone() -> None:
+def test_victim_is_releasing_until_it_is_deleted() -> None:
     stage = Stage(NODE, GROUP, RUNNING)
     stage.cache.eviction_started(UID)
     assert (stage.task.status, stage.cache.evicting) == (TaskStatus.RELEASING, {UID})
@@ -290,7 +290,7 @@ def test_a_victim_counts_as_going_until_it_is_gone() -> None:
     assert list(stage.cache.terminating_pods()) == []
 
 
-def test_a_victim_that_could_not_be_sent_away_stays() -> None:
+def test_victim_whose_eviction_failed_is_running() -> None:
     stage = Stage(NODE, GROUP, RUNNING)
     stage.cache.eviction_started(UID)
     stage.cache.eviction_failed(UID)
@@ -299,7 +299,7 @@ def test_a_victim_that_could_not_be_sent_away_stays() -> None:
 
 
 @pytest.mark.parametrize("message", [with_phase(RUNNING, "Failed"), ("gone", RUNNING)])
-def test_nothing_is_left_of_an_eviction_when_the_victim_is_gone(message: ApiObject | Deleted) -> None:
+def test_deleted_victim_leaves_no_eviction_state(message: ApiObject | Deleted) -> None:
     stage = Stage(NODE, GROUP, RUNNING)
     stage.cache.eviction_started(UID)
     assert stage.tell(message)
@@ -307,12 +307,12 @@ def test_nothing_is_left_of_an_eviction_when_the_victim_is_gone(message: ApiObje
     assert list(stage.cache.terminating_pods()) == []
 
 
-def test_pods_of_others_leave_too() -> None:
+def test_terminating_pods_include_those_of_other_schedulers() -> None:
     stage = Stage(NODE, deleted(FOREIGN_RUNNING))
     assert [pod.key for pod in stage.cache.terminating_pods()] == ["default/f"]
 
 
-def test_a_heartbeat_is_none_if_a_condition_turns() -> None:
+def test_node_update_with_changed_condition_is_no_heartbeat() -> None:
     def ready(status: str, time: str) -> Node:
         condition = NodeCondition(type="Ready", status=status, last_heartbeat_time=time)
         return replace(NODE, status=replace(NODE.status, conditions=(condition,)))

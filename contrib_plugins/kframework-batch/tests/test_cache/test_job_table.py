@@ -29,7 +29,7 @@ def newer(obj: ApiObject) -> ApiObject:
 
 
 @pytest.mark.parametrize("obj", [GROUP, QUEUE, SPACE])
-def test_what_comes_changes_or_goes_counts_and_nothing_else(table: JobCache, obj: ApiObject) -> None:
+def test_only_added_changed_and_deleted_objects_count(table: JobCache, obj: ApiObject) -> None:
     labelled = replace(obj, metadata=replace(obj.metadata, labels={"a": "b"}))
     answers = [
         table.apply_upsert(obj),
@@ -41,7 +41,7 @@ def test_what_comes_changes_or_goes_counts_and_nothing_else(table: JobCache, obj
     assert answers == [True, False, True, True, False]
 
 
-def test_all_kinds_are_kept_for_those_who_ask_for_them() -> None:
+def test_objects_of_all_kinds_are_stored() -> None:
     cluster = ClusterState()
     table = JobCache(cluster, frozenset(), "default")
     for obj in (GROUP, QUEUE, CLASS, SPACE):
@@ -63,15 +63,13 @@ def test_all_kinds_are_kept_for_those_who_ask_for_them() -> None:
         (replace(QUEUE, status=QueueStatus(running=3, allocated={"cpu": "1"})), False),
     ],
 )
-def test_what_counts_of_a_queue(table: JobCache, queue: Queue, counts: bool) -> None:
+def test_relevant_fields_of_a_queue(table: JobCache, queue: Queue, counts: bool) -> None:
     table.apply_upsert(QUEUE)
     assert table.apply_upsert(queue) is counts
     assert table.queues["q"].object is queue
 
 
-def test_a_queue_that_cannot_be_read_is_left_out_and_that_is_told_once(
-    table: JobCache, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_queue_is_ignored_and_logged_once(table: JobCache, caplog: pytest.LogCaptureFixture) -> None:
     odd = replace(QUEUE, spec=QueueSpec(capability={"cpu": "lots"}))
     caplog.set_level(logging.WARNING)
     table.apply_upsert(QUEUE)
@@ -85,13 +83,13 @@ def test_a_queue_that_cannot_be_read_is_left_out_and_that_is_told_once(
     assert table.queues.keys() == {"q"}
 
 
-def test_a_queue_that_was_never_read_goes_unnoticed(table: JobCache) -> None:
+def test_deletion_of_invalid_queue_changes_nothing(table: JobCache) -> None:
     odd = replace(QUEUE, spec=QueueSpec(deserved={"cpu": "lots"}))
     assert not table.apply_upsert(odd)
     assert not table.apply_deletion(odd)
 
 
-def test_priority_classes_give_jobs_their_priority(table: JobCache) -> None:
+def test_job_priority_follows_priority_classes(table: JobCache) -> None:
     table.apply_upsert(replace(GROUP, spec=PodGroupSpec(priority_class_name="high")))
     usual = PriorityClass(metadata=ObjectMeta(name="usual"), value=3, global_default=True)
     answers = []
@@ -110,12 +108,12 @@ def test_priority_classes_give_jobs_their_priority(table: JobCache) -> None:
     assert seen == [9, 9, 9, 7, 3, 0]
 
 
-def test_a_class_that_no_job_names_changes_nothing(table: JobCache) -> None:
+def test_unused_priority_class_changes_nothing(table: JobCache) -> None:
     table.apply_upsert(GROUP)
     assert not table.apply_upsert(CLASS)
 
 
-def test_a_job_is_one_however_often_it_is_asked_for(table: JobCache) -> None:
+def test_job_of_a_group_is_created_once(table: JobCache) -> None:
     ref = GroupRef(PodGroup, "n", "g")
     job = table.job(ref)
     assert not job.has_group
@@ -123,7 +121,7 @@ def test_a_job_is_one_however_often_it_is_asked_for(table: JobCache) -> None:
     assert table.job(ref) is job is table.jobs["n/g"] and job.has_group
 
 
-def test_a_status_that_could_not_be_written_is_what_it_was(table: JobCache) -> None:
+def test_failed_status_write_restores_the_status(table: JobCache) -> None:
     table.apply_upsert(GROUP)
     table.apply_upsert(QUEUE)
     job, queue = table.jobs["n/g"], table.queues["q"]
@@ -136,7 +134,7 @@ def test_a_status_that_could_not_be_written_is_what_it_was(table: JobCache) -> N
     assert (job.status, queue.status) == (PodGroupStatus(), QueueStatus())
 
 
-def test_nothing_is_left_of_what_is_gone_when_its_write_fails(table: JobCache) -> None:
+def test_failed_status_write_of_deleted_object_is_ignored(table: JobCache) -> None:
     table.status_write_failed(GROUP.metadata.uid)
     table.status_write_failed(QUEUE.metadata.uid)
     assert (table.jobs, table.queues) == ({}, {})

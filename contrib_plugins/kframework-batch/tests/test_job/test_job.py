@@ -35,11 +35,11 @@ def plain(*statuses: TaskStatus) -> list[Task]:
     return [(status, "", 1) for status in statuses]
 
 
-def test_it_is_known_by_namespace_and_name() -> None:
+def test_job_uid_is_namespace_and_name() -> None:
     assert JobInfo("n", "g").uid == "n/g"
 
 
-def test_the_order_of_its_tasks_can_be_set_again() -> None:
+def test_order_of_tasks_can_be_restored() -> None:
     job = job_of(plain(P, P, P))
     order, first = job.order, next(iter(job.with_status(P).values()))
     job.update_status(first, R)
@@ -56,7 +56,7 @@ tasks = st.lists(st.tuples(st.sampled_from(TaskStatus), st.sampled_from(["", "a"
 @given(
     tasks, st.lists(st.tuples(st.integers(0, 7), st.sampled_from([*TaskStatus, None])), max_size=12), st.integers(0, 5)
 )
-def test_sums_and_counts_are_those_of_its_tasks(
+def test_sums_and_counts_follow_the_tasks(
     given: list[Task], moves: list[tuple[int, TaskStatus | None]], minimum: int
 ) -> None:
     job = job_of(given, minimum, {"a": 1, "b": 2})
@@ -94,11 +94,11 @@ def test_sums_and_counts_are_those_of_its_tasks(
     assert job.is_starving == (len(ready) + len(promised) < minimum)
 
 
-def test_a_task_that_is_not_there_cannot_be_removed() -> None:
+def test_remove_of_unknown_task_returns_none() -> None:
     assert job_of([]).remove("x") is None
 
 
-def test_tasks_of_a_status_come_in_the_order_in_which_they_came_to_it() -> None:
+def test_tasks_of_a_status_are_in_order_of_arrival() -> None:
     job = job_of(plain(P, P, P))
     first, second, third = job.tasks.values()
     job.update_status(second, B)
@@ -111,7 +111,7 @@ def test_tasks_of_a_status_come_in_the_order_in_which_they_came_to_it() -> None:
     ("minimum", "roles", "minds"),
     [(3, {}, False), (3, {"a": 1, "b": 2}, True), (2, {"a": 1, "b": 2}, False), (4, {"a": 1, "b": 2}, True)],
 )
-def test_roles_count_where_the_gang_is_to_have_them_all(minimum: int, roles: dict[str, int], minds: bool) -> None:
+def test_role_minimums_count_if_the_gang_needs_all_of_them(minimum: int, roles: dict[str, int], minds: bool) -> None:
     assert job_of([], minimum, roles).has_role_minimums is minds
 
 
@@ -121,7 +121,7 @@ def test_tasks_are_counted_by_role() -> None:
     assert job.count_roles(P) == {"b": 1}
 
 
-def test_it_shows_where_its_tasks_stand() -> None:
+def test_repr_counts_tasks_by_status() -> None:
     job = job_of(plain(P, P, R), minimum=2)
     job.queue = "q"
     assert repr(job) == "<JobInfo default/j of q, min 2: 2 Pending, 1 Running>"
@@ -139,7 +139,7 @@ labels = st.lists(st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from([
 
 
 @given(labels, st.lists(st.tuples(st.integers(0, 7), st.sampled_from([*TaskStatus, None])), max_size=12), st.data())
-def test_parts_count_what_their_tasks_are(
+def test_subjobs_count_their_tasks(
     given: list[dict[str, str]], moves: list[tuple[int, TaskStatus | None]], data: st.DataObject
 ) -> None:
     job = JobInfo("default", "j")
@@ -170,7 +170,7 @@ def test_parts_count_what_their_tasks_are(
         assert part.ready_num == part.count(*READY)
 
 
-def test_a_part_is_of_its_policy_and_the_rest_needs_one_task() -> None:
+def test_subjob_follows_its_policy_and_the_rest_needs_one_task() -> None:
     job = JobInfo("default", "j")
     within = NetworkTopology(mode="hard", highest_tier_allowed=1)
     policy = SubGroupPolicy(name="w", match_label_keys=("n",), sub_group_size=3, network_topology=within)
@@ -187,7 +187,7 @@ def test_a_part_is_of_its_policy_and_the_rest_needs_one_task() -> None:
     ]
 
 
-def test_what_a_job_lacks_is_said_of_the_first_policy_of_which_too_few_have_enough() -> None:
+def test_missing_subgroups_are_of_the_first_unsatisfied_policy() -> None:
     job = job_of(plain(A, A, P))
     assert job.missing_subgroups(lambda part: False) == ""
     job.set_subgroups(by_part("n", needed=2))

@@ -27,12 +27,12 @@ def task(pod: Pod) -> TaskInfo:
         ({"volcano.sh/task-spec": "worker"}, {"volcano.sh/task-spec": "master"}, "worker"),
     ],
 )
-def test_the_role(annotations: Mapping[str, str], labels: Mapping[str, str], role: str) -> None:
+def test_role_of_a_task(annotations: Mapping[str, str], labels: Mapping[str, str], role: str) -> None:
     assert task(make_pod(annotations=annotations, labels=labels)).role == role
 
 
 @pytest.mark.parametrize(("text", "index"), [(None, None), ("", None), ("3", 3), ("0", 0), ("three", None)])
-def test_the_index(text: str | None, index: int | None) -> None:
+def test_index_of_a_task(text: str | None, index: int | None) -> None:
     labels = {} if text is None else {"volcano.sh/task-index": text}
     assert task(make_pod(labels=labels)).index == index
     assert task(make_pod(annotations=labels)).index == index
@@ -42,7 +42,7 @@ def test_the_index(text: str | None, index: int | None) -> None:
     ("own", "pods", "priority"),
     [(None, None, 0), (None, 7, 7), ("3", 7, 3), ("0", 7, 0), ("-2", None, -2), ("x", 7, 7)],
 )
-def test_the_priority_of_the_task_goes_before_that_of_the_pod(own: str | None, pods: int | None, priority: int) -> None:
+def test_task_priority_annotation_takes_precedence(own: str | None, pods: int | None, priority: int) -> None:
     annotations = {} if own is None else {"volcano.sh/task-priority": own}
     assert task(make_pod(annotations=annotations, priority=pods)).priority == priority
 
@@ -61,7 +61,7 @@ def test_the_priority_of_the_task_goes_before_that_of_the_pod(own: str | None, p
         ("", "true", False),
     ],
 )
-def test_a_pod_may_be_preempted_unless_it_says_otherwise(annotation: str | None, label: str | None, yes: bool) -> None:
+def test_pod_is_preemptable_by_default(annotation: str | None, label: str | None, yes: bool) -> None:
     key = "volcano.sh/preemptable"
     annotations = {} if annotation is None else {key: annotation}
     labels = {} if label is None else {key: label}
@@ -69,11 +69,11 @@ def test_a_pod_may_be_preempted_unless_it_says_otherwise(annotation: str | None,
     assert read_flag(annotations, labels, key, default=True) is yes
 
 
-def test_without_a_word_the_default_counts() -> None:
+def test_missing_flag_has_the_default() -> None:
     assert not read_flag({}, {}, "x", default=False)
 
 
-def test_the_request_is_what_the_pod_takes_on_a_node() -> None:
+def test_request_is_what_the_pod_takes_on_a_node() -> None:
     asks = task(make_pod(cpu="1500m", memory="1Ki", requests={"example.com/gpu": 2}))
     assert asks.request == {"cpu": 1500, "memory": 1024, "example.com/gpu": 2}
     assert not asks.is_best_effort
@@ -82,19 +82,19 @@ def test_the_request_is_what_the_pod_takes_on_a_node() -> None:
     assert task(make_pod(cpu=0, memory="0")).is_best_effort
 
 
-def test_a_pod_resized_in_place_takes_what_it_has_now() -> None:
+def test_resized_pod_takes_what_it_has_now() -> None:
     pod = make_pod(cpu=1, memory=None, node_name="a")
     resized = ContainerStatus(name="main", resources=Resources(requests={"cpu": 3}), allocated_resources={"cpu": 3})
     grown = replace(pod, status=replace(pod.status, container_statuses=(resized,)))
     assert task(grown).request == dict(PodInfo(grown, TemplateInterner()).on_node) == {"cpu": 3000}
 
 
-def test_gates_hold_a_task_back() -> None:
+def test_task_with_scheduling_gates_is_gated() -> None:
     assert task(make_pod(gates=["wait"])).is_gated
     assert not task(make_pod()).is_gated
 
 
-def test_it_goes_by_the_name_of_its_pod() -> None:
+def test_repr_has_the_name_of_the_pod() -> None:
     named = task(make_pod("p", namespace="n", node_name="a"))
     assert (named.key, named.node_name) == ("n/p", "a")
     assert repr(named) == "<TaskInfo n/p Pending on a>"

@@ -36,13 +36,13 @@ def pod(annotations: Mapping[str, str], labels: Mapping[str, str], group: str | 
         ({}, SIGS, "k", GroupRef(KubePodGroup, "n", "k")),
     ],
 )
-def test_the_group_of_a_pod(
+def test_group_of_a_pod(
     annotations: Mapping[str, str], labels: Mapping[str, str], group: str | None, expected: GroupRef | None
 ) -> None:
     assert group_of(pod(annotations, labels, group)) == expected
 
 
-def test_a_pod_without_a_scheduling_group_is_in_none() -> None:
+def test_pod_without_scheduling_group_has_no_group() -> None:
     assert group_of(make_pod()) is None
 
 
@@ -52,5 +52,5 @@ def test_groups_of_one_name_do_not_collide() -> None:
 
 
 @pytest.mark.parametrize("kind", GROUP_KINDS)
-def test_a_group_is_the_one_that_its_pods_name(kind: type[GroupObject]) -> None:
+def test_group_reference_equals_that_of_its_pods(kind: type[GroupObject]) -> None:
     assert ref_of(kind(metadata=ObjectMeta(namespace="n", name="g"))) == GroupRef(kind, "n", "g")

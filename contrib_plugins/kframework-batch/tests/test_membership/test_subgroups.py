@@ -35,19 +35,19 @@ def only(policy: SubGroupPolicy) -> SubGroups:
         (SubGroupPolicy(name="all"), {"rack": "a"}, ()),
     ],
 )
-def test_pods_with_the_same_values_of_labels_are_in_one(
+def test_pods_with_equal_label_values_are_in_one_subgroup(
     policy: SubGroupPolicy, labels: Mapping[str, str], values: tuple[str, ...]
 ) -> None:
     assert only(policy).values(labels) == values
 
 
-def test_one_task_is_enough_and_no_subgroup_is_needed_unless_the_policy_says() -> None:
+def test_subgroup_defaults_are_size_one_and_minimum_zero() -> None:
     assert (only(BY_RACK).size, only(BY_RACK).minimum) == (1, 0)
     said = only(SubGroupPolicy(name="said", sub_group_size=4, min_sub_groups=2))
     assert (said.size, said.minimum, said.name) == (4, 2, "said")
 
 
-def test_policies_that_say_the_same_are_equal() -> None:
+def test_subgroups_of_equal_policies_are_equal() -> None:
     assert compile_subgroups((BY_RACK, WORKERS)) == compile_subgroups((BY_RACK, WORKERS))
     assert compile_subgroups((BY_RACK,)) != compile_subgroups((BY_BOTH,))
 
@@ -69,7 +69,7 @@ def test_policies_that_say_the_same_are_equal() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_named(policies: tuple[SubGroupPolicy, ...], message: str) -> None:
+def test_invalid_policy_is_named(policies: tuple[SubGroupPolicy, ...], message: str) -> None:
     with pytest.raises(SubGroupError) as error:
         compile_subgroups(policies)
     assert str(error.value) == message

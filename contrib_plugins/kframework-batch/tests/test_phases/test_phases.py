@@ -62,7 +62,7 @@ def task(job: JobInfo, at: int) -> TaskInfo:
     ("statuses", "before", "phase"),
     [([], "Inqueue", "Inqueue"), ([P], "Inqueue", "Inqueue"), ([S], "Running", "Completed")],
 )
-def test_without_a_minimum_a_job_is_completed_once_a_task_has_run(
+def test_job_without_minimum_is_completed_once_a_task_has_run(
     statuses: list[TaskStatus | str], before: str, phase: str
 ) -> None:
     assert next_phase(job_of(0, statuses, before)) == phase
@@ -73,9 +73,7 @@ def test_without_a_minimum_a_job_is_completed_once_a_task_has_run(
     st.lists(st.sampled_from([*TaskStatus, LEAVING]), max_size=5),
     st.sampled_from(["", "Pending", "Inqueue", "Running", "Unknown", "Completed"]),
 )
-def test_the_phase_is_that_of_the_rule_written_slowly(
-    minimum: int, statuses: list[TaskStatus | str], before: str
-) -> None:
+def test_next_phase_equals_the_slow_rule(minimum: int, statuses: list[TaskStatus | str], before: str) -> None:
     def number(*wanted: TaskStatus | str) -> int:
         return sum(status in wanted for status in statuses)
 
@@ -134,15 +132,15 @@ READY = Schedulability(True, "tasks in gang are ready to be scheduled", "")
         ),
     ],
 )
-def test_what_is_said_of_a_gang(minimum: int, statuses: list[TaskStatus | str], said: Schedulability | None) -> None:
+def test_gang_message(minimum: int, statuses: list[TaskStatus | str], said: Schedulability | None) -> None:
     assert schedulability(job_of(minimum, statuses)) == said
 
 
-def test_pods_that_ask_for_nothing_need_no_room_to_be_ready() -> None:
+def test_best_effort_pods_count_as_ready_without_room() -> None:
     assert schedulability(job_of(2, [P, P], cpu=None)) == READY
 
 
-def test_a_role_that_is_short_of_pods_is_named_as_the_reason() -> None:
+def test_role_with_too_few_pods_is_the_reason() -> None:
     job = job_of(2, [P, P])
     job.role_minimums = {"ps": 1, "worker": 1}
     said = schedulability(job)
@@ -152,7 +150,7 @@ def test_a_role_that_is_short_of_pods_is_named_as_the_reason() -> None:
     assert said is not None and said.reason == "NotEnoughResources"
 
 
-def test_a_job_that_may_have_no_pods_yet_says_why() -> None:
+def test_job_that_is_not_enqueued_has_a_message() -> None:
     job = job_of(1, [])
     assert schedulability(job) is None
     job.message = "queue q has no room for it: not enough cpu"
@@ -161,7 +159,7 @@ def test_a_job_that_may_have_no_pods_yet_says_why() -> None:
     )
 
 
-def test_a_job_that_is_refused_says_why_whatever_its_tasks() -> None:
+def test_invalid_job_has_its_reason() -> None:
     job = job_of(1, [])
     job.invalid_reason = "spec.subGroupPolicy is not supported"
     assert schedulability(job) == Schedulability(False, "InvalidPodGroup", "spec.subGroupPolicy is not supported")
@@ -170,7 +168,7 @@ def test_a_job_that_is_refused_says_why_whatever_its_tasks() -> None:
     assert next_phase(running) == "Unknown"
 
 
-def test_the_message_tells_whence_the_trouble_comes() -> None:
+def test_message_has_the_origin_reason() -> None:
     job = job_of(3, [P, P, P])
     counts = "tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending:"
     job.tentative_nodes = {task(job, 0).uid: TentativeNode(A, "a"), task(job, 1).uid: TentativeNode(L, "b")}
@@ -186,7 +184,7 @@ def test_the_message_tells_whence_the_trouble_comes() -> None:
     assert said.message == f"2/3 {counts} 1 Schedulable, 2 Unschedulable. Origin reason is: queue q has no room"
 
 
-def test_a_place_counts_only_while_its_task_is_pending() -> None:
+def test_tentative_node_counts_only_while_its_task_is_pending() -> None:
     job = job_of(2, [P, P])
     job.tentative_nodes = {task(job, 0).uid: TentativeNode(A, "a"), "gone": TentativeNode(A, "a")}
     said = schedulability(job)
@@ -223,7 +221,7 @@ def test_a_place_counts_only_while_its_task_is_pending() -> None:
         (None, None, "", "", ("Unschedulable", "")),
     ],
 )
-def test_why_a_task_waits(
+def test_pending_reason_of_a_task(
     place: TentativeNode | None, fit_error: str | None, message: str, refused: str, why: tuple[str, str]
 ) -> None:
     job = job_of(2, [P, P])
@@ -236,7 +234,7 @@ def test_why_a_task_waits(
     assert pending_reason(job, first) == why
 
 
-def test_a_task_that_was_not_tried_says_which_was_tried_in_vain() -> None:
+def test_untried_task_names_the_task_that_failed() -> None:
     job = job_of(2, [P, P])
     job.fit_errors = {"gone": "no", task(job, 0).uid: "0/1 nodes are available: no cpu."}
     assert pending_reason(job, task(job, 1)) == (
@@ -245,7 +243,7 @@ def test_a_task_that_was_not_tried_says_which_was_tried_in_vain() -> None:
     )
 
 
-def test_the_status_of_a_pod_group() -> None:
+def test_status_of_a_volcano_pod_group() -> None:
     job = job_of(2, [R, R, S, F, P])
     status = group_status(job, "session", NOW, PodGroupStatus(phase="Inqueue"))
     condition = PodGroupCondition(
@@ -258,7 +256,7 @@ def test_the_status_of_a_pod_group() -> None:
     assert status == PodGroupStatus(phase="Running", conditions=(condition,), running=2, succeeded=1, failed=1)
 
 
-def test_a_condition_takes_the_place_of_the_one_of_its_type() -> None:
+def test_condition_replaces_the_one_of_its_type() -> None:
     old = PodGroupStatus(
         phase="Running",
         conditions=(PodGroupCondition(type="Unschedulable", message="old"), PodGroupCondition(type="Scheduled")),
@@ -271,7 +269,7 @@ def test_a_condition_takes_the_place_of_the_one_of_its_type() -> None:
     ]
 
 
-def test_time_and_session_alone_are_no_news() -> None:
+def test_status_is_unchanged_if_only_times_and_session_differ() -> None:
     job = job_of(2, [P, P])
     first = group_status(job, "s1", NOW, PodGroupStatus())
     assert first is not None
@@ -282,7 +280,7 @@ def test_time_and_session_alone_are_no_news() -> None:
     assert [condition.transition_id for condition in second.conditions] == ["s3"]
 
 
-def test_without_tasks_there_is_no_condition() -> None:
+def test_group_without_tasks_has_no_condition() -> None:
     assert group_status(job_of(1, []), "s", NOW, PodGroupStatus(phase="Inqueue")) is None
     status = group_status(job_of(1, [], ""), "s", NOW, PodGroupStatus())
     assert status == PodGroupStatus(phase="Pending")
@@ -306,15 +304,13 @@ def test_without_tasks_there_is_no_condition() -> None:
         (0, [P], "Inqueue", "Scheduling"),
     ],
 )
-def test_the_phase_in_the_words_of_kubernetes_sigs(
-    minimum: int, statuses: list[TaskStatus | str], inner: str, phase: str
-) -> None:
+def test_phase_of_a_sigs_pod_group(minimum: int, statuses: list[TaskStatus | str], inner: str, phase: str) -> None:
     status = sigs_group_status(job_of(minimum, statuses, inner), SigsPodGroupStatus(phase="?"))
     assert status is not None
     assert status.phase == phase
 
 
-def test_the_counts_of_kubernetes_sigs() -> None:
+def test_counts_of_a_sigs_pod_group() -> None:
     job = job_of(9, [R, R, B, S, F, P, LEAVING])
     status = sigs_group_status(job, SigsPodGroupStatus())
     assert status == SigsPodGroupStatus(phase="Pending", scheduled=6, running=2, succeeded=1, failed=1)
@@ -322,7 +318,7 @@ def test_the_counts_of_kubernetes_sigs() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Finished", "Failed"])
-def test_what_has_ended_stays_so(phase: str) -> None:
+def test_ended_sigs_pod_group_is_final(phase: str) -> None:
     assert sigs_group_status(job_of(1, [R]), SigsPodGroupStatus(phase=phase)) is None
 
 
@@ -358,7 +354,7 @@ def scheduled(status: str, message: str = "") -> ObjectCondition:
         ),
     ],
 )
-def test_the_condition_of_kubernetes(
+def test_condition_of_a_kubernetes_pod_group(
     minimum: int,
     statuses: list[TaskStatus | str],
     cpu: str | None,
@@ -369,7 +365,7 @@ def test_the_condition_of_kubernetes(
     assert status == (None if new is None else KubePodGroupStatus(conditions=new))
 
 
-def test_the_condition_of_kubernetes_says_of_which_version_it_is() -> None:
+def test_condition_of_a_kubernetes_pod_group_has_observed_generation() -> None:
     job = job_of(2, [P])
     job.object = KubePodGroup(metadata=ObjectMeta(generation=3))
     status = kube_group_status(job, NOW, KubePodGroupStatus())
@@ -380,7 +376,7 @@ def test_the_condition_of_kubernetes_says_of_which_version_it_is() -> None:
 
 
 @pytest.mark.parametrize("status", [PodGroupStatus(), SigsPodGroupStatus(), KubePodGroupStatus()])
-def test_a_job_is_left_with_its_new_phase_and_status(
+def test_job_has_its_new_phase_and_status(
     status: PodGroupStatus | SigsPodGroupStatus | KubePodGroupStatus,
 ) -> None:
     job = job_of(2, [R, R])
@@ -392,7 +388,7 @@ def test_a_job_is_left_with_its_new_phase_and_status(
     assert (job.phase, job.status) == ("Running", written)
 
 
-def test_a_job_without_a_group_has_no_status() -> None:
+def test_job_without_group_has_no_status() -> None:
     job = job_of(2, [R, R])
     assert update_job_status(job, "s", NOW) is None
     assert job.phase == "Inqueue"
@@ -425,11 +421,11 @@ def test_a_job_without_a_group_has_no_status() -> None:
         (KubePodGroupStatus(conditions=(ObjectCondition(type="T"),)), {"conditions": [{"type": "T"}]}),
     ],
 )
-def test_a_patch_names_zeros_too(status: PodGroupStatus, patch: dict[str, object]) -> None:
+def test_status_patch_includes_zeros(status: PodGroupStatus, patch: dict[str, object]) -> None:
     assert msgspec.json.decode(msgspec.json.encode(status_patch(status))) == patch
 
 
-def test_the_sets_of_statuses_are_those_of_the_rules() -> None:
+def test_status_sets_are_those_of_volcano() -> None:
     assert frozenset({B, N, R, A}) == ALLOCATED
     assert frozenset({R, B, F, S}) == SCHEDULED
     assert frozenset({S, F}) == COMPLETED

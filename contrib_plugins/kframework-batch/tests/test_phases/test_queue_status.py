@@ -62,17 +62,17 @@ def test_amounts_are_written_as_quantities(resource: str, amount: int, text: str
         (QueueStatus(allocated={"cpu": "1", "gpu": "1"}), Resource(cpu=1000), True),
     ],
 )
-def test_only_news_is_written(old: QueueStatus, allocated: Resource, written: bool) -> None:
+def test_unchanged_queue_status_is_not_written(old: QueueStatus, allocated: Resource, written: bool) -> None:
     assert (queue_status(queue("q", status=old), [], allocated) is not None) is written
 
 
-def test_what_is_held_no_more_is_named() -> None:
+def test_resource_no_longer_held_is_written_as_zero() -> None:
     status = queue_status(queue("q", status=QueueStatus(allocated={"gpu": "1"})), [], Resource(cpu=1))
     assert status is not None
     assert status.allocated == {"cpu": "1m", "gpu": "0", "memory": "0"}
 
 
-def test_what_is_held_below_counts_above() -> None:
+def test_resources_of_descendants_count_for_ancestors() -> None:
     queues = {name: queue(name, parent) for name, parent in [("root", ""), ("a", ""), ("b", "a"), ("c", "root")]}
     jobs = [job("b", "Running", cpu=1000), job("a", "Inqueue", cpu=200), job("c", "Running", gpu=1)]
     found = queue_statuses(queues, jobs)
@@ -91,21 +91,21 @@ def test_what_is_held_below_counts_above() -> None:
     ]
 
 
-def test_without_a_root_queue_nothing_is_above() -> None:
+def test_queues_without_root_have_no_ancestors() -> None:
     found = queue_statuses({"a": queue("a"), "b": queue("b")}, [job("a", "Running", cpu=1), job("x", "Running", cpu=1)])
     assert found.keys() == {"a"}
 
 
-def test_queues_in_a_circle_are_counted_once_each() -> None:
+def test_queues_in_a_cycle_are_counted_once() -> None:
     found = queue_statuses({"a": queue("a", "b"), "b": queue("b", "a")}, [job("a", "Running", cpu=1000)])
     assert {name: status.allocated["cpu"] for name, status in found.items()} == {"a": "1", "b": "1"}
 
 
-def test_a_parent_that_is_not_there_ends_the_walk() -> None:
+def test_unknown_parent_ends_the_walk() -> None:
     assert queue_statuses({"a": queue("a", "lost")}, [job("a", "Running", cpu=1000)]).keys() == {"a"}
 
 
-def test_what_is_set_aside_until_the_session_ends_is_not_held() -> None:
+def test_reserved_resources_do_not_count_as_allocated() -> None:
     leaving = make_pod("leaving", cpu=1, node_name="n", deletion_timestamp="2026-01-01T00:00:00Z")
     stage = Stage(nodes=[make_node("n", cpu=3)], queues=[make_queue("q")], gangs=[make_gang("g", 3, queue="q")])
     stage.put(leaving)

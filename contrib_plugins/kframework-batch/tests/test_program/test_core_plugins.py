@@ -47,7 +47,7 @@ def weights(configuration: Configuration) -> dict[str, int]:
     return {entry.name: entry.weight or 1 for entry in configuration.profiles[0].plugins.score.enabled}
 
 
-def test_by_default_everything_is_asked() -> None:
+def test_all_core_plugins_are_enabled_by_default() -> None:
     made = core_configuration(compile_program(default_configuration()), ["volcano", "other"], seed=7)
     assert [profile.scheduler_name for profile in made.profiles] == ["volcano", "other"]
     assert made.options.seed == 7
@@ -71,19 +71,19 @@ def test_by_default_everything_is_asked() -> None:
         ("predicate.DynamicResourceAllocationEnable: false", "DynamicResources"),
     ],
 )
-def test_what_is_switched_off_is_not_asked(arguments: str, missing: str) -> None:
+def test_disabled_core_filters_are_left_out(arguments: str, missing: str) -> None:
     made = configured(f"{{name: predicates, arguments: {{{arguments}}}}}")
     assert names(made, "filter") == [name for name in ALL if name != missing]
 
 
-def test_a_weight_of_zero_asks_nobody() -> None:
+def test_core_score_of_weight_zero_is_left_out() -> None:
     arguments = "leastrequested.weight: 0, mostrequested.weight: 5, imagelocality.weight: 0, podaffinity.weight: '3'"
     made = configured(f"{{name: nodeorder, arguments: {{{arguments}}}}}")
     expected = {name: weight for name, weight in DEFAULTS.items() if name not in ("NodeResourcesFit", "ImageLocality")}
     assert weights(made) == {**expected, "MostAllocated": 5, "InterPodAffinity": 3}
 
 
-def test_without_the_two_nobody_is_asked() -> None:
+def test_no_core_plugins_without_predicates_and_nodeorder() -> None:
     made = configured("{name: gang}")
     assert names(made, "filter") == [] and weights(made) == {}
 
@@ -97,7 +97,7 @@ def full(name: str) -> Stage:
     return Stage(text, nodes=nodes, gangs=[old, make_gang("new", 1, cpu=1)]).session()
 
 
-def test_full_nodes_may_be_preferred() -> None:
+def test_most_allocated_prefers_full_nodes() -> None:
     assert full("mostrequested").bound == {"new-0": "used"}
     assert full("leastrequested").bound == {"new-0": "free"}
 
@@ -162,13 +162,13 @@ def shy(name: str, app: str) -> Pod:
     ],
     ids=["plain", "others mind it", "others do not mind it", "minds others", "one node is worse"],
 )
-def test_memory_answers_where_no_other_pod_or_node_matters(
+def test_cached_answers_are_used_where_no_other_pod_or_node_matters(
     pod: Pod, others: list[Pod], nodes: tuple[Any, ...], answers: tuple[bool, bool]
 ) -> None:
     assert remembered(pod, *others, nodes=nodes) == answers
 
 
-def test_a_survey_made_in_a_statement_that_is_discarded_is_not_taken_for_a_later_one() -> None:
+def test_search_from_a_discarded_statement_is_not_reused() -> None:
     """No layer reads pods here, so that the logs are cut back, and come to the same end with another content."""
     seen: list[str] = []
 

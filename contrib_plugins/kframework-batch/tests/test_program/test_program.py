@@ -93,7 +93,7 @@ def compiled(tiers: str = "[]", actions: str = "wait", more: str = "", registry:
     return compile_program(parse(f"actions: {actions}\ntiers: {tiers}\n{more}", "f.conf"), registry)
 
 
-def test_actions_are_made_in_order_with_their_arguments() -> None:
+def test_actions_are_created_in_order_with_their_arguments() -> None:
     more = "configurations: [{name: push, arguments: {maxPushes: '3', careful: 'false'}}]"
     program = compiled(actions="push, wait, push", more=more)
     assert [action.name for action in program.actions] == ["push", "wait", "push"]
@@ -102,7 +102,7 @@ def test_actions_are_made_in_order_with_their_arguments() -> None:
     assert program.notices == ()
 
 
-def test_plugins_are_made_for_each_mention() -> None:
+def test_each_entry_creates_a_plugin() -> None:
     program = compiled(
         "[{plugins: [{name: pack, arguments: {pack.weight: 5}}, {name: tree}]}, {plugins: [{name: pack}]}]"
     )
@@ -114,7 +114,7 @@ def test_plugins_are_made_for_each_mention() -> None:
     ]
 
 
-def test_flags_reach_the_tiers() -> None:
+def test_flags_are_passed_to_the_tiers() -> None:
     program = compiled("[{plugins: [{name: pack, enableJobOrder: false}]}]")
     assert program.tiers.flat("job_order") == ()
 
@@ -132,20 +132,20 @@ def test_a_plugin_sees_whether_it_is_hierarchical(written: str, hierarchical: bo
         ("{pack.resources: [a]}", 'tiers[0].plugins[0].arguments.pack.resources: expected a string, got ["a"]'),
     ],
 )
-def test_arguments_that_cannot_be_read_are_told_with_their_place(arguments: str, error: str) -> None:
+def test_invalid_plugin_arguments_have_their_location(arguments: str, error: str) -> None:
     with pytest.raises(ConfigError) as caught:
         compiled(f"[{{plugins: [{{name: pack, arguments: {arguments}}}]}}]")
     assert str(caught.value).startswith(f"f.conf:2: {error}")
 
 
-def test_the_name_of_a_field_in_python_is_no_argument() -> None:
+def test_python_field_name_is_not_an_argument() -> None:
     program = compiled("[{plugins: [{name: pack, arguments: {weight: 5}}]}]")
     arguments = program.tiers.plugins[0].arguments
     assert isinstance(arguments, PackArguments) and arguments.weight == 1.0
     assert len(program.notices) == 1
 
 
-def test_arguments_of_actions_are_told_with_their_place() -> None:
+def test_invalid_action_arguments_have_their_location() -> None:
     more = "configurations:\n- name: push\n  arguments:\n    careful: true\n    maxPushes: 0\n"
     with pytest.raises(ConfigError) as caught:
         compiled(actions="push", more=more)
@@ -168,7 +168,7 @@ def test_arguments_of_actions_are_told_with_their_place() -> None:
         ("{pack.resourcesa: 5}", ["f.conf:2: tiers[0].plugins[0].arguments.pack.resourcesa: unknown argument"]),
     ],
 )
-def test_unknown_arguments_are_passed_over_and_told(arguments: str, notices: list[str]) -> None:
+def test_unknown_arguments_are_ignored_with_a_notice(arguments: str, notices: list[str]) -> None:
     program = compiled(f"[{{plugins: [{{name: pack, arguments: {arguments}}}]}}]")
     assert len(program.notices) == len(notices)
     assert all(told.startswith(notice) for told, notice in zip(program.notices, notices, strict=True))
@@ -211,7 +211,7 @@ def test_unknown_arguments_are_passed_over_and_told(arguments: str, notices: lis
         ),
     ],
 )
-def test_names_that_nobody_offers_are_refused(tiers: str, actions: str, error: str) -> None:
+def test_unknown_names_are_rejected(tiers: str, actions: str, error: str) -> None:
     with pytest.raises(ConfigError) as caught:
         compiled(tiers, actions)
     assert str(caught.value) == error
@@ -222,17 +222,17 @@ def test_names_that_nobody_offers_are_refused(tiers: str, actions: str, error: s
     """cdp deviceshare extender nodegroup numa-aware pdb rescheduling resource-strategy-fit
     resourcequota task-topology tdm usage""".split(),
 )
-def test_plugins_that_only_volcano_has_are_known(name: str) -> None:
+def test_plugins_of_volcano_that_are_missing_are_named(name: str) -> None:
     with pytest.raises(ConfigError, match=f"plugin {name} is one of Volcano's"):
         compiled(f"[{{plugins: [{{name: {name}}}]}}]", registry=BatchRegistry.with_classes(Wait))
 
 
-def test_a_plugin_of_volcano_that_somebody_offers_is_used() -> None:
+def test_installed_plugin_of_volcano_is_used() -> None:
     registry = BatchRegistry(offers(Wait), offers(Tdm))
     assert isinstance(compiled("[{plugins: [{name: tdm}]}]", registry=registry).tiers.plugins[0], Tdm)
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     tiers = "[{plugins: [{name: pak}, {name: pack, arguments: {pack.weight: x}}, {name: tdm}]}]"
     with pytest.raises(ConfigError) as caught:
         compiled(tiers, "pussh")
@@ -245,7 +245,7 @@ def test_everything_wrong_is_told_at_once() -> None:
     ]
 
 
-def test_what_the_file_is_warned_of_is_told_too() -> None:
+def test_warnings_of_the_file_are_notices() -> None:
     assert compiled(more="metrcs: {}").notices == (
         "f.conf:3: metrcs: unknown field \"metrcs\" is passed over (did you mean 'metrics'?)",
     )
@@ -265,38 +265,38 @@ def test_what_the_file_is_warned_of_is_told_too() -> None:
         ("enableJobOrder: true", ()),
     ],
 )
-def test_flags_of_what_is_not_built_are_passed_over(flag: str, notices: tuple[str, ...]) -> None:
+def test_unsupported_flags_are_ignored_with_a_notice(flag: str, notices: tuple[str, ...]) -> None:
     program = compiled(f"[{{plugins: [{{name: pack, {flag}}}]}}]")
     assert program.notices == tuple(f"f.conf:2: tiers[0].plugins[0].{notice}" for notice in notices)
 
 
-def test_arguments_of_an_action_that_nobody_offers_are_told() -> None:
+def test_arguments_of_an_unknown_action_are_a_notice() -> None:
     (notice,) = compiled(more="configurations: [{name: pussh, arguments: {a: 1}}]").notices
     assert notice.startswith("f.conf:3: configurations[0].arguments: unknown action 'pussh'")
 
 
-def test_arguments_of_an_action_that_is_not_run_are_nothing_to_tell() -> None:
+def test_arguments_of_an_unused_action_are_no_notice() -> None:
     assert compiled(more="configurations: [{name: push, arguments: {maxPushes: 2}}]").notices == ()
 
 
-def test_a_plugin_that_cannot_be_made_is_named() -> None:
+def test_plugin_that_cannot_be_created_is_named() -> None:
     with pytest.raises(PluginError) as caught:
         compiled("[{plugins: [{name: touchy}]}]")
     assert str(caught.value) == "plugin 'touchy' (from acme 1.0): cannot be made: ValueError: not today"
 
 
-def test_a_plugin_that_breaks_the_contract_is_named() -> None:
+def test_plugin_that_breaks_the_contract_is_named() -> None:
     with pytest.raises(PluginError, match=r"plugin 'misspelt' \(from acme 1.0\): unknown hook 'job_odrer'"):
         compiled("[{plugins: [{name: misspelt}]}]")
 
 
-def test_a_name_that_two_offer_is_refused() -> None:
+def test_name_offered_twice_is_rejected() -> None:
     twice = [*offers(Pack), Offer("pack", lambda: Pack, "beta 2.0", "beta:Pack")]
     with pytest.raises(PluginError, match="several distributions offer the name"):
         compiled("[{plugins: [{name: pack}]}]", registry=BatchRegistry(offers(Wait), twice))
 
 
-def test_the_default_is_made_of_what_is_offered() -> None:
+def test_default_configuration_uses_offered_classes() -> None:
     default = default_configuration()
     names = [entry.name for tier in default.tiers for entry in tier]
     plugins = [type(name, (BatchPlugin,), {"name": name}) for name in names]

@@ -45,14 +45,14 @@ def offer(name: str, loaded: object, distribution: str = "acme 1.0", target: str
     return Offer(name, load, distribution, target)
 
 
-def test_what_this_distribution_offers_is_installed() -> None:
+def test_offers_of_this_distribution_are_installed() -> None:
     registry = BatchRegistry.from_installed()
     assert {"enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle"} <= {*registry.actions}
     assert {"gang", "drf", "proportion", "predicates", "nodeorder"} <= {*registry.plugins}
     assert (registry.plugins.distribution("gang") or "").startswith("kframework-batch ")
 
 
-def test_entry_points_are_found_by_group_and_imported_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_points_are_imported_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     def entry_points(group: str) -> list[EntryPoint]:
         return [EntryPoint("rest", "acme.nowhere:Rest", group)] if group == ACTIONS else []
 
@@ -68,7 +68,7 @@ def test_entry_points_are_found_by_group_and_imported_when_asked_for(monkeypatch
         installed_offers.cache_clear()
 
 
-def test_classes_stand_beside_the_installed_ones_and_replace_them() -> None:
+def test_given_classes_are_added_to_the_installed_ones_and_replace_them() -> None:
     registry = BatchRegistry.with_classes(Rest, Gang)
     assert registry.actions.load("rest") is Rest
     assert registry.plugins.load("gang") is Gang
@@ -78,7 +78,7 @@ def test_classes_stand_beside_the_installed_ones_and_replace_them() -> None:
     assert list(registry.plugins).count("gang") == 1
 
 
-def test_a_class_is_loaded_once() -> None:
+def test_class_is_loaded_once() -> None:
     loads: list[str] = []
 
     def load() -> object:
@@ -90,12 +90,12 @@ def test_a_class_is_loaded_once() -> None:
     assert loads == ["gang"]
 
 
-def test_the_same_offer_found_twice_is_one() -> None:
+def test_duplicate_offers_are_merged() -> None:
     twice = [offer("gang", Gang), offer("gang", Gang)]
     assert BatchRegistry([], twice).plugins.load("gang") is Gang
 
 
-def test_a_name_that_nobody_offers() -> None:
+def test_unknown_name_is_a_key_error() -> None:
     plugins = BatchRegistry([], []).plugins
     assert "gang" not in plugins
     assert plugins.distribution("gang") is None
@@ -123,22 +123,22 @@ def test_a_name_that_nobody_offers() -> None:
         ("odd", [offer("odd", OddArguments)], "its Arguments do not derive from kframework_batch's BatchArguments"),
     ],
 )
-def test_unusable_plugins_raise_plugin_error(name: str, offers: list[Offer], message: str) -> None:
+def test_offer_that_cannot_be_loaded_is_named(name: str, offers: list[Offer], message: str) -> None:
     with pytest.raises(PluginError) as caught:
         BatchRegistry([], offers).plugins.load(name)
     assert str(caught.value).startswith(f"plugin {name!r}")
     assert str(caught.value).endswith(message)
 
 
-def test_a_plugin_is_no_action() -> None:
+def test_plugin_offered_as_action_is_rejected() -> None:
     with pytest.raises(PluginError, match="is no class derived from kframework_batch's Action"):
         BatchRegistry([offer("gang", Gang)], []).actions.load("gang")
 
 
-def test_groups_are_those_of_the_documentation() -> None:
+def test_entry_point_groups_are_documented() -> None:
     assert (ACTIONS, PLUGINS) == ("kframework.batch.actions", "kframework.batch.plugins")
 
 
-def test_an_action_says_what_it_does() -> None:
+def test_action_base_class_is_abstract() -> None:
     with pytest.raises(NotImplementedError):
         Action(BatchArguments()).run(None)  # type: ignore[arg-type]  # no session is looked at

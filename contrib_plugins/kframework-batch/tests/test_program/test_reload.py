@@ -66,7 +66,7 @@ def followed(path: Path, story: Callable[[Followed], Awaitable[None]]) -> None:
     run_virtual(main)
 
 
-def test_a_change_is_used(tmp_path: Path) -> None:
+def test_changed_file_is_used(tmp_path: Path) -> None:
     async def story(subject: Followed) -> None:
         assert subject.log == ["one"]
         assert await subject.after("actions: two") == ["two"]
@@ -75,14 +75,14 @@ def test_a_change_is_used(tmp_path: Path) -> None:
     followed(tmp_path / "f.conf", story)
 
 
-def test_what_is_the_same_is_not_used_again(tmp_path: Path) -> None:
+def test_unchanged_text_is_not_used_again(tmp_path: Path) -> None:
     async def story(subject: Followed) -> None:
         assert await subject.after("actions: one") == []
 
     followed(tmp_path / "f.conf", story)
 
 
-def test_what_cannot_be_used_is_told_once_and_the_next_good_one_is_used(tmp_path: Path) -> None:
+def test_invalid_file_is_reported_once_and_the_next_valid_one_is_used(tmp_path: Path) -> None:
     async def story(subject: Followed) -> None:
         (line,) = await subject.after("actions: onne")
         assert line.startswith(f"{subject.path}:1: actions: unknown action 'onne'")
@@ -93,7 +93,7 @@ def test_what_cannot_be_used_is_told_once_and_the_next_good_one_is_used(tmp_path
     followed(tmp_path / "f.conf", story)
 
 
-def test_several_errors_are_told_in_one_line(tmp_path: Path) -> None:
+def test_several_errors_are_reported_in_one_line(tmp_path: Path) -> None:
     async def story(subject: Followed) -> None:
         (line,) = await subject.after("actions: 3\ntiers: 4")
         assert "\n" not in line
@@ -103,7 +103,7 @@ def test_several_errors_are_told_in_one_line(tmp_path: Path) -> None:
     followed(tmp_path / "f.conf", story)
 
 
-def test_a_file_that_went_is_told_of_once_each_time(tmp_path: Path) -> None:
+def test_missing_file_is_reported_once_each_time(tmp_path: Path) -> None:
     async def story(subject: Followed) -> None:
         for _ in range(2):
             (line,) = await subject.after(None)
@@ -114,7 +114,7 @@ def test_a_file_that_went_is_told_of_once_each_time(tmp_path: Path) -> None:
     followed(tmp_path / "f.conf", story)
 
 
-def test_a_mounted_config_map_is_followed_through_its_links(tmp_path: Path) -> None:
+def test_mounted_config_map_is_followed_through_symbolic_links(tmp_path: Path) -> None:
     for version in ("one", "two"):
         (tmp_path / version).mkdir()
         (tmp_path / version / "f.conf").write_text(f"actions: {version}")
@@ -130,7 +130,7 @@ def test_a_mounted_config_map_is_followed_through_its_links(tmp_path: Path) -> N
     followed(tmp_path / "f.conf", story)
 
 
-def test_what_cannot_be_used_at_the_start_is_raised(tmp_path: Path) -> None:
+def test_invalid_file_at_start_is_raised(tmp_path: Path) -> None:
     (tmp_path / "f.conf").write_text("actions: onne")
     with pytest.raises(ConfigError, match="unknown action 'onne'"):
         ConfigurationFile(tmp_path / "f.conf", REGISTRY).load()
@@ -138,7 +138,7 @@ def test_what_cannot_be_used_at_the_start_is_raised(tmp_path: Path) -> None:
         ConfigurationFile(tmp_path / "other.conf", REGISTRY).load()
 
 
-def test_what_was_never_loaded_is_used_at_the_first_look(tmp_path: Path) -> None:
+def test_file_that_was_not_loaded_is_used_at_the_first_poll(tmp_path: Path) -> None:
     (tmp_path / "f.conf").write_text("actions: one")
 
     async def main() -> list[str]:
@@ -151,7 +151,7 @@ def test_what_was_never_loaded_is_used_at_the_first_look(tmp_path: Path) -> None
     assert run_virtual(main) == ["one"]
 
 
-def test_a_file_that_does_not_answer_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_does_not_respond_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(source: Path) -> tuple[str, str]:
         raise TimeoutError
 

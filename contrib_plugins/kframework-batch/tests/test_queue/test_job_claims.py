@@ -33,7 +33,7 @@ def job_of(
     return job
 
 
-def test_the_minimum_is_what_the_group_says() -> None:
+def test_min_resources_are_those_of_the_group() -> None:
     assert min_resources_of(job_of(least={"cpu": 1, "nvidia.com/gpu": 2})) == {"cpu": 1, "nvidia.com/gpu": 2}
     assert min_resources_of(job_of()) == {}
 
@@ -47,7 +47,7 @@ def test_the_minimum_is_what_the_group_says() -> None:
         (job_of(GATED, GATED, least={"cpu": 1000, "memory": 5}), {"cpu": 0, "memory": 5}),
     ],
 )
-def test_a_job_enters_with_its_minimum_but_for_gated_pods(job: JobInfo, claim: dict[str, int]) -> None:
+def test_inqueue_resources_exclude_gated_pods(job: JobInfo, claim: dict[str, int]) -> None:
     assert inqueue_resources(job) == claim
 
 
@@ -64,11 +64,11 @@ def test_a_job_enters_with_its_minimum_but_for_gated_pods(job: JobInfo, claim: d
         (job_of(RUNNING, SUCCEEDED, phase="Running", least={"cpu": 3000}, minimum=2), {}),  # the driver has ended
     ],
 )
-def test_what_is_kept_for_an_admitted_job_is_what_it_lacks(job: JobInfo, claim: dict[str, int]) -> None:
+def test_remaining_inqueue_resources_are_what_the_job_lacks(job: JobInfo, claim: dict[str, int]) -> None:
     assert remaining_inqueue_resources(job) == claim
 
 
-def test_elastic_is_what_it_holds_beyond_its_minimum() -> None:
+def test_elastic_resources_are_those_beyond_the_minimum() -> None:
     assert elastic_resources(job_of(RUNNING, RUNNING, PENDING, least={"cpu": 500, "memory": 9})) == {
         "cpu": 1500,
         "memory": 0,

@@ -40,7 +40,7 @@ def job_of(*statuses: TaskStatus, least: dict[str, int] | None = None, phase: st
     return job
 
 
-def test_jobs_are_counted_by_what_they_hold_ask_for_and_claim() -> None:
+def test_account_sums_allocated_requested_and_inqueue_resources() -> None:
     made = account()
     made.add(job_of(TaskStatus.RUNNING, TaskStatus.PENDING, TaskStatus.RELEASING, TaskStatus.SUCCEEDED))
     made.add(job_of(TaskStatus.BOUND, least={"cpu": 3000}, phase="Inqueue"))
@@ -65,7 +65,7 @@ def test_jobs_are_counted_by_what_they_hold_ask_for_and_claim() -> None:
         ({"gpu": 1}, {"cpu": 4, "gpu": 0}, 1.0, False),
     ],
 )
-def test_share_and_overuse(allocated: dict[str, int], deserved: dict[str, int], share: float, overused: bool) -> None:
+def test_share_and_overused(allocated: dict[str, int], deserved: dict[str, int], share: float, overused: bool) -> None:
     made = account(allocated, deserved)
     assert (made.share, made.is_overused) == (share, overused)
 
@@ -83,7 +83,7 @@ def test_share_and_overuse(allocated: dict[str, int], deserved: dict[str, int], 
         ({}, False),
     ],
 )
-def test_due_is_what_keeps_all_that_it_asks_for_within_its_due(request_: dict[str, int], due: bool) -> None:
+def test_account_deserves_requests_within_deserved(request_: dict[str, int], due: bool) -> None:
     assert account({"cpu": 3}, {"cpu": 4, "gpu": 2}).deserves(request_) is due
 
 
@@ -105,7 +105,7 @@ def test_due_is_what_keeps_all_that_it_asks_for_within_its_due(request_: dict[st
         ({}, {"cpu": 1}, False),
     ],
 )
-def test_a_queue_spares_what_it_holds_beyond_its_due(
+def test_queue_can_spare_what_it_holds_beyond_deserved(
     held: dict[str, int], wanted: dict[str, int], spared: bool
 ) -> None:
     made = account({"cpu": 6, "gpu": 1, "memory": 4, "disk": 9}, {"cpu": 4, "gpu": 2, "memory": 3}, {"memory": 2})
@@ -113,7 +113,7 @@ def test_a_queue_spares_what_it_holds_beyond_its_due(
 
 
 @given(amounts, amounts, amounts, amounts)
-def test_it_never_gets_below_its_due_of_all_that_is_wanted(
+def test_queue_keeps_deserved_of_all_wanted_resources(
     allocated: Resource, deserved: Resource, held: Resource, wanted: Resource
 ) -> None:
     made = account(allocated, deserved)
@@ -124,7 +124,7 @@ def test_it_never_gets_below_its_due_of_all_that_is_wanted(
         )
 
 
-def test_what_a_queue_may_hold_depends_on_the_guarantees_of_the_others() -> None:
+def test_capability_is_limited_by_guarantees_of_others() -> None:
     queues = [
         make_queue("a", guarantee={"cpu": 2}, capability={"cpu": 7, "gpu": 4}),
         make_queue("b", guarantee={"cpu": 1, "gpu": 1}),
@@ -143,14 +143,14 @@ def test_what_a_queue_may_hold_depends_on_the_guarantees_of_the_others() -> None
     assert [accounts[1].has_room({name: 1}) for name in ("cpu", "gpu", "disk")] == [True, False, False]
 
 
-def test_more_guarantees_than_there_is_leave_each_its_own() -> None:
+def test_excessive_guarantees_leave_each_queue_its_own() -> None:
     accounts = [QueueAccount(QueueInfo(make_queue(name, guarantee={"cpu": 3}))) for name in "ab"]
     rest = without_guarantees(Resource({"cpu": 4000}), accounts)
     accounts[0].limit(rest, 0)
     assert accounts[0].capability == {"cpu": 3000}
 
 
-def test_without_a_limit_above_only_its_own_counts() -> None:
+def test_only_own_capability_counts_without_limit_above() -> None:
     made = QueueAccount(QueueInfo(make_queue("a", capability={"cpu": 2})))
     made.limit(Resource({"memory": 5}), inf)
     assert made.capability == {"cpu": 2000, "memory": 5}
@@ -159,7 +159,7 @@ def test_without_a_limit_above_only_its_own_counts() -> None:
     assert [made.has_room(request) for request in asked] == [True, False, False, True, True]
 
 
-def test_a_job_enters_if_its_minimum_fits_beside_what_cannot_be_taken_back() -> None:
+def test_job_is_admitted_if_its_minimum_fits_beside_rigid_resources() -> None:
     made = account({"cpu": 5000})
     made.limit(Resource({"cpu": 8000, "gpu": 1}), 0)
     assert made.missing_to_admit(job_of(least={"cpu": 3000, "gpu": 1})) == ""

@@ -15,7 +15,7 @@ def tree(parents: Mapping[str, str]) -> QueueTree:
     return QueueTree({name: QueueInfo(make_queue(name, parent=parent)) for name, parent in parents.items()})
 
 
-def test_who_names_no_parent_is_below_the_root() -> None:
+def test_queue_without_parent_is_below_the_root() -> None:
     assert tree({"a": "", "b": "a", "c": "b"}).paths == {
         "root": ("root",),
         "a": ("root", "a"),
@@ -24,12 +24,12 @@ def test_who_names_no_parent_is_below_the_root() -> None:
     }
 
 
-def test_only_leaves_have_nobody_below() -> None:
+def test_leaf_queues_have_no_children() -> None:
     made = tree({"root": "", "a": "", "b": "a", "c": "root"})
     assert [name for name in ("root", "a", "b", "c") if made.is_leaf(name)] == ["b", "c"]
 
 
-def test_a_root_alone_is_a_leaf() -> None:
+def test_root_alone_is_a_leaf() -> None:
     assert tree({"root": ""}).is_leaf("root")
 
 
@@ -41,14 +41,14 @@ def test_a_root_alone_is_a_leaf() -> None:
         ({"a": "b", "b": "c", "c": "b"}, "queue b is its own ancestor (b -> c -> b): change a spec.parent"),
     ],
 )
-def test_what_is_no_tree_says_why(parents: dict[str, str], why: str) -> None:
+def test_invalid_tree_has_a_problem(parents: dict[str, str], why: str) -> None:
     made = tree({"fine": "", **parents})
     assert made.problem == why
     assert made.paths == {}
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["", "root", *"abcdefg"]), max_size=6))
-def test_every_queue_has_a_path_or_there_is_no_tree(parents: dict[str, str]) -> None:
+def test_every_queue_has_a_path_unless_the_tree_is_invalid(parents: dict[str, str]) -> None:
     made = tree(parents)
 
     def leads_up(name: str) -> bool:

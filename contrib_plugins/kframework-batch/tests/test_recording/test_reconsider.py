@@ -113,7 +113,7 @@ LOW = [
         pytest.param(SOME_IN, LARGE, ALL_IN, ("large", "held back", "invalid", "let in now"), id="let in"),
     ],
 )
-def test_what_is_otherwise_is_told(
+def test_differences_are_reported(
     tmp_path: Path, program: str, jobs: list[ApiObject], other: str, difference: tuple[str, ...]
 ) -> None:
     result = asked(run_and_record(tmp_path / "run.rec", program, jobs), other)
@@ -123,7 +123,7 @@ def test_what_is_otherwise_is_told(
     assert {(each.record, each.subject_kind) for each in result.differences} == {("session", "job")}
 
 
-def test_victims_are_told(tmp_path: Path) -> None:
+def test_different_victims_are_reported(tmp_path: Path) -> None:
     file = run_and_record(tmp_path / "run.rec", PLAIN, LOW, [Latecomer])
     (first, *_) = asked(file, PREEMPTING).differences
     assert (first.subject, first.kind) == ("default/late", "other victims")
@@ -131,14 +131,14 @@ def test_victims_are_told(tmp_path: Path) -> None:
     assert first.message.count("default/low-worker-") == 2
 
 
-def test_a_session_that_fails_now_is_told(tmp_path: Path) -> None:
+def test_session_that_fails_now_is_reported(tmp_path: Path) -> None:
     result = asked(run_and_record(tmp_path / "run.rec", PLAIN, TWO_PODS), FAILING)
     assert {each.kind for each in result.differences} == {"fails now"}
     assert [each.name for each in result.differences] == result.compared["session"]
     assert "ZeroDivisionError" in result.differences[0].message
 
 
-def test_each_says_why_and_has_the_turns(tmp_path: Path) -> None:
+def test_differences_have_reasons_and_turns(tmp_path: Path) -> None:
     file = run_and_record(tmp_path / "run.rec", PLAIN, TWO_GANGS)
     (first, *_) = asked(file, NO_GANG).differences
     assert (first.name, first.message) == ("2", "0/2 nodes are available: 2 Insufficient cpu")
@@ -150,7 +150,7 @@ def test_each_says_why_and_has_the_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_chance_makes_no_difference(tmp_path: Path, seed: int) -> None:
+def test_random_choices_make_no_difference(tmp_path: Path, seed: int) -> None:
     jobs = [make_job(f"job-{number}", 1 + number % 2, cpu=1, queue="q", seconds=2.0) for number in range(6)]
     result = asked(
         run_and_record(tmp_path / "run.rec", PLAIN, jobs, seed=seed), PLAIN.replace("tiers", "# as it was\ntiers")
@@ -158,7 +158,7 @@ def test_chance_makes_no_difference(tmp_path: Path, seed: int) -> None:
     assert result.differences == () and len(result.compared["session"]) > 3
 
 
-def test_what_is_asked_leaves_no_trace(tmp_path: Path) -> None:
+def test_reconsidering_leaves_no_trace(tmp_path: Path) -> None:
     """Each line stands for itself: what was recorded is what happens next."""
     file = run_and_record(tmp_path / "run.rec", PLAIN, LOW, [Latecomer])
     sessions = len(Recording(file).accounts(ENGINES))
@@ -166,7 +166,7 @@ def test_what_is_asked_leaves_no_trace(tmp_path: Path) -> None:
         assert len(asked(file, other).compared["session"]) == sessions
 
 
-def test_without_the_state_as_it_was_nothing_is_asked(tmp_path: Path) -> None:
+def test_reconsidering_requires_an_exact_replay(tmp_path: Path) -> None:
     def heavier(lines: list[Line]) -> None:
         lines[nth(lines, "SessionAccount", 0)]["with"]["queues"][0]["weight"] = 9
 
@@ -175,7 +175,7 @@ def test_without_the_state_as_it_was_nothing_is_asked(tmp_path: Path) -> None:
         asked(file, NO_GANG)
 
 
-def test_a_configuration_file_is_asked(tmp_path: Path) -> None:
+def test_configuration_file_is_reconsidered(tmp_path: Path) -> None:
     config = tmp_path / "other.conf"
     config.write_text(NO_GANG)
     result = ENGINES.reconsider(run_and_record(tmp_path / "run.rec", PLAIN, TWO_GANGS), str(config))

@@ -61,7 +61,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record(tmp_path_factory.mktemp("recorded") / "run.rec", *ENGINES.annotations)
 
 
-def test_the_header_says_what_the_engine_is_made_of(file: Path) -> None:
+def test_header_has_the_settings_of_the_engine(file: Path) -> None:
     header = RecordingReader(file).header
     assert (header.engine, header.part) == ("batch", 1)
     assert header.offered_by.startswith("kframework-batch ")
@@ -74,7 +74,7 @@ def test_the_header_says_what_the_engine_is_made_of(file: Path) -> None:
     }
 
 
-def test_it_decides_the_same(file: Path) -> None:
+def test_recording_replays_to_the_same_decisions(file: Path) -> None:
     told = [line["what"] for line in lines_of(file)[1:]]
     result = replay(file)
     assert result.difference is None and not result.cut_off
@@ -84,7 +84,7 @@ def test_it_decides_the_same(file: Path) -> None:
     assert result.attempts >= 8 and sessions > 4
 
 
-def test_what_is_nobodys_business_is_not_in_it_and_what_is_read_must_be(
+def test_recording_omits_private_data_and_contains_what_is_read(
     file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert "hunter2" not in str(lines_of(file)) and "'5s'" in str(lines_of(file))
@@ -92,7 +92,7 @@ def test_what_is_nobodys_business_is_not_in_it_and_what_is_read_must_be(
     assert "record with --record-annotations 'sla-waiting-time'" in caplog.text
 
 
-def test_a_plugin_that_is_not_there_any_more_is_named(file: Path, tmp_path: Path) -> None:
+def test_missing_plugin_is_named(file: Path, tmp_path: Path) -> None:
     def rename(lines: list[Line]) -> None:
         lines[0]["configuration"] = lines[0]["configuration"].replace("nodeorder", "noteorder")
 
@@ -139,14 +139,14 @@ def no_decision(lines: list[Line]) -> None:
         (no_decision, "came to attempt 1, not 2"),
     ],
 )
-def test_a_planted_difference_is_found(
+def test_planted_difference_is_found(
     file: Path, tmp_path: Path, change: Callable[[list[Line]], None], told: str
 ) -> None:
     difference = replay(changed(file, tmp_path / "changed", change)).difference
     assert difference is not None and told in str(difference)
 
 
-def test_what_was_measured_may_differ(file: Path, tmp_path: Path) -> None:
+def test_measured_durations_may_differ(file: Path, tmp_path: Path) -> None:
     def slower(lines: list[Line]) -> None:
         for line in lines:
             if line.get("what") == "SessionAccount":
@@ -155,7 +155,7 @@ def test_what_was_measured_may_differ(file: Path, tmp_path: Path) -> None:
     assert replay(changed(file, tmp_path / "changed", slower)).difference is None
 
 
-def test_it_is_left_as_it_was_after_a_session(file: Path) -> None:
+def test_state_after_replay_is_that_after_the_session(file: Path) -> None:
     history, sessions = History(), SessionHistory()
     told = Recording(file).replay_to(ENGINES, observers=[history, sessions])
     for uid in ("1", "3"):
@@ -171,7 +171,7 @@ def test_it_is_left_as_it_was_after_a_session(file: Path) -> None:
     assert len(sessions) == len(result.compared["session"])
 
 
-def test_what_was_decided_and_bound_is_a_table(file: Path) -> None:
+def test_decisions_and_bindings_are_available_as_tables(file: Path) -> None:
     recording = Recording(file)
     assert len(recording.decisions) == replay(file).attempts
     accounts = recording.accounts(ENGINES)
@@ -181,7 +181,7 @@ def test_what_was_decided_and_bound_is_a_table(file: Path) -> None:
     assert len(recording.bindings) == [line["what"] for line in lines_of(file)[1:]].count("Binding")
 
 
-def test_another_engines_recording_is_refused(tmp_path: Path) -> None:
+def test_recording_of_another_engine_is_rejected(tmp_path: Path) -> None:
     pods = tmp_path / "pods.rec"
     recorder = Recorder(pods)
     Simulation([make_node("a")], engine=recorded_by(recorder), observers=[recorder]).run()

@@ -82,12 +82,12 @@ def counted(run: RecordedRun) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("make", [waiting, crowded])
-def test_latencies_are_told_alike(make: Callable[[Path], RecordedRun], tmp_path: Path) -> None:
+def test_all_records_have_the_same_latencies(make: Callable[[Path], RecordedRun], tmp_path: Path) -> None:
     run = make(tmp_path / "run.rec")
     assert counted(run) == near(told(run.file))
 
 
-def test_there_is_something_to_tell(tmp_path: Path) -> None:
+def test_compared_latencies_are_not_empty(tmp_path: Path) -> None:
     said = told(crowded(tmp_path / "run.rec").file)
     assert [name for name in said if name.startswith(LAST)] != []
     assert said[f"{JOBS}_count"] == 8 and said[f'{TASKS}_sum{{stage="Bound"}}'] > 0
@@ -131,7 +131,7 @@ BOUND = '{stage="Bound"}'
     ],
     ids=["another moment", "no places", "another action", "decided later", "bound later", "not bound"],
 )
-def test_a_lie_is_found(lie: Lie, about: set[str], tmp_path: Path) -> None:
+def test_planted_error_is_found(lie: Lie, about: set[str], tmp_path: Path) -> None:
     run = crowded(tmp_path / "run.rec", lie)
     said, truth = counted(run), told(run.file)
     apart = {name for name, value in truth.items() if said.get(name, -1.0) != near(value)}

@@ -281,7 +281,7 @@ VOICES: dict[str, tuple[str, Told, Voice, list[Callable[[SessionAccount], Sessio
 
 
 @pytest.mark.parametrize("voice", VOICES)
-def test_tasks_queues_and_ends_are_told_alike(voice: str, request: pytest.FixtureRequest) -> None:
+def test_all_records_have_the_same_tasks_queues_and_ends(voice: str, request: pytest.FixtureRequest) -> None:
     name, told, says, lies = VOICES[voice]
     run: RecordedRun = request.getfixturevalue(name)
     file = RecordingReader(run.file)
@@ -293,7 +293,7 @@ def test_tasks_queues_and_ends_are_told_alike(voice: str, request: pytest.Fixtur
         assert ordered(says(run, [lie(account) for account in run.accounts])) != ordered(truth)
 
 
-def test_somebody_was_sent_away_and_phases_changed(crowded: RecordedRun) -> None:
+def test_compared_runs_have_evictions_and_phase_changes(crowded: RecordedRun) -> None:
     assert any(turn.victims for account in crowded.accounts for turn in account.turns)
     assert any(account.evicted for account in crowded.accounts)
     assert any(job.phase != job.next_phase for account in crowded.accounts for job in account.jobs)
@@ -304,7 +304,7 @@ def ordered(said: Sequence[Said]) -> list[str]:
     return sorted(map(repr, said))
 
 
-def test_all_say_the_same(run: RecordedRun) -> None:
+def test_all_records_agree(run: RecordedRun) -> None:
     assert len(recording(run)) > 10 and {fact[3] for fact in recording(run)} > {"committed", "admitted"}
     assert explained(run)
     assert disagreements(run, "", run) == []
@@ -325,7 +325,7 @@ LIES: dict[str, Callable[[SessionAccount], SessionAccount]] = {
 
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("voice", ["page", "spans", "explain"])
-def test_a_lie_in_one_of_them_is_found(run: RecordedRun, voice: str, lie: str) -> None:
+def test_planted_error_in_one_record_is_found(run: RecordedRun, voice: str, lie: str) -> None:
     lied = run._replace(accounts=[LIES[lie](account) for account in run.accounts])
     assert disagreements(run, voice, lied) == [voice]
 
@@ -339,7 +339,7 @@ def test_a_lie_in_one_of_them_is_found(run: RecordedRun, voice: str, lie: str) -
     ],
     ids=["a session less", "one bound less", "no turns"],
 )
-def test_a_lie_in_the_metrics_is_found(
+def test_planted_error_in_the_metrics_is_found(
     run: RecordedRun, lie: Callable[[list[SessionAccount]], list[SessionAccount]]
 ) -> None:
     lied = run._replace(accounts=lie(list(run.accounts)))

@@ -91,7 +91,7 @@ def picture(session: Session, books: dict[str, int]) -> object:
     )
 
 
-def test_room_is_bound_victims_go_and_promises_end_with_the_session() -> None:
+def test_commit_binds_evicts_and_ends_promises_with_the_session() -> None:
     def script(session: Session) -> None:
         with session.statement() as statement:
             assert statement.allocate(tasks(session)["new-0"], "n1") is None
@@ -110,7 +110,7 @@ def test_room_is_bound_victims_go_and_promises_end_with_the_session() -> None:
     assert stage.engine.cluster.nodes.requested("cpu")[row] == 6000, "a victim runs until it is gone"
 
 
-def test_what_is_kept_holds_room_for_the_session_and_is_not_bound() -> None:
+def test_kept_statement_holds_room_without_binding() -> None:
     seen: list[bool] = []
 
     def script(session: Session) -> None:
@@ -128,7 +128,7 @@ def test_what_is_kept_holds_room_for_the_session_and_is_not_bound() -> None:
     assert {task.status for task in stage.engine.cache.tasks.values()} == {TaskStatus.PENDING}
 
 
-def test_a_plugin_that_refuses_undoes_the_operation_alone() -> None:
+def test_rejection_by_a_plugin_undoes_only_the_operation() -> None:
     answers: list[Status | None] = []
 
     def script(session: Session) -> None:
@@ -146,7 +146,7 @@ def test_a_plugin_that_refuses_undoes_the_operation_alone() -> None:
     assert stage.bound == {"a-0": "n1"}
 
 
-def test_jobs_remember_where_their_tasks_would_have_gone() -> None:
+def test_discard_sets_tentative_nodes() -> None:
     def script(session: Session) -> None:
         with session.statement() as statement:
             statement.allocate(tasks(session)["a-0"], "n1")
@@ -156,7 +156,7 @@ def test_jobs_remember_where_their_tasks_would_have_gone() -> None:
     assert stage.message("a-0") == "Pod default/a-0 can possibly be assigned to n1, once minAvailable is satisfied"
 
 
-def test_a_victim_that_cannot_be_deleted_stays() -> None:
+def test_victim_that_cannot_be_deleted_stays() -> None:
     def script(session: Session) -> None:
         victim = tasks(session)["old-0"]
         if victim.status is TaskStatus.RUNNING and not seen:
@@ -173,7 +173,7 @@ def test_a_victim_that_cannot_be_deleted_stays() -> None:
     assert stage.task("old-0").status is TaskStatus.RUNNING
 
 
-def test_a_victim_goes_whose_node_has_gone() -> None:
+def test_victim_on_deleted_node_is_evicted() -> None:
     def script(session: Session) -> None:
         with session.statement() as statement:
             statement.evict(tasks(session)["lost-0"], "its node has gone")
@@ -195,7 +195,7 @@ operations = st.lists(
 
 
 @given(operations)
-def test_a_discard_leaves_the_state_as_it_was(steps: list[tuple[str, int, str]]) -> None:
+def test_discard_restores_the_state(steps: list[tuple[str, int, str]]) -> None:
     books: dict[str, int] = {}
 
     def script(session: Session) -> None:
@@ -253,7 +253,7 @@ def stage_script(stage: Stage, script: Script) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_books_come_out_even_when_everything_is_committed_and_undone_again(seed: int) -> None:
+def test_accounts_are_balanced_after_commit_and_undo(seed: int) -> None:
     random = Random(seed)
 
     def script(session: Session) -> None:

@@ -26,7 +26,7 @@ def shown(counted: JobMetrics) -> str:
     return "".join(text for series in counted.series for text in written(series))
 
 
-def test_they_say_what_jobs_have_and_where_they_stand() -> None:
+def test_job_metrics_have_shares_and_phases() -> None:
     text = shown(metrics(stage().session()))
     assert 'volcano_job_share{job_ns="default",job_id="runs"} 0.5\n' in text
     assert 'volcano_job_share{job_ns="default",job_id="large"} 0' in text
@@ -36,7 +36,7 @@ def test_they_say_what_jobs_have_and_where_they_stand() -> None:
         assert f'volcano_queue_pod_group_{phase}_count{{queue_name="{queue}"}} {count}\n' in text
 
 
-def test_while_a_session_is_open_they_stay_as_they_were() -> None:
+def test_job_metrics_are_unchanged_while_a_session_is_open() -> None:
     made = stage()
     made.put(make_gang("more", 9, minimum=9)[0])
     for pod in make_gang("more", 9)[1]:
@@ -52,7 +52,7 @@ def test_while_a_session_is_open_they_stay_as_they_were() -> None:
     assert shown(counted) == before
 
 
-def test_what_is_gone_has_no_series() -> None:
+def test_deleted_objects_have_no_series() -> None:
     made = stage().session()
     counted = metrics(made)
     assert '"large"' in shown(counted)

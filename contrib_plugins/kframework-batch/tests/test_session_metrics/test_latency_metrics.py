@@ -90,7 +90,7 @@ def labels(name: str, queue: str = "q") -> str:
     ("stage_label", "seconds"),
     [("Watched", 5.0), ("Assumed", 6.0), ("PreBound", 6.4), ("Bound", 6.9)],
 )
-def test_each_stage_of_a_task_counts_from_its_creation(stage_label: str, seconds: float) -> None:
+def test_task_latency_counts_from_creation(stage_label: str, seconds: float) -> None:
     made = stage(make_gang("train", 2, queue="q", age=5.0))
     made.engine.apply_messages()
     made.session()
@@ -99,7 +99,7 @@ def test_each_stage_of_a_task_counts_from_its_creation(stage_label: str, seconds
     assert said[f'{TASKS}_sum{{stage="{stage_label}"}}'] == pytest.approx(2 * seconds * 1e3)
 
 
-def test_what_fails_to_be_bound_was_assumed_and_no_more() -> None:
+def test_failed_binding_is_only_assumed() -> None:
     made = stage(make_gang("train", 1, queue="q", age=5.0))
     made.unbindable["train-0"] = "no"
     made.session()
@@ -109,7 +109,7 @@ def test_what_fails_to_be_bound_was_assumed_and_no_more() -> None:
     }
 
 
-def test_a_pod_is_watched_once() -> None:
+def test_pod_is_observed_as_watched_once() -> None:
     made = stage(make_gang("large", 9, queue="q", age=5.0))
     made.session()
     pod = made.objects[Pod, "large-0"]
@@ -118,7 +118,7 @@ def test_a_pod_is_watched_once() -> None:
     assert readings(made)[f'{TASKS}_count{{stage="Watched"}}'] == 9
 
 
-def test_a_job_counts_each_place_of_a_task() -> None:
+def test_job_latency_counts_each_placed_task() -> None:
     made = stage(make_gang("train", 3, minimum=2, queue="q", age=5.0), make_gang("late", 1, queue="q", age=2.0))
     made.session()
     said = readings(made)
@@ -128,7 +128,7 @@ def test_a_job_counts_each_place_of_a_task() -> None:
     assert (said[DURATION + labels("late")], said[LAST + labels("late")]) == (3000.0, VIRTUAL_EPOCH + 1.0)
 
 
-def test_a_job_that_is_not_given_enough_counts_too_as_in_volcano() -> None:
+def test_job_latency_includes_discarded_turns_like_in_volcano() -> None:
     made = stage(make_gang("large", 9, queue="q", age=5.0))
     made.session(2)
     said = readings(made)
@@ -136,14 +136,14 @@ def test_a_job_that_is_not_given_enough_counts_too_as_in_volcano() -> None:
     assert f'{TASKS}_count{{stage="Assumed"}}' not in said
 
 
-def test_one_that_found_no_place_has_no_gauge() -> None:
+def test_job_without_placed_task_has_no_gauge() -> None:
     made = stage(make_gang("huge", 1, cpu=9, queue="q"))
     made.session()
     assert [name for name in readings(made) if name.startswith((DURATION, LAST))] == []
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "made anew"])
-def test_gauges_go_with_the_pod_group(again: bool) -> None:
+def test_gauges_are_removed_with_the_pod_group(again: bool) -> None:
     made = stage(make_gang("train", 2, queue="q"))
     made.session()
     assert DURATION + labels("train") in readings(made)
@@ -155,7 +155,7 @@ def test_gauges_go_with_the_pod_group(again: bool) -> None:
     assert DURATION + labels("train") not in readings(made)
 
 
-def test_a_clock_that_is_ahead_makes_no_time_negative() -> None:
+def test_latency_is_not_negative_with_a_clock_ahead() -> None:
     made = stage(make_gang("train", 1, queue="q", age=-60.0))
     made.session()
     said = readings(made)
@@ -165,7 +165,7 @@ def test_a_clock_that_is_ahead_makes_no_time_negative() -> None:
 @pytest.mark.parametrize(
     ("name", "least", "most"), [(f'{TASKS}_bucket{{stage="Bound",', 50, 60_000), (f"{JOBS}_bucket{{", 100, 120_000)]
 )
-def test_buckets_are_volcanos(name: str, least: float, most: float) -> None:
+def test_buckets_are_those_of_volcano(name: str, least: float, most: float) -> None:
     made = stage(make_gang("train", 1, queue="q"))
     made.session()
     bounds = [float(re.findall(r'le="(.+)"', said)[0]) for said in readings(made) if said.startswith(name)]

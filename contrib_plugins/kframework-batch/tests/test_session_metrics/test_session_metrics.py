@@ -27,7 +27,7 @@ def observed(stage: Stage, metrics: SessionMetrics) -> str:
     return shown(metrics)
 
 
-def test_they_say_what_the_account_says() -> None:
+def test_session_metrics_equal_the_account() -> None:
     metrics = SessionMetrics()
     queues = [make_queue("a", weight=3), make_queue("b")]
     gangs = [make_gang("train", 4, queue="a"), make_gang("small", 1, queue="b")]
@@ -66,7 +66,7 @@ def test_victims_are_counted() -> None:
     assert 'volcano_eviction_transactions_total{action="preempt"} 1\n' in text
 
 
-def test_what_is_gone_has_no_series() -> None:
+def test_deleted_objects_have_no_series() -> None:
     metrics = SessionMetrics()
     stage = Stage(FAIR, nodes=[make_node("n1", cpu=4)], queues=[make_queue("a")], gangs=[make_gang("train", 9)])
     text = observed(stage, metrics)

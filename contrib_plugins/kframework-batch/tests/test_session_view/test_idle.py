@@ -42,7 +42,7 @@ def cpu(idle: NodeIdle, row: int) -> tuple[int, int]:
     return idle.idle(row)["cpu"], idle.future(row)["cpu"]
 
 
-def test_what_goes_is_free_in_the_future_and_what_is_promised_is_not() -> None:
+def test_future_idle_includes_releasing_and_excludes_pipelined() -> None:
     nodes = Nodes()
     row = nodes.row("n1")
     idle = NodeIdle(nodes.cluster.nodes, [nodes.pod("a")])
@@ -74,13 +74,13 @@ def test_what_goes_is_free_in_the_future_and_what_is_promised_is_not() -> None:
     ],
     ids=["all that is left", "a bit more", "what no node has", "nothing"],
 )
-def test_a_task_fits_where_everything_it_asks_for_is_left(pod: Pod, fits: bool) -> None:
+def test_task_fits_where_all_requests_fit(pod: Pod, fits: bool) -> None:
     nodes = Nodes()
     idle, task, row = NodeIdle(nodes.cluster.nodes), nodes.task(pod), nodes.row("n1")
     assert idle.fits_idle(task, row) is idle.fits_future(task, row) is fits
 
 
-def test_a_node_takes_so_many_pods_and_no_more() -> None:
+def test_pod_capacity_of_a_node_is_respected() -> None:
     nodes = Nodes()
     for name in "xy":
         nodes.cluster.put_pod(make_task(name, "job", cpu=None, node="n1"))
@@ -91,7 +91,7 @@ def test_a_node_takes_so_many_pods_and_no_more() -> None:
     assert NodeIdle(nodes.cluster.nodes, [nodes.pod("x")]).fits_future(task, row)
 
 
-def test_closing_leaves_nothing_and_says_which_rows_changed() -> None:
+def test_close_clears_columns_and_marks_rows_changed() -> None:
     nodes = Nodes()
     idle = NodeIdle(nodes.cluster.nodes, [nodes.pod("a")])
     before = nodes.cluster.nodes.pod_log.end
@@ -106,7 +106,7 @@ def test_closing_leaves_nothing_and_says_which_rows_changed() -> None:
     ),
     asked=st.integers(0, 9),
 )
-def test_columns_say_what_single_nodes_say(operations: list[tuple[str, int, int]], asked: int) -> None:
+def test_columnar_and_scalar_answers_agree(operations: list[tuple[str, int, int]], asked: int) -> None:
     nodes = Nodes()
     table = nodes.cluster.nodes
     idle = NodeIdle(table, [nodes.pod("c")])

@@ -181,7 +181,7 @@ async def with_controllers(authorizer: Authorizer, settings: Settings) -> Memory
     return memory
 
 
-def test_sessions_may_do_what_they_do_and_nothing_else() -> None:
+def test_sessions_have_exactly_the_rights_they_use() -> None:
     ours = settings()
     authorizer = Authorizer(granted(ours), ACCOUNT)
     memory = run_virtual(partial(sessions, authorizer, ours))
@@ -191,7 +191,7 @@ def test_sessions_may_do_what_they_do_and_nothing_else() -> None:
     assert [memory.read(Pod, name, "default").spec.node_name for name in ("sigs", "kube", "high-0")] == ["a", "a", "b"]
 
 
-def test_with_controllers_all_of_them_may_do_what_they_do_and_nothing_else() -> None:
+def test_controllers_have_exactly_the_rights_they_use() -> None:
     ours = settings()
     authorizer = Authorizer(granted(ours, ours.controller_factories()), ACCOUNT)
     run_virtual(partial(sessions, authorizer, ours))
@@ -201,7 +201,7 @@ def test_with_controllers_all_of_them_may_do_what_they_do_and_nothing_else() -> 
     assert {job.metadata.name for job in memory.objects(Job)} == {"grows", "restarted"}
 
 
-def test_what_no_plugin_asks_for_is_not_granted() -> None:
+def test_rights_of_unused_plugins_are_not_granted() -> None:
     def resources(settings: Settings) -> set[str]:
         return {resource for rule in granted(settings)[0]["rules"] for resource in rule["resources"]}
 
@@ -216,5 +216,5 @@ def test_what_no_plugin_asks_for_is_not_granted() -> None:
         (LeaderElection(resource_name="volcano"), ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
     ],
 )
-def test_where_there_is_a_lease_there_is_a_role_for_it(election: LeaderElection, kinds: list[str]) -> None:
+def test_lease_has_a_role(election: LeaderElection, kinds: list[str]) -> None:
     assert [each["kind"] for each in granted(settings(), election=election)] == kinds

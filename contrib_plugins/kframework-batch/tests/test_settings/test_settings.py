@@ -25,13 +25,13 @@ def settings(**changed: Any) -> Settings:
     return Settings(PROGRAM, **changed)
 
 
-def test_the_core_is_configured_for_every_scheduler_name() -> None:
+def test_core_has_a_profile_for_every_scheduler_name() -> None:
     configuration = settings(scheduler_names=("mine", "yours"), seed=7).configuration
     assert [profile.scheduler_name for profile in configuration.profiles] == ["mine", "yours"]
     assert configuration.options.seed == 7
 
 
-def test_an_engine_is_made_of_them() -> None:
+def test_engine_factory_uses_the_settings() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         of = settings(scheduler_names=("mine",), default_queue="main", period=5.0)
@@ -44,7 +44,7 @@ def test_an_engine_is_made_of_them() -> None:
     run_virtual(main)
 
 
-def test_controllers_make_what_volcanos_do() -> None:
+def test_controllers_create_the_objects_of_volcano() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         cluster = MemoryCluster(clock)

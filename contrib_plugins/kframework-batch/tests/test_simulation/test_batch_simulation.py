@@ -30,7 +30,7 @@ def placed(outcomes: Iterable[Outcome]) -> dict[str, str | None]:
     return {outcome.pod: outcome.node for outcome in outcomes}
 
 
-def test_jobs_become_pods_and_gangs_are_bound_whole_or_not_at_all(settings: Settings) -> None:
+def test_jobs_become_pods_and_gangs_are_bound_as_a_whole(settings: Settings) -> None:
     half = create_simulation(read([str(EXAMPLE)]).objects, settings).run(60.0).result
     whole = create_simulation(read([str(EXAMPLE)]).objects, settings).run().result
     for outcomes, waiting in ((half.outcomes, {"resnet"}), (whole.outcomes, set())):
@@ -40,7 +40,7 @@ def test_jobs_become_pods_and_gangs_are_bound_whole_or_not_at_all(settings: Sett
     assert {outcome.phase for outcome in whole.outcomes if "notebook" not in outcome.pod} == {"Succeeded"}
 
 
-def test_the_same_seed_gives_the_same_decisions() -> None:
+def test_same_seed_gives_the_same_decisions() -> None:
     def nodes(seed: int) -> dict[str, str | None]:
         return placed(create_simulation(read([str(EXAMPLE)]).objects, Settings(PROGRAM, seed=seed)).run().outcomes)
 
@@ -48,7 +48,7 @@ def test_the_same_seed_gives_the_same_decisions() -> None:
     assert len({str(nodes(seed)) for seed in range(4)}) > 1
 
 
-def test_pods_of_other_schedulers_are_left_alone(settings: Settings) -> None:
+def test_pods_of_other_schedulers_are_not_scheduled(settings: Settings) -> None:
     pods = [make_pod("mine", scheduler_name="volcano"), make_pod("theirs")]
     assert placed(create_simulation([make_node("a"), *pods], settings).run().outcomes) == {
         "default/mine": "a",
@@ -56,7 +56,7 @@ def test_pods_of_other_schedulers_are_left_alone(settings: Settings) -> None:
     }
 
 
-def test_progress_and_the_end_are_told(settings: Settings) -> None:
+def test_progress_and_end_are_reported(settings: Settings) -> None:
     told: list[Progress] = []
     objects = [make_node("a"), make_pod("mine", scheduler_name="volcano")]
     with create_simulation(objects, settings, on_progress=told.append) as simulation:

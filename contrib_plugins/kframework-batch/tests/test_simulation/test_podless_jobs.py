@@ -38,12 +38,12 @@ REFUSAL = (
     ],
     ids=lambda given: given.metadata.name if isinstance(given, Job) else "",
 )
-def test_jobs_without_pods_say_why(job: Job, lines: list[str]) -> None:
+def test_jobs_without_pods_have_a_reason(job: Job, lines: list[str]) -> None:
     settings = Settings(compile_program(default_configuration()))
     with create_simulation([make_node("n", cpu=4), job], settings) as simulation:
         assert list(podless_jobs(simulation.run(20.0).cluster)) == lines
 
 
-def test_where_no_session_was_held_yet_there_is_no_reason() -> None:
+def test_jobs_without_pods_have_no_reason_before_the_first_session() -> None:
     cluster = MemoryCluster(SystemClock(), [make_job("early", 1)])
     assert list(podless_jobs(cluster)) == ["job default/early waits without pods: it was not looked at yet"]

@@ -55,36 +55,36 @@ def counts(stage: Stage) -> Counter[str]:
         pytest.param(4, 9, 4, id="more room than tasks"),
     ],
 )
-def test_a_gang_gets_its_minimum_and_what_else_there_is_or_nothing(minimum: int, cpus: int, bound: int) -> None:
+def test_gang_gets_at_least_its_minimum_or_nothing(minimum: int, cpus: int, bound: int) -> None:
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=cpus)], gangs=[make_gang("a", 4, minimum=minimum)])
     assert len(stage.session().bound) == bound
 
 
-def test_a_gang_that_gets_nothing_leaves_the_room_to_others() -> None:
+def test_gang_that_does_not_fit_leaves_room_to_other_jobs() -> None:
     gangs = [make_gang("large", 5, age=9), make_gang("small", 2)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
     assert sorted(stage.bound) == ["small-0", "small-1"]
     assert stage.task("large-0").node_name == ""
 
 
-def test_running_tasks_count_for_the_minimum() -> None:
+def test_running_tasks_count_towards_the_minimum() -> None:
     stage = Stage(CONFIGURATION, nodes=[make_node("n1")], gangs=[make_gang("a", 3, minimum=3, on=["n1", "n1"])])
     assert list(stage.session().bound) == ["a-2"]
 
 
-def test_the_older_of_two_equal_jobs_goes_first() -> None:
+def test_older_of_two_equal_jobs_is_allocated_first() -> None:
     gangs = [make_gang("young", 3), make_gang("old", 3, age=9)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
     assert sorted(stage.bound) == ["old-0", "old-1", "old-2"]
 
 
-def test_the_more_important_job_goes_first() -> None:
+def test_job_of_higher_priority_is_allocated_first() -> None:
     gangs = [make_gang("old", 3, age=9), make_gang("young", 3, priority_class="important")]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs, objects=[IMPORTANT]).session()
     assert sorted(stage.bound) == ["young-0", "young-1", "young-2"]
 
 
-def test_minimums_come_before_anything_more() -> None:
+def test_minimums_of_all_jobs_are_allocated_before_additional_tasks() -> None:
     gangs = [make_gang("old", 4, minimum=1, age=9), make_gang("young", 4, minimum=2)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
     assert counts(stage) == {"old": 2, "young": 2}
@@ -131,26 +131,26 @@ def two_queues(cpus: int, *gangs: Gang) -> Stage:
     ).session()
 
 
-def test_queues_are_ordered_anew_after_each_turn(taking: pytest.MonkeyPatch) -> None:
+def test_queues_are_reordered_after_each_turn(taking: pytest.MonkeyPatch) -> None:
     gangs = [make_gang("a", 6, minimum=1, queue="a", age=9), make_gang("b", 6, minimum=2, queue="b")]
     stage = two_queues(6, *gangs)
     assert counts(stage) == {"a": 3, "b": 3}
 
 
-def test_a_queue_that_is_overused_gets_no_more_turns(taking: pytest.MonkeyPatch) -> None:
+def test_overused_queue_gets_no_more_turns(taking: pytest.MonkeyPatch) -> None:
     taking.setattr(Taking, "overused_at", {"a": 2})
     stage = two_queues(9, make_gang("a1", 3, minimum=1, queue="a", age=9), make_gang("a2", 2, queue="a"))
     assert counts(stage) == {"a1": 1, "a2": 2}
     assert stage.job("a1").message == ""
 
 
-def test_jobs_of_an_overused_queue_are_told(taking: pytest.MonkeyPatch) -> None:
+def test_jobs_of_overused_queue_have_a_message(taking: pytest.MonkeyPatch) -> None:
     taking.setattr(Taking, "overused_at", {"a": 0})
     stage = two_queues(9, make_gang("a", 1, queue="a"))
     assert stage.message("a-0") == "queue a has its due already"
 
 
-def test_a_task_that_its_queue_may_not_have_is_passed_over(taking: pytest.MonkeyPatch) -> None:
+def test_task_that_exceeds_its_queue_is_skipped(taking: pytest.MonkeyPatch) -> None:
     taking.setattr(Taking, "most", {"a": 2})
     stage = two_queues(9, make_gang("a", 3, minimum=1, queue="a"))
     assert counts(stage) == {"a": 2}
@@ -181,18 +181,18 @@ def roles(minimum: int, minimums: Mapping[str, int], **sizes: tuple[int, int]) -
         pytest.param(roles(2, {"w": 2}, w=(2, 1), x=(1, 99), y=(1, 1)), ["w-0", "w-1", "y-0"], id="beyond the minimum"),
     ],
 )
-def test_others_are_tried_while_the_job_may_still_be_ready(gang: Gang, bound: list[str]) -> None:
+def test_further_tasks_are_tried_while_job_can_still_become_ready(gang: Gang, bound: list[str]) -> None:
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=8)], gangs=[gang]).session()
     assert sorted(stage.bound) == bound
 
 
-def test_a_role_is_not_tried_again() -> None:
+def test_failed_role_is_not_tried_again() -> None:
     stage = Stage(CONFIGURATION, nodes=[make_node("n1")], gangs=[roles(1, {}, ps=(2, 99), w=(1, 1))]).session()
     assert stage.message("ps-0") == "0/1 nodes are available: 1 Insufficient cpu."
     assert stage.message("ps-1") == "another task of role ps found no node"
 
 
-def test_tasks_without_a_role_are_tried_each_for_itself() -> None:
+def test_tasks_without_role_are_tried_individually() -> None:
     group = make_group("a", minimum=1)
     pods = [make_task("large", "a", cpu=99), make_task("small", "a", cpu=1), make_task("larger", "a", cpu=98)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1")], gangs=[(group, pods)]).session()
@@ -207,7 +207,7 @@ def leaving(name: str, cpu: int) -> Gang:
     ]
 
 
-def test_room_is_kept_for_a_gang_that_waits_for_others_to_leave() -> None:
+def test_room_is_reserved_for_gang_that_waits_for_terminating_pods() -> None:
     gangs = [leaving("gone", 2), make_gang("first", 4, age=9), make_gang("second", 2)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
     assert stage.bound == {}
@@ -215,7 +215,7 @@ def test_room_is_kept_for_a_gang_that_waits_for_others_to_leave() -> None:
     assert sorted(stage.session().bound) == ["first-0", "first-1", "first-2", "first-3"]
 
 
-def test_who_has_room_now_is_bound_beside_promises() -> None:
+def test_allocated_tasks_are_bound_although_others_are_pipelined() -> None:
     gangs = [leaving("gone", 1), make_gang("a", 3, minimum=2)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=3)], gangs=gangs).session(2)
     assert counts(stage) == {"a": 2}
@@ -223,13 +223,13 @@ def test_who_has_room_now_is_bound_beside_promises() -> None:
     assert counts(stage.session()) == {"a": 3}
 
 
-def test_nothing_is_kept_for_a_gang_that_would_not_have_enough_then() -> None:
+def test_no_room_is_reserved_for_gang_that_would_still_lack_room() -> None:
     gangs = [leaving("gone", 2), make_gang("first", 5, age=9), make_gang("second", 2)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
     assert sorted(stage.bound) == ["second-0", "second-1"]
 
 
-def test_a_gang_that_lost_members_keeps_the_room_that_it_finds_for_some_of_them() -> None:
+def test_gang_that_lost_members_reserves_room_for_some_of_them() -> None:
     there = make_gang("there", 1, on=["n1"])
     gangs = [there, make_gang("first", 4, on=["n1"] * 2, age=9), make_gang("second", 1)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=4)], gangs=gangs).session()
@@ -248,7 +248,7 @@ def test_a_gang_that_lost_members_keeps_the_room_that_it_finds_for_some_of_them(
         pytest.param(make_node("n2", unschedulable=True), "n2", "n1", id="it does not let the task in"),
     ],
 )
-def test_the_nominated_node_is_tried_first(node: Node, nominated: str, expected: str) -> None:
+def test_nominated_node_is_tried_first(node: Node, nominated: str, expected: str) -> None:
     # n1 is empty and therefore the better one, for whoever compares.
     group = make_group("a")
     there = make_gang("b", 1, on=["n2"])
@@ -260,7 +260,7 @@ def test_the_nominated_node_is_tried_first(node: Node, nominated: str, expected:
 @pytest.mark.parametrize(
     ("actions", "bound"), [('"enqueue, allocate"', []), ("allocate", ["a-0"])], ids=["enqueue", "no enqueue"]
 )
-def test_pending_jobs_are_let_in_where_no_action_does_that(actions: str, bound: list[str]) -> None:
+def test_pending_jobs_are_enqueued_when_no_enqueue_action_is_configured(actions: str, bound: list[str]) -> None:
     class Closed(BatchPlugin):
         name = "closed"
 
@@ -274,7 +274,7 @@ def test_pending_jobs_are_let_in_where_no_action_does_that(actions: str, bound: 
     assert list(stage.bound) == bound
 
 
-def test_gated_tasks_and_best_effort_ones_are_not_its_business() -> None:
+def test_allocate_ignores_gated_and_best_effort_tasks() -> None:
     group = make_group("a")
     pods = [make_task("gated", "a", gates=["wait"]), make_task("idle", "a", cpu=None), make_task("plain", "a")]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1")], gangs=[(group, pods)]).session()
@@ -291,7 +291,7 @@ class Refusing(BatchPlugin):
         return unschedulable("no") if task.name == "a-0" else None
 
 
-def test_a_task_that_a_plugin_refuses_takes_no_room() -> None:
+def test_task_rejected_by_plugin_takes_no_room() -> None:
     gang = make_gang("a", 2, minimum=1)
     configuration = CONFIGURATION + "  - name: refusing\n"
     stage = Stage(configuration, nodes=[make_node("n1", cpu=2)], gangs=[gang], classes=[Refusing]).session()
@@ -311,9 +311,7 @@ def any_gangs(draw: st.DrawFn) -> list[Gang]:
 
 
 @given(any_gangs(), st.lists(st.integers(1, 6), min_size=1, max_size=3))
-def test_no_job_is_bound_below_its_minimum_and_no_room_is_left_that_one_could_use(
-    gangs: list[Gang], cpus: list[int]
-) -> None:
+def test_jobs_are_bound_with_their_minimum_and_use_all_room(gangs: list[Gang], cpus: list[int]) -> None:
     nodes = [make_node(f"n{place}", cpu=amount) for place, amount in enumerate(cpus)]
     stage = Stage(CONFIGURATION, nodes=nodes, gangs=gangs).session()
     free = {f"n{place}": amount * 1000 for place, amount in enumerate(cpus)}

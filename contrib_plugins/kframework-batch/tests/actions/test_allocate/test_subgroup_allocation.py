@@ -99,7 +99,7 @@ def allocated(found: Stage) -> list[Turn]:
         pytest.param("aab", 2, 2, 1, 3, {"a": 2}, id="too small a subgroup gets nothing"),
     ],
 )
-def test_subgroups_are_bound_as_a_whole(
+def test_subgroup_is_bound_as_a_whole(
     groups: str, minimum: int, size: int, needed: int | None, cpu: int, bound: Mapping[str, int]
 ) -> None:
     gang = divided(make_gang("j", len(groups), minimum=minimum), groups, size=size, needed=needed)
@@ -107,7 +107,7 @@ def test_subgroups_are_bound_as_a_whole(
     assert Counter(groups[int(name.removeprefix("j-"))] for name in found.bound) == bound
 
 
-def test_a_job_with_too_few_subgroups_is_not_valid() -> None:
+def test_job_with_too_few_subgroups_is_invalid() -> None:
     gang = divided(make_gang("j", 2, minimum=2), "aa", needed=2)
     found = stage([gang], {"a": 9}, ()).session()
     assert found.bound == {}
@@ -169,7 +169,7 @@ IN_A_HALL = divided(
         ),
     ],
 )
-def test_subgroups_are_within_a_hypernode_of_their_own(
+def test_each_subgroup_is_within_one_hypernode(
     gang: Gang, cpus: Mapping[str, int], wanted: Sequence[Mapping[str, str]]
 ) -> None:
     groups = "".join(pod.metadata.labels["part"] for pod in gang[1])
@@ -180,7 +180,7 @@ def test_subgroups_are_within_a_hypernode_of_their_own(
         assert got in [{part: "".join(sorted(set(nodes))) for part, nodes in each.items()} for each in by_letters]
 
 
-def test_what_others_are_to_leave_is_kept_for_a_subgroup_and_nobody_of_it_is_bound() -> None:
+def test_terminating_room_is_reserved_for_subgroup_without_binding_its_tasks() -> None:
     """One subgroup has room now and is bound; of the other one task would have, and waits for the second one's room."""
     leaving = make_gang("old", 1, on=["b"])
     gang = divided(make_gang("j", 4, minimum=2), "xxyy", needed=1)
@@ -196,7 +196,7 @@ def test_what_others_are_to_leave_is_kept_for_a_subgroup_and_nobody_of_it_is_bou
     found.check()
 
 
-def test_priorities_order_subgroups_and_those_that_are_short_go_first() -> None:
+def test_subgroups_are_ordered_by_priority_and_needed_ones_go_first() -> None:
     group, pods = divided(make_gang("j", 4, minimum=2), "xxyy", needed=1)
     urgent = [*pods[:3], replace(pods[3], spec=replace(pods[3].spec, priority=5))]
     assert parts(stage([(group, urgent)], {"a": 2}, ()).session(), "xxyy") == {"y": "aa"}
@@ -204,7 +204,7 @@ def test_priorities_order_subgroups_and_those_that_are_short_go_first() -> None:
     assert parts(stage([(group, pods)], {"a": 4}, ()).session(), "xxxyy") == {"y": "aa"}
 
 
-def test_a_label_that_changes_moves_a_task_to_another_subgroup() -> None:
+def test_changed_label_moves_task_to_another_subgroup() -> None:
     group, pods = divided(make_gang("j", 4, minimum=4), "xxxy", needed=2)
     found = stage([(group, pods)], {"a": 4}, ()).session()
     assert found.bound == {}
@@ -212,7 +212,7 @@ def test_a_label_that_changes_moves_a_task_to_another_subgroup() -> None:
     assert parts(found.session(), "xxyy") == {"x": "aa", "y": "aa"}
 
 
-def test_a_gang_that_may_be_anywhere_is_not_asked_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gang_without_topology_does_not_look_up_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked in each of its turns, of which a gang that grows has as many as it has tasks."""
     asked: list[object] = []
 
@@ -225,7 +225,7 @@ def test_a_gang_that_may_be_anywhere_is_not_asked_where_it_is(monkeypatch: pytes
     assert asked == []
 
 
-def test_who_needs_more_tasks_than_there_are_is_tried_to_the_end_where_no_plugin_minds() -> None:
+def test_job_with_too_few_tasks_is_tried_completely_without_validating_plugin() -> None:
     group, pods = make_gang("j", 3, minimum=5)
     large = replace(pods[0], spec=make_task("j-0", "j", cpu=9).spec)
     without_gang = CONFIGURATION.replace("  - name: gang\n", "")
@@ -233,7 +233,7 @@ def test_who_needs_more_tasks_than_there_are_is_tried_to_the_end_where_no_plugin
     assert found.bound.keys() == {"j-1", "j-2"}
 
 
-def test_nobody_is_pushed_out_for_subgroups_that_must_be_within_a_hypernode() -> None:
+def test_subgroup_that_must_be_within_a_hypernode_preempts_nothing() -> None:
     low = make_gang("low", 2, minimum=1, on=["e", "e"], priority=0)
     high = divided(make_gang("j", 2, priority=9), "xx", needed=1, within=HARD)
     assert stage([low, high], {"e": 2}).session(3).evicted == {}

@@ -27,7 +27,7 @@ class Ask(Action):
             Ask.after = [task.name for task in residents.on_node("n1")]
 
 
-def test_those_may_be_victims_who_are_there_and_do_not_mind() -> None:
+def test_preemptable_tasks_on_existing_nodes_are_evictable() -> None:
     group, _ = make_gang("a", 0, phase="Running")
     pods = [
         make_task("one", "a", node="n1"),

@@ -63,32 +63,32 @@ def yours(name: str, cpu: int, *nodes: str, age: float = 0.0) -> Gang:
     return make_gang(name, len(nodes), cpu=cpu, on=nodes, queue="yours", age=age)
 
 
-def test_a_gang_that_is_torn_goes_as_a_whole() -> None:
+def test_broken_gang_is_evicted_as_a_whole() -> None:
     stage = staged(yours("pair", 1, "n1", "n2"), mine(2), nodes={"n1": 2, "n2": 1})
     assert sorted(stage.evicted) == ["pair-0", "pair-1"]
 
 
 @pytest.mark.parametrize(("cpus", "evicted"), [((1,), ["pair-0", "pair-1"]), ((1, 3), ["single-0"])])
-def test_a_gang_is_spared_as_a_whole(cpus: tuple[int, ...], evicted: list[str]) -> None:
+def test_gang_is_restored_as_a_whole(cpus: tuple[int, ...], evicted: list[str]) -> None:
     # The pair is the first to go, and enough for one CPU; what the three take of the single one is enough for all.
     gangs = [yours("pair", 1, "n1", "n2"), yours("single", 4, "n1", age=9)]
     assert sorted(staged(*gangs, mine(*cpus), nodes={"n1": 5, "n2": 1}).evicted) == evicted
 
 
-def test_where_a_plugin_refuses_the_next_node_is_tried() -> None:
+def test_next_node_is_tried_when_plugin_rejects() -> None:
     # Of the two the closed one is the better: less of it is taken.
     gangs = [yours("one", 1, "closed"), yours("two", 3, "n2")]
     assert sorted(staged(*gangs, mine(1), nodes={"closed": 1, "n2": 3}).evicted) == ["two-0"]
 
 
-def test_who_finds_no_victims_does_not_keep_others_from_finding_some() -> None:
+def test_task_without_victims_does_not_stop_other_tasks_from_preempting() -> None:
     # For a task like those of `large` there is room on n1 alone, which is why only the smaller gang can be helped.
     gangs = [yours("one", 2, "n1"), yours("two", 1, "n2"), make_gang("large", 2, cpu=2, queue="mine", age=9)]
     stage = staged(*gangs, make_gang("small", 1, cpu=2, queue="mine"), nodes={"n1": 2, "n2": 1})
     assert sorted(stage.evicted) == ["one-0"]
 
 
-def test_what_was_found_in_vain_for_one_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_search_is_not_repeated_for_equal_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def reclaimable(self: Generous, session: Session, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
@@ -102,7 +102,7 @@ def test_what_was_found_in_vain_for_one_is_not_looked_for_again(monkeypatch: pyt
     assert asked == ["first", "other"]
 
 
-def test_it_is_looked_for_again_once_somebody_was_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_is_repeated_after_an_eviction(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def reclaimable(

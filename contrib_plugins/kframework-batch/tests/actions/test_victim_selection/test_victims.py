@@ -98,7 +98,7 @@ def any_jobs(draw: st.DrawFn) -> list[Gang]:
 @pytest.mark.parametrize("odd_first", [False, True], ids=["as queues go", "victim_queue_order"])
 @settings(max_examples=25, deadline=None)
 @given(any_jobs())
-def test_the_order_is_that_of_comparing_pair_by_pair(odd_first: bool, jobs: list[Gang]) -> None:
+def test_victim_order_equals_pairwise_comparison(odd_first: bool, jobs: list[Gang]) -> None:
     more = "  - name: neighbours\n" if odd_first else ""
     Stage(
         f"actions: ask\ntiers:\n- plugins:\n  - name: priority\n  - name: grades\n{more}",
@@ -159,12 +159,12 @@ def choose(sizes: Sequence[Sequence[int]], wanted: Sequence[int]) -> list[int] |
         pytest.param([], [1], None, id="nobody there"),
     ],
 )
-def test_who_is_chosen(sizes: list[list[int]], wanted: list[int], chosen: list[int] | None) -> None:
+def test_chosen_victims(sizes: list[list[int]], wanted: list[int], chosen: list[int] | None) -> None:
     assert choose(sizes, wanted) == chosen
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=7), st.tuples(*[st.integers(0, 9)] * 2))
-def test_nobody_goes_who_is_not_needed(sizes: list[tuple[int, int]], wanted: tuple[int, int]) -> None:
+def test_no_victim_is_unneeded(sizes: list[tuple[int, int]], wanted: tuple[int, int]) -> None:
     def enough(places: Sequence[int]) -> bool:
         return all(sum(sizes[place][kind] for place in places) >= amount for kind, amount in enumerate(wanted))
 

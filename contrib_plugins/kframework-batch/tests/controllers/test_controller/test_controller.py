@@ -91,7 +91,7 @@ def is_seen(memory: MemoryCluster, name: str) -> bool:
     return memory.read(Pod, name).metadata.annotations == {"seen": "yes"}
 
 
-async def test_what_is_there_is_looked_at_and_then_it_is_idle() -> None:
+async def test_controller_reconciles_existing_objects_and_becomes_idle() -> None:
     memory = in_memory(make_pod("a"), make_pod("b"))
     async with running(memory) as controller:
         assert is_seen(memory, "a") and is_seen(memory, "b")
@@ -99,7 +99,7 @@ async def test_what_is_there_is_looked_at_and_then_it_is_idle() -> None:
         assert {subject for _, subject in controller.looks} == {"a", "b", "nobody"}
 
 
-async def test_only_what_matters_is_looked_at_again() -> None:
+async def test_only_relevant_changes_are_reconciled() -> None:
     memory = in_memory(make_pod("a", labels={"l": "1"}))
     async with running(memory) as controller:
         assert len(controller.of("a")) == 1
@@ -114,7 +114,7 @@ async def test_only_what_matters_is_looked_at_again() -> None:
 
 
 @pytest.mark.parametrize("status", [0, 404, 409, 429, 500])
-async def test_what_failed_is_tried_again_later_each_time_and_keeps_it_from_being_idle(status: int) -> None:
+async def test_failed_subject_is_retried_with_backoff_and_keeps_controller_busy(status: int) -> None:
     memory = in_memory(make_pod("a"), make_pod("b"))
     memory.faults.append(failing("a", status, 3))  # type: ignore[arg-type]  # a function it is
     async with running(memory) as controller:
@@ -128,7 +128,7 @@ async def test_what_failed_is_tried_again_later_each_time_and_keeps_it_from_bein
 
 
 @pytest.mark.parametrize("status", [400, 403, 422])
-async def test_what_was_refused_is_tried_again_but_nobody_waits_for_it(status: int) -> None:
+async def test_permanently_rejected_subject_is_retried_without_keeping_controller_busy(status: int) -> None:
     memory = in_memory(make_pod("a"))
     memory.faults.append(failing("a", status, 1))  # type: ignore[arg-type]  # a function it is
     async with running(memory) as controller:
@@ -137,7 +137,7 @@ async def test_what_was_refused_is_tried_again_but_nobody_waits_for_it(status: i
         assert is_seen(memory, "a")
 
 
-async def test_what_is_refused_in_the_end_keeps_nobody_waiting_any_more() -> None:
+async def test_subject_rejected_after_retries_no_longer_keeps_controller_busy() -> None:
     memory = in_memory(make_pod("a"))
     answers = [500, 403]
     memory.faults.append(
@@ -151,7 +151,7 @@ async def test_what_is_refused_in_the_end_keeps_nobody_waiting_any_more() -> Non
         assert controller.idle and not is_seen(memory, "a")
 
 
-async def test_nothing_is_looked_at_before_all_has_been_seen() -> None:
+async def test_nothing_is_reconciled_before_sync() -> None:
     class Slow(MemoryCluster):
         """A cluster whose answer takes long to come in."""
 
@@ -169,7 +169,7 @@ async def test_nothing_is_looked_at_before_all_has_been_seen() -> None:
         assert controller.of("a")[0] == 1 and controller.idle
 
 
-async def test_a_bug_leaves_one_subject_alone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_exception_in_reconcile_affects_one_subject(caplog: pytest.LogCaptureFixture) -> None:
     memory = in_memory(make_pod("odd"), make_pod("zebra"))
     async with running(memory) as controller:
         assert is_seen(memory, "zebra")
@@ -178,7 +178,7 @@ async def test_a_bug_leaves_one_subject_alone(caplog: pytest.LogCaptureFixture) 
     assert "Annotator Pod default/odd is left as it is until it changes" in caplog.text
 
 
-async def test_what_changes_while_it_waits_is_looked_at_at_once_and_waits_no_more() -> None:
+async def test_changed_subject_is_reconciled_at_once_and_its_timer_is_cancelled() -> None:
     memory = in_memory(make_pod("a"))
     memory.faults.append(failing("a", 500, 1))  # type: ignore[arg-type]  # a function it is
     async with running(memory) as controller:
@@ -189,7 +189,7 @@ async def test_what_changes_while_it_waits_is_looked_at_at_once_and_waits_no_mor
         assert len(controller.of("a")) == 2
 
 
-async def test_after_a_success_patience_is_as_it_was() -> None:
+async def test_success_resets_the_backoff() -> None:
     memory = in_memory(make_pod("a"))
     memory.faults.append(failing("a", 500, 3))  # type: ignore[arg-type]  # a function it is
     async with running(memory) as controller:
@@ -201,7 +201,7 @@ async def test_after_a_success_patience_is_as_it_was() -> None:
         assert controller.of("a")[-2:] == [10, 10.1]
 
 
-async def test_a_timer_looks_again() -> None:
+async def test_requeue_after_reconciles_again() -> None:
     memory = in_memory(make_pod("a"))
     async with running(memory) as controller:
         controller.requeue_after("a", 5.0)
@@ -210,7 +210,7 @@ async def test_a_timer_looks_again() -> None:
         assert controller.of("a")[-1] == pytest.approx(5.01)
 
 
-async def test_writes_are_to_the_very_object() -> None:
+async def test_writes_have_the_uid_of_the_object() -> None:
     memory = in_memory(make_pod("a", labels={"l": "1"}))
     async with running(memory) as controller:
         old = memory.read(Pod, "a")
@@ -231,7 +231,7 @@ async def test_writes_are_to_the_very_object() -> None:
         assert await controller.create(make_pod("b", labels={"l": "4"}))
 
 
-async def test_nothing_to_change_is_no_call() -> None:
+async def test_empty_patch_makes_no_call() -> None:
     memory = in_memory(make_pod("a", labels={"l": "1"}, annotations={"a": "1"}))
     async with running(memory) as controller:
         memory.faults.append(lambda *call: Fault(error=ClusterError("no", status=500)))

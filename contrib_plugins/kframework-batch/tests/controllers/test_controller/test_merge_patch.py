@@ -31,13 +31,13 @@ def applied(target: object, patch: object) -> object:
 
 
 @given(_SPECS, _SPECS)
-def test_a_patch_makes_the_new_of_the_old(old: PodGroupSpec, new: PodGroupSpec) -> None:
+def test_patch_turns_old_into_new(old: PodGroupSpec, new: PodGroupSpec) -> None:
     patch = merge_patch(old, new)
     assert msgspec.convert(applied(msgspec.to_builtins(old), patch), PodGroupSpec) == new
     assert (patch == {}) == (old == new)
 
 
-def test_a_patch_names_only_what_changes() -> None:
+def test_patch_has_only_changed_fields() -> None:
     old = JobStatus(state=JobState(phase="Running", reason="r"), running=2, failed=1)
     new = JobStatus(state=JobState(phase="Failed", reason="r"), running=2)
     assert merge_patch(old, new) == {"state": {"phase": "Failed"}, "failed": None}

@@ -20,7 +20,7 @@ def at(version: str, name: str = "a", *, node: str = "n", uid: str = "u") -> Pod
     return replace(pod, metadata=replace(pod.metadata, uid=uid, resource_version=version))
 
 
-def test_what_is_put_in_is_found_by_name_and_by_whom_it_concerns() -> None:
+def test_objects_are_found_by_name_and_by_subject() -> None:
     mirror = Mirror(by_node)
     assert mirror.put(at("1")) is None
     assert mirror.find(Pod, "a", "default") == at("1")
@@ -29,7 +29,7 @@ def test_what_is_put_in_is_found_by_name_and_by_whom_it_concerns() -> None:
     assert mirror.for_subject("n", Node) == []
 
 
-def test_a_later_version_takes_the_place_of_an_earlier_one_and_never_the_other_way() -> None:
+def test_later_version_replaces_earlier_version_only() -> None:
     mirror = Mirror(by_node)
     mirror.put(at("9"))
     later = at("10", node="other")
@@ -40,7 +40,7 @@ def test_a_later_version_takes_the_place_of_an_earlier_one_and_never_the_other_w
     assert (mirror.for_subject("n", Pod), mirror.for_subject("other", Pod)) == ([], [later])
 
 
-def test_versions_that_are_no_numbers_differ_or_do_not() -> None:
+def test_non_numeric_versions_are_compared_for_equality() -> None:
     mirror = Mirror(by_node)
     mirror.put(at("x"))
     again, other = at("x"), at("w")
@@ -48,7 +48,7 @@ def test_versions_that_are_no_numbers_differ_or_do_not() -> None:
     assert mirror.put(other) == at("x")
 
 
-def test_another_object_of_the_name_takes_the_place_whatever_its_version() -> None:
+def test_object_with_other_uid_replaces_regardless_of_version() -> None:
     mirror = Mirror(by_node)
     mirror.put(at("9"))
     assert mirror.put(at("3", uid="v")) == at("9")
@@ -56,7 +56,7 @@ def test_another_object_of_the_name_takes_the_place_whatever_its_version() -> No
     assert mirror.for_subject("n", Pod) == [at("3", uid="v")]
 
 
-def test_what_is_dropped_is_returned_as_it_was_known_and_does_not_come_back() -> None:
+def test_dropped_object_is_returned_and_stays_deleted() -> None:
     mirror = Mirror(by_node)
     mirror.put(at("9"))
     assert mirror.drop(at("", node="")) == at("9")
@@ -69,7 +69,7 @@ def test_what_is_dropped_is_returned_as_it_was_known_and_does_not_come_back() ->
     assert mirror.find(Pod, "a", "default") == at("11")
 
 
-def test_what_has_gone_does_not_take_the_place_of_its_successor() -> None:
+def test_deleted_object_does_not_replace_its_successor() -> None:
     mirror = Mirror(by_node)
     mirror.put(at("9"))
     mirror.drop(at("9"))
@@ -78,7 +78,7 @@ def test_what_has_gone_does_not_take_the_place_of_its_successor() -> None:
     assert mirror.find(Pod, "a", "default") == at("11", uid="v")
 
 
-def test_the_order_is_that_in_which_objects_came() -> None:
+def test_objects_of_a_subject_are_in_order_of_arrival() -> None:
     mirror = Mirror(by_node)
     for name in ("b", "a", "c"):
         mirror.put(at("1", name, uid=name))

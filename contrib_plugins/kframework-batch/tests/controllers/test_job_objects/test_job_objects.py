@@ -39,7 +39,7 @@ def job(*tasks: TaskSpec, annotations: Mapping[str, str] | None = None, least: i
     return with_defaults(Job(metadata=metadata, spec=spec, status=JobStatus(version=2, retry_count=1)), "volcano")
 
 
-def test_a_pod_group_says_what_the_job_needs() -> None:
+def test_pod_group_has_the_minimums_of_the_job() -> None:
     group = build_pod_group(job(task("a", 3, 2), task("b", 1), annotations={"note": "x"}), lambda name: 0)
     assert (group.metadata.name, group.metadata.namespace) == ("j-u-1", "ns")
     assert group.metadata.annotations == {"note": "x", "volcano.sh/job-version": "2"}
@@ -58,7 +58,7 @@ def test_a_pod_group_says_what_the_job_needs() -> None:
     assert (spec.priority_class_name, spec.min_resources) == ("high", {"cpu": "3"})
 
 
-def test_a_pod_says_what_it_is() -> None:
+def test_pod_has_labels_and_annotations_of_its_task() -> None:
     annotations = {
         "volcano.sh/preemptable": "true",
         "volcano.sh/jdb-min-available": "2",
@@ -98,7 +98,7 @@ def test_a_pod_says_what_it_is() -> None:
     )
 
 
-def test_a_template_has_its_own_scheduler_and_priority_if_it_says_so() -> None:
+def test_scheduler_and_priority_of_the_template_take_precedence() -> None:
     subject = job(task("a", 1, priority="low"))
     template = subject.spec.tasks[0]
     assert build_pod(subject, template, 0).spec.priority_class_name == "low"
@@ -112,7 +112,7 @@ _TASKS = st.lists(
 
 
 @given(_TASKS, st.integers(0, 12))
-def test_minimal_resources_are_those_of_the_most_important_pods(
+def test_min_resources_are_those_of_the_pods_of_highest_priority(
     tasks: list[tuple[int, int, int, str]], least: int
 ) -> None:
     made = [
@@ -138,21 +138,21 @@ def test_minimal_resources_are_those_of_the_most_important_pods(
     assert Resource.parse(spec.min_resources or {}) == ({"cpu": total * 1000} if total else {})
 
 
-def test_a_pod_group_is_as_close_together_as_its_job() -> None:
+def test_pod_group_has_the_network_topology_of_its_job() -> None:
     close = job(task("a", 1))
     topology = NetworkTopology(mode="hard", highest_tier_allowed=2)
     close = replace(close, spec=replace(close.spec, network_topology=topology))
     assert build_pod_group(close, lambda name: 0).spec.network_topology == topology
 
 
-def test_what_is_not_made_is_named() -> None:
+def test_unsupported_fields_are_named() -> None:
     wanting = job(task("a", 1))
     with_volumes = replace(wanting, spec=replace(wanting.spec, volumes=({"mountPath": "/in"},)))
     assert unsupported_fields(with_volumes) == ["spec: volumes"]
     assert unsupported_fields(wanting) == []
 
 
-def test_partitions_of_tasks_are_subgroups_of_the_job() -> None:
+def test_partitions_become_subgroup_policies() -> None:
     within = NetworkTopology(mode="hard", highest_tier_allowed=1)
     policy = PartitionPolicy(total_partitions=3, partition_size=2, min_partitions=2, network_topology=within)
     subject = job(task("a", 1), replace(task("w", 6), partition_policy=policy))
@@ -172,7 +172,7 @@ def test_partitions_of_tasks_are_subgroups_of_the_job() -> None:
     assert "volcano.sh/partition-id" not in build_pod(subject, plain, 0).metadata.labels
 
 
-def test_pods_have_what_plugins_add() -> None:
+def test_pods_have_additions_of_plugins() -> None:
     pod = build_pod(job(task("a", 2)), task("a", 2), 1, [Env()])
     (container,) = pod.spec.containers
     assert isinstance(container, TemplateContainer)

@@ -43,7 +43,7 @@ def names(memory: MemoryCluster) -> list[str]:
 ALL = ["ConfigMap j-svc", "Secret j-ssh", "Service j", "NetworkPolicy j"]
 
 
-async def test_all_is_made_and_deleted() -> None:
+async def test_plugin_objects_are_created_and_deleted() -> None:
     memory = cluster()
     belongings = PluginObjects(memory, Random(0))
     assert await belongings.create_missing(job()) == MARKS
@@ -53,7 +53,7 @@ async def test_all_is_made_and_deleted() -> None:
     await belongings.delete_all(job(made=True))  # what is gone is gone
 
 
-async def test_it_is_made_once_and_the_hosts_follow_the_job() -> None:
+async def test_plugin_objects_are_created_once_and_hosts_are_updated() -> None:
     memory = cluster()
     belongings = PluginObjects(memory, Random(0))
     await belongings.create_missing(job())
@@ -70,7 +70,7 @@ async def test_it_is_made_once_and_the_hosts_follow_the_job() -> None:
     assert memory.read(ConfigMap, "j-svc").data["VC_A_NUM"] == "2"
 
 
-async def test_what_is_somebody_elses_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_object_of_another_owner_is_unchanged(caplog: pytest.LogCaptureFixture) -> None:
     theirs = Service(metadata=ObjectMeta(name="j", namespace="default", labels={"mine": "yes"}))
     memory = cluster(theirs)
     belongings = PluginObjects(memory, Random(0))
@@ -85,7 +85,7 @@ async def test_what_is_somebody_elses_is_left_alone(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("method", ["create", "get", "patch", "delete"])
-async def test_what_fails_is_for_the_controller_to_try_again(method: str) -> None:
+async def test_api_error_is_raised_for_the_controller_to_retry(method: str) -> None:
     memory = cluster()
     await PluginObjects(memory, Random(0)).create_missing(job())
     failing = [method]
@@ -105,7 +105,7 @@ async def test_what_fails_is_for_the_controller_to_try_again(method: str) -> Non
     assert names(memory) == []
 
 
-def test_the_plugins_are_those_of_the_job() -> None:
+def test_plugins_of_the_job_are_used() -> None:
     belongings = PluginObjects(MemoryCluster(_Still()), Random(0))
     assert [type(each).__name__ for each in belongings.plugins(job())] == ["Svc", "Ssh"]
 

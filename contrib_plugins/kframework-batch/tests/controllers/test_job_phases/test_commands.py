@@ -32,7 +32,7 @@ def command(action: str, target: str = JOB, name: str = "j", uid: str = "") -> C
         (replace(command("AbortJob"), target=None), None, None),
     ],
 )
-def test_a_command_is_about_a_job_or_a_queue(issued: Command, job: str | None, queue: str | None) -> None:
+def test_command_targets_a_job_or_a_queue(issued: Command, job: str | None, queue: str | None) -> None:
     clock = SystemClock()
     queues = QueueController(MemoryCluster(clock), clock).subjects(issued)
     assert (commanded_job(issued), next(iter(queues), None)) == (job, queue)
@@ -61,14 +61,14 @@ def test_a_command_is_about_a_job_or_a_queue(issued: Command, job: str | None, q
         ("Failed", "ResumeJob", "nothing"),
     ],
 )
-def test_what_a_job_does_at_a_command(phase: str, action: str, expected: str) -> None:
+def test_action_of_a_command_by_phase(phase: str, action: str, expected: str) -> None:
     job = Job(metadata=ObjectMeta(name="j", uid="u"), status=JobStatus(state=JobState(phase=phase)))
     found = commanded_action(job, command(action))
     names = {NoAction.LATER: "later", NoAction.NOTHING: "nothing"}
     assert (found.name if isinstance(found, JobAction) else names[found]) == expected
 
 
-def test_a_command_to_one_of_the_same_name_is_not_for_this_one() -> None:
+def test_command_for_earlier_job_of_the_same_name_is_ignored() -> None:
     job = Job(metadata=ObjectMeta(name="j", uid="u"), status=JobStatus(state=JobState(phase="Running")))
     assert commanded_action(job, command("AbortJob", uid="before")) is NoAction.NOTHING
     assert commanded_action(job, command("AbortJob", uid="u")) == JobAction(

@@ -60,7 +60,7 @@ EMPTY = replace(SPEC, tasks=(TaskSpec(name="a", replicas=0), TaskSpec(name="b", 
         *((job(phase), tally(terminating=1), phase) for phase in ("Aborted", "Completed", "Terminated", "Failed")),
     ],
 )
-def test_the_phase_that_follows(subject: Job, counts: PodPhaseCounts, phase: str) -> None:
+def test_next_phase(subject: Job, counts: PodPhaseCounts, phase: str) -> None:
     status = updated_status(subject, counts, NOW)
     assert status.state.phase == phase
     changed = phase != subject.status.state.phase
@@ -82,7 +82,7 @@ def test_the_phase_that_follows(subject: Job, counts: PodPhaseCounts, phase: str
         (job("Pending"), tally(), "why", "so"),
     ],
 )
-def test_why_a_job_ends_is_still_known_when_it_has(
+def test_reason_of_ending_is_kept_after_the_end(
     subject: Job, counts: PodPhaseCounts, reason: str, message: str
 ) -> None:
     state = updated_status(subject, counts, NOW).state
@@ -101,7 +101,7 @@ def test_why_a_job_ends_is_still_known_when_it_has(
         ("TerminateJob", "Terminating", 1, 0),
     ],
 )
-def test_an_action_begins_with_a_phase(action: str, phase: str, version: int, retries: int) -> None:
+def test_action_sets_phase(action: str, phase: str, version: int, retries: int) -> None:
     status = status_after_action(job("Running"), JobAction(action, "PodFailed", "pod x has failed"), NOW)
     assert status.state == JobState(
         phase=phase, reason="PodFailed", message=f"pod x has failed: {action}", last_transition_time=NOW
@@ -118,13 +118,13 @@ def test_an_action_begins_with_a_phase(action: str, phase: str, version: int, re
         ("AbortJob", 2, "Aborting"),
     ],
 )
-def test_the_last_restart_is_none(action: str, retries: int, phase: str) -> None:
+def test_job_fails_instead_of_exceeding_max_retry(action: str, retries: int, phase: str) -> None:
     status = status_after_action(job("Running", retry_count=retries), JobAction(action, "PodFailed", "no"), NOW)
     assert status.state.phase == phase
     assert ("maxRetry is 3" in status.state.message) == (phase == "Failed")
 
 
-def test_a_new_job_that_makes_no_sense_has_failed_and_an_old_one_stays_where_it_is() -> None:
+def test_invalid_new_job_fails_and_invalid_old_job_keeps_its_phase() -> None:
     assert invalid_status(JobStatus(), "no", NOW).state == JobState(
         phase="Failed", reason=INVALID, message="no", last_transition_time=NOW
     )

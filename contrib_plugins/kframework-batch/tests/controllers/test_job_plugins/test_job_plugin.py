@@ -33,13 +33,13 @@ DEFAULTS: dict[str, bool | int | str] = {"on": True, "off": False, "port": 22, "
         (("--", "--off"), (True, False, 22, "/keys")),
     ],
 )
-def test_arguments_are_read_as_go_reads_flags(texts: tuple[str, ...], expected: tuple[object, ...]) -> None:
+def test_arguments_are_parsed_like_go_flags(texts: tuple[str, ...], expected: tuple[object, ...]) -> None:
     read = Arguments("some", texts, DEFAULTS)
     assert (read.flag("on"), read.flag("off"), read.number("port"), read.text("path")) == expected
     assert read.problems == []
 
 
-def test_what_is_wrong_with_arguments_is_said_without_their_values() -> None:
+def test_problems_of_arguments_do_not_contain_values() -> None:
     read = Arguments("some", ("--port=hunter2", "--on=hunter2", "--secret=hunter2", "--off"), DEFAULTS)
     assert (read.number("port"), read.flag("on"), read.flag("off")) == (22, True, True)
     assert read.problems == [
@@ -58,13 +58,13 @@ def test_what_is_wrong_with_arguments_is_said_without_their_values() -> None:
         (TemplatePodSpec(hostname="master"), 0, []),
     ],
 )
-def test_hosts_are_called_as_pods_unless_the_template_names_one(
+def test_hosts_have_pod_names_unless_the_template_has_a_hostname(
     spec: TemplatePodSpec, replicas: int, expected: list[tuple[str, str]]
 ) -> None:
     assert hosts(JOB, TaskSpec(name="a", replicas=replicas, template=PodTemplateSpec(spec=spec))) == expected
 
 
-def test_all_containers_are_given_what_is_added_and_keep_their_own() -> None:
+def test_additions_are_appended_in_all_containers() -> None:
     own, more = EnvVar(name="A", value="1"), EnvVar(name="B", value="2")
     mount, volume = VolumeMount(name="v", mount_path="/v"), TemplateVolume(name="v")
     spec = TemplatePodSpec(
@@ -79,7 +79,7 @@ def test_all_containers_are_given_what_is_added_and_keep_their_own() -> None:
     assert [each.name for each in given.volumes] == ["w", "v"]
 
 
-def test_what_belongs_to_a_job_is_owned_by_it() -> None:
+def test_object_of_a_job_has_owner_reference() -> None:
     metadata = object_metadata(JOB, "x")
     (owner,) = metadata.owner_references
     assert (metadata.name, metadata.namespace, owner.kind, owner.uid, owner.controller) == ("x", "ns", "Job", "u", True)

@@ -40,7 +40,7 @@ def texts(plugin: Ssh) -> dict[str, str]:
     return {name: b64decode(text).decode() for name, text in secret.data.items()}
 
 
-def test_the_secret_has_keys_and_a_configuration() -> None:
+def test_secret_has_keys_and_ssh_configuration() -> None:
     found = texts(ssh())
     assert list(found) == ["id_rsa", "id_rsa.pub", "authorized_keys", "config"]
     assert found["id_rsa.pub"] == found["authorized_keys"]
@@ -52,12 +52,12 @@ def test_the_secret_has_keys_and_a_configuration() -> None:
     ]
 
 
-def test_keys_are_drawn_from_the_generator_and_no_other() -> None:
+def test_keys_come_from_the_given_generator() -> None:
     assert texts(ssh()) == texts(ssh())
     assert texts(ssh())["id_rsa"] == draw_key_pair(Random(1)).private != texts(ssh(seed=2))["id_rsa"]
 
 
-def test_a_draw_is_the_same_pair_in_every_release() -> None:
+def test_seeded_key_pair_is_stable() -> None:
     chance = Random(0)
     keys = draw_key_pair(chance)
     assert hashlib.sha256("".join(keys).encode()).hexdigest()[:16] == "225b7529ca0709ae"
@@ -66,7 +66,7 @@ def test_a_draw_is_the_same_pair_in_every_release() -> None:
 
 @pytest.mark.tool("ssh-keygen")
 @pytest.mark.parametrize("seed", range(3))
-def test_openssh_reads_the_keys(seed: int, tmp_path: Path) -> None:
+def test_openssh_accepts_the_keys(seed: int, tmp_path: Path) -> None:
     keys = draw_key_pair(Random(seed))
     file = tmp_path / "id"
     file.write_text(keys.private)
@@ -75,7 +75,7 @@ def test_openssh_reads_the_keys(seed: int, tmp_path: Path) -> None:
     assert done.stdout.split()[:2] == keys.public.split()
 
 
-def test_a_job_is_refused_where_its_keys_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_is_rejected_when_keys_cannot_be_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     job = msgspec.structs.replace(JOB, spec=JobSpec(tasks=TASKS, min_available=1, plugins={"ssh": ()}))
     assert "cryptography" not in find_problems(job)
     monkeypatch.setitem(sys.modules, "cryptography", None)
@@ -83,13 +83,13 @@ def test_a_job_is_refused_where_its_keys_cannot_be_made(monkeypatch: pytest.Monk
     assert Ssh.missing_package(("--ssh-private-key=mine",)) == ""
 
 
-def test_keys_may_be_given() -> None:
+def test_given_keys_are_used() -> None:
     found = texts(ssh("--ssh-private-key=mine", "--ssh-public-key=yours"))
     assert (found["id_rsa"], found["id_rsa.pub"], found["authorized_keys"]) == ("mine", "yours", "yours")
 
 
 @pytest.mark.parametrize(("port", "expected"), [("2222", 2222), ("0", 22), ("65536", 22), ("x", 22)])
-def test_another_port_may_be_given(port: str, expected: int) -> None:
+def test_given_port_is_used(port: str, expected: int) -> None:
     assert f"  Port {expected}\n" in texts(ssh(f"--ssh-port={port}"))["config"]
 
 
@@ -97,7 +97,7 @@ def test_another_port_may_be_given(port: str, expected: int) -> None:
     ("arguments", "path", "mode"),
     [((), "/".join(("", "root", ".ssh")), 0o600), (("--ssh-key-file-path=/keys/.ssh",), "/keys/.ssh", 0o644)],
 )
-def test_the_files_are_mounted(arguments: tuple[str, ...], path: str, mode: int) -> None:
+def test_key_files_are_mounted(arguments: tuple[str, ...], path: str, mode: int) -> None:
     spec = ssh(*arguments).add_to_pod(SPEC, JOB, TASKS[0], 0)
     files = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
     items = [{"key": name, "path": f".ssh/{name}"} for name in files]
@@ -108,7 +108,7 @@ def test_the_files_are_mounted(arguments: tuple[str, ...], path: str, mode: int)
     assert mounts == [{"name": "j-ssh", "mountPath": path, "subPath": ".ssh"}]
 
 
-def test_nobody_reads_a_key_in_a_log() -> None:
+def test_keys_are_not_logged() -> None:
     (secret,) = ssh("--ssh-private-key=hunter2", "--ssh-prot=hunter2").objects(JOB)
     assert repr(secret) == "<Secret ns/j-ssh>"
     assert Ssh.arguments(("--ssh-prot=hunter2",)).problems == ["plugin ssh has no argument ssh-prot"]

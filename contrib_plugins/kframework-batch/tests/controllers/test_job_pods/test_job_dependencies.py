@@ -29,7 +29,7 @@ def task(name: str, *names: str, iteration: str = "", replicas: int = 2, least: 
         ((task("a", iteration="any"),), True),
     ],
 )
-def test_tasks_form_an_order_or_do_not(tasks: tuple[TaskSpec, ...], expected: bool) -> None:
+def test_dependencies_must_be_acyclic_and_known(tasks: tuple[TaskSpec, ...], expected: bool) -> None:
     assert is_acyclic(tasks) is expected
 
 
@@ -63,7 +63,9 @@ BOTH = (pod("a-0"), pod("a-1"))
         (task("z", iteration="any"), (), True),
     ],
 )
-def test_a_task_begins_when_enough_pods_run(waiting: TaskSpec, pods: tuple[Pod, ...], expected: bool) -> None:
+def test_task_starts_when_enough_pods_of_its_dependencies_run(
+    waiting: TaskSpec, pods: tuple[Pod, ...], expected: bool
+) -> None:
     spec = JobSpec(tasks=(task("a"), task("b", least=1), waiting))
     job = with_defaults(Job(metadata=ObjectMeta(name="j"), spec=spec), "volcano")
     assert dependencies_met(job, job.spec.tasks[2], JobPods(job, pods)) is expected

@@ -60,7 +60,7 @@ def order(plugin: Drf, session: Session) -> list[str]:
     return [job.name for job in sorted(session.jobs.values(), key=lambda job: plugin.job_order(session, job))]
 
 
-def test_jobs_go_by_their_dominant_share() -> None:
+def test_jobs_are_ordered_by_dominant_share() -> None:
     session = session_of(
         {"cpu": 10, "gpu": 4},
         job_of("gpu", (RUNNING, {"cpu": 1, "gpu": 2})),
@@ -70,7 +70,7 @@ def test_jobs_go_by_their_dominant_share() -> None:
     assert order(opened(session), session) == ["elsewhere", "cpu", "gpu"]
 
 
-def test_shares_follow_what_is_allocated_and_promised() -> None:
+def test_shares_include_allocated_and_pipelined_tasks() -> None:
     one, two = job_of("one", (PENDING, {"cpu": 2})), job_of("two", (RUNNING, {"cpu": 1}))
     session = session_of({"cpu": 10}, one, two)
     plugin = opened(session)
@@ -81,7 +81,7 @@ def test_shares_follow_what_is_allocated_and_promised() -> None:
     assert order(plugin, session) == ["one", "two"]
 
 
-def test_a_gang_that_fell_below_its_minimum_goes_before_new_jobs() -> None:
+def test_gang_below_its_minimum_goes_before_new_jobs() -> None:
     # By ascending share alone it would come last, and with new jobs all the time never again (volcano issue 5805).
     broken = job_of("broken", *[(RUNNING, {"cpu": 3})] * 2, (PENDING, {"cpu": 3}), minimum=3)
     session = session_of({"cpu": 10}, job_of("new", (PENDING, {"cpu": 1})), broken)
@@ -93,7 +93,7 @@ def test_a_gang_that_fell_below_its_minimum_goes_before_new_jobs() -> None:
     assert order(plugin, session) == ["new", "broken"]
 
 
-def test_a_gang_that_holds_nothing_or_is_only_promised_room_has_no_advantage() -> None:
+def test_gang_without_bound_tasks_has_no_advantage() -> None:
     gang = job_of("gang", *[(PENDING, {"cpu": 1})] * 3, minimum=3)
     promised = job_of("promised", (PIPELINED, {"cpu": 1}), (PENDING, {"cpu": 1}), minimum=2)
     session = session_of({"cpu": 10}, promised, gang, job_of("some", (RUNNING, {"cpu": 2})))
@@ -102,14 +102,14 @@ def test_a_gang_that_holds_nothing_or_is_only_promised_room_has_no_advantage() -
     assert order(plugin, session) == ["gang", "promised", "some"]
 
 
-def test_a_gang_whose_members_have_succeeded_has_its_minimum() -> None:
+def test_succeeded_members_count_towards_the_minimum() -> None:
     done = job_of("done", (RUNNING, {"cpu": 2}), (TaskStatus.SUCCEEDED, {"cpu": 2}), minimum=2)
     session = session_of({"cpu": 10}, done, job_of("new", (PENDING, {"cpu": 1})))
     assert order(opened(session), session) == ["new", "done"]
 
 
 @pytest.mark.parametrize("total", [{}, {"cpu": 0}])
-def test_a_cluster_without_anything_has_shares_too(total: dict[str, int]) -> None:
+def test_shares_in_an_empty_cluster_are_defined(total: dict[str, int]) -> None:
     session = session_of(total, job_of("a", (PENDING, {"cpu": 1})), job_of("b", (PENDING, {"cpu": 1})))
     assert order(opened(session), session) == ["a", "b"]
 
@@ -126,7 +126,7 @@ def test_a_cluster_without_anything_has_shares_too(total: dict[str, int]) -> Non
         (1, [3, 1], ["v/1"]),  # without the large one too little would be left
     ],
 )
-def test_who_gives_way_has_no_less_than_who_takes(mine: int, theirs: list[int], victims: list[str]) -> None:
+def test_victim_job_keeps_no_smaller_share_than_the_preemptor(mine: int, theirs: list[int], victims: list[str]) -> None:
     preemptor = job_of("p", (PENDING, {"cpu": 1}), (RUNNING, {"cpu": mine}))
     others = job_of("v", *[(RUNNING, {"cpu": cpu}) for cpu in theirs])
     session = session_of({"cpu": 10, "gpu": 0}, preemptor, others)
@@ -140,7 +140,7 @@ amounts = st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(0, 4))
 
 
 @given(st.lists(st.lists(amounts, min_size=1, max_size=4), min_size=2, max_size=4), amounts)
-def test_nobody_who_gave_way_may_take_it_back(held: list[list[dict[str, int]]], total: dict[str, int]) -> None:
+def test_victim_job_cannot_preempt_back(held: list[list[dict[str, int]]], total: dict[str, int]) -> None:
     jobs = [job_of(f"j{at}", *[(RUNNING, each) for each in tasks]) for at, tasks in enumerate(held)]
     preemptor = jobs[0].tasks["j0/0"]
     jobs[0].update_status(preemptor, PENDING)
@@ -151,7 +151,7 @@ def test_nobody_who_gave_way_may_take_it_back(held: list[list[dict[str, int]]], 
         assert gained <= dominant_share(victim.job.allocated.minus(victim.request), session.total) + 1e-6
 
 
-def test_tasks_of_jobs_that_the_session_does_not_know_are_left_alone() -> None:
+def test_tasks_of_jobs_outside_the_session_are_not_victims() -> None:
     stranger = job_of("gone", (RUNNING, {"cpu": 5})).tasks["gone/0"]
     job = job_of("a", (PENDING, {"cpu": 1}))
     session = session_of({"cpu": 8}, job)
@@ -168,7 +168,7 @@ def place(name: str, path: str, weights: str) -> QueueInfo:
     return QueueInfo(make_queue(name, annotations=said))
 
 
-def test_without_a_tree_it_says_nothing_of_queues() -> None:
+def test_drf_without_hierarchy_does_not_order_queues() -> None:
     job = job_of("a", (PENDING, {"cpu": 1}))
     session = session_of({"cpu": 4}, job, queues=[place("q", "root/q", "1/2")])
     plugin = opened(session)
@@ -176,7 +176,7 @@ def test_without_a_tree_it_says_nothing_of_queues() -> None:
     assert plugin.reclaimable(session, job.tasks["a/0"], []) is None
 
 
-def test_queues_go_by_their_shares_in_the_tree() -> None:
+def test_queues_are_ordered_by_shares_in_the_tree() -> None:
     queues = [
         place("much", "root/x/much", "1/1/1"),
         place("none", "root/x/none", "1/1/1"),
@@ -201,7 +201,7 @@ def test_queues_go_by_their_shares_in_the_tree() -> None:
     assert sorted_queues() == ["none", "much", "some"]
 
 
-def test_taking_back_ends_where_the_other_would_come_first() -> None:
+def test_reclaim_stops_when_the_other_queue_would_be_first() -> None:
     queues = [place("x", "root/x", "1/1"), place("y", "root/y", "1/1")]
     mine = job_of("mine", (PENDING, {"cpu": 2}), (PENDING, {"cpu": 9}), queue="x")
     theirs = job_of("theirs", *[(RUNNING, {"cpu": 2})] * 4, (PENDING, {"cpu": 9}), queue="y")

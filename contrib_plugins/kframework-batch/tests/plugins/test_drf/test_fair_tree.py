@@ -77,7 +77,7 @@ jobs = st.lists(st.tuples(st.sampled_from(sorted(PATHS)), amounts, amounts), max
     total=st.fixed_dictionaries({"cpu": st.integers(1, 20)}, optional={"gpu": st.integers(1, 20)}),
     changes=st.lists(st.tuples(st.integers(0, 7), amounts), max_size=6),
 )
-def test_shares_are_those_worked_out_from_nothing(
+def test_incremental_shares_equal_recomputed_shares(
     jobs: list[Job], total: dict[str, int], changes: list[tuple[int, dict[str, int]]]
 ) -> None:
     queues = [queue_of(name, path, "1/1/1") for name, path in PATHS.items()]
@@ -106,7 +106,7 @@ def test_shares_are_those_worked_out_from_nothing(
     assert [tree.key(queue) for queue in queues] == first
 
 
-def test_a_heavier_place_may_hold_more() -> None:
+def test_queue_of_higher_weight_may_hold_more() -> None:
     queues = [queue_of("light", "root/light", "1/1"), queue_of("heavy", "root/heavy", "1/4")]
     asked = {"cpu": 9}
     tree, _, _ = tree_of({"cpu": 10}, queues, [("light", {"cpu": 1}, asked), ("heavy", {"cpu": 3}, asked)])
@@ -116,26 +116,26 @@ def test_a_heavier_place_may_hold_more() -> None:
 @pytest.mark.parametrize(
     ("weights", "share"), [("1/2", 0.1), ("1/0.5", 0.2), ("1/much", 0.2), ("", 0.2), ("1", 0.2), ("1/2/3", 0.1)]
 )
-def test_a_weight_that_is_none_is_one(weights: str, share: float) -> None:
+def test_invalid_weight_counts_as_one(weights: str, share: float) -> None:
     queue = queue_of("a", "root/a", weights)
     tree, _, _ = tree_of({"cpu": 10}, [queue], [("a", {"cpu": 2}, {"cpu": 9})])
     assert tree.key(queue) == ((False, share),)
 
 
-def test_a_queue_that_says_nothing_is_below_the_root() -> None:
+def test_queue_without_hierarchy_annotation_is_below_the_root() -> None:
     queues = [queue_of("a"), queue_of("b")]
     tree, _, _ = tree_of({"cpu": 10}, queues, [("a", {"cpu": 2}, {"cpu": 9})])
     assert [tree.key(queue) for queue in queues] == [((False, 0.2),), ((True, 0.0),)]  # who asks for nothing is full
 
 
-def test_who_took_much_when_nobody_else_wanted_it_is_counted_as_the_smallest_sibling() -> None:
+def test_large_unsaturated_child_is_scaled_down_to_the_smallest_sibling() -> None:
     queues = [queue_of("a", "root/x/a", "1/1/1"), queue_of("b", "root/x/b", "1/1/1")]
     tree, _, _ = tree_of({"cpu": 10}, queues, [("a", {"cpu": 6}, {"cpu": 9}), ("b", {"cpu": 1}, {"cpu": 9})])
     (_, share), _ = tree.key(queues[0])
     assert share == pytest.approx(0.2)
 
 
-def test_jobs_may_hang_at_the_root_itself() -> None:
+def test_jobs_can_be_children_of_the_root() -> None:
     queue = queue_of("a", "root", "1")
     tree, _, _ = tree_of({"cpu": 10}, [queue], [("a", {"cpu": 2}, {"cpu": 9})])
     assert tree.key(queue) == ()

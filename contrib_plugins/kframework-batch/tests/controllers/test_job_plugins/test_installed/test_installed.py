@@ -17,13 +17,13 @@ def job(**plugins: tuple[str, ...]) -> Job:
     return Job(spec=JobSpec(plugins=plugins))
 
 
-def test_a_job_has_those_that_it_names() -> None:
+def test_job_has_the_plugins_that_it_names() -> None:
     assert list(create_plugins(job(svc=(), env=(), pytorch=()), Random(0))) == ["svc", "env"]
     assert create_plugins(job(), Random(0)) == {}
     assert not UNSUPPORTED_PLUGINS & {*INSTALLED}
 
 
-def test_what_is_passed_over_is_named() -> None:
+def test_unsupported_plugins_and_arguments_are_named() -> None:
     named = job(pytorch=("--master=m",), svc=("--nonsense",), ssh=("--ssh-port=x",), env=("--any",))
     assert list(find_unsupported(named)) == [
         "spec.plugins: plugin pytorch",

@@ -26,7 +26,7 @@ def plain(subject: object) -> object:
     return msgspec.json.decode(msgspec.json.encode(subject))
 
 
-def test_the_hosts_of_each_task_are_written_in_lines_and_with_commas() -> None:
+def test_config_map_has_hosts_as_lines_and_as_list() -> None:
     assert host_files(JOB) == {
         "ps.host": "j-ps-0.j",
         "VC_PS_HOSTS": "j-ps-0.j",
@@ -37,7 +37,7 @@ def test_the_hosts_of_each_task_are_written_in_lines_and_with_commas() -> None:
     }
 
 
-def test_there_are_a_config_map_a_headless_service_and_a_network_policy() -> None:
+def test_svc_plugin_creates_config_map_headless_service_and_network_policy() -> None:
     config_map, service, policy = svc().objects(JOB)
     assert isinstance(config_map, ConfigMap) and isinstance(service, Service) and isinstance(policy, NetworkPolicy)
     assert (config_map.metadata.name, config_map.data) == ("j-svc", host_files(JOB))
@@ -50,18 +50,18 @@ def test_there_are_a_config_map_a_headless_service_and_a_network_policy() -> Non
 
 
 @pytest.mark.parametrize(("argument", "kinds"), [("", 3), ("=true", 2), ("=false", 3)])
-def test_the_network_policy_may_be_disabled(argument: str, kinds: int) -> None:
+def test_network_policy_can_be_disabled(argument: str, kinds: int) -> None:
     plugin = svc(f"--disable-network-policy{argument}") if argument else svc()
     assert (len(plugin.objects(JOB)), len(plugin.object_names(JOB))) == (kinds, kinds)
 
 
-def test_addresses_may_be_published_before_pods_are_ready() -> None:
+def test_not_ready_addresses_can_be_published() -> None:
     service = svc("--publish-not-ready-addresses").objects(JOB)[1]
     assert isinstance(service, Service)
     assert plain(service.spec) == {"selector": LABELS, "clusterIP": "None", "publishNotReadyAddresses": True}
 
 
-def test_pods_have_names_in_dns_and_the_hosts_in_files_and_variables() -> None:
+def test_pods_have_hostname_host_files_and_variables() -> None:
     spec = svc().add_to_pod(SPEC, JOB, WORKER, 1)
     (container,) = spec.containers
     assert (spec.hostname, spec.subdomain) == ("j-gpu-worker-1", "j")
@@ -73,7 +73,7 @@ def test_pods_have_names_in_dns_and_the_hosts_in_files_and_variables() -> None:
     ]
 
 
-def test_names_of_the_template_stay_and_the_variables_may_be_left_out() -> None:
+def test_hostname_of_template_is_kept_and_variables_can_be_omitted() -> None:
     named = msgspec.structs.replace(SPEC, hostname="master", subdomain="mesh")
     spec = svc("--inject-hosts-env=false").add_to_pod(named, JOB, PS, 0)
     assert (spec.hostname, spec.subdomain, spec.containers[0].env) == ("master", "mesh", ())
