@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kframework_device_packing import DeviceBinPacking
-from kframework_device_packing.packing import OPEN
+from kframework_device_packing.packing import MAX_OPENNESS
 
 from benchmarks.device_packing import CARDS, DRIVER, SIZES, CardRoom, make_devices, make_nodes, with_claim
 from kframework.objects import ApiObject, DeviceClass, Pod, ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -69,12 +69,14 @@ ALL_WHOLE = [f"{card}-whole-0" for card in range(1, CARDS)]
         ("small", {"gpu-0": [], "gpu-1": [], "gpu-2": []}, {"gpu-0", "gpu-1", "gpu-2"}),
     ],
 )
-def test_large_partitions_stay_free(size: str, had: Mapping[str, Sequence[str]], chosen: set[str]) -> None:
+def test_large_partitions_stay_free_for_large_claims(
+    size: str, had: Mapping[str, Sequence[str]], chosen: set[str]
+) -> None:
     pod = with_claim(make_pod("new"), size)
     assert best(pod, objects=[*make_devices(NODES), *taken(had)]) == chosen
 
 
-def test_small_claims_leave_a_card_to_the_whole_one() -> None:
+def test_small_claims_leave_a_whole_card_free() -> None:
     pods = [
         with_claim(make_pod(f"small-{number}", cpu=8, memory="64Gi"), "small") for number in range(SIZES["small"].each)
     ]
@@ -91,7 +93,7 @@ def test_small_claims_leave_a_card_to_the_whole_one() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), size=st.sampled_from(list(SIZES)))
-def test_the_best_node_is_that_of_the_slow_rules(seed: int, size: str) -> None:
+def test_best_node_equals_that_of_the_slow_rules(seed: int, size: str) -> None:
     random, nodes = Random(seed), [node.metadata.name for node in make_nodes(NODES)]
     left = {node: [CardRoom(7, 80)] * CARDS for node in nodes}
     had: dict[str, list[str]] = {node: [] for node in nodes}
@@ -114,9 +116,9 @@ def test_the_best_node_is_that_of_the_slow_rules(seed: int, size: str) -> None:
 
 def slowly(cards: list[CardRoom], size: str) -> tuple[int, int]:
     """Let the first card with room have a claim: how much less open it is then, and how open all cards are."""
-    place = next(place for place, card in enumerate(cards) if card.room(SIZES[size]))
-    after = [less(card, size) if each == place else card for each, card in enumerate(cards)]
-    return openness(cards[place]) - openness(after[place]), sum(map(openness, after))
+    index = next(index for index, card in enumerate(cards) if card.room(SIZES[size]))
+    after = [less(card, size) if each == index else card for each, card in enumerate(cards)]
+    return openness(cards[index]) - openness(after[index]), sum(map(openness, after))
 
 
 def less(card: CardRoom, size: str) -> CardRoom:
@@ -124,12 +126,12 @@ def less(card: CardRoom, size: str) -> CardRoom:
 
 
 def openness(card: CardRoom) -> int:
-    return sum(OPEN * card.room(size) // size.each for size in SIZES.values()) // len(SIZES)
+    return sum(MAX_OPENNESS * card.room(size) // size.each for size in SIZES.values()) // len(SIZES)
 
 
 def devices(name: str, each: Mapping[str, object], number: int) -> ResourceSlice:
     """Make as many devices of one kind for a node."""
-    listed = [{"name": f"card-{place}", **each} for place in range(number)]
+    listed = [{"name": f"card-{index}", **each} for index in range(number)]
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": listed}
     return msgspec.convert({"metadata": {"name": f"of-{name}"}, "spec": spec}, ResourceSlice)
@@ -153,30 +155,30 @@ NIC = {
 }
 
 
-def test_devices_that_are_not_cut_up_are_used_up_node_by_node() -> None:
+def test_whole_devices_are_used_up_node_by_node() -> None:
     had = claim("had", "card-0", pool="gpu-1")
     assert best(with_claim(make_pod("new"), "any"), nodes=2, objects=[*asking(), *WHOLE, had]) == {"gpu-1"}
 
 
-def test_so_are_extended_resources_that_are_devices() -> None:
+def test_extended_resources_backed_by_devices_are_used_up_node_by_node() -> None:
     had = claim("had", "card-0", pool="gpu-1")
     pod = make_pod("new", requests={"example.com/gpu": 1})
     assert best(pod, nodes=2, objects=[*asking(backs="example.com/gpu"), *WHOLE, had]) == {"gpu-1"}
 
 
-def test_what_is_shared_is_packed() -> None:
+def test_shared_devices_are_packed() -> None:
     nics = [devices("gpu-0", NIC, 2), devices("gpu-1", NIC, 2)]
     had = claim("had", "card-0", pool="gpu-1", shareID="1", consumedCapacity={"bandwidth": "20"})
     assert best(with_claim(make_pod("new"), "any"), nodes=2, objects=[*asking(), *nics, had]) == {"gpu-1"}
 
 
-def test_who_administers_devices_takes_none() -> None:
+def test_admin_access_takes_no_devices() -> None:
     had = claim("had", "card-0", pool="gpu-1")
     objects = [*asking(adminAccess=True), *WHOLE, had]
     assert best(with_claim(make_pod("new"), "any"), nodes=2, objects=objects) == {"gpu-0", "gpu-1"}
 
 
-def test_pods_without_claims_may_go_anywhere() -> None:
+def test_pods_without_claims_score_alike_everywhere() -> None:
     assert best(make_pod("new"), objects=make_devices(NODES)) == {"gpu-0", "gpu-1", "gpu-2"}
 
 

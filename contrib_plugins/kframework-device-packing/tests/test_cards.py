@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_device_packing.packing import OPEN, Shape, openness
+from kframework_device_packing.packing import MAX_OPENNESS, Shape, openness
 
 #: Four slices: as a whole, in halves, in quarters. A device that must begin at a slice takes of that slice's counter.
 HALVED = Shape(
@@ -22,7 +22,7 @@ HALVED = Shape(
 
 
 def bits(places: Collection[int]) -> int:
-    return sum(1 << place for place in places)
+    return sum(1 << index for index in places)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def bits(places: Collection[int]) -> int:
         ((1, 5, 6), 0),
     ],
 )
-def test_a_card_is_as_open_as_what_fits_side_by_side(taken: tuple[int, ...], share: float) -> None:
-    assert openness(HALVED, bits(taken)) == pytest.approx(OPEN * share, abs=1)
+def test_openness_of_a_card_counts_what_fits_at_the_same_time(taken: tuple[int, ...], share: float) -> None:
+    assert openness(HALVED, bits(taken)) == pytest.approx(MAX_OPENNESS * share, abs=1)
 
 
 #: As the README cuts a card up: slices and gigabytes.
@@ -46,10 +46,10 @@ SIZES = [(1, 10, 7), (2, 20, 3), (3, 40, 2), (7, 80, 1)]
 
 
 @pytest.mark.parametrize(("taken", "percent"), [((), 100), ((0,), 59), ((0, 1), 47), ((10,), 43), ((12,), 0)])
-def test_how_open_the_cards_of_the_readme_are(taken: tuple[int, ...], percent: int) -> None:
+def test_openness_of_the_cards_in_the_readme(taken: tuple[int, ...], percent: int) -> None:
     places = iter(range(sum(number for _, _, number in SIZES)))
     kinds = tuple(tuple((next(places), size[:2]) for _ in range(size[2])) for size in SIZES)
-    assert round(openness(Shape((7, 80), kinds), bits(taken)) * 100 / OPEN) == percent
+    assert round(openness(Shape((7, 80), kinds), bits(taken)) * 100 / MAX_OPENNESS) == percent
 
 
 @given(
@@ -57,17 +57,17 @@ def test_how_open_the_cards_of_the_readme_are(taken: tuple[int, ...], percent: i
     sizes=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=3),
     drawn=st.sets(st.integers(0, 11), max_size=4),
 )
-def test_it_is_what_counting_slowly_comes_to(
+def test_openness_equals_the_slow_count(
     counters: tuple[int, int], sizes: list[tuple[int, int, int]], drawn: set[int]
 ) -> None:
     needs = [(first, second) for first, second, number in sizes for _ in range(number)]
-    kinds, place = [], 0
+    kinds, index = [], 0
     for first, second, number in sizes:
-        kinds.append(tuple((place + each, (first, second)) for each in range(number)))
-        place += number
-    taken = {each for each in drawn if each < place}
+        kinds.append(tuple((index + each, (first, second)) for each in range(number)))
+        index += number
+    taken = {each for each in drawn if each < index}
     shares = [
-        OPEN * slowly(counters, needs, [each for each, _ in kind], taken) // most
+        MAX_OPENNESS * slowly(counters, needs, [each for each, _ in kind], taken) // most
         for kind in kinds
         if (most := slowly(counters, needs, [each for each, _ in kind], set()))
     ]
@@ -77,10 +77,10 @@ def test_it_is_what_counting_slowly_comes_to(
 
 def slowly(counters: tuple[int, int], needs: list[tuple[int, int]], kind: list[int], taken: set[int]) -> int:
     """Try every set of devices of a size, the largest first."""
-    free = [place for place in kind if place not in taken]
+    free = [index for index in kind if index not in taken]
     for number in range(len(free), 0, -1):
         for chosen in combinations(free, number):
-            users = [needs[place] for place in (*chosen, *taken)]
+            users = [needs[index] for index in (*chosen, *taken)]
             if all(sum(each[counter] for each in users) <= counters[counter] for counter in (0, 1)):
                 return number
     return 0

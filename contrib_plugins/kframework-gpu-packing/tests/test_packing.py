@@ -59,21 +59,21 @@ def chosen(nodes: list[Node], pods: list[Pod], pod: Pod, args: str = "{}") -> se
         (1, {"five": (3,), "four": (4,)}, "five"),
     ],
 )
-def test_what_large_pods_need_stays_whole(gpus: int, taken: dict[str, tuple[int, ...]], best: str) -> None:
+def test_room_for_large_pods_stays_whole(gpus: int, taken: dict[str, tuple[int, ...]], best: str) -> None:
     assert chosen(*cluster(taken), gpu_pod("new", gpus)) == {best}
 
 
-def test_of_equally_good_nodes_the_one_of_more_pods_is_taken() -> None:
+def test_node_with_more_pods_is_preferred_among_equals() -> None:
     nodes, pods = cluster({"soon-empty": (4,), "busy": (1, 1, 2)})
     assert chosen(nodes, pods, gpu_pod("new", 4)) == {"busy"}
 
 
-def test_then_the_one_of_fewer_gpus_left() -> None:
+def test_node_with_fewer_gpus_left_is_preferred_among_equals() -> None:
     nodes, pods = cluster({"three": (2, 3), "one": (3, 4)})  # 3 and 1 are free: either way nothing is lost
     assert chosen(nodes, pods, gpu_pod("new", 1)) == {"one"}
 
 
-def test_two_last_gpus_of_two_nodes_do_not_come_about() -> None:
+def test_single_last_gpus_on_two_nodes_are_avoided() -> None:
     nodes, _ = cluster({"a": (), "b": ()})
     pods = [*(gpu_pod(f"small-{i}", 1) for i in range(8)), gpu_pod("large", 8)]
     result = Scenario(nodes=nodes, pods=pods, plugins=[GpuPacking], weights={"GpuPacking": 10}).run()
@@ -81,14 +81,14 @@ def test_two_last_gpus_of_two_nodes_do_not_come_about() -> None:
     assert result.node_of("large") is not None
 
 
-def test_typical_pods_say_what_room_is_worth() -> None:
+def test_typical_pods_determine_the_value_of_room() -> None:
     nodes, pods = cluster({"three": (5,), "five": (3,)})
     assert chosen(nodes, pods, gpu_pod("new", 2)) == {"three"}
     threes = "{typicalPods: [{gpus: 3}]}"
     assert chosen(nodes, pods, gpu_pod("new", 2), threes) == {"five"}  # leaves three
 
 
-def test_the_resource_may_have_another_name() -> None:
+def test_resource_name_can_be_configured() -> None:
     nodes = [make_node("a", allocatable={"amd.com/gpu": 8}), make_node("b", allocatable={"amd.com/gpu": 8})]
     held = make_pod("held", requests={"amd.com/gpu": 7}, node_name="b")
     new = make_pod("new", requests={"amd.com/gpu": 1})
@@ -105,23 +105,23 @@ def test_the_resource_may_have_another_name() -> None:
         {"resources": "nvidia.com/gpu"},
     ],
 )
-def test_args_that_make_no_sense_are_refused(args: Mapping[str, object]) -> None:
+def test_invalid_args_are_rejected(args: Mapping[str, object]) -> None:
     with pytest.raises(ConfigError):
         Scenario(plugins=[GpuPacking], args={"GpuPacking": args}).run()
 
 
-def test_pods_without_gpus_stay_off_gpu_nodes() -> None:
+def test_pods_without_gpus_avoid_gpu_nodes() -> None:
     nodes = [*cluster({"gpu": ()})[0], make_node("plain-1"), make_node("plain-2")]
     assert chosen(nodes, [], gpu_pod("new", 0)) == {"plain-1", "plain-2"}
 
 
-def test_they_go_there_when_no_other_node_fits() -> None:
+def test_pods_without_gpus_use_gpu_nodes_when_no_other_node_fits() -> None:
     nodes = [*cluster({"gpu": ()})[0], make_node("plain", unschedulable=True)]
     result = Scenario(nodes=nodes, pods=[gpu_pod("new", 0)], plugins=[GpuPacking]).run()
     assert result.node_of("new") == "gpu"
 
 
-def test_they_find_all_nodes_alike_where_there_is_only_one_kind() -> None:
+def test_pods_without_gpus_score_nodes_of_one_kind_alike() -> None:
     assert chosen(*cluster({"a": (1,), "b": ()}), gpu_pod("new", 0)) == {"a", "b"}
 
 
@@ -130,36 +130,36 @@ def test_they_find_all_nodes_alike_where_there_is_only_one_kind() -> None:
 
 @given(
     held=st.lists(st.lists(st.sampled_from([1, 2, 4]), max_size=3), min_size=2, max_size=14),
-    wanted=st.integers(0, 8),
+    requested=st.integers(0, 8),
     typical=st.lists(st.tuples(st.integers(1, 8), st.integers(1, 9)), min_size=1, max_size=4),
 )
-def test_the_best_node_is_that_of_the_slow_rules(
-    held: list[list[int]], wanted: int, typical: list[tuple[int, int]]
+def test_best_node_equals_that_of_the_slow_rules(
+    held: list[list[int]], requested: int, typical: list[tuple[int, int]]
 ) -> None:
     nodes, pods = cluster({f"n{place}": tuple(each) for place, each in enumerate(held)}, offered=12)
-    new = gpu_pod("new", wanted)
+    new = gpu_pod("new", requested)
     written = ", ".join(f"{{gpus: {gpus}, share: {share}}}" for gpus, share in typical)
     config = ALONE.format(args=f"{{typicalPods: [{written}]}}")
     result = Scenario(nodes=nodes, pods=[*pods, new], plugins=[GpuPacking], config=config).run()
     (decision,) = result.decisions_on("new")
-    fitting = [each for each in held if 12 - sum(each) >= wanted]
-    ranked = [slowly(each, wanted, typical) for each in fitting]
+    fitting = [each for each in held if 12 - sum(each) >= requested]
+    ranked = [slowly(each, requested, typical) for each in fitting]
     if decision.feasible > 1:
         assert decision.ties == ranked.count(max(ranked))
     if decision.node:
-        assert slowly(held[int(decision.node[1:])], wanted, typical) == max(ranked)
+        assert slowly(held[int(decision.node[1:])], requested, typical) == max(ranked)
 
 
-def slowly(held: list[int], wanted: int, typical: list[tuple[int, int]]) -> tuple[int, int, int]:
+def slowly(held: list[int], requested: int, typical: list[tuple[int, int]]) -> tuple[int, int, int]:
     """Say how good a node of 12 GPUs is: the larger the better."""
-    if not wanted:
+    if not requested:
         return (0, 0, 0)
     free = 12 - sum(held)
-    growth = useless(free - wanted, typical) - useless(free, typical)
-    return (-growth, len(held), wanted - free)
+    growth = unusable(free - requested, typical) - unusable(free, typical)
+    return (-growth, len(held), requested - free)
 
 
-def useless(free: int, typical: list[tuple[int, int]]) -> int:
+def unusable(free: int, typical: list[tuple[int, int]]) -> int:
     total = 0
     for gpus, share in typical:
         rest = free
@@ -181,7 +181,7 @@ class TestContract(TestContractWithoutGpus):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tests", [TestContractWithoutGpus, TestContract])
-def test_the_contract_is_checked_with_what_differs(tests: type[PluginContract]) -> None:
+def test_contract_is_checked_with_differing_nodes_and_pods(tests: type[PluginContract]) -> None:
     args = tests.args
     reached = check_plugin(GpuPacking, args=args, pods=tests.pods, nodes=tests.nodes)
     assert reached.scores[1]

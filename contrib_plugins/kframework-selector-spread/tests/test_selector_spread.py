@@ -70,7 +70,7 @@ def totals(nodes: Sequence[Node], pods: Sequence[Pod], objects: Sequence[ApiObje
 NODES = [make_node("a"), make_node("b"), make_node("c")]
 
 
-def test_the_fewer_pods_of_the_service_a_node_runs_the_better() -> None:
+def test_node_with_fewer_pods_of_the_service_scores_higher() -> None:
     assert totals(NODES, running({"a": 4, "b": 1}), [service(WEB)], make_pod("new", labels=WEB)) == {
         "a": 0,
         "b": 75,
@@ -88,21 +88,21 @@ def test_other_pods_do_not_count(other: Mapping[str, object]) -> None:
     assert set(totals(NODES, pods, [service(WEB)], make_pod("new", labels=WEB)).values()) == {100}
 
 
-def test_a_pod_to_which_nothing_belongs_is_spread_by_nothing() -> None:
+def test_pod_without_service_or_controller_is_not_spread() -> None:
     assert set(totals(NODES, running({"a": 3}), [], make_pod("new", labels=WEB)).values()) == {100}
 
 
-def test_a_service_without_a_selector_chooses_no_pods() -> None:
+def test_service_without_selector_selects_no_pods() -> None:
     silent = Service(metadata=ObjectMeta(name="web", namespace="default"))
     assert set(totals(NODES, running({"a": 3}), [silent], make_pod("new", labels=WEB)).values()) == {100}
 
 
-def test_a_service_of_another_namespace_does_not_count() -> None:
+def test_service_of_another_namespace_does_not_count() -> None:
     elsewhere = service(WEB, ObjectMeta(name="web", namespace="elsewhere"))
     assert set(totals(NODES, running({"a": 3}), [elsewhere], make_pod("new", labels=WEB)).values()) == {100}
 
 
-def test_the_selectors_of_several_services_are_merged() -> None:
+def test_selectors_of_several_services_are_merged() -> None:
     both, pods = {**WEB, "tier": "front"}, running({"a": 2}) + running({"b": 1}, labels={**WEB, "tier": "front"})
     services = [service(WEB), service({"tier": "front"}, ObjectMeta(name="front", namespace="default"))]
     assert totals(NODES, pods, services, make_pod("new", labels=both)) == {"a": 100, "b": 0, "c": 100}
@@ -113,7 +113,7 @@ def label_selector(*expressions: Mapping[str, object]) -> LabelSelector:
 
 
 @pytest.mark.parametrize(
-    ("selector", "chosen", "other"),
+    ("selector", "matching", "other"),
     [
         (LabelSelector(match_labels=WEB), WEB, {"app": "db"}),
         (label_selector({"key": "app", "operator": "In", "values": ["web", "x"]}), {"app": "x"}, {"app": "db"}),
@@ -124,25 +124,25 @@ def label_selector(*expressions: Mapping[str, object]) -> LabelSelector:
     ids=["labels", "In", "NotIn", "Exists", "DoesNotExist"],
 )
 @pytest.mark.parametrize("controller", [replica_set, stateful_set])
-def test_the_selector_of_the_controller_counts(
+def test_selector_of_the_controller_counts(
     controller: Callable[[LabelSelector], ApiObject],
     selector: LabelSelector,
-    chosen: Mapping[str, str],
+    matching: Mapping[str, str],
     other: Mapping[str, str],
 ) -> None:
     controls = controller(selector)
-    pods = running({"a": 2}, labels=chosen) + running({"b": 5}, labels=other)
+    pods = running({"a": 2}, labels=matching) + running({"b": 5}, labels=other)
     pod = make_pod("new", labels=WEB, owner=owner(type(controls).__name__))
     assert totals(NODES, pods, [controls], pod) == {"a": 0, "b": 100, "c": 100}
 
 
-def test_a_replication_controller_is_merged_with_the_services() -> None:
+def test_selector_of_a_replication_controller_is_merged_with_services() -> None:
     controller = replication_controller({"tier": "front"})
     labels = {**WEB, "tier": "front"}
     pods = running({"a": 2}) + running({"b": 1}, labels=labels)
     pod = make_pod("new", labels=labels, owner=owner("ReplicationController", "v1"))
-    found = totals(NODES, pods, [service(WEB), controller], pod)
-    assert found == {"a": 100, "b": 0, "c": 100}
+    result = totals(NODES, pods, [service(WEB), controller], pod)
+    assert result == {"a": 100, "b": 0, "c": 100}
 
 
 @pytest.mark.parametrize(
@@ -158,17 +158,17 @@ def test_a_replication_controller_is_merged_with_the_services() -> None:
     ],
     ids=["absent", "empty", "no operator", "no values", "old version", "another kind", "no controller"],
 )
-def test_an_owner_that_says_nothing_adds_nothing(selector: LabelSelector | None, said: OwnerReference) -> None:
+def test_owner_without_valid_selector_adds_nothing(selector: LabelSelector | None, said: OwnerReference) -> None:
     pod = make_pod("new", labels=WEB, owner=said)
     assert set(totals(NODES, running({"a": 3}), [replica_set(selector)], pod).values()) == {100}
 
 
-def test_a_controller_that_is_gone_adds_nothing() -> None:
+def test_deleted_controller_adds_nothing() -> None:
     pod = make_pod("new", labels=WEB, owner=owner("ReplicaSet"))
     assert set(totals(NODES, running({"a": 3}), [], pod).values()) == {100}
 
 
-def test_a_pod_with_constraints_of_its_own_is_left_to_them() -> None:
+def test_pod_with_topology_spread_constraints_is_skipped() -> None:
     spread = TopologySpreadConstraint(
         max_skew=1, topology_key="kubernetes.io/hostname", when_unsatisfiable="ScheduleAnyway"
     )
@@ -176,7 +176,7 @@ def test_a_pod_with_constraints_of_its_own_is_left_to_them() -> None:
     assert set(totals(NODES, running({"a": 3}), [service(WEB)], pod).values()) == {0}
 
 
-def test_zones_count_for_two_thirds() -> None:
+def test_zones_weigh_two_thirds() -> None:
     nodes = [make_node("a", zone="x"), make_node("b", zone="x"), make_node("c", zone="y")]
     assert totals(nodes, running({"a": 3, "c": 2}), [service(WEB)], make_pod("new", labels=WEB)) == {
         "a": 0,  # 0 of the node, 0 of the zone
@@ -185,7 +185,7 @@ def test_zones_count_for_two_thirds() -> None:
     }
 
 
-def test_a_node_without_a_zone_keeps_the_score_of_the_node() -> None:
+def test_node_without_zone_keeps_its_node_score() -> None:
     nodes = [make_node("a", zone="x"), make_node("b", zone="y"), make_node("c")]
     assert totals(nodes, running({"a": 2, "c": 4}), [service(WEB)], make_pod("new", labels=WEB)) == {
         "a": 16,  # 50 of the node, 0 of the zone
@@ -205,24 +205,24 @@ def test_a_node_without_a_zone_keeps_the_score_of_the_node() -> None:
         ({f"{BETA}/zone": "", f"{STABLE}/zone": "x"}, {f"{STABLE}/zone": "x"}, False),
     ],
 )
-def test_region_and_zone_make_a_zone(first: Mapping[str, str], second: Mapping[str, str], together: bool) -> None:
+def test_zone_is_region_and_zone_label(first: Mapping[str, str], second: Mapping[str, str], together: bool) -> None:
     nodes = [make_node("a", labels=first), make_node("b", labels=second), make_node("c", zone="other")]
-    found = totals(nodes, running({"a": 1}), [service(WEB)], make_pod("new", labels=WEB))
-    assert found["b"] == (33 if together else 100)
+    result = totals(nodes, running({"a": 1}), [service(WEB)], make_pod("new", labels=WEB))
+    assert result["b"] == (33 if together else 100)
 
 
 def placed(result: ScenarioResult, names: Sequence[str]) -> Counter[str | None]:
     return Counter(result.node_of(name) for name in names)
 
 
-def test_the_pods_of_a_service_spread_over_nodes_and_zones() -> None:
+def test_pods_of_a_service_spread_over_nodes_and_zones() -> None:
     nodes = [make_node(f"n{number}", zone="xyz"[number % 3]) for number in range(12)]
     pods = [make_pod(f"web-{number}", labels=WEB) for number in range(24)]
     result = Scenario(nodes=nodes, pods=pods, objects=[service(WEB)], plugins=[SelectorSpread], config=ALONE).run()
     assert set(placed(result, [pod.metadata.name for pod in pods]).values()) == {2}
 
 
-def test_counts_follow_what_happens_to_pods_services_and_nodes() -> None:
+def test_counts_follow_changes_of_pods_services_and_nodes() -> None:
     first, second = make_pod("first", labels=WEB, node_name="a"), make_pod("second", labels=WEB, node_name="b")
     scenario = Scenario(nodes=NODES[:2], pods=[first], objects=[service(WEB)], plugins=[SelectorSpread], config=ALONE)
     scenario.at(10, create(make_pod("goes-to-b", labels=WEB)))
@@ -242,7 +242,7 @@ def test_counts_follow_what_happens_to_pods_services_and_nodes() -> None:
     assert result.node_of("db") != "b"
 
 
-def test_a_service_that_goes_no_longer_counts() -> None:
+def test_deleted_service_does_not_count() -> None:
     scenario = Scenario(
         nodes=NODES, pods=running({"a": 3}), objects=[service(WEB)], plugins=[SelectorSpread], config=ALONE
     )
@@ -264,7 +264,7 @@ ZONES = st.sampled_from(["", "x", "y", "z"])
     labels=LABELS,
     services=st.lists(LABELS, max_size=3),
 )
-def test_scores_are_those_of_the_slow_rules(
+def test_scores_equal_those_of_the_slow_rules(
     zones: list[str],
     pods: list[tuple[int, dict[str, str], str]],
     labels: dict[str, str],
@@ -291,9 +291,9 @@ def test_scores_are_those_of_the_slow_rules(
 def slowly(nodes: list[Node], pods: list[Pod], services: list[Service], new: Pod) -> dict[str, int]:
     selector: dict[str, str] = {}
     for each in services:
-        chosen = each.spec.selector or {}
-        if all(new.metadata.labels.get(key) == value for key, value in chosen.items()):
-            selector.update(chosen)
+        service_selector = each.spec.selector or {}
+        if all(new.metadata.labels.get(key) == value for key, value in service_selector.items()):
+            selector.update(service_selector)
     counts = {node.metadata.name: 0 for node in nodes}
     for pod in pods:
         alike = all(pod.metadata.labels.get(key) == value for key, value in selector.items())
@@ -316,7 +316,7 @@ def slowly(nodes: list[Node], pods: list[Pod], services: list[Service], new: Pod
     return scores
 
 
-def test_a_service_without_a_selector_may_go() -> None:
+def test_service_without_selector_can_be_deleted() -> None:
     bare = Service(metadata=ObjectMeta(name="bare", namespace="default"))
     scenario = Scenario(nodes=NODES, objects=[bare], plugins=[SelectorSpread], config=ALONE)
     scenario.at(10, delete(bare)).at(20, create(make_pod("new", labels=WEB)))
@@ -352,7 +352,7 @@ class TestContract(PluginContract):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plugin", [SelectorSpread, Served])
-def test_the_contract_is_checked_with_what_differs(plugin: type[SelectorSpread]) -> None:
+def test_contract_is_checked_with_differing_nodes_and_pods(plugin: type[SelectorSpread]) -> None:
     reached = check_plugin(plugin, pods=TestContract.pods)
     assert reached.skips["pre_score"]
     assert reached.scores[0]

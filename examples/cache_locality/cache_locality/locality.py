@@ -69,8 +69,8 @@ class CacheLocality(Plugin[CacheLocalityArgs]):
         cached = self._cached(node.annotations)
         # Two pods bound at once write at once, and either write may come last. So each has what all pods on the node
         # read, and is compared with that again when it is done: who came meanwhile may have been overwritten.
-        while node is not None and cached != (newest := self._newest(dataset, node, cached)):
-            cached = await self.write(node_name, newest)
+        while node is not None and cached != (recent := self._recent_datasets(dataset, node, cached)):
+            cached = await self.write(node_name, recent)
             node = self.handle.nodes.find(node_name)
 
     async def write(self, node_name: str, datasets: Sequence[str]) -> list[str]:
@@ -78,7 +78,7 @@ class CacheLocality(Plugin[CacheLocalityArgs]):
         changes = {"metadata": {"annotations": {DATASETS: ",".join(datasets)}}}
         return self._cached((await self.handle.api.patch(Node, node_name, changes)).metadata.annotations)
 
-    def _newest(self, dataset: str, node: NodeInfo, cached: Sequence[str]) -> list[str]:
+    def _recent_datasets(self, dataset: str, node: NodeInfo, cached: Sequence[str]) -> list[str]:
         """List the pod's dataset, what the other pods on the node read, and what it read before; each once."""
         running = [other.labels.get(DATASET) for other in node.pods]
         names = dict.fromkeys([dataset, *filter(None, reversed(running)), *cached])

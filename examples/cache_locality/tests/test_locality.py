@@ -39,17 +39,17 @@ def written(result: ScenarioResult, name: str) -> str | None:
     return result.cluster.read(Node, name).metadata.annotations.get(DATASETS)
 
 
-def test_a_pod_goes_where_its_data_are() -> None:
+def test_pod_is_bound_where_its_dataset_is_cached() -> None:
     result = scenario([node("a"), node("b", "genomes"), node("c", "weather")], reader("web")).run()
     assert result.node_of("web") == "b"
 
 
-def test_what_was_read_lately_is_likelier_to_be_there_still() -> None:
+def test_recently_read_dataset_scores_higher() -> None:
     nodes = [node("a", "weather", "genomes"), node("b", "genomes", "weather"), node("c", "x", "y", "z", "genomes")]
     assert scenario(nodes, reader("web")).run().node_of("web") == "b"
 
 
-def test_those_who_come_later_find_what_the_first_has_read() -> None:
+def test_later_pods_use_the_cache_of_the_first() -> None:
     world = scenario([node(name) for name in "abcdef"], reader("first")).at(10, delete(reader("first")))
     for i in range(4):
         world.at(100, create(reader(f"late-{i}")))
@@ -58,7 +58,7 @@ def test_those_who_come_later_find_what_the_first_has_read() -> None:
     assert {result.node_of(f"late-{i}") for i in range(4)} == {decision.node}
 
 
-def test_the_newest_datasets_are_kept() -> None:
+def test_newest_datasets_are_kept() -> None:
     world = scenario([node("a", "old", "older", "oldest")])
     for i, dataset in enumerate(("new", "older", "newest", "newest")):
         world.at(i * 100, create(reader(f"pod-{i}", dataset))).at(i * 100 + 50, delete(reader(f"pod-{i}", dataset)))
@@ -66,19 +66,19 @@ def test_the_newest_datasets_are_kept() -> None:
     assert written(result, "a") == "newest,older,new"
 
 
-def test_pods_without_data_leave_no_trace() -> None:
+def test_pods_without_dataset_write_nothing() -> None:
     result = scenario([node("a")], make_pod("web"), make_pod("empty", labels={DATASET: ""})).run()
     assert result.node_of("web") == result.node_of("empty") == "a"
     assert written(result, "a") is None
 
 
 @pytest.mark.parametrize("annotation", ["", ",,", " genomes , ,genomes", "x" * 9999])
-def test_whatever_somebody_has_written_is_put_right(annotation: str) -> None:
+def test_invalid_annotation_is_corrected(annotation: str) -> None:
     result = scenario([node("a", annotation), node("b", annotation)], reader("web"), most=1).run()
     assert written(result, result.node_of("web") or "") in ("genomes", annotation)
 
 
-def test_no_number_of_datasets_is_refused() -> None:
+def test_invalid_number_of_datasets_is_rejected() -> None:
     with pytest.raises(ConfigError, match="datasets"):
         scenario([], most=0).run()
 
@@ -97,18 +97,18 @@ class Slow(CacheLocality):
         return await super().write(node_name, datasets)
 
 
-def test_a_write_that_comes_late_does_not_lose_what_others_wrote_meanwhile() -> None:
+def test_late_write_keeps_concurrent_writes() -> None:
     world = Scenario(nodes=[node("a", "maps")], pods=[reader("first")], plugins=[Slow])
     result = world.at(5, create(reader("second", "weather"))).run()
     assert set((written(result, "a") or "").split(",")) == {"genomes", "weather", "maps"}
 
 
-def test_a_pod_is_bound_though_its_node_left_before_the_write() -> None:
+def test_pod_is_bound_although_its_node_is_deleted_before_the_write() -> None:
     result = Scenario(nodes=[node("a")], pods=[reader("web")], plugins=[Slow]).at(5, delete(node("a"))).run()
     assert result.node_of("web") == "a"
 
 
-def test_many_pods_at_once_are_all_written_down() -> None:
+def test_concurrent_pods_are_all_written() -> None:
     pods = [reader(f"pod-{i}", f"set-{i}") for i in range(8)]
     result = scenario([node("a")], *pods, most=10).run()
     assert set((written(result, "a") or "").split(",")) == {f"set-{i}" for i in range(8)}

@@ -61,8 +61,8 @@ class Cheapest(Plugin[CheapestArgs]):
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         # Unresolvable: the price is the same whoever else runs there, so preemption need not try.
-        dear = self._cost(pod, node) > state[LIMIT]
-        return unresolvable(f"node(s) cost the pod more than {pod.labels[MAX_PER_HOUR]} an hour") if dear else None
+        exceeded = self._cost(pod, node) > state[LIMIT]
+        return unresolvable(f"node(s) cost the pod more than {pod.labels[MAX_PER_HOUR]} an hour") if exceeded else None
 
     @hookimpl
     def suggest(
@@ -72,9 +72,9 @@ class Cheapest(Plugin[CheapestArgs]):
             return []
         # How much of the node the pod can pay for; one that is free was not rejected.
         share = state[LIMIT] / self.args.price(node)
-        asked = zip(("cpu", "memory"), pod.non_zero, strict=True)
-        paid = [(resource, amount, int(share * node.allocatable(resource))) for resource, amount in asked]
-        return [tuple(lower_request(resource, amount - to, to) for resource, amount, to in paid if amount > to)]
+        requests = zip(("cpu", "memory"), pod.non_zero, strict=True)
+        affordable = [(resource, amount, int(share * node.allocatable(resource))) for resource, amount in requests]
+        return [tuple(lower_request(resource, amount - to, to) for resource, amount, to in affordable if amount > to)]
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
@@ -83,9 +83,9 @@ class Cheapest(Plugin[CheapestArgs]):
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         cpu, memory = pod.non_zero
-        of_cpu = cpu / np.maximum(nodes.allocatable("cpu")[rows], 1)
-        of_memory = memory / np.maximum(nodes.allocatable("memory")[rows], 1)
-        share = np.minimum(np.maximum(of_cpu, of_memory), 1.0)
+        cpu_share = cpu / np.maximum(nodes.allocatable("cpu")[rows], 1)
+        memory_share = memory / np.maximum(nodes.allocatable("memory")[rows], 1)
+        share = np.minimum(np.maximum(cpu_share, memory_share), 1.0)
         return (self.args.price_nodes(nodes, rows) * share).astype(np.int64)
 
     @hookimpl
@@ -95,9 +95,12 @@ class Cheapest(Plugin[CheapestArgs]):
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
-        cheaper = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
-        mended = ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCALE_DOWN
-        return [ClusterEvent(EventResource.NODE, cheaper), ClusterEvent(EventResource.UNSCHEDULABLE_POD, mended)]
+        node_changes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+        pod_changes = ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCALE_DOWN
+        return [
+            ClusterEvent(EventResource.NODE, node_changes),
+            ClusterEvent(EventResource.UNSCHEDULABLE_POD, pod_changes),
+        ]
 
     def _cost(self, pod: PendingPod, node: NodeInfo) -> int:
         # A container that requests nothing counts as kube-scheduler counts it: 100m and 200Mi. No more than the whole

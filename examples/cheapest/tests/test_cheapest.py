@@ -40,31 +40,31 @@ def scenario(*nodes: str, limit: str | None = None, cpu: str = "1", memory: str 
         (("small", "unknown"), "1Gi", "small"),
     ],
 )
-def test_the_cheapest_node_is_preferred(nodes: tuple[str, ...], memory: str, cheapest: str) -> None:
+def test_cheapest_node_is_preferred(nodes: tuple[str, ...], memory: str, cheapest: str) -> None:
     assert scenario(*nodes, memory=memory).run().node_of("web") == cheapest
 
 
 @pytest.mark.parametrize(("limit", "node"), [("0.05", "small"), ("0.0499", None), ("1e9", "small"), ("0", None)])
-def test_a_pod_pays_no_more_than_it_says(limit: str, node: str | None) -> None:
+def test_pod_is_not_bound_above_its_price_limit(limit: str, node: str | None) -> None:
     result = scenario("small", limit=limit).run()
     assert result.node_of("web") == node
     assert (f"1 node(s) cost the pod more than {limit} an hour" in result.message_of("web")) == (node is None)
 
 
 @pytest.mark.parametrize("limit", ["", "cheap", "nan", "-1"])
-def test_a_limit_that_is_no_amount_is_refused_until_it_is_mended(limit: str) -> None:
+def test_pod_with_invalid_limit_is_unschedulable_until_corrected(limit: str) -> None:
     assert f"label {MAX_PER_HOUR} must be a number" in scenario("small", limit=limit).run().message_of("web")
     mended = patch(make_pod("web"), {"metadata": {"labels": {MAX_PER_HOUR: "1"}}})
     assert scenario("small", limit=limit).at(60, mended).run().node_of("web") == "small"
 
 
-def test_a_cheaper_node_wakes_those_that_wait() -> None:
+def test_cheaper_node_requeues_pending_pods() -> None:
     assert scenario("small", limit="0.03").at(60, create(LARGE)).run().node_of("web") == "large"
     cheaper = patch(SMALL, {"metadata": {"labels": {CAPACITY: "spot"}}})
     assert scenario("small", limit="0.03").at(60, cheaper).run().node_of("web") == "small"
 
 
-def test_what_the_pod_can_pay_for_is_suggested() -> None:
+def test_affordable_requests_are_suggested() -> None:
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -81,7 +81,7 @@ def test_what_the_pod_can_pay_for_is_suggested() -> None:
 
 
 @pytest.mark.parametrize("args", [{}, {"prices": {}}, {"prices": {"small": -1}, "defaultPrice": 1}])
-def test_prices_that_are_none_are_refused(args: dict[str, object]) -> None:
+def test_invalid_prices_are_rejected(args: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="rice"):
         Scenario(plugins=[Cheapest], args={"Cheapest": args}).run()
 
@@ -94,6 +94,6 @@ class TestContract(PluginContract):
     pods = tuple(make_pod(f"pays-{limit}", labels={MAX_PER_HOUR: limit}) for limit in ("0.01", "0.1", "much"))
 
 
-def test_the_contract_is_checked_with_dear_nodes_and_others() -> None:
+def test_contract_is_checked_with_expensive_and_cheap_nodes() -> None:
     reached = check_plugin(Cheapest, args=ARGS, nodes=TestContract.nodes, pods=TestContract.pods, examples=2)
     assert reached.passes and reached.reasons["node(s) cost the pod more than 0.01 an hour"]

@@ -1,9 +1,9 @@
 """FairQueue: namespaces take turns in the queue, by how much cpu their pods request.
 
-Start-time fair queueing, as networks have it for packets. Each namespace has a line on which its pods stand one behind
-the other, each as long as its cpu divided by the weight of the namespace. Whose place begins first is tried first. A
-namespace that had nothing to run for a while begins where the others are by now: neither ahead of them because it
-waited, nor behind all that they have submitted.
+Start-time fair queueing, as networks use it for packets. Each namespace is a flow: a pod starts where the one before it
+finishes, and costs its cpu divided by the weight of the namespace. The pod with the lowest start is tried
+first. A namespace that had no pods for a while starts at the current virtual time, neither ahead of the others because
+it waited, nor behind all that they have submitted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kframework import Handle, PendingPod, Plugin, PluginArgs, QueuedPod, hookim
 
 __all__ = ["FairQueue", "FairQueueArgs"]
 
-#: What orders the queue: the priority, highest first; where the pod's place begins; who came first.
+#: The sort key of a pod: the priority, highest first; the start of the pod in its flow; the order of arrival.
 Key = tuple[int, float, int]
 
-#: So many keys more than twice the pods that wait are kept before those of pods that are gone are looked for.
-SPARE = 100
+#: Keys of deleted pods are removed once there are this many keys more than twice the pending pods.
+SPARE_KEYS = 100
 
 
 class FairQueueArgs(PluginArgs):
@@ -31,81 +31,81 @@ class FairQueueArgs(PluginArgs):
     weights: dict[str, PositiveFloat] = {}
 
 
-class Lines:
-    """The lines of all namespaces, for pods of one priority: urgent pods are served ahead of all lines but their own.
+class Flows:
+    """The flows of all namespaces, for pods of one priority.
 
-    `now` is where the pod began that was tried last, the virtual time of the literature.
+    `virtual_time` is the start of the pod that was tried last.
     """
 
     def __init__(self) -> None:
-        self.now = 0.0
-        self.ends: dict[str, float] = {}
-        self.untried: list[tuple[float, int, QueuedPod]] = []
+        self.virtual_time = 0.0
+        self.finish_tags: dict[str, float] = {}
+        self.waiting: list[tuple[float, int, QueuedPod]] = []
 
-    def join(self, queued: QueuedPod, length: float, number: int) -> float:
-        """Give a pod a place behind its namespace's others, but not behind where all are by now; return its start."""
+    def add(self, queued: QueuedPod, cost: float, number: int) -> float:
+        """Add a pod behind the others of its namespace, no earlier than the virtual time; return its start."""
         namespace = queued.pod.namespace
-        start = max(self.now, self.ends.get(namespace, 0.0))
-        self.ends[namespace] = start + length
-        heappush(self.untried, (start, number, queued))
+        start = max(self.virtual_time, self.finish_tags.get(namespace, 0.0))
+        self.finish_tags[namespace] = start + cost
+        heappush(self.waiting, (start, number, queued))
         return start
 
-    def move_on(self, pending: Mapping[str, PendingPod]) -> None:
-        """Bring `now` up to date: to the last place whose pod was tried, or left without a try."""
-        while self.untried and _is_past(self.untried[0][2], pending):
-            self.now, _, _ = heappop(self.untried)
+    def advance(self, pending: Mapping[str, PendingPod]) -> None:
+        """Advance the virtual time to the start of the last pod that was tried or deleted."""
+        while self.waiting and _has_left(self.waiting[0][2], pending):
+            self.virtual_time, _, _ = heappop(self.waiting)
 
     def forget(self, pending: Mapping[str, PendingPod]) -> None:
-        """Forget pods that are gone, and namespaces that have none: these would begin at `now`, or nearly."""
-        self.untried = [each for each in self.untried if each[2].pod.uid in pending]
-        heapify(self.untried)
+        """Remove deleted pods, and namespaces without pods: these would start at about the virtual time."""
+        self.waiting = [each for each in self.waiting if each[2].pod.uid in pending]
+        heapify(self.waiting)
         namespaces = {pod.namespace for pod in pending.values()}
-        self.ends = {namespace: end for namespace, end in self.ends.items() if namespace in namespaces}
+        self.finish_tags = {namespace: end for namespace, end in self.finish_tags.items() if namespace in namespaces}
 
 
 class FairQueue(Plugin[FairQueueArgs]):
-    """Let namespaces take turns within a priority; a pod keeps its place over all attempts."""
+    """Let namespaces take turns within a priority; a pod keeps its key over all attempts."""
 
     name = "FairQueue"
 
     def __init__(self, args: FairQueueArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._numbers = count()
-        # By uid. A restart forgets them: the lines are made anew from the pods that wait then.
+        # By uid. After a restart the flows are built again from the pending pods.
         self._keys: dict[str, Key] = {}
-        self._lines: dict[int, Lines] = {}
+        self._flows: dict[int, Flows] = {}
 
     @hookimpl
     def queue_sort(self, queued: QueuedPod) -> Key:
-        # Asked at every return to the queue. The answer stays what it was, so a pod that was tried in vain is next when
-        # it comes back: its namespace has waited for it long enough.
+        # Called whenever the pod returns to the queue. The key stays the same, so a pod that failed is next when it
+        # returns: its namespace has waited for it long enough.
         key = self._keys.get(queued.pod.uid)
         if key is None:
-            self._forget()
-            key = self._keys[queued.pod.uid] = self._join(queued)
+            self._forget_deleted()
+            key = self._keys[queued.pod.uid] = self._create_key(queued)
         return key
 
-    def _join(self, queued: QueuedPod) -> Key:
+    def _create_key(self, queued: QueuedPod) -> Key:
         pod, number = queued.pod, next(self._numbers)
-        # In milli-CPU; containers that request none count as 100, as they do where kube-scheduler scores. A pod of no
-        # length at all would let its namespace submit any number of them.
-        length = max(pod.non_zero[0], 1) / self.args.weights.get(pod.namespace, 1.0)
-        lines = self._lines.setdefault(pod.priority, Lines())
-        # Who was tried is read off the queued pods themselves: only the first profile's instance sorts, while the hooks
-        # of an attempt are called on the instance of the pod's own profile.
-        lines.move_on(self.handle.pending)
-        return -pod.priority, lines.join(queued, length, number), number
+        # In milli-CPU; containers without a request count as 100, as in kube-scheduler. Pods without cost could
+        # be submitted in any number.
+        cost = max(pod.non_zero[0], 1) / self.args.weights.get(pod.namespace, 1.0)
+        flows = self._flows.setdefault(pod.priority, Flows())
+        # The queued pods themselves tell which were tried: only the first profile's instance sorts, while the hooks of
+        # an attempt are called on the instance of the pod's own profile.
+        flows.advance(self.handle.pending)
+        return -pod.priority, flows.add(queued, cost, number), number
 
-    def _forget(self) -> None:
+    def _forget_deleted(self) -> None:
         pending = self.handle.pending
-        if len(self._keys) <= 2 * len(pending) + SPARE:
+        if len(self._keys) <= 2 * len(pending) + SPARE_KEYS:
             return
         self._keys = {uid: key for uid, key in self._keys.items() if uid in pending}
         priorities = {pod.priority for pod in pending.values()}
-        self._lines = {priority: lines for priority, lines in self._lines.items() if priority in priorities}
-        for lines in self._lines.values():
-            lines.forget(pending)
+        self._flows = {priority: flows for priority, flows in self._flows.items() if priority in priorities}
+        for flows in self._flows.values():
+            flows.forget(pending)
 
 
-def _is_past(queued: QueuedPod, pending: Mapping[str, PendingPod]) -> bool:
+def _has_left(queued: QueuedPod, pending: Mapping[str, PendingPod]) -> bool:
     return queued.attempts > 0 or queued.pod.uid not in pending

@@ -39,11 +39,11 @@ def turns(result: ScenarioResult) -> str:
     return "".join(decision.pod.partition("/")[0] for decision in result.decisions)
 
 
-def test_two_pods_do_not_wait_behind_all_of_another_namespace() -> None:
+def test_pods_do_not_wait_behind_all_pods_of_another_namespace() -> None:
     assert turns(scenario(*pods("a", 20), *pods("b", 2)).run()) == "abab" + 18 * "a"
 
 
-def test_within_a_namespace_who_came_first_goes_first() -> None:
+def test_pods_of_a_namespace_are_served_in_order_of_arrival() -> None:
     result = scenario(*pods("a", 5)).run()
     assert [decision.pod for decision in result.decisions] == [f"a/pod-{i}" for i in range(5)]
 
@@ -52,24 +52,22 @@ def test_within_a_namespace_who_came_first_goes_first() -> None:
     ("cpu", "weights", "of_a", "of_b"),
     [("1", {"a": 3}, 9, 3), ("1", {"b": 0.5}, 8, 4), ("2", {}, 4, 8), ("2", {"a": 2}, 6, 6)],
 )
-def test_turns_are_as_long_as_pods_are_large_and_namespaces_light(
-    cpu: str, weights: dict[str, float], of_a: int, of_b: int
-) -> None:
+def test_cost_is_cpu_divided_by_namespace_weight(cpu: str, weights: dict[str, float], of_a: int, of_b: int) -> None:
     result = scenario(*pods("a", 12, cpu=cpu), *pods("b", 12), weights=weights).run()
     assert Counter(turns(result)[:12]) == {"a": of_a, "b": of_b}
 
 
-def test_pods_that_request_nothing_have_turns_too() -> None:
+def test_pods_without_requests_have_a_cost() -> None:
     assert turns(scenario(*pods("a", 4, cpu="0"), *pods("b", 4, cpu="0")).run()) == "abababab"
 
 
-def test_urgent_pods_go_first_and_cost_their_namespace_no_turn_among_the_others() -> None:
+def test_pods_of_higher_priority_go_first_without_cost_to_others() -> None:
     urgent = pods("a", 3, prefix="urgent", priority=10)
     assert turns(scenario(*pods("a", 2), *pods("b", 2), *urgent).run()) == "aaa" + "abab"
 
 
 @pytest.mark.parametrize("profile", ["default-scheduler", "other"])
-def test_nobody_gets_ahead_for_having_had_nothing_to_run(profile: str) -> None:
+def test_idle_namespace_gains_no_credit(profile: str) -> None:
     early = [make_pod(f"early-{i}", namespace="a", cpu=1, scheduler_name=profile) for i in range(9)]
     world = scenario(*early)
     for i in range(3):
@@ -78,7 +76,7 @@ def test_nobody_gets_ahead_for_having_had_nothing_to_run(profile: str) -> None:
     assert turns(world.run())[9:] == "baba" + "ba"
 
 
-def test_a_pod_keeps_its_place_while_others_come_and_go() -> None:
+def test_pod_keeps_its_key_while_others_come_and_go() -> None:
     large = make_pod("large", namespace="a", cpu=8)
     world = scenario(large, *pods("b", 4), cpu=4)
     for pod in pods("a", 2, prefix="late"):
@@ -88,7 +86,7 @@ def test_a_pod_keeps_its_place_while_others_come_and_go() -> None:
 
 
 @pytest.mark.parametrize("priorities", [1, 300])
-def test_pods_that_are_gone_leave_nothing_behind(priorities: int) -> None:
+def test_deleted_pods_are_forgotten(priorities: int) -> None:
     world = scenario(cpu=1)
     for i in range(300):  # the first is bound, the others do not fit, and all go
         pod = make_pod(f"pod-{i}", namespace=f"team-{i}", cpu=1, priority=i % priorities)
@@ -96,11 +94,11 @@ def test_pods_that_are_gone_leave_nothing_behind(priorities: int) -> None:
     plugin = world.run().plugins["FairQueue"]
     assert isinstance(plugin, FairQueue)
     assert len(plugin._keys) <= 103
-    assert len(plugin._lines) <= 103
-    assert sum(len(lines.ends) + len(lines.untried) for lines in plugin._lines.values()) <= 206
+    assert len(plugin._flows) <= 103
+    assert sum(len(flows.finish_tags) + len(flows.waiting) for flows in plugin._flows.values()) <= 206
 
 
-def test_a_weight_of_nothing_is_refused() -> None:
+def test_zero_weight_is_rejected() -> None:
     with pytest.raises(ConfigError, match="weights"):
         scenario(weights={"a": 0}).run()
 

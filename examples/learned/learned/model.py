@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-__all__ = ["FEATURES", "LARGEST", "Model", "read_model"]
+__all__ = ["FEATURES", "MAX_WEIGHT", "Model", "read_model"]
 
 #: What is known of a node: the shares of its cpu and memory that pods have requested, and the number of its pods.
 FEATURES = ("cpu", "memory", "pods")
@@ -18,9 +18,9 @@ FEATURES = ("cpu", "memory", "pods")
 Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
 #: No weight is larger, so that no score overflows.
-LARGEST = 1e6
+MAX_WEIGHT = 1e6
 
-Weight = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=-MAX_WEIGHT, le=MAX_WEIGHT, allow_inf_nan=False)]
 
 
 class Model(BaseModel):
@@ -47,5 +47,5 @@ def read_model(file: Path) -> Model:
         raise ValueError(f"{error.strerror}; {remedy}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        place = "".join(f"{name}: " for name in first["loc"])
-        raise ValueError(f"no model: {place}{first['msg']}; {remedy}") from error
+        path = "".join(f"{name}: " for name in first["loc"])
+        raise ValueError(f"invalid model: {path}{first['msg']}; {remedy}") from error

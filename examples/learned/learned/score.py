@@ -36,7 +36,7 @@ class LearnedScoreArgs(PluginArgs):
 
     @field_validator("model")
     @classmethod
-    def holds_a_model(cls, file: Path) -> Path:
+    def check_model(cls, file: Path) -> Path:
         # Read already when the configuration is checked: the error then names its line too, and no scheduler starts.
         read_model(file)
         return file

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from learned.model import FEATURES, LARGEST, Model
+from learned.model import FEATURES, MAX_WEIGHT, Model
 
 __all__ = ["fit", "main", "read_history"]
 
@@ -38,7 +38,7 @@ def read_history(file: Path) -> NDArray[np.float64]:
                 row = [np.nan]
             if not np.isfinite(row).all():
                 raise ValueError(
-                    f"{file}:{reader.line_num}: {','.join(COLUMNS)} must be numbers; mend or drop the line"
+                    f"{file}:{reader.line_num}: {','.join(COLUMNS)} must be numbers; fix or remove the line"
                 )
             rows.append(row)
     return np.array(rows).reshape(-1, len(COLUMNS))
@@ -48,8 +48,8 @@ def fit(history: NDArray[np.float64]) -> Model:
     """Return the model that errs least, by the sum of squares; ValueError if the history does not determine it."""
     features = np.column_stack([np.ones(len(history)), history[:, :-1]])
     weights, _, rank, _ = np.linalg.lstsq(features, history[:, -1])
-    if rank < features.shape[1] or np.abs(weights).max() > LARGEST:
-        raise ValueError(f"{len(history)} pods on nodes too much alike; add some on emptier and on fuller ones")
+    if rank < features.shape[1] or np.abs(weights).max() > MAX_WEIGHT:
+        raise ValueError(f"{len(history)} pods on too similar nodes; add pods on emptier and on fuller ones")
     base, cpu, memory, pods = weights.tolist()
     return Model(base=base, cpu=cpu, memory=memory, pods=pods)
 
@@ -69,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (csv.Error, ValueError) as error:
         sys.exit(f"error: {error}")
     cpu, memory, pods, slowdown = history.T
-    errs = np.abs(model.slowdown(cpu, memory, pods) - slowdown).mean()
-    sys.stdout.write(f"{files.model}: fitted to {len(history)} pods, errs by {errs:.3f} on average\n")
+    mean_error = np.abs(model.slowdown(cpu, memory, pods) - slowdown).mean()
+    sys.stdout.write(f"{files.model}: fitted to {len(history)} pods, mean error {mean_error:.3f}\n")
 
 
 if __name__ == "__main__":

@@ -38,15 +38,15 @@ def model(tmp_path: Path) -> Path:
     return file
 
 
-def test_what_the_history_tells_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_model_is_fitted_to_the_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history, file = write_history(tmp_path / "history.csv", 20), tmp_path / "model.json"
     main([str(history), str(file)])
     fitted = read_model(file)
     assert fitted.model_dump() == pytest.approx(TRUTH.model_dump())
-    assert "fitted to 20 pods, errs by 0.000 on average" in capsys.readouterr().out
+    assert "fitted to 20 pods, mean error 0.000" in capsys.readouterr().out
 
 
-def test_the_model_beside_the_history_is_fitted_to_it(tmp_path: Path) -> None:
+def test_shipped_model_is_fitted_to_the_shipped_history(tmp_path: Path) -> None:
     main([str(HISTORY), str(tmp_path / "model.json")])
     assert read_model(tmp_path / "model.json").model_dump() == pytest.approx(read_model(FITTED).model_dump())
 
@@ -58,11 +58,11 @@ def test_the_model_beside_the_history_is_fitted_to_it(tmp_path: Path) -> None:
         ("cpu,memory,pods,slowdown\n0,0,1,0\n0,many,1,0\n", r"history\.csv:3: .* must be numbers"),
         ("cpu,memory,pods,slowdown\n0,0,1,nan\n", r"history\.csv:2: .* must be numbers"),
         ("cpu,memory,pods,slowdown\n0,0,1\n", r"history\.csv:2: .* must be numbers"),
-        ("cpu,memory,pods,slowdown\n" + "0.5,0.5,5,0.1\n" * 9, "9 pods on nodes too much alike"),
+        ("cpu,memory,pods,slowdown\n" + "0.5,0.5,5,0.1\n" * 9, "9 pods on too similar nodes"),
         ("", r"history\.csv:1: no column cpu"),
     ],
 )
-def test_a_history_that_tells_nothing_is_refused(text: str, complaint: str, tmp_path: Path) -> None:
+def test_insufficient_history_is_rejected(text: str, complaint: str, tmp_path: Path) -> None:
     history = tmp_path / "history.csv"
     history.write_text(text, encoding="utf-8")
     with pytest.raises(SystemExit, match=complaint):
@@ -70,12 +70,12 @@ def test_a_history_that_tells_nothing_is_refused(text: str, complaint: str, tmp_
     assert not (tmp_path / "model.json").exists()
 
 
-def test_a_history_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_history_is_named(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"none\.csv: No such file or directory"):
         main([str(tmp_path / "none.csv"), str(tmp_path / "model.json")])
 
 
-def test_the_node_that_slows_least_is_preferred(model: Path) -> None:
+def test_node_with_least_predicted_slowdown_is_preferred(model: Path) -> None:
     """The right one has more cpu and fewer pods, but to this model only memory counts."""
     nodes = [make_node("left", cpu=2), make_node("right", cpu=64)]
     there = [make_pod("fills", memory="8Gi", node_name="right"), make_pod("a", node_name="left")]
@@ -93,15 +93,13 @@ def test_the_node_that_slows_least_is_preferred(model: Path) -> None:
     ("text", "complaint"),
     [
         (None, "No such file or directory; make it with `python -m learned.train HISTORY.csv .*wrong.json`"),
-        ("{", "no model: Invalid JSON.*; make it with"),
-        ('{"base": 0, "cpu": 0, "memory": 0}', "no model: pods: Field required; make it with"),
-        ('{"base": 0, "cpu": 0, "memory": 0, "pods": 1e9}', "no model: pods: Input should be less"),
-        ('{"base": 0, "cpu": 0, "memory": 0, "pods": 0, "gpu": 1}', "no model: gpu: Extra inputs"),
+        ("{", "invalid model: Invalid JSON.*; make it with"),
+        ('{"base": 0, "cpu": 0, "memory": 0}', "invalid model: pods: Field required; make it with"),
+        ('{"base": 0, "cpu": 0, "memory": 0, "pods": 1e9}', "invalid model: pods: Input should be less"),
+        ('{"base": 0, "cpu": 0, "memory": 0, "pods": 0, "gpu": 1}', "invalid model: gpu: Extra inputs"),
     ],
 )
-def test_a_file_that_holds_no_model_is_refused_with_the_remedy(
-    text: str | None, complaint: str, tmp_path: Path
-) -> None:
+def test_invalid_model_is_rejected_with_the_remedy(text: str | None, complaint: str, tmp_path: Path) -> None:
     file = tmp_path / "wrong.json"
     if text is not None:
         file.write_text(text, encoding="utf-8")

@@ -69,7 +69,7 @@ class MeasuredLoad(Plugin[MeasuredLoadArgs]):
             timeout=args.timeout_seconds,
             stale_after=args.stale_seconds,
             when_stale="ignore",
-            wakes_pod=self.helps,
+            wakes_pod=self.has_idle_node,
         )
 
     async def start(self) -> None:
@@ -85,7 +85,7 @@ class MeasuredLoad(Plugin[MeasuredLoadArgs]):
         # Prometheus says NaN where it divided by nothing: of that node nothing is known.
         return {node: share for node, share in load.items() if share == share}
 
-    def helps(self, pod: PendingPod, change: SourceChange[float]) -> bool:
+    def has_idle_node(self, pod: PendingPod, change: SourceChange[float]) -> bool:
         return bool(change.removed) or any(share <= self.args.most for share in change.values.values())
 
     @hookimpl

@@ -10,12 +10,12 @@ __all__ = ["LoadServer"]
 
 
 class LoadServer(ThreadingHTTPServer):
-    """Answers every query with the same samples, or with the status `broken` if that is set."""
+    """Answers every query with the same samples, or with the status `error_status` if that is set."""
 
     def __init__(self, load: dict[str, float], port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Request)
         self.load = load
-        self.broken = 0
+        self.error_status = 0
 
     @property
     def url(self) -> str:
@@ -34,7 +34,7 @@ class _Request(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         vector = {"resultType": "vector", "result": self.server.samples()}
         text = json.dumps({"status": "success", "data": vector})
-        self.send_response(self.server.broken or 200)
+        self.send_response(self.server.error_status or 200)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text.encode())
@@ -44,5 +44,5 @@ class _Request(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    given = (text.partition("=") for text in sys.argv[1:])
-    LoadServer({node: float(share) for node, _, share in given}, 9090).serve_forever()
+    pairs = (text.partition("=") for text in sys.argv[1:])
+    LoadServer({node: float(share) for node, _, share in pairs}, 9090).serve_forever()

@@ -32,11 +32,11 @@ def scenario(url: str = "http://127.0.0.1:1") -> Scenario:
     )
 
 
-def test_the_idle_node_is_preferred(server: LoadServer) -> None:
+def test_idle_node_is_preferred(server: LoadServer) -> None:
     assert scenario(server.url).run().node_of("web") == "c"
 
 
-def test_busy_nodes_are_left_alone_until_they_are_not(server: LoadServer) -> None:
+def test_busy_node_is_rejected_until_idle(server: LoadServer) -> None:
     server.load = {"a": 0.95, "b": 0.99, "c": 0.91}
     world = scenario(server.url).at(60, lambda cluster: server.load.update(b=0.5))
     result = world.run(until=120)
@@ -44,22 +44,22 @@ def test_busy_nodes_are_left_alone_until_they_are_not(server: LoadServer) -> Non
     assert result.decisions_on("web")[-1].woken_by == "MeasuredLoad/load"
 
 
-def test_nothing_is_known_of_a_node_without_a_number(server: LoadServer) -> None:
+def test_node_without_measurement_is_neutral(server: LoadServer) -> None:
     server.load = {"a": 0.95, "b": math.nan, "c": 0.9}
     assert scenario(server.url).run().node_of("web") == "b"
 
 
-def test_when_the_server_is_away_for_long_pods_go_where_there_is_room(server: LoadServer) -> None:
+def test_stale_measurements_are_ignored(server: LoadServer) -> None:
     server.load = {"a": 1.0, "b": 1.0, "c": 1.0}
     world = scenario(server.url)
-    world.at(30, lambda cluster: setattr(server, "broken", 503)).at(100, create(make_pod("early")))
+    world.at(30, lambda cluster: setattr(server, "error_status", 503)).at(100, create(make_pod("early")))
     result = world.at(200, create(make_pod("late"))).run(until=300)
     woken = {name: result.decisions_on(name)[-1] for name in ("web", "early", "late")}
     assert all(result.node_of(name) for name in woken)
     assert woken["web"].popped_at == woken["early"].popped_at < woken["late"].popped_at
 
 
-def test_a_server_that_was_never_there_keeps_nobody_waiting() -> None:
+def test_unreachable_server_blocks_no_pods() -> None:
     assert scenario().run().node_of("web")
 
 
@@ -70,6 +70,6 @@ class TestContract(PluginContract):
 
 
 @pytest.mark.slow
-def test_the_contract_is_checked_with_busy_nodes_and_others() -> None:
+def test_contract_is_checked_with_busy_and_idle_nodes() -> None:
     reached = check_plugin(MeasuredLoad, args=TestContract.args, sources=TestContract.sources)
     assert reached.passes and reached.reasons["node(s) were more than 90% busy"]

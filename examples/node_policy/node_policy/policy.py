@@ -97,8 +97,8 @@ class NodePolicies(Plugin[PluginArgs]):
         # Between a binding and its end the cluster moves on: what is counted is what is there by now.
         node = self.handle.nodes.find(node_name)
         for policy in self._policies_of(node) if node is not None else ():
-            there = sum(_pods_of(policy, other) for other in self.handle.nodes if policy in self._policies_of(other))
-            await self.handle.api.patch_status(NodePolicy, policy.metadata.name, {"pods": there})
+            count = sum(_pods_of(policy, other) for other in self.handle.nodes if policy in self._policies_of(other))
+            await self.handle.api.patch_status(NodePolicy, policy.metadata.name, {"pods": count})
 
     def _policies_of(self, node: NodeInfo) -> list[NodePolicy]:
         policies = self.handle.objects(NodePolicy)

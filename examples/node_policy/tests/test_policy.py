@@ -18,12 +18,12 @@ def scenario(*pods: str) -> Scenario:
     return Scenario(nodes=[NODE], pods=made, objects=[LICENSED], plugins=[NodePolicies])
 
 
-def test_pods_of_other_namespaces_stay_away() -> None:
+def test_pods_of_other_namespaces_are_rejected() -> None:
     message = scenario("web").run().message_of("web")
     assert "1 node(s) are not for namespace default by policy licensed" in message
 
 
-def test_a_node_takes_as_many_as_the_policy_allows() -> None:
+def test_node_takes_as_many_pods_as_the_policy_allows() -> None:
     result = scenario().run()
     bound = [pod.metadata.name for pod in SOLVERS if result.node_of(f"solvers/{pod.metadata.name}")]
     assert len(bound) == 2
@@ -31,25 +31,25 @@ def test_a_node_takes_as_many_as_the_policy_allows() -> None:
     assert "1 node(s) have all 2 pods that policy licensed allows" in result.message_of(f"solvers/{waits}")
 
 
-def test_the_status_says_how_many_there_are_and_wakes_nobody() -> None:
+def test_status_counts_pods_and_requeues_no_pod() -> None:
     result = scenario().run()
     assert result.cluster.read(NodePolicy, "licensed").status.pods == 2
     assert len(result.decisions) == 3
 
 
-def test_a_change_of_the_policy_or_its_end_wakes_those_who_wait() -> None:
+def test_changed_or_deleted_policy_requeues_pending_pods() -> None:
     opened = patch(LICENSED, {"spec": {"namespaces": ["solvers", "default"]}})
     assert scenario("web").at(10, opened).run().node_of("web") == "node"
     assert scenario("web").at(10, delete(LICENSED)).run().node_of("web") == "node"
 
 
-def test_a_pod_that_ends_makes_room() -> None:
+def test_ended_pod_makes_room() -> None:
     first, *others = SOLVERS
     result = scenario().at(10, delete(first)).run()
     assert [result.node_of(f"solvers/{pod.metadata.name}") for pod in others] == ["node", "node"]
 
 
-def test_nodes_without_a_policy_are_for_everybody() -> None:
+def test_nodes_without_policy_accept_all_pods() -> None:
     result = scenario("web").at(0, create(make_node("free"))).run()
     assert result.node_of("web") == "free"
 

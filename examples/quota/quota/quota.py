@@ -71,9 +71,9 @@ class Quota(Plugin[QuotaArgs]):
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
-        free = self.free.get(pod.namespace, 0) - self._untold(pod.namespace)
-        too_little = pod.namespace in self.free and _cpu(pod) > free
-        return unresolvable(f"quota of {pod.namespace}: {free}m of cpu are free") if too_little else None
+        free = self.free.get(pod.namespace, 0) - self._uncounted(pod.namespace)
+        exceeded = pod.namespace in self.free and _cpu(pod) > free
+        return unresolvable(f"quota of {pod.namespace}: {free}m of cpu are free") if exceeded else None
 
     @hookimpl
     def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -106,12 +106,12 @@ class Quota(Plugin[QuotaArgs]):
         finally:
             self._claimed.discard(pod.uid)
 
-    def _untold(self, namespace: str) -> int:
+    def _uncounted(self, namespace: str) -> int:
         """Return the milli-CPU of pods with a place that the service may not have counted when it was last heard."""
         # What `pre_bind` and `post_bind` note has no say here: a replay does not call them.
-        pending, heard = self.handle.pending, self.free.updates
-        seen = {uid: (pod, heard if uid in pending else last) for uid, (pod, last) in self._reserved.items()}
-        self._reserved = {uid: (pod, last) for uid, (pod, last) in seen.items() if last == heard}
+        pending, updates = self.handle.pending, self.free.updates
+        seen = {uid: (pod, updates if uid in pending else last) for uid, (pod, last) in self._reserved.items()}
+        self._reserved = {uid: (pod, last) for uid, (pod, last) in seen.items() if last == updates}
         return sum(_cpu(pod) for pod, _ in self._reserved.values() if pod.namespace == namespace)
 
 

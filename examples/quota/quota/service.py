@@ -33,7 +33,7 @@ class QuotaService(ThreadingHTTPServer):
         with self.lock:
             if uid not in self.claims.get(namespace, {}) and cpu > self.free(namespace):
                 return (
-                    f"{cpu}m of cpu are asked for, {self.free(namespace)}m of {self.limits.get(namespace, 0)}m are free"
+                    f"{cpu}m of cpu are requested, {self.free(namespace)}m of {self.limits.get(namespace, 0)}m are free"
                 )
             self.claims[namespace][uid] = cpu
             return ""
@@ -48,9 +48,9 @@ class _Request(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         _, _, namespace, uid = self.path.split("/")
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        refusal = self.server.claim(namespace, uid, asked["cpu"])
-        self._answer(409 if refusal else 200, refusal)
+        claim = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        problem = self.server.claim(namespace, uid, claim["cpu"])
+        self._answer(409 if problem else 200, problem)
 
     def do_DELETE(self) -> None:
         _, _, namespace, uid = self.path.split("/")
@@ -68,5 +68,5 @@ class _Request(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    given = (text.partition("=") for text in sys.argv[1:])
-    QuotaService({namespace: int(cpu) for namespace, _, cpu in given}, 8100).serve_forever()
+    pairs = (text.partition("=") for text in sys.argv[1:])
+    QuotaService({namespace: int(cpu) for namespace, _, cpu in pairs}, 8100).serve_forever()

@@ -44,21 +44,21 @@ def bound(result: ScenarioResult) -> list[str]:
     return [pod.metadata.name for pod in PODS if result.node_of(pod.metadata.name)]
 
 
-def test_pods_are_bound_as_far_as_the_quota_goes(service: QuotaService) -> None:
+def test_pods_are_bound_within_the_quota(service: QuotaService) -> None:
     result = scenario(service.url).run()
     assert bound(result) == ["web-0", "web-1"]
     assert service.free("default") == 0
     assert "quota of default: 0m of cpu are free" in result.message_of("web-2")
 
 
-def test_a_bound_pod_counts_until_the_service_is_heard_again(service: QuotaService) -> None:
+def test_bound_pod_counts_until_the_service_is_polled_again(service: QuotaService) -> None:
     """Else the next pod would go for the cpu that the service said to be free before."""
     result = scenario(service.url).at(5, create(make_pod("late", cpu=1))).run(until=10)
     assert "quota of default: 0m of cpu are free" in result.message_of("late")
     assert len(result.bindings) == 2
 
 
-def test_a_larger_quota_wakes_the_pod_that_waits(service: QuotaService) -> None:
+def test_larger_quota_requeues_the_pending_pod(service: QuotaService) -> None:
     world = scenario(service.url)
     world.at(100, lambda cluster: service.limits.update(default=3000))
     result = world.run(until=200)
@@ -66,17 +66,17 @@ def test_a_larger_quota_wakes_the_pod_that_waits(service: QuotaService) -> None:
     assert result.decisions_on("web-2")[-1].woken_by == "Quota/free"
 
 
-def test_the_service_has_the_last_word(service: QuotaService) -> None:
+def test_service_decides_on_the_claim(service: QuotaService) -> None:
     """What it said to be free is taken by somebody else before the pod is bound."""
     world = scenario(service.url)
     world.source("Quota", "free", {"default": 9000})
     result = world.run(until=30)
     assert len(bound(result)) == 2  # whichever claims came first
     (waits,) = {pod.metadata.name for pod in PODS} - {*bound(result)}
-    assert "quota of default: 1000m of cpu are asked for, 0m of 2000m are free" in result.message_of(waits)
+    assert "quota of default: 1000m of cpu are requested, 0m of 2000m are free" in result.message_of(waits)
 
 
-def test_what_is_not_bound_after_all_is_given_back(service: QuotaService) -> None:
+def test_claim_of_unbound_pod_is_given_back(service: QuotaService) -> None:
     class NoDisk(Plugin):
         """Fail behind Quota."""
 
@@ -91,7 +91,7 @@ def test_what_is_not_bound_after_all_is_given_back(service: QuotaService) -> Non
     assert service.free("default") == 2000
 
 
-def test_a_pod_waits_until_its_last_claim_is_given_back(service: QuotaService) -> None:
+def test_pod_waits_until_its_previous_claim_is_given_back(service: QuotaService) -> None:
     """Else what was meant for the last claim might take back the next."""
 
     async def main() -> None:
@@ -111,14 +111,14 @@ def test_a_pod_waits_until_its_last_claim_is_given_back(service: QuotaService) -
     asyncio.run(main())
 
 
-def test_without_the_service_nobody_is_bound_and_it_is_named() -> None:
+def test_no_pod_is_bound_without_the_service_and_the_error_names_it() -> None:
     result = scenario("http://127.0.0.1:1").run(until=20)
     assert bound(result) == []
     assert "Quota" in result.message_of("web-0")
     assert "ConnectError" in result.message_of("web-0")
 
 
-def test_pods_of_other_namespaces_have_quotas_of_their_own(service: QuotaService) -> None:
+def test_each_namespace_has_its_own_quota(service: QuotaService) -> None:
     service.limits["other"] = 1000
     service.claims["other"] = {}
     result = scenario(service.url).at(1, create(make_pod("api", namespace="other", cpu=1))).run()

@@ -93,7 +93,7 @@ class TeamQuota(Plugin[TeamQuotaArgs]):
             # A pod that asks for nothing of it may go, even where others have more than the share by now.
             if asked and in_use + asked > round(limit * unit):
                 # Unresolvable: preemption, which looks at nodes one by one, would evict pods in vain.
-                return unresolvable(f"team {team} has less left of its {limit:g} {words} than is asked for")
+                return unresolvable(f"team {team} has less left of its {limit:g} {words} than requested")
         return None
 
     def _used(self, team: str) -> Counter[str]:

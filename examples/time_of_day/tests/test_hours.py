@@ -36,7 +36,7 @@ def tried_after(result: ScenarioResult, pod: str) -> list[float]:
     return [round((decision.popped_at - midnight) / HOUR, 3) for decision in result.decisions_on(pod)]
 
 
-def test_a_pod_that_can_wait_does_so_without_an_attempt() -> None:
+def test_off_peak_pod_is_gated_without_an_attempt() -> None:
     result = scenario(EARLY).run(until=5 * HOUR)
     assert result.node_of("batch") == "node"
     assert tried_after(result, "batch") == [4]
@@ -44,27 +44,27 @@ def test_a_pod_that_can_wait_does_so_without_an_attempt() -> None:
 
 
 @pytest.mark.slow
-def test_it_is_held_again_when_the_hours_are_over_and_the_next_night_comes() -> None:
+def test_off_peak_pod_is_gated_again_after_the_hours() -> None:
     late = make_pod("late", labels={RUN: "off-peak"})
     result = scenario(EARLY).at(7 * HOUR, create(late)).run(until=30 * HOUR)
     assert tried_after(result, "late") == [28]
 
 
-def test_nobody_waits_off_peak() -> None:
+def test_no_pod_is_gated_off_peak() -> None:
     assert tried_after(scenario({}).run(), "batch") == [0]
 
 
-def test_the_hours_are_those_of_the_time_zone() -> None:
+def test_hours_are_in_the_configured_time_zone() -> None:
     result = scenario({"timeZone": "America/New_York"}).run(until=2 * HOUR)
     assert tried_after(result, "batch") == [1]
 
 
-def test_without_its_label_a_pod_need_not_wait() -> None:
+def test_pod_without_label_is_not_gated() -> None:
     hurried = patch(BATCH, {"metadata": {"labels": {RUN: None}}})
     assert tried_after(scenario(EARLY).at(HOUR, hurried).run(until=2 * HOUR), "batch") == [1]
 
 
-def test_it_says_what_a_pod_waits_for() -> None:
+def test_gated_pod_has_a_message() -> None:
     held = TimeOfDay(TimeOfDayArgs(), stub_handle()).pre_enqueue(pending_pod(BATCH))
     assert held is not None and held.message == "waits for the hours from 20:00 to 06:00 (UTC)"
 
@@ -78,7 +78,7 @@ def test_it_says_what_a_pod_waits_for() -> None:
         ("2026-06-01", "08:00", "20:00", 12),
     ],
 )
-def test_hours_are_what_the_clocks_show(day: str, start: str, end: str, hours: int) -> None:
+def test_hours_follow_daylight_saving_time(day: str, start: str, end: str, hours: int) -> None:
     args = TimeOfDayArgs.model_validate({"from": start, "to": end, "timeZone": "Europe/Berlin"})
     noon = datetime.fromisoformat(f"{day}T12:00+00:00").timestamp()
     _, (begins, ends), _ = args.spans(noon)
@@ -94,7 +94,7 @@ def test_hours_are_what_the_clocks_show(day: str, start: str, end: str, hours: i
         ({"timeZone": "Europe/Nowhere"}, "timeZone"),
     ],
 )
-def test_args_that_make_no_sense_are_refused(args: dict[str, str], complaint: str) -> None:
+def test_invalid_args_are_rejected(args: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         scenario(args).run()
 

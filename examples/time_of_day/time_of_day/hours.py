@@ -46,7 +46,7 @@ class TimeOfDayArgs(PluginArgs):
     time_zone: ZoneInfo = ZoneInfo("UTC")
 
     @model_validator(mode="after")
-    def has_hours(self) -> Self:
+    def check_hours(self) -> Self:
         if self.start == self.end:
             raise ValueError("from and to are the same, so it would never be off-peak")
         return self
@@ -74,10 +74,10 @@ class TimeOfDay(Plugin[TimeOfDayArgs]):
         # No event tells that time has passed, but a source does, and it stands in recordings: a replay finds the hours
         # where they were. What it says holds until it says otherwise; before it says anything, marked pods wait.
         self.hours = handle.source(
-            "hours", bool, self.tell, stale_after=math.inf, when_stale="ignore", wakes_pod=self.has_come
+            "hours", bool, self.watch_hours, stale_after=math.inf, when_stale="ignore", wakes_pod=self.is_off_peak
         )
 
-    async def tell(self) -> AsyncGenerator[dict[str, bool]]:
+    async def watch_hours(self) -> AsyncGenerator[dict[str, bool]]:
         while True:
             now = self.handle.clock.now()
             spans = [*self.args.spans(now)]
@@ -85,7 +85,7 @@ class TimeOfDay(Plugin[TimeOfDayArgs]):
             change = min(moment for span in spans for moment in span if moment > now)
             await asyncio.sleep(change - self.handle.clock.now())
 
-    def has_come(self, pod: PendingPod, change: SourceChange[bool]) -> bool:
+    def is_off_peak(self, pod: PendingPod, change: SourceChange[bool]) -> bool:
         return change.values.get(OFF_PEAK, False)
 
     @hookimpl

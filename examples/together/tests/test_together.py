@@ -19,12 +19,12 @@ def placed(result: ScenarioResult, members: int = 3) -> int:
     return sum(result.node_of(pod.metadata.name) is not None for pod in MEMBERS[:members])
 
 
-def test_a_whole_group_starts() -> None:
+def test_complete_group_is_bound() -> None:
     result = scenario(3).run()
     assert placed(result) == 3
 
 
-def test_a_group_with_a_member_missing_gives_its_places_back_at_once() -> None:
+def test_incomplete_group_is_unreserved_at_once() -> None:
     result = scenario(1).at(10, create(MEMBERS[1])).run()
     assert placed(result, 2) == 0
     assert {binding.pod: binding.waited for binding in result.bindings} == {"default/job-0": 30, "default/job-1": 20}
@@ -32,42 +32,42 @@ def test_a_group_with_a_member_missing_gives_its_places_back_at_once() -> None:
     assert "job-0 of the same group lost its place" in result.message_of("job-1")
 
 
-def test_the_missing_member_wakes_the_others() -> None:
+def test_missing_member_requeues_the_others() -> None:
     result = scenario(2).at(40, create(MEMBERS[2])).run()
     assert placed(result) == 3
     assert result.seconds < 60
 
 
-def test_a_late_member_is_in_time_while_the_others_wait() -> None:
+def test_late_member_completes_the_waiting_group() -> None:
     result = scenario(2).at(20, create(MEMBERS[2])).run()
     assert placed(result) == 3
     assert len(result.decisions) == 3
 
 
-def test_room_for_the_last_member_starts_the_group() -> None:
+def test_room_for_the_last_member_completes_the_group() -> None:
     guest = make_pod("guest", cpu=1, node_name="node")
     result = scenario(3, node_cpu=3).at(0, create(guest)).at(100, delete(guest)).run()
     assert placed(result) == 3
 
 
-def test_a_member_that_is_replaced_later_does_not_wait_for_a_second_group() -> None:
+def test_replaced_member_is_bound_without_waiting() -> None:
     result = scenario(3).at(100, delete(MEMBERS[0])).at(200, create(MEMBERS[0])).run()
     assert placed(result) == 3
 
 
-def test_groups_of_one_name_in_two_namespaces_are_two() -> None:
+def test_groups_of_one_name_in_two_namespaces_are_separate() -> None:
     elsewhere = make_pod("job-2", namespace="elsewhere", labels={GROUP: "job", SIZE: "3"})
     result = scenario(2).at(0, create(elsewhere)).run()
     assert placed(result, 2) == 0
 
 
-def test_pods_without_a_group_do_not_wait() -> None:
+def test_pods_without_group_do_not_wait() -> None:
     result = scenario(0).at(0, create(make_pod("web"))).run()
     assert result.bindings[0].waited == 0
 
 
 @pytest.mark.parametrize("size", ["", "0", "three"])
-def test_a_size_that_is_no_number_of_pods_is_refused_until_it_is_mended(size: str) -> None:
+def test_pod_with_invalid_group_size_is_unschedulable_until_corrected(size: str) -> None:
     pod = make_pod("job-0", labels={GROUP: "job", SIZE: size})
     broken = scenario(0).at(0, create(pod)).run()
     assert f"label {SIZE} must be the number of pods in the group" in broken.message_of("job-0")

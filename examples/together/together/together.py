@@ -53,7 +53,7 @@ class Together(Plugin[TogetherArgs]):
         super().__init__(args, handle)
         # Members that lost their place, by uid. A pod that was deleted meanwhile stays until its group is tried again:
         # to wake it does nothing.
-        self._sent_back: dict[Group, dict[str, PodInfo]] = {}
+        self._rejected: dict[Group, dict[str, PodInfo]] = {}
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
@@ -67,12 +67,12 @@ class Together(Plugin[TogetherArgs]):
         group = _group(pod)
         if group is None:
             return None
-        if self._placed(group) < _size(pod):
+        if self._count_placed(group) < _size(pod):
             # The pod keeps its place, and others are scheduled meanwhile. Members that failed earlier try again now:
             # this one may be what they lacked.
-            sent_back = self._sent_back.pop(group, {})
-            sent_back.pop(pod.uid, None)
-            self.handle.activate(sent_back.values())
+            rejected = self._rejected.pop(group, {})
+            rejected.pop(pod.uid, None)
+            self.handle.activate(rejected.values())
             return Wait(self.args.timeout_seconds)
         # The last one opens the door for those that wait, and walks through itself.
         for waiting in self.handle.waiting_pods():
@@ -87,7 +87,7 @@ class Together(Plugin[TogetherArgs]):
         group = _group(pod)
         if group is None:
             return
-        self._sent_back.setdefault(group, {})[pod.uid] = pod
+        self._rejected.setdefault(group, {})[pod.uid] = pod
         for waiting in self.handle.waiting_pods():
             if _group(waiting.pod) == group:
                 waiting.reject(self.name, f"{pod.name} of the same group lost its place")
@@ -98,7 +98,7 @@ class Together(Plugin[TogetherArgs]):
         # label that makes no sense.
         return [ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL)]
 
-    def _placed(self, group: Group) -> int:
+    def _count_placed(self, group: Group) -> int:
         """Count the members that have a place on a node; the pod at hand is one of them already.
 
         This looks at every pod of the cluster, though only for pods of a group. What the handle shows is right after a

@@ -37,10 +37,10 @@ from kframework.plugins.dynamic_resources.placements import (
 )
 
 #: The openness of an untouched card.
-OPEN = 10_000
+MAX_OPENNESS = 10_000
 
 #: What a device takes of each counter of its card.
-Needs = tuple[int, ...]
+CounterNeeds = tuple[int, ...]
 
 
 class Card(Protocol):
@@ -59,8 +59,8 @@ class Shape(NamedTuple):
     A device is known by its place on the card.
     """
 
-    counters: Needs
-    kinds: tuple[tuple[tuple[int, Needs], ...], ...]
+    counters: CounterNeeds
+    kinds: tuple[tuple[tuple[int, CounterNeeds], ...], ...]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -72,22 +72,22 @@ def openness(shape: Shape, taken: int) -> int:
     """
     left = list(shape.counters)
     for kind in shape.kinds:
-        for place, needs in kind:
-            if taken >> place & 1:
+        for index, needs in kind:
+            if taken >> index & 1:
                 left = [amount - need for amount, need in zip(left, needs, strict=True)]
     shares = [
-        OPEN * _side_by_side(kind, left, taken) // most
+        MAX_OPENNESS * _count_disjoint(kind, left, taken) // most
         for kind in shape.kinds
-        if (most := _side_by_side(kind, shape.counters, 0))
+        if (most := _count_disjoint(kind, shape.counters, 0))
     ]
     return sum(shares) // len(shares) if shares else 0
 
 
-def _side_by_side(kind: Sequence[tuple[int, Needs]], left: Sequence[int], taken: int) -> int:
+def _count_disjoint(kind: Sequence[tuple[int, CounterNeeds]], left: Sequence[int], taken: int) -> int:
     """Count devices of a size that can be had at the same time, each as soon as its turn comes."""
     number = 0
-    for place, needs in kind:
-        if not taken >> place & 1 and all(need <= amount for need, amount in zip(needs, left, strict=True)):
+    for index, needs in kind:
+        if not taken >> index & 1 and all(need <= amount for need, amount in zip(needs, left, strict=True)):
             left = [amount - need for amount, need in zip(left, needs, strict=True)]
             number += 1
     return number
@@ -100,19 +100,19 @@ class DividedCard(Card):
         self.devices = devices
         names = sorted({name for device in devices for name in device.consumes})
         totals = tuple(counters[name] for name in names)
-        kinds: dict[int, list[tuple[int, Needs]]] = {}
-        for place, device in enumerate(devices):
+        kinds: dict[int, list[tuple[int, CounterNeeds]]] = {}
+        for index, device in enumerate(devices):
             needs = tuple(device.consumes.get(name, 0) for name in names)
             # How much of the card a device takes: the sum of its shares of all counters.
-            size = sum(OPEN * need // total for need, total in zip(needs, totals, strict=True) if total)
-            kinds.setdefault(size, []).append((place, needs))
+            size = sum(MAX_OPENNESS * need // total for need, total in zip(needs, totals, strict=True) if total)
+            kinds.setdefault(size, []).append((index, needs))
         self.shape: Shape = Shape(totals, tuple(map(tuple, kinds.values())))
 
     def openness(self, allocated: Allocations, chosen: Collection[ChosenDevice]) -> int:
         new, taken = {each.device.id for each in chosen}, 0
-        for place, device in enumerate(self.devices):
+        for index, device in enumerate(self.devices):
             if device.id in new or allocated.is_in_use(device.id):
-                taken |= 1 << place
+                taken |= 1 << index
         return openness(self.shape, taken)
 
 
@@ -123,7 +123,7 @@ class SingleCard(Card):
         self.devices = (device,)
 
     def openness(self, allocated: Allocations, chosen: Collection[ChosenDevice]) -> int:
-        return 0 if chosen or allocated.is_in_use(self.devices[0].id) else OPEN
+        return 0 if chosen or allocated.is_in_use(self.devices[0].id) else MAX_OPENNESS
 
 
 class SharedCard(Card):
@@ -133,12 +133,12 @@ class SharedCard(Card):
         self.devices = (device,)
 
     def openness(self, allocated: Allocations, chosen: Collection[ChosenDevice]) -> int:
-        device, lowest = self.devices[0], OPEN
+        device, lowest = self.devices[0], MAX_OPENNESS
         taken = allocated.consumed_capacity(device.id)
         for name, amount in device.capacity.items():
             new = sum(each.amounts[name].nano for each in chosen if name in each.amounts)
             if amount:
-                lowest = min(lowest, OPEN * (amount - taken.get(name, 0) - new) // amount)
+                lowest = min(lowest, MAX_OPENNESS * (amount - taken.get(name, 0) - new) // amount)
         return lowest
 
 
@@ -192,11 +192,11 @@ class DeviceBinPacking(Plugin[PluginArgs]):
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        return int(measure_rows(self.damage, state, node.table, np.array([node.row]))[0])
+        return int(measure_rows(self.raw_score, state, node.table, np.array([node.row]))[0])
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        return measure_rows(self.damage, state, nodes, rows)
+        return measure_rows(self.raw_score, state, nodes, rows)
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
@@ -208,21 +208,21 @@ class DeviceBinPacking(Plugin[PluginArgs]):
         ranks: Scores = np.searchsorted(distinct, scores)
         return ranks * MAX_SCORE // (len(distinct) - 1)
 
-    def damage(self, placement: Placement) -> int:
+    def raw_score(self, placement: Placement) -> int:
         """Return the raw score of a placement: nothing is best, and the more is lost the less it is."""
         lost = left = 0
         chosen = [each for of_claim in placement.chosen for each in of_claim if not each.option.admin]
-        concerned = {each.device.slice.pool for each in chosen}
+        pools = {each.device.slice.pool for each in chosen}
         for pool in placement.pools:
-            if pool.id not in concerned:
+            if pool.id not in pools:
                 continue
             cards = self._cards_of(pool)
             of_card = defaultdict[int, list[ChosenDevice]](list)
             for each in chosen:
                 if each.device.slice.pool == pool.id:
                     of_card[cards.by_device[each.device.id]].append(each)
-            for place, card in enumerate(cards.all):
-                taken = of_card.get(place, ())
+            for index, card in enumerate(cards.all):
+                taken = of_card.get(index, ())
                 after = card.openness(placement.allocated, taken)
                 left += after
                 if taken:
@@ -230,9 +230,9 @@ class DeviceBinPacking(Plugin[PluginArgs]):
         return -(lost << _BITS) - left
 
     def _cards_of(self, pool: Pool) -> _Cards:
-        known = self._cards.get(pool)
-        if known is None:
-            cards = tuple(cards_of(pool))
-            by_device = {device.id: place for place, card in enumerate(cards) for device in card.devices}
-            known = self._cards[pool] = _Cards(cards, by_device)
-        return known
+        cards = self._cards.get(pool)
+        if cards is None:
+            all_cards = tuple(cards_of(pool))
+            by_device = {device.id: index for index, card in enumerate(all_cards) for device in card.devices}
+            cards = self._cards[pool] = _Cards(all_cards, by_device)
+        return cards

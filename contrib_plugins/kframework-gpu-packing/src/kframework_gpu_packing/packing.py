@@ -24,13 +24,13 @@ from kframework import (
 )
 
 #: The number of GPUs that the pod asks for.
-_EXPECTED = StateKey[int]("GpuPacking.wanted")
+_REQUESTED_GPUS = StateKey[int]("GpuPacking.wanted")
 
 #: The score of a node without room; Filter has rejected it, but Score may still be called.
 _NO_ROOM = -(1 << 62)
 #: A raw score is made of three numbers, the second and third of this many bits.
 _BITS = 16
-_MOST = (1 << _BITS) - 1
+_MAX_VALUE = (1 << _BITS) - 1
 
 Amount = TypeVar("Amount", int, NDArray[np.int64])
 
@@ -71,34 +71,34 @@ class GpuPacking(Plugin[GpuPackingArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable:
-        return self._wanted(pod)
+        return self._requested_gpus(pod)
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
-        state[_EXPECTED] = self._wanted(pod)
+        state[_REQUESTED_GPUS] = self._requested_gpus(pod)
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        wanted, offered = state[_EXPECTED], node.allocatable(self.args.resource)
-        if not wanted:
+        requested, offered = state[_REQUESTED_GPUS], node.allocatable(self.args.resource)
+        if not requested:
             return int(offered == 0)
         free = offered - node.requested(self.args.resource)
-        if free < wanted:
+        if free < requested:
             return _NO_ROOM
-        left = free - wanted
-        pods = min(node.requested("pods"), _MOST)
-        return self._raw(self._useless(left) - self._useless(free), pods, min(left, _MOST))
+        left = free - requested
+        pods = min(node.requested("pods"), _MAX_VALUE)
+        return self._raw_score(self._unusable(left) - self._unusable(free), pods, min(left, _MAX_VALUE))
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        wanted, offered = state[_EXPECTED], nodes.allocatable(self.args.resource)[rows]
-        if not wanted:
+        requested, offered = state[_REQUESTED_GPUS], nodes.allocatable(self.args.resource)[rows]
+        if not requested:
             without: Scores = np.equal(offered, 0).astype(np.int64)
             return without
         free = offered - nodes.requested(self.args.resource)[rows]
-        left = free - wanted
-        pods = np.minimum(nodes.requested("pods")[rows], _MOST)
-        raw: Scores = self._raw(self._useless(left) - self._useless(free), pods, np.minimum(left, _MOST))
+        left = free - requested
+        pods = np.minimum(nodes.requested("pods")[rows], _MAX_VALUE)
+        raw: Scores = self._raw_score(self._unusable(left) - self._unusable(free), pods, np.minimum(left, _MAX_VALUE))
         raw[left < 0] = _NO_ROOM
         return raw
 
@@ -112,10 +112,10 @@ class GpuPacking(Plugin[GpuPackingArgs]):
         ranks: Scores = np.searchsorted(distinct, scores)
         return ranks * MAX_SCORE // (len(distinct) - 1)
 
-    def _wanted(self, pod: PendingPod) -> int:
+    def _requested_gpus(self, pod: PendingPod) -> int:
         return dict(pod.on_node).get(self.args.resource, 0)
 
-    def _useless(self, free: Amount) -> Amount:
+    def _unusable(self, free: Amount) -> Amount:
         """Return how many of a node's free GPUs the typical pods could not use, times the sum of their shares.
 
         Pods of 4 GPUs each, as many as fit, leave the remainder of the division by 4; the mix leaves the mean.
@@ -125,5 +125,5 @@ class GpuPacking(Plugin[GpuPackingArgs]):
         return sum(leftovers[1:], start=leftovers[0])
 
     @staticmethod
-    def _raw(growth: Amount, pods: Amount, left: Amount) -> Amount:
+    def _raw_score(growth: Amount, pods: Amount, left: Amount) -> Amount:
         return (-growth << 2 * _BITS) + (pods << _BITS) - left

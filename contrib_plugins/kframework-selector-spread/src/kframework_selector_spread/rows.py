@@ -20,24 +20,24 @@ class RowNumbers:
     """
 
     def __init__(
-        self, nodes: NodeTable, changed: Callable[[], list[int] | None], work_out: Callable[[NodeInfo], int]
+        self, nodes: NodeTable, changed: Callable[[], list[int] | None], compute: Callable[[NodeInfo], int]
     ) -> None:
         self._nodes = nodes
         self._changed = changed
-        self._work_out = work_out
+        self._compute = compute
         self._numbers: NDArray[np.int64] = np.full(nodes.capacity, _UNKNOWN, dtype=np.int64)
 
-    def of_rows(self, rows: Rows) -> Scores:
+    def for_rows(self, rows: Rows) -> Scores:
         """Return the numbers of these rows."""
         self._catch_up()
         listed = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         for row in listed[self._numbers[listed] == _UNKNOWN].tolist():
-            self._numbers[row] = self._work_out(self._nodes[row])
+            self._numbers[row] = self._compute(self._nodes[row])
         return self._numbers[listed]
 
-    def of_node(self, node: NodeInfo) -> int:
+    def for_node(self, node: NodeInfo) -> int:
         """Return the number of one node."""
-        return int(self.of_rows(np.array([node.row]))[0])
+        return int(self.for_rows(np.array([node.row]))[0])
 
     def _catch_up(self) -> None:
         changed = self._changed()

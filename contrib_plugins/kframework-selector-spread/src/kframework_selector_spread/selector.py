@@ -24,7 +24,7 @@ class Requirement(NamedTuple):
     operator: str
     values: frozenset[str] = frozenset()
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether labels meet the condition."""
         match self.operator:
             case "In":
@@ -44,7 +44,7 @@ Selector = frozenset[Requirement]
 def matches(selector: Selector, labels: Mapping[str, str]) -> bool:
     """Return whether labels meet all conditions."""
     for requirement in selector:  # quicker than all(), and this runs for every pod of a node that changed
-        if not requirement.holds(labels):
+        if not requirement.matches(labels):
             return False
     return True
 
@@ -63,16 +63,16 @@ class Selectors:
     def of(self, pod: PendingPod) -> Selector:
         """Merge the selectors of the services that match the pod, and of the controller that owns it."""
         labels: dict[str, str] = {}
-        for chosen in self._services.get(pod.namespace, {}).values():
-            if chosen.items() <= pod.labels.items():
-                labels.update(chosen)
+        for service_selector in self._services.get(pod.namespace, {}).values():
+            if service_selector.items() <= pod.labels.items():
+                labels.update(service_selector)
         owner = next((owner for owner in pod.owner_references if owner.controller), None)
         if owner is None:
-            return _exactly(labels)
+            return _match_labels(labels)
         if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
-            found = self._handle.objects(ReplicationController).get(owner.name, pod.namespace)
-            return _exactly(labels | found.spec.selector) if found is not None else _exactly(labels)
-        return _exactly(labels) | _requirements(self._workload_selector(owner, pod.namespace))
+            controller = self._handle.objects(ReplicationController).get(owner.name, pod.namespace)
+            return _match_labels(labels | controller.spec.selector) if controller is not None else _match_labels(labels)
+        return _match_labels(labels) | _requirements(self._workload_selector(owner, pod.namespace))
 
     def _workload_selector(self, owner: OwnerReference, namespace: str) -> LabelSelector | None:
         workload: ReplicaSet | StatefulSet | None = None
@@ -89,7 +89,7 @@ class Selectors:
             self._services.setdefault(new.metadata.namespace, {})[new.metadata.name] = new.spec.selector
 
 
-def _exactly(labels: Mapping[str, str]) -> Selector:
+def _match_labels(labels: Mapping[str, str]) -> Selector:
     return frozenset(Requirement(key, "In", frozenset((value,))) for key, value in labels.items())
 
 
@@ -98,7 +98,7 @@ def _requirements(selector: LabelSelector | None) -> Selector:
     if selector is None or not _valid(selector.match_expressions):
         return frozenset()
     expressions = (Requirement(each.key, each.operator, frozenset(each.values)) for each in selector.match_expressions)
-    return _exactly(selector.match_labels) | frozenset(expressions)
+    return _match_labels(selector.match_labels) | frozenset(expressions)
 
 
 def _valid(expressions: Iterable[LabelSelectorRequirement]) -> bool:

@@ -36,7 +36,7 @@ from kframework_selector_spread.selector import Selector, Selectors, matches
 #: What the zones count for where there are any; the rest is left to the nodes.
 _ZONE_WEIGHT = 2.0 / 3.0
 #: The number of selectors whose counts are kept, 8 bytes a node each.
-_SELECTORS = 256
+_MAX_SELECTORS = 256
 
 _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -82,33 +82,33 @@ class SelectorSpread(Plugin):
         if pod.spec.topology_spread_constraints:
             return Skip
         selector = self._selectors.of(pod)
-        counts = self._counts_of(pod.namespace, selector) if selector else None
-        state[_SPREAD] = _Spread(counts, self._zones.of_rows(rows))
+        counts = self._counts_for(pod.namespace, selector) if selector else None
+        state[_SPREAD] = _Spread(counts, self._zones.for_rows(rows))
         return None
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         counts = state[_SPREAD].counts
-        return counts.of_node(node) if counts is not None else 0
+        return counts.for_node(node) if counts is not None else 0
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
         counts = state[_SPREAD].counts
-        return counts.of_rows(rows) if counts is not None else 0
+        return counts.for_rows(rows) if counts is not None else 0
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
         # The scores are those of the rows that `pre_score` was given, in the same order.
         zones = state[_SPREAD].zones
-        by_node = _fewer_is_better(scores)
+        by_node = _invert_counts(scores)
         in_zone = zones > 0
         # Number 0 gathers the nodes without a zone: its sum is ignored, and no zone is measured against it.
         sums = np.bincount(zones, weights=np.where(in_zone, scores, 0)).astype(np.int64)
-        by_zone = _fewer_is_better(sums)[zones]
+        by_zone = _invert_counts(sums)[zones]
         both = by_node * (1.0 - _ZONE_WEIGHT) + _ZONE_WEIGHT * by_zone
         return np.where(in_zone, both, by_node).astype(np.int64)
 
-    def _counts_of(self, namespace: str, selector: Selector) -> RowNumbers:
+    def _counts_for(self, namespace: str, selector: Selector) -> RowNumbers:
         key = (namespace, selector)
         counts = self._counts.get(key)
         if counts is None:
@@ -117,14 +117,14 @@ class SelectorSpread(Plugin):
                 nodes, nodes.pod_log.reader().read_new, lambda node: _matching_pods(node, namespace, selector)
             )
             self._counts[key] = counts
-            if len(self._counts) > _SELECTORS:
+            if len(self._counts) > _MAX_SELECTORS:
                 self._counts.popitem(last=False)
         else:
             self._counts.move_to_end(key)
         return counts
 
     def _zone(self, node: NodeInfo) -> int:
-        region, zone = (_first(node, labels) for labels in (_REGION_LABELS, _ZONE_LABELS))
+        region, zone = (_first_label(node, labels) for labels in (_REGION_LABELS, _ZONE_LABELS))
         return self._known_zones.setdefault((region, zone), len(self._known_zones))
 
 
@@ -134,12 +134,12 @@ def _matching_pods(node: NodeInfo, namespace: str, selector: Selector) -> int:
     )
 
 
-def _first(node: NodeInfo, labels: tuple[str, ...]) -> str:
+def _first_label(node: NodeInfo, labels: tuple[str, ...]) -> str:
     """Return the value of the first of these labels that the node has."""
     return next((node.labels[label] for label in labels if label in node.labels), "")
 
 
-def _fewer_is_better(counts: Scores) -> NDArray[np.float64]:
+def _invert_counts(counts: Scores) -> NDArray[np.float64]:
     """Return 100 for a count of 0, and 0 for the largest one; 100 for all if that is 0."""
     most = max(int(counts.max()), 1)
     shares: NDArray[np.float64] = np.divide(most - counts, most, dtype=np.float64)
