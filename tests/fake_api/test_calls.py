@@ -10,7 +10,7 @@ from kframework.errors import ClusterError
 from kframework.fake_api.calls import ApiCall, DeleteOptions, decode_object, read_body
 from kframework.objects import Pod
 from kframework.process.http.statuses import Subject
-from tests.fake_api.fake_api_client import request, resource_of
+from tests.fake_api.local_api import request, resource_of
 
 
 def call(method: str = "GET", name: str = "", body: object = None, **query: str) -> ApiCall:

@@ -17,7 +17,7 @@ from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, kind
 from kframework.state.inbox import Deleted, Message, Synced, Upserted
-from tests.fake_api.fake_api_client import MERGE, TABLE, FakeApi
+from tests.fake_api.local_api import MERGE, TABLE, LocalApi
 from tests.support.declared_kinds import Gang, GangStatus, Quota, Team, gang, team
 
 
@@ -55,7 +55,7 @@ async def test_discovery_lists_declared_kinds() -> None:
 
 
 async def test_declared_columns_are_printed() -> None:
-    api = FakeApi(gang())
+    api = LocalApi(gang())
     (resource, _) = (await api.call("GET", "/apis/example.com/v1"))["resources"][:2]
     assert (resource["name"], resource["shortNames"], resource["categories"]) == ("gangs", ["gn"], [])
     table = await api.call("GET", GANGS, accept=TABLE)
@@ -67,7 +67,7 @@ GANGS = "/apis/example.com/v1/namespaces/default/gangs"
 
 
 async def test_discovery_lists_the_status_of_kinds_that_have_one() -> None:
-    api = FakeApi()
+    api = LocalApi()
     resources = (await api.call("GET", "/apis/example.com/v1"))["resources"]
     assert {each["name"]: each["verbs"] for each in resources if "/" in each["name"]} == {
         "gangs/status": ["get", "patch", "update"]
@@ -75,7 +75,7 @@ async def test_discovery_lists_the_status_of_kinds_that_have_one() -> None:
 
 
 async def test_status_has_its_own_path() -> None:
-    api = FakeApi()
+    api = LocalApi()
     written = {"metadata": {"name": "crew"}, "spec": {"size": 2}, "status": {"phase": "Running"}}
     created = await api.call("POST", GANGS, written)
     assert "status" not in created
@@ -96,7 +96,7 @@ async def test_status_has_its_own_path() -> None:
 
 
 async def test_status_update_checks_the_version() -> None:
-    api = FakeApi(gang())
+    api = LocalApi(gang())
     first = await api.call("GET", f"{GANGS}/crew")
     await api.call("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Running"}})
     status, reason, _ = await api.call_error("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Pending"}})
@@ -108,7 +108,7 @@ async def test_status_update_checks_the_version() -> None:
 
 
 async def test_kind_without_a_status_has_no_status_path() -> None:
-    api = FakeApi(Quota(metadata=ObjectMeta(name="all")))
+    api = LocalApi(Quota(metadata=ObjectMeta(name="all")))
     path = "/apis/example.com/v1/quotas/all/status"
     assert (await api.send("GET", path)).status == 404
     assert (await api.send("PATCH", path, {"status": {}}, content_type=MERGE)).status == 404
@@ -127,7 +127,7 @@ class OtherTroop(ApiObject, frozen=True, kw_only=True):
 
 
 async def test_kinds_of_the_same_name_in_two_groups_are_separate() -> None:
-    api = FakeApi()
+    api = LocalApi()
     first, second = "/apis/first.example.com/v1", "/apis/second.example.com/v1alpha2"
     for place in (first, second):
         (resource, *_) = (await api.call("GET", place))["resources"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fake_api.fake_api_client import MERGE, PODS, FakeApi, Json, pod, read
+from tests.fake_api.local_api import MERGE, PODS, Json, LocalApi, pod, read
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 #: When the clock begins, and nothing here takes time.
@@ -16,7 +16,7 @@ def lease_with(**metadata: object) -> Json:
 
 
 async def test_object_with_finalizers_stays_until_they_are_removed() -> None:
-    api = FakeApi()
+    api = LocalApi()
     body = lease_with(finalizers=["example.com/a", "example.com/b"])
     await api.call("POST", LEASES, body)
     going = await api.call("DELETE", f"{LEASES}/a")
@@ -38,7 +38,7 @@ async def test_object_with_finalizers_stays_until_they_are_removed() -> None:
 
 
 async def test_finalizers_of_absent_controllers_are_ignored() -> None:
-    api = FakeApi()
+    api = LocalApi()
     claims = "/api/v1/namespaces/default/persistentvolumeclaims"
     metadata = {"name": "a", "finalizers": ["kubernetes.io/pvc-protection"]}
     await api.call("POST", claims, {"metadata": metadata, "spec": {}})
@@ -46,7 +46,7 @@ async def test_finalizers_of_absent_controllers_are_ignored() -> None:
 
 
 async def test_pod_with_finalizers_has_its_grace_period_first() -> None:
-    api = FakeApi()
+    api = LocalApi()
     created = pod(nodeName="n1")
     created["metadata"]["finalizers"] = ["example.com/a"]
     await api.call("POST", PODS, created)
@@ -70,7 +70,7 @@ async def test_pod_with_finalizers_has_its_grace_period_first() -> None:
 async def test_propagation_policy_delays_the_deletion_of_the_owner(
     options: Json | None, query: Json, finalizers: list[str]
 ) -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", LEASES, lease_with())
     going = await api.call("DELETE", f"{LEASES}/a", options, **query)
     assert going["metadata"]["finalizers"] == finalizers
@@ -89,7 +89,7 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
     ],
 )
 async def test_pods_of_a_job_are_orphaned_by_default(options: Json, own: list[str], left: list[str] | None) -> None:
-    api = FakeApi()
+    api = LocalApi()
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}
     await api.call("POST", JOBS, {"metadata": {"name": "a", "finalizers": own}, "spec": {"template": template}})
     going = await api.call("DELETE", f"{JOBS}/a", options)
@@ -98,7 +98,7 @@ async def test_pods_of_a_job_are_orphaned_by_default(options: Json, own: list[st
 
 @pytest.mark.parametrize("options", [{"propagationPolicy": "Background"}, {"orphanDependents": False}, {}])
 async def test_background_deletion_is_immediate(options: Json) -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", LEASES, lease_with())
     assert (await api.call("DELETE", f"{LEASES}/a", options))["status"] == "Success"
 
@@ -117,14 +117,14 @@ async def test_background_deletion_is_immediate(options: Json) -> None:
     ],
 )
 async def test_invalid_policies_are_rejected(options: Json, why: str) -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", LEASES, lease_with())
     message = f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {why}'
     assert await api.call_error("DELETE", f"{LEASES}/a", options) == (422, "Invalid", message)
 
 
 async def test_namespace_waits_until_it_is_empty() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
     shop = await api.call("GET", "/api/v1/namespaces/shop")
     assert (shop["spec"], shop["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
@@ -152,7 +152,7 @@ async def test_namespace_waits_until_it_is_empty() -> None:
 
 
 async def test_watch_shows_a_terminating_namespace() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
     async with api.watching("/api/v1/namespaces", resourceVersion=api.cluster.version) as events:
         await api.call("DELETE", "/api/v1/namespaces/shop")

@@ -7,24 +7,24 @@ import pytest
 from kframework.fake_api.resources import built_in_kinds
 from kframework.objects import all_kinds
 from kframework.process.http.health import PLAIN
-from tests.fake_api.fake_api_client import FakeApi, Json
+from tests.fake_api.local_api import Json, LocalApi
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
 
 async def test_version_is_served() -> None:
-    version = await FakeApi().call("GET", "/version")
+    version = await LocalApi().call("GET", "/version")
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].startswith("v1.36.")
 
 
 async def test_core_group_is_served() -> None:
-    answer = await FakeApi().call("GET", "/api")
+    answer = await LocalApi().call("GET", "/api")
     assert (answer["kind"], answer["versions"]) == ("APIVersions", ["v1"])
 
 
 async def test_groups_are_listed() -> None:
-    api = FakeApi()
+    api = LocalApi()
     groups = {group["name"]: group for group in (await api.call("GET", "/apis"))["groups"]}
     served_kinds = (*(each.api_version for each in built_in_kinds()), *(kind.api_version for kind in all_kinds()))
     assert groups.keys() == {api_version.rpartition("/")[0] for api_version in served_kinds} - {""} | {"metrics.k8s.io"}
@@ -35,7 +35,7 @@ async def test_groups_are_listed() -> None:
 
 
 async def test_stable_versions_are_preferred() -> None:
-    api = FakeApi()
+    api = LocalApi()
     schema = {"openAPIV3Schema": {"type": "object"}}
     names = ("v1alpha1", "v1", "v1beta1")
     versions = [{"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in names]
@@ -53,7 +53,7 @@ async def test_stable_versions_are_preferred() -> None:
 
 
 async def test_resources_of_a_version_are_listed() -> None:
-    api = FakeApi()
+    api = LocalApi()
     listed = await api.call("GET", "/api/v1")
     assert (listed["kind"], listed["groupVersion"]) == ("APIResourceList", "v1")
     actual = {each["name"]: each for each in listed["resources"]}
@@ -80,7 +80,7 @@ def described(answer: Json) -> dict[tuple[str, str, str], Json]:
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
 async def test_aggregated_discovery_lists_everything(version: str) -> None:
-    api = FakeApi()
+    api = LocalApi()
     accept = f"{AGGREGATED.format(version)},application/json"
     response = await api.send("GET", "/apis", accept=accept)
     assert response.headers["content-type"] == AGGREGATED.format(version)
@@ -129,12 +129,12 @@ readyz check passed
     ],
 )
 async def test_health_checks_pass(path: str, query: dict[str, str], text: str) -> None:
-    response = await FakeApi().send("GET", path, **query)
+    response = await LocalApi().send("GET", path, **query)
     assert (response.status, response.body.decode(), response.headers) == (200, text, PLAIN)
 
 
 async def test_root_lists_all_paths() -> None:
-    api = FakeApi()
+    api = LocalApi()
     for path in ("/", "/index.html"):
         paths = (await api.call("GET", path))["paths"]
         assert paths == sorted(paths)
@@ -148,11 +148,11 @@ async def test_root_lists_all_paths() -> None:
     ["/nonsense", "/readyz/", "/livez/informer-sync", "/apis/example.dev", "/apis/example.dev/v1/things", "/apis/x/v"],
 )
 async def test_unknown_path_is_a_404_in_plain_text(path: str) -> None:
-    response = await FakeApi().send("GET", path)
+    response = await LocalApi().send("GET", path)
     assert (response.status, response.body, response.headers) == (404, b"404 page not found\n", PLAIN)
 
 
 @pytest.mark.parametrize("path", ["/api/v2", "/api/v1/things", "/apis/apps/v9", "/apis/apps/v1/things"])
 async def test_unknown_path_in_a_kubernetes_group_is_a_status(path: str) -> None:
     unknown = (404, "NotFound", "the server could not find the requested resource")
-    assert await FakeApi().call_error("GET", path) == unknown
+    assert await LocalApi().call_error("GET", path) == unknown

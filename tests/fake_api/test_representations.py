@@ -14,7 +14,7 @@ from kframework.fake_api.representations import MediaType, Representation, negot
 from kframework.fake_api.wire.documents import ApiDocument
 from kframework.fake_api.wire.yaml_bodies import YAML
 from kframework.objects import CoreEvent, Event, Namespace, ObjectMeta
-from tests.fake_api.fake_api_client import TABLE, resource_of
+from tests.fake_api.local_api import TABLE, resource_of
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 NAMESPACES = resource_of(Namespace)

@@ -15,7 +15,7 @@ from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.state_file import StateFile
 from kframework.objects.manifest import Manifest
 from kframework.testing import make_node
-from tests.fake_api.fake_api_client import PODS, Json, pod, read, request
+from tests.fake_api.local_api import PODS, Json, pod, read, request
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"

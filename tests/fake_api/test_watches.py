@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kframework.clock import run_virtual
 from kframework.fake_api import collection, watches
 from kframework.objects import Lease, ObjectMeta, Pod, PodStatus
-from tests.fake_api.fake_api_client import PODS, TABLE, Events, FakeApi, Json, request
+from tests.fake_api.local_api import PODS, TABLE, Events, Json, LocalApi, request
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 
@@ -20,14 +20,14 @@ def lease(name: str, namespace: str = "default", **labels: str) -> Lease:
     return Lease(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels))
 
 
-async def version(api: FakeApi) -> str:
+async def version(api: LocalApi) -> str:
     """List once, as every client does, and return the version of the list."""
     listed = await api.call("GET", LEASES)
     return str(listed["metadata"]["resourceVersion"])
 
 
 async def test_watch_starts_after_a_version() -> None:
-    api = FakeApi(lease("a"))
+    api = LocalApi(lease("a"))
     start = await version(api)
     api.cluster.add(lease("b"))
     async with api.watching(LEASES, resourceVersion=start) as events:
@@ -43,7 +43,7 @@ async def test_watch_starts_after_a_version() -> None:
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
 async def test_watch_without_a_version_starts_with_all_objects(query: Json) -> None:
-    api = FakeApi(lease("b"), lease("a"))
+    api = LocalApi(lease("b"), lease("a"))
     async with api.watching(LEASES, **query) as events:
         assert await events.take(2) == ["ADDED a", "ADDED b"]
         api.cluster.add(lease("c"))
@@ -52,7 +52,7 @@ async def test_watch_without_a_version_starts_with_all_objects(query: Json) -> N
 
 async def test_streaming_list_marks_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "BATCH_SIZE", 2)
-    api = FakeApi(*(lease(name) for name in "abc"))
+    api = LocalApi(*(lease(name) for name in "abc"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     async with api.watching(LEASES, **query) as events:
         assert await events.take(3) == ["ADDED a", "ADDED b", "ADDED c"]
@@ -74,7 +74,7 @@ async def test_streaming_list_marks_its_end(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_changes_during_a_streaming_list_follow_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "BATCH_SIZE", 1)
-    api = FakeApi(lease("a"), lease("b"))
+    api = LocalApi(lease("a"), lease("b"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     async with api.watching(LEASES, **query) as events:
         assert await events.take(1) == ["ADDED a"]
@@ -83,7 +83,7 @@ async def test_changes_during_a_streaming_list_follow_it(monkeypatch: pytest.Mon
 
 
 async def test_watch_sends_no_initial_events_on_request() -> None:
-    api = FakeApi(lease("a"))
+    api = LocalApi(lease("a"))
     query = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
     async with api.watching(LEASES, **query) as events:
         result = asyncio.ensure_future(events.take(1))
@@ -93,7 +93,7 @@ async def test_watch_sends_no_initial_events_on_request() -> None:
 
 
 async def test_watch_sends_only_selected_objects() -> None:
-    api = FakeApi(lease("a", app="x"), lease("b"), lease("c", "other", app="x"))
+    api = LocalApi(lease("a", app="x"), lease("b"), lease("c", "other", app="x"))
     path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     async with api.watching(path, labelSelector="app=x") as events:
         assert await events.take(1) == ["ADDED a"]
@@ -113,7 +113,7 @@ async def test_watch_sends_only_selected_objects() -> None:
 
 async def test_terminated_pods_leave_the_watch_of_a_scheduler() -> None:
     pod = Pod(metadata=ObjectMeta(name="web"))
-    api = FakeApi(pod)
+    api = LocalApi(pod)
     async with api.watching(PODS, fieldSelector="status.phase!=Succeeded,status.phase!=Failed") as events:
         assert await events.take(1) == ["ADDED web"]
         api.cluster.set_status(api.cluster.read(Pod, "web", "default"), PodStatus(phase="Succeeded"))
@@ -121,7 +121,7 @@ async def test_terminated_pods_leave_the_watch_of_a_scheduler() -> None:
 
 
 async def test_watch_sends_bookmarks_and_ends() -> None:
-    api = FakeApi()
+    api = LocalApi()
     loop = asyncio.get_running_loop()
     start = await version(api)
     async with api.watching(LEASES, resourceVersion=start, allowWatchBookmarks="true", timeoutSeconds=150) as events:
@@ -139,7 +139,7 @@ async def test_watch_sends_bookmarks_and_ends() -> None:
 
 
 async def test_bookmark_has_the_version_of_the_cluster() -> None:
-    api = FakeApi()
+    api = LocalApi()
     start = await version(api)
     async with api.watching(LEASES, resourceVersion=start, allowWatchBookmarks="true", timeoutSeconds=60) as events:
         api.cluster.add(Pod(metadata=ObjectMeta(name="web")))
@@ -148,7 +148,7 @@ async def test_bookmark_has_the_version_of_the_cluster() -> None:
 
 
 async def test_watch_ends_without_a_timeout_option() -> None:
-    api = FakeApi()
+    api = LocalApi()
     began = asyncio.get_running_loop().time()
     async with api.watching(LEASES) as events:
         assert await events.remaining() == []
@@ -163,7 +163,7 @@ def expired(since: int | str, oldest: int | str) -> Json:
 
 async def test_expired_version_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 2)
-    api = FakeApi(lease("a"))
+    api = LocalApi(lease("a"))
     start = int(await version(api))
     for turn in range(3):
         api.cluster.put(lease("a", turn=str(turn)))
@@ -173,7 +173,7 @@ async def test_expired_version_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_future_version_is_an_error() -> None:
-    api = FakeApi()
+    api = LocalApi()
     start = int(await version(api))
     async with api.watching(LEASES, resourceVersion=start + 100) as events:
         assert await events.next() == expired(start + 100, start)
@@ -181,7 +181,7 @@ async def test_future_version_is_an_error() -> None:
 
 async def test_slow_client_gets_an_expired_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 3)
-    api = FakeApi(lease("a"))
+    api = LocalApi(lease("a"))
     async with api.watching(LEASES) as events:
         assert await events.take(1) == ["ADDED a"]
         for turn in range(3):
@@ -213,7 +213,7 @@ async def test_slow_client_gets_an_expired_error(monkeypatch: pytest.MonkeyPatch
     ],
 )
 async def test_invalid_watch_is_rejected(query: Json, status: int, message: str | None) -> None:
-    api = FakeApi()
+    api = LocalApi()
     async with api.server.follow(request("GET", LEASES, watch="true", **query)) as stream:
         assert stream.status == status
         answer = await Events(stream.lines).next()
@@ -222,7 +222,7 @@ async def test_invalid_watch_is_rejected(query: Json, status: int, message: str 
 
 
 async def test_objects_are_encoded_as_rows() -> None:
-    api = FakeApi(lease("a"))
+    api = LocalApi(lease("a"))
     async with api.watching(LEASES, accept=TABLE) as events:
         event = await events.next()
     assert event["type"] == "ADDED"
@@ -230,7 +230,7 @@ async def test_objects_are_encoded_as_rows() -> None:
 
 
 async def test_closed_watch_leaves_no_timer() -> None:
-    api = FakeApi(lease("a"))
+    api = LocalApi(lease("a"))
     async with api.watching(LEASES) as events:
         await events.take(1)
         left = asyncio.ensure_future(events.next())
@@ -247,7 +247,7 @@ _writes = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", "
 @given(_writes, st.integers(0, 20), st.booleans())
 def test_watch_mirrors_the_stored_objects(writes: list[tuple[str, str]], joins: int, selects: bool) -> None:
     async def main() -> None:
-        api = FakeApi()
+        api = LocalApi()
         query = {"labelSelector": "app=x"} if selects else {}
         known: dict[str, str] = {}
 

@@ -19,7 +19,7 @@ from kframework.fake_api.server import ApiServer
 from kframework.fake_api.web import MAX_BODY_BYTES, serve
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Lease, Node, ObjectMeta
-from tests.fake_api.fake_api_client import NODES, PODS, node, read
+from tests.fake_api.local_api import NODES, PODS, node, read
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kframework.objects import ObjectMeta, Pod
-from tests.fake_api.fake_api_client import MERGE, NODES, PODS, FakeApi, Json, node, pod
+from tests.fake_api.local_api import MERGE, NODES, PODS, Json, LocalApi, node, pod
 
 
 async def test_status_update_of_a_built_in_kind_changes_metadata_too() -> None:
-    api, path = FakeApi(), "/apis/batch/v1/namespaces/default/jobs"
+    api, path = LocalApi(), "/apis/batch/v1/namespaces/default/jobs"
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
     await api.call("POST", path, {"metadata": {"name": "a"}, "spec": {"template": template}})
     patch = {"metadata": {"labels": {"a": "b"}}, "status": {"active": 1}}
@@ -18,7 +18,7 @@ async def test_status_update_of_a_built_in_kind_changes_metadata_too() -> None:
 
 
 async def test_invalid_new_object_is_rejected() -> None:
-    api = FakeApi()
+    api = LocalApi()
     metadata = {
         "name": "web",
         "uid": "mine",
@@ -37,7 +37,7 @@ async def test_invalid_new_object_is_rejected() -> None:
 
 
 async def test_pod_needs_a_container() -> None:
-    api = FakeApi()
+    api = LocalApi()
     specs: list[Json] = [{}, {"containers": []}, {"contaners": [{"name": "c"}]}]
     for spec in specs:
         assert await api.call_error("POST", PODS, pod() | {"spec": spec}) == (
@@ -49,13 +49,13 @@ async def test_pod_needs_a_container() -> None:
 
 
 async def test_node_is_created_with_its_status() -> None:
-    created = await FakeApi().call("POST", NODES, node())
+    created = await LocalApi().call("POST", NODES, node())
     assert created["status"]["capacity"] == created["status"]["allocatable"] == {"cpu": "4"}
     assert created["status"]["nodeInfo"] == {"kubeletVersion": "v1.36.0"}
 
 
 async def test_immutable_fields_cannot_change() -> None:
-    api = FakeApi()
+    api = LocalApi()
     stored = await api.call("POST", PODS, pod())
     patch = {"metadata": {"creationTimestamp": None, "generation": 9, "deletionTimestamp": "2020-01-01T00:00:00Z"}}
     assert await api.call("PATCH", f"{PODS}/web", patch, content_type=MERGE) == stored
@@ -67,7 +67,7 @@ async def test_immutable_fields_cannot_change() -> None:
 
 
 async def test_changed_spec_increases_the_generation() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod())
     changed = await api.call("PATCH", f"{PODS}/web", {"spec": {"activeDeadlineSeconds": 5}}, content_type=MERGE)
     labelled = await api.call("PATCH", f"{PODS}/web", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
@@ -142,7 +142,7 @@ async def test_changed_spec_increases_the_generation() -> None:
     ],
 )
 async def test_invalid_update_is_rejected(body: Json, status: int, reason: str, message: str) -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod("there"))
     version = api.cluster.version
     refused = await api.call_error("POST", PODS, body)
@@ -152,12 +152,12 @@ async def test_invalid_update_is_rejected(body: Json, status: int, reason: str, 
 
 
 async def test_missing_namespace_is_an_error() -> None:
-    refused = await FakeApi().call_error("POST", "/api/v1/namespaces/nowhere/pods", pod())
+    refused = await LocalApi().call_error("POST", "/api/v1/namespaces/nowhere/pods", pod())
     assert refused == (404, "NotFound", 'namespaces "nowhere" not found')
 
 
 async def test_update_needs_the_same_name() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod())
     refused = await api.call_error("PUT", f"{PODS}/web", pod("other"))
     assert refused == (400, "BadRequest", "the name of the object (other) does not match the name on the URL (web)")

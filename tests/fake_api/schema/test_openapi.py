@@ -6,7 +6,7 @@ import msgspec
 
 from kframework.fake_api.schema.openapi import OpenApi
 from kframework.objects.openapi.definitions import definition_of
-from tests.fake_api.fake_api_client import FakeApi, Json, read, request
+from tests.fake_api.local_api import Json, LocalApi, read, request
 
 SPEC = {"type": "object", "description": "What it is."}
 
@@ -21,7 +21,7 @@ def kinds(document: Json) -> dict[tuple[str, str, str], Json]:
 
 
 async def test_every_path_is_described_and_every_reference_resolves() -> None:
-    api = FakeApi()
+    api = LocalApi()
     index = await api.call("GET", "/openapi/v3")
     assert {"api/v1", "apis/apps/v1", "apis/storage.k8s.io/v1"} <= index["paths"].keys()
     for place in index["paths"]:
@@ -45,7 +45,7 @@ def _references(value: object) -> list[str]:
 
 
 async def test_document_describes_its_kinds() -> None:
-    document = await FakeApi().call("GET", "/openapi/v3/api/v1")
+    document = await LocalApi().call("GET", "/openapi/v3/api/v1")
     pod = kinds(document)["", "v1", "Pod"]
     assert pod["properties"]["spec"]["allOf"] == [{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}]
     spec = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]
@@ -62,7 +62,7 @@ async def test_document_describes_its_kinds() -> None:
 
 
 async def test_cached_document_is_not_sent_again() -> None:
-    api = FakeApi()
+    api = LocalApi()
     url = (await api.call("GET", "/openapi/v3"))["paths"]["api/v1"]["serverRelativeURL"]
     path, _, tag = url.partition("?hash=")
     whole = await api.send("GET", path, hash=tag)
@@ -86,7 +86,7 @@ def test_index_builds_no_document() -> None:
 
 
 async def test_custom_kind_is_described_until_it_changes() -> None:
-    api = FakeApi()
+    api = LocalApi()
     definition = {
         "metadata": {"name": "widgets.example.com"},
         "spec": {
@@ -117,7 +117,7 @@ async def test_custom_kind_is_described_until_it_changes() -> None:
 
 
 async def test_version_2_describes_all_kinds() -> None:
-    api = FakeApi()
+    api = LocalApi()
     accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     response = await api.send("GET", "/openapi/v2", accept=accept)
     assert (response.status, response.body) == (200, b"")
@@ -130,4 +130,4 @@ async def test_version_2_describes_all_kinds() -> None:
 
 
 async def test_unknown_version_has_no_document() -> None:
-    assert (await FakeApi().send("GET", "/openapi/v3/apis/nonsense/v1")).status == 404
+    assert (await LocalApi().send("GET", "/openapi/v3/apis/nonsense/v1")).status == 404

@@ -13,7 +13,7 @@ from kframework.client.transport import User
 from kframework.errors import ClusterError
 from kframework.fake_api.authentication import AUDIENCE
 from kframework.objects import Pod
-from tests.fake_api.fake_api_client import PODS, FakeApi, Json, pod
+from tests.fake_api.local_api import PODS, Json, LocalApi, pod
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -21,22 +21,22 @@ BOT = "system:serviceaccount:default:bot"
 
 
 @pytest.fixture(name="api")
-async def with_an_account() -> FakeApi:
-    api = FakeApi()
+async def with_an_account() -> LocalApi:
+    api = LocalApi()
     await api.call("POST", ACCOUNTS, {"metadata": {"name": "bot"}})
     return api
 
 
-async def token(api: FakeApi, **spec: object) -> str:
+async def token(api: LocalApi, **spec: object) -> str:
     sent = await api.call("POST", f"{ACCOUNTS}/bot/token", {"spec": spec})
     return str(sent["status"]["token"])
 
 
-def user(api: FakeApi, token_text: str) -> User:
+def user(api: LocalApi, token_text: str) -> User:
     return api.server.authenticator.authenticate(CIMultiDict(Authorization=f"Bearer {token_text}"))
 
 
-async def test_token_identifies_the_service_account(api: FakeApi) -> None:
+async def test_token_identifies_the_service_account(api: LocalApi) -> None:
     account = await api.call("GET", f"{ACCOUNTS}/bot")
     sent = await api.call("POST", f"{ACCOUNTS}/bot/token", {"spec": {"expirationSeconds": 600}})
     assert sent["metadata"].items() >= {"name": "bot", "namespace": "default"}.items()
@@ -48,7 +48,7 @@ async def test_token_identifies_the_service_account(api: FakeApi) -> None:
     assert (result["sub"], result["aud"], result["exp"] - result["iat"]) == (BOT, [AUDIENCE], 600)
 
 
-async def test_token_is_invalid_after_expiry_or_without_its_account(api: FakeApi) -> None:
+async def test_token_is_invalid_after_expiry_or_without_its_account(api: LocalApi) -> None:
     first, second = await token(api, expirationSeconds=600), await token(api)
     await asyncio.sleep(599)
     assert user(api, first).name == BOT
@@ -60,7 +60,7 @@ async def test_token_is_invalid_after_expiry_or_without_its_account(api: FakeApi
     assert user(api, second).name == "kubernetes-admin"
 
 
-async def test_token_is_invalid_without_its_bound_pod(api: FakeApi) -> None:
+async def test_token_is_invalid_without_its_bound_pod(api: LocalApi) -> None:
     await api.call("POST", PODS, pod(serviceAccountName="bot"))
     bound = await token(api, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "web"})
     assert user(api, bound).name == BOT
@@ -69,7 +69,7 @@ async def test_token_is_invalid_without_its_bound_pod(api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize("forged", ["", "a.b.c", "{}", "{}x", "x{}"])
-async def test_foreign_token_has_no_user(api: FakeApi, forged: str) -> None:
+async def test_foreign_token_has_no_user(api: LocalApi, forged: str) -> None:
     real = await token(api)
     token_text = forged.format(real[:-4])
     api.server.authenticator._tokens = {}
@@ -91,12 +91,14 @@ async def test_foreign_token_has_no_user(api: FakeApi, forged: str) -> None:
         ("bot", {"spec": {"boundObjectRef": {"kind": "Pod", "name": "web"}}}, 404, 'pods "web" not found'),
     ],
 )
-async def test_invalid_token_request_is_rejected(api: FakeApi, account: str, sent: Json, status: int, why: str) -> None:
+async def test_invalid_token_request_is_rejected(
+    api: LocalApi, account: str, sent: Json, status: int, why: str
+) -> None:
     actual, _, message = await api.call_error("POST", f"{ACCOUNTS}/{account}/token", sent)
     assert (actual, why) == (status, why if why in message else message)
 
 
-async def test_token_review_names_the_user(api: FakeApi) -> None:
+async def test_token_review_names_the_user(api: LocalApi) -> None:
     mine, others = await token(api), await token(api, audiences=["vault"])
     for token_text, audiences, status in (
         (mine, None, {"authenticated": True, "audiences": [AUDIENCE]}),

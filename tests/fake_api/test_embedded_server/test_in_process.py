@@ -11,11 +11,11 @@ from kframework.client.transport import Transport
 from kframework.errors import ClusterError
 from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.objects import Node, ObjectMeta
-from tests.fake_api.fake_api_client import NODES, Events, FakeApi, node, read, request
+from tests.fake_api.local_api import NODES, Events, LocalApi, node, read, request
 
 
 async def test_request_is_answered_in_process() -> None:
-    transport: Transport = InProcessTransport(FakeApi().server)
+    transport: Transport = InProcessTransport(LocalApi().server)
     assert (await transport.send(request("POST", NODES, node()))).status == 201
     assert read((await transport.send(request("GET", f"{NODES}/n1"))).body)["kind"] == "Node"
     assert (await transport.send(request("GET", f"{NODES}/n2"))).status == 404
@@ -23,7 +23,7 @@ async def test_request_is_answered_in_process() -> None:
 
 
 async def test_stream_is_answered_in_process() -> None:
-    api = FakeApi(Node(metadata=ObjectMeta(name="n1")))
+    api = LocalApi(Node(metadata=ObjectMeta(name="n1")))
     transport = InProcessTransport(api.server)
     async with transport.stream(request("GET", NODES, watch="1", timeoutSeconds=5)) as stream:
         events = Events(stream.lines)
@@ -37,7 +37,7 @@ async def test_stream_is_answered_in_process() -> None:
 
 
 async def test_silent_stream_times_out() -> None:
-    api = FakeApi()
+    api = LocalApi()
     loop = asyncio.get_running_loop()
     sent = request("GET", NODES, watch="1")
     async with InProcessTransport(api.server).stream(replace(sent, timeout=30.0)) as stream:

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.fake_api.field_validation import _format_warnings
 from kframework.objects import Namespace, ObjectMeta
-from tests.fake_api.fake_api_client import MERGE, NODES, PODS, STRATEGIC, FakeApi, Json, node, pod
+from tests.fake_api.local_api import MERGE, NODES, PODS, STRATEGIC, Json, LocalApi, node, pod
 
 JSON_PATCH = "application/json-patch+json"
 MISSPELT = pod() | {"spec": pod()["spec"] | {"tolerrations": []}, "stauts": {}}
@@ -24,7 +24,7 @@ def header(texts: list[str]) -> str:
 
 @pytest.mark.parametrize(("body", "problems"), [(MISSPELT, UNKNOWN), (TWICE, DUPLICATE)])
 async def test_fields_of_a_created_object_are_validated(body: Json | bytes, problems: list[str]) -> None:
-    api = FakeApi()
+    api = LocalApi()
     assert await api.call_error("POST", PODS, body, fieldValidation="Strict") == (
         400,
         "BadRequest",
@@ -41,14 +41,14 @@ async def test_fields_of_a_created_object_are_validated(body: Json | bytes, prob
 
 
 async def test_error_has_the_version_without_its_group() -> None:
-    api = FakeApi(Namespace(metadata=ObjectMeta(name="default")))
+    api = LocalApi(Namespace(metadata=ObjectMeta(name="default")))
     path = "/apis/apps/v1/namespaces/default/replicasets"
     _, _, message = await api.call_error("POST", path, {"spce": 1}, fieldValidation="Strict")
     assert message.startswith('ReplicaSet in version "v1" cannot be handled as a ReplicaSet: strict decoding error: ')
 
 
 async def test_unknown_fields_are_not_stored() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, MISSPELT)
     stored = await api.call("GET", f"{PODS}/web")
     assert "stauts" not in stored
@@ -59,7 +59,7 @@ async def test_unknown_fields_are_not_stored() -> None:
 
 
 async def test_fields_of_an_updated_object_are_validated() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", NODES, node())
     misspelt = node(spec={"tiants": []})
     status, _, message = await api.call_error("PUT", f"{NODES}/n1", misspelt, fieldValidation="Strict")
@@ -82,7 +82,7 @@ async def test_fields_of_an_updated_object_are_validated() -> None:
     ],
 )
 async def test_fields_of_a_patched_object_are_validated(content_type: str, patch: bytes, problems: list[str]) -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod())
     query = {"content_type": content_type, "dryRun": "All"}
     status, reason, message = await api.call_error("PATCH", f"{PODS}/web", patch, fieldValidation="Strict", **query)
@@ -97,7 +97,7 @@ async def test_fields_of_a_patched_object_are_validated(content_type: str, patch
 
 @pytest.mark.parametrize(("method", "kind"), [("POST", "Create"), ("PUT", "Update"), ("PATCH", "Patch")])
 async def test_unknown_directive_is_rejected(method: str, kind: str) -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod())
     path = PODS if method == "POST" else f"{PODS}/web"
     content_type = MERGE if method == "PATCH" else "application/json"
@@ -112,20 +112,20 @@ async def test_unknown_directive_is_rejected(method: str, kind: str) -> None:
 
 
 async def test_field_name_with_line_breaks_is_one_header_line() -> None:
-    response = await FakeApi().send("POST", PODS, pod() | {'a\r\nx: "b"': 1})
+    response = await LocalApi().send("POST", PODS, pod() | {'a\r\nx: "b"': 1})
     assert response.headers["warning"] == r'299 - "unknown field \"a\\r\\nx: \\\"b\\\"\""'
 
 
 async def test_warnings_have_a_length_limit() -> None:
     many = pod() | {f"{number:0300}": 1 for number in range(200)}
-    _, _, message = await FakeApi().call_error("POST", PODS, many, fieldValidation="Strict")
+    _, _, message = await LocalApi().call_error("POST", PODS, many, fieldValidation="Strict")
     assert message.count("unknown field") == 100
     result = list(_format_warnings([f"{number:0300}" for number in range(100)]))
     assert (len(result), {len(text) for text in result}) == (16, {256 + len('299 - ""')})
 
 
 async def test_custom_resources_are_validated_by_their_schema() -> None:
-    api = FakeApi()
+    api = LocalApi()
     names = {"kind": "Widget", "plural": "widgets"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]

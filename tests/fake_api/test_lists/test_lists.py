@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kframework.clock import run_virtual
 from kframework.fake_api import collection
 from kframework.objects import Lease, ObjectMeta
-from tests.fake_api.fake_api_client import FakeApi, Json
+from tests.fake_api.local_api import Json, LocalApi
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 
@@ -25,7 +25,7 @@ def names(page: Json) -> list[str]:
 
 
 async def test_list_has_its_version() -> None:
-    api = FakeApi(lease("b"), lease("a"), lease("c", "other"))
+    api = LocalApi(lease("b"), lease("a"), lease("c", "other"))
     whole = await api.call("GET", LEASES)
     assert (whole["kind"], whole["apiVersion"]) == ("LeaseList", "coordination.k8s.io/v1")
     assert names(whole) == ["a", "b", "c"]
@@ -35,7 +35,7 @@ async def test_list_has_its_version() -> None:
 
 
 async def test_pages_show_the_version_of_the_first() -> None:
-    api = FakeApi(*(lease(name) for name in "abcde"))
+    api = LocalApi(*(lease(name) for name in "abcde"))
     first = await api.call("GET", LEASES, limit=2)
     api.cluster.remove(Lease, "c", "default")
     api.cluster.add(lease("ca"))
@@ -49,7 +49,7 @@ async def test_pages_show_the_version_of_the_first() -> None:
 
 
 async def test_exactly_full_page_is_the_last() -> None:
-    api = FakeApi(lease("a"), lease("b", app="x"), lease("c"))
+    api = LocalApi(lease("a"), lease("b", app="x"), lease("c"))
     assert "continue" not in (await api.call("GET", LEASES, limit=3))["metadata"]
     page = await api.call("GET", LEASES, limit=1, labelSelector="app=x")
     assert (names(page), "continue" in page["metadata"]) == (["b"], False)
@@ -66,14 +66,14 @@ async def test_exactly_full_page_is_the_last() -> None:
     ],
 )
 async def test_remaining_items_are_counted(query: dict[str, Any], remaining: int | None) -> None:
-    api = FakeApi(lease("a", app="x"), lease("b", app="x"), lease("c"), lease("d", "other"))
+    api = LocalApi(lease("a", app="x"), lease("b", app="x"), lease("c"), lease("d", "other"))
     namespace = query.pop("namespace", "")
     path = LEASES.replace("/leases", f"/namespaces/{namespace}/leases") if namespace else LEASES
     assert (await api.call("GET", path, **query))["metadata"].get("remainingItemCount") == remaining
 
 
 async def test_negative_limit_is_no_limit() -> None:
-    api = FakeApi(lease("a"), lease("b"))
+    api = LocalApi(lease("a"), lease("b"))
     assert names(await api.call("GET", LEASES, limit=-1)) == ["a", "b"]
 
 
@@ -100,11 +100,11 @@ async def test_negative_limit_is_no_limit() -> None:
 )
 async def test_exclusive_options_are_rejected(query: dict[str, str], why: str) -> None:
     message = f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}'
-    assert await FakeApi().call_error("GET", LEASES, **query) == (422, "Invalid", message)
+    assert await LocalApi().call_error("GET", LEASES, **query) == (422, "Invalid", message)
 
 
 async def test_resource_version_selects_the_list() -> None:
-    api = FakeApi(lease("a"))
+    api = LocalApi(lease("a"))
     version = (await api.call("GET", LEASES))["metadata"]["resourceVersion"]
     api.cluster.add(lease("b"))
     assert names(await api.call("GET", LEASES, resourceVersion=version, resourceVersionMatch="Exact")) == ["a"]
@@ -113,7 +113,7 @@ async def test_resource_version_selects_the_list() -> None:
 
 
 async def test_object_is_listed_by_its_name() -> None:
-    api = FakeApi(lease("a"), lease("b"), lease("a", "other"))
+    api = LocalApi(lease("a"), lease("b"), lease("a", "other"))
     by_name = {"fieldSelector": "metadata.name=a"}
     assert len((await api.call("GET", LEASES, **by_name))["items"]) == 2
     in_namespace = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -123,7 +123,7 @@ async def test_object_is_listed_by_its_name() -> None:
 
 
 async def test_invalid_query_is_rejected() -> None:
-    api = FakeApi(*(lease(name) for name in "abc"))
+    api = LocalApi(*(lease(name) for name in "abc"))
     token = (await api.call("GET", LEASES, limit=1))["metadata"]["continue"]
     version = api.cluster.version
     status, reason, message = await api.call_error("GET", LEASES, resourceVersion=version + 5)
@@ -131,12 +131,12 @@ async def test_invalid_query_is_rejected() -> None:
     assert message == f"Timeout: Too large resource version: {version + 5}, current: {version}"
     for query in ({"limit": "x"}, {"limit": "-x"}, {"resourceVersion": "1.5"}, {"continue_": "nonsense"}):
         assert (await api.call_error("GET", LEASES, **query))[:2] == (400, "BadRequest")
-    assert (await FakeApi().call_error("GET", LEASES, limit=1, continue_=token))[:2] == (410, "Expired")
+    assert (await LocalApi().call_error("GET", LEASES, limit=1, continue_=token))[:2] == (410, "Expired")
 
 
 async def test_expired_page_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "HISTORY", 3)
-    api = FakeApi(*(lease(name) for name in "abc"))
+    api = LocalApi(*(lease(name) for name in "abc"))
     token = (await api.call("GET", LEASES, limit=1))["metadata"]["continue"]
     for turn in range(3):
         api.cluster.put(lease("a", turn=str(turn)))
@@ -148,7 +148,7 @@ async def test_expired_page_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=8), st.integers(1, 4), st.lists(st.sampled_from("abcdefgh")))
 def test_pages_together_are_the_list(first: list[str], limit: int, changes: list[str]) -> None:
     async def main() -> None:
-        api = FakeApi(*(lease(name) for name in dict.fromkeys(first)))
+        api = LocalApi(*(lease(name) for name in dict.fromkeys(first)))
         whole = names(await api.call("GET", LEASES))
         page = await api.call("GET", LEASES, limit=limit)
         recorded = names(page)

@@ -8,7 +8,7 @@ from kframework.errors import ClusterError
 from kframework.fake_api.lists import ObjectSelection
 from kframework.fake_api.wire.documents import ApiDocument
 from kframework.objects import CoreEvent, Event, ObjectMeta, ObjectReference, Pod, PodSpec, PodStatus
-from tests.fake_api.fake_api_client import resource_of
+from tests.fake_api.local_api import resource_of
 
 POD = ApiDocument.from_struct(
     Pod(

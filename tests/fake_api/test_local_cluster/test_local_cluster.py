@@ -23,7 +23,7 @@ from kframework.objects import (
 )
 from kframework.objects.manifest import Manifest
 from kframework.objects.manifest import read as read_files
-from tests.fake_api.fake_api_client import PODS, pod, read, request
+from tests.fake_api.local_api import PODS, pod, read, request
 
 
 async def test_cluster_has_its_service_unless_a_file_contains_it() -> None:

@@ -12,14 +12,14 @@ from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.state_file import StateFile
 from kframework.objects import ApiObject, Lease, Node, NodeCondition, NodeStatus, ObjectMeta
 from kframework.objects.manifest import Manifest
-from tests.fake_api.fake_api_client import MERGE, NODES, TABLE, Events, FakeApi, Json, short
+from tests.fake_api.local_api import MERGE, NODES, TABLE, Events, Json, LocalApi, short
 
 EVERYWHERE = "/apis/coordination.k8s.io/v1/leases"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 OLD = "2020-01-01T00:00:00.000000Z"
 
 
-class Alive(FakeApi):
+class Alive(LocalApi):
     """A cluster with kubelets."""
 
     def __init__(self, *objects: ApiObject, state: StateFile | None = None) -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from kframework.fake_api.wire.documents import ApiDocument
 from kframework.objects import CoreEvent, Event, Lease, Namespace, Node, ObjectMeta, Pod, ReplicaSet
-from tests.fake_api.fake_api_client import resource_of
+from tests.fake_api.local_api import resource_of
 
 
 def test_resources_have_their_names() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.errors import ClusterError
 from kframework.fake_api.resources import ScalePaths, to_scale, with_scale
-from tests.fake_api.fake_api_client import MERGE, FakeApi, Json
+from tests.fake_api.local_api import MERGE, Json, LocalApi
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 WEB: Json = {
@@ -55,7 +55,7 @@ def test_invalid_scale_is_rejected(scale: Json, status: int) -> None:
 
 
 async def test_workload_is_scaled() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", DEPLOYMENTS, WEB)
     scale = await api.call("GET", f"{DEPLOYMENTS}/web/scale")
     assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 2})
@@ -70,4 +70,4 @@ async def test_workload_is_scaled() -> None:
 
 
 async def test_kind_without_a_scale_is_not_found() -> None:
-    assert (await FakeApi().call_error("GET", "/apis/apps/v1/namespaces/default/daemonsets/a/scale"))[0] == 404
+    assert (await LocalApi().call_error("GET", "/apis/apps/v1/namespaces/default/daemonsets/a/scale"))[0] == 404

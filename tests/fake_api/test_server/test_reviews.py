@@ -12,7 +12,7 @@ from kframework.clock import LoopClock
 from kframework.fake_api.access import RbacAuthorizer, RbacSubject, RoleBinding, RoleRef, default_roles
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ObjectMeta
-from tests.fake_api.fake_api_client import FakeApi, Json, request
+from tests.fake_api.local_api import Json, LocalApi, request
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 MYSELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -20,7 +20,7 @@ CREATE_PODS = {"resourceAttributes": {"verb": "create", "resource": "pods", "nam
 ANN = User("ann", ("system:authenticated",), "7")
 
 
-async def ask(api: FakeApi, path: str, body: Json, user: User | None = ANN) -> Json:
+async def ask(api: LocalApi, path: str, body: Json, user: User | None = ANN) -> Json:
     response = await api.server.answer(msgspec.structs.replace(request("POST", path, body), user=user))
     assert response.status == 201, response.body
     answer: Json = msgspec.json.decode(response.body)
@@ -28,13 +28,13 @@ async def ask(api: FakeApi, path: str, body: Json, user: User | None = ANN) -> J
 
 
 async def test_self_subject_review_names_the_user() -> None:
-    answer = await ask(FakeApi(), MYSELF, {"kind": "SelfSubjectReview"})
+    answer = await ask(LocalApi(), MYSELF, {"kind": "SelfSubjectReview"})
     assert answer["status"]["userInfo"] == {"username": "ann", "groups": ["system:authenticated"], "uid": "7"}
 
 
 @pytest.mark.parametrize("roles", [False, True])
 async def test_access_review_checks_the_user(roles: bool) -> None:
-    api = FakeApi()
+    api = LocalApi()
     if roles:
         api.server.authorizer = RbacAuthorizer(api.cluster)
     answer = await ask(api, f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": CREATE_PODS}, None)
@@ -50,11 +50,11 @@ async def test_access_review_checks_the_user(roles: bool) -> None:
 
 @pytest.mark.parametrize("spec", [None, [], 7, {"resourceAttributes": 7}, {"user": 7, "groups": [7]}])
 async def test_review_of_any_spec_is_answered(spec: object) -> None:
-    await ask(FakeApi(), f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
+    await ask(LocalApi(), f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
 
 
 async def test_rules_review_lists_all_rights() -> None:
-    api, path = FakeApi(), f"{AUTHORIZATION}/selfsubjectrulesreviews"
+    api, path = LocalApi(), f"{AUTHORIZATION}/selfsubjectrulesreviews"
     status = (await ask(api, path, {"spec": {"namespace": "default"}}))["status"]
     everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
     assert (status["resourceRules"], status["incomplete"]) == ([everything], False)

@@ -7,7 +7,7 @@ import yaml
 
 from kframework.client.transport import JSON
 from kframework.fake_api.wire.yaml_bodies import YAML
-from tests.fake_api.fake_api_client import NODES, PODS, FakeApi, node, pod, request
+from tests.fake_api.local_api import NODES, PODS, LocalApi, node, pod, request
 
 UNKNOWN = (404, "NotFound", "the server could not find the requested resource")
 NOT_ALLOWED = (405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
@@ -24,7 +24,7 @@ NOT_ALLOWED = (405, "MethodNotAllowed", "the server does not allow this method o
     ],
 )
 async def test_unknown_paths_are_not_found(method: str, path: str) -> None:
-    assert await FakeApi().call_error(method, path) == UNKNOWN
+    assert await LocalApi().call_error(method, path) == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ async def test_unknown_paths_are_not_found(method: str, path: str) -> None:
     ],
 )
 async def test_unsupported_methods_are_not_allowed(method: str, path: str) -> None:
-    assert await FakeApi().call_error(method, path, {}) == NOT_ALLOWED
+    assert await LocalApi().call_error(method, path, {}) == NOT_ALLOWED
 
 
 async def test_every_kind_of_path_is_answered() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", NODES, node())
     await api.call("POST", PODS, pod())
     assert (await api.call("GET", f"{NODES}/n1"))["kind"] == "Node"
@@ -56,17 +56,17 @@ async def test_every_kind_of_path_is_answered() -> None:
 
 
 async def test_failure_names_its_subject() -> None:
-    response = await FakeApi().send("GET", "/apis/apps/v1/namespaces/default/replicasets/r")
+    response = await LocalApi().send("GET", "/apis/apps/v1/namespaces/default/replicasets/r")
     assert b'"details":{"group":"apps","kind":"replicasets","name":"r"}' in response.body
 
 
 async def test_unsupported_form_is_not_acceptable() -> None:
-    refused = await FakeApi().call_error("GET", PODS, accept="application/vnd.kubernetes.protobuf")
+    refused = await LocalApi().call_error("GET", PODS, accept="application/vnd.kubernetes.protobuf")
     assert refused[:2] == (406, "NotAcceptable")
 
 
 async def test_yaml_is_read_and_written() -> None:
-    api = FakeApi()
+    api = LocalApi()
     body = b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n  - {name: c, image: nginx}\n"
     created = await api.send("POST", PODS, body, content_type=YAML, accept=f"{YAML},{JSON}")
     assert (created.status, created.headers["content-type"]) == (201, YAML)
@@ -82,23 +82,23 @@ async def test_yaml_is_read_and_written() -> None:
 
 
 async def test_invalid_yaml_is_rejected() -> None:
-    refused = await FakeApi().call_error("POST", PODS, b"a: [", content_type=YAML)
+    refused = await LocalApi().call_error("POST", PODS, b"a: [", content_type=YAML)
     assert refused[:2] == (400, "BadRequest")
     assert refused[2].startswith("error decoding YAML: ")
 
 
 async def test_watch_in_yaml_is_not_acceptable() -> None:
-    refused = await FakeApi().send("GET", PODS, accept=YAML, watch="true")
+    refused = await LocalApi().send("GET", PODS, accept=YAML, watch="true")
     assert refused.status == 406
     assert b"application/json;stream=watch" in refused.body
 
 
 async def test_watch_is_rejected_by_answer() -> None:
-    assert (await FakeApi().call_error("GET", PODS, watch="true"))[:2] == (400, "BadRequest")
+    assert (await LocalApi().call_error("GET", PODS, watch="true"))[:2] == (400, "BadRequest")
 
 
 async def test_follow_answers_other_requests_at_once() -> None:
-    api = FakeApi()
+    api = LocalApi()
     async with api.server.follow(request("GET", "/version")) as stream:
         lines = [line async for line in stream.lines]
     assert stream.status == 200

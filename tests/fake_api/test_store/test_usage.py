@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kframework.objects import Pod
 from kframework.testing import make_node, make_pod
-from tests.fake_api.fake_api_client import FakeApi
+from tests.fake_api.local_api import LocalApi
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"
 
@@ -18,7 +18,7 @@ def pod(name: str, node: str, phase: str = "Running", **requests: str) -> Pod:
 
 
 async def test_pods_use_the_requests_of_their_containers() -> None:
-    api = FakeApi(pod("a", "n1", cpu="1500u", memory="1Gi"), pod("b", "", "Pending", cpu="1"))
+    api = LocalApi(pod("a", "n1", cpu="1500u", memory="1Gi"), pod("b", "", "Pending", cpu="1"))
     actual = await api.call("GET", f"{METRICS}/pods")
     assert actual["kind"] == "PodMetricsList"
     assert [[each["usage"] for each in item["containers"]] for item in actual["items"]] == [
@@ -32,7 +32,7 @@ async def test_pods_use_the_requests_of_their_containers() -> None:
 
 
 async def test_nodes_use_the_requests_of_their_pods() -> None:
-    api = FakeApi(
+    api = LocalApi(
         *(make_node(name) for name in ("n1", "n2")),
         *(
             pod("a", "n1", cpu="1", memory="1Mi"),
@@ -52,8 +52,8 @@ async def test_nodes_use_the_requests_of_their_pods() -> None:
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "nodes"), ("PUT", "nodes/n1"), ("DELETE", "nodes/n1")])
 async def test_usage_is_read_only(method: str, path: str) -> None:
-    assert (await FakeApi(make_node("n1")).call_error(method, f"{METRICS}/{path}", {}))[0] == 405
+    assert (await LocalApi(make_node("n1")).call_error(method, f"{METRICS}/{path}", {}))[0] == 405
 
 
 async def test_usage_cannot_be_watched() -> None:
-    assert (await FakeApi().call("GET", f"{METRICS}/nodes", watch="true"))["items"] == []
+    assert (await LocalApi().call("GET", f"{METRICS}/nodes", watch="true"))["items"] == []

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.fake_api.subresources import LOGS_ANNOTATION
 from kframework.objects import Container, ObjectMeta, Pod, PodSpec, PodStatus
-from tests.fake_api.fake_api_client import PODS, FakeApi, read
+from tests.fake_api.local_api import PODS, LocalApi, read
 
 
 def pod(*names: str, node: str = "n1", phase: str = "Running", first: tuple[str, ...] = (), logs: str = "") -> Pod:
@@ -36,15 +36,15 @@ def pod(*names: str, node: str = "n1", phase: str = "Running", first: tuple[str,
     ],
 )
 async def test_logs_come_from_the_annotation(query: dict[str, str], text: str) -> None:
-    answer = await FakeApi(pod("c", logs="a\nb\nc")).send("GET", f"{PODS}/web/log", **query)
+    answer = await LocalApi(pod("c", logs="a\nb\nc")).send("GET", f"{PODS}/web/log", **query)
     assert (answer.status, answer.body.decode()) == (200, text)
     assert answer.headers["content-type"].startswith("text/plain")
 
 
 async def test_logs_without_an_annotation_are_one_line() -> None:
-    answer = await FakeApi(pod("c")).send("GET", f"{PODS}/web/log")
+    answer = await LocalApi(pod("c")).send("GET", f"{PODS}/web/log")
     assert answer.body.startswith(b"no logs: nothing is executed here")
-    assert (await FakeApi(pod("c", node="", phase="Pending")).send("GET", f"{PODS}/web/log")).body == b""
+    assert (await LocalApi(pod("c", node="", phase="Pending")).send("GET", f"{PODS}/web/log")).body == b""
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,18 @@ async def test_logs_without_an_annotation_are_one_line() -> None:
     ],
 )
 async def test_logs_need_a_container_name(subject: Pod, query: dict[str, str], status: int, message: str) -> None:
-    refused = await FakeApi(subject).call_error("GET", f"{PODS}/web/log", **query)
+    refused = await LocalApi(subject).call_error("GET", f"{PODS}/web/log", **query)
     assert (refused[0], refused[2]) == (status, message)
 
 
 async def test_logs_need_a_pod() -> None:
-    assert (await FakeApi().call_error("GET", f"{PODS}/web/log"))[2] == 'pods "web" not found'
+    assert (await LocalApi().call_error("GET", f"{PODS}/web/log"))[2] == 'pods "web" not found'
 
 
 @pytest.mark.parametrize("part", ["attach", "exec", "portforward"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_commands_are_rejected(method: str, part: str) -> None:
-    answer = await FakeApi(pod("c")).send(method, f"{PODS}/web/{part}", command="ls")
+    answer = await LocalApi(pod("c")).send(method, f"{PODS}/web/{part}", command="ls")
     said = read(answer.body)
     assert (said["code"], said["reason"]) == (501, "NotImplemented")
     assert said["message"] == f"nothing is executed here: pod web has no process for {part}"

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionBudget
 from kframework.objects.workloads import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from tests.fake_api.fake_api_client import MERGE, PODS, FakeApi, Json, pod, read
+from tests.fake_api.local_api import MERGE, PODS, Json, LocalApi, pod, read
 
 COMPLETED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
@@ -17,7 +17,7 @@ def to(node: str, **metadata: object) -> Json:
 
 async def test_valid_binding_binds_the_pod() -> None:
     labels = {"topology.kubernetes.io/zone": "z"}
-    api = FakeApi(Node(metadata=ObjectMeta(name="n1", labels=labels)))
+    api = LocalApi(Node(metadata=ObjectMeta(name="n1", labels=labels)))
     created = await api.call("POST", PODS, pod())
     uid = created["metadata"]["uid"]
     response = await api.send("POST", f"{PODS}/web/binding", to("n1", name="web", uid=uid, annotations={"a": "b"}))
@@ -30,7 +30,7 @@ async def test_valid_binding_binds_the_pod() -> None:
 
 
 async def test_pod_is_bound_through_the_bindings_of_its_namespace() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod())
     path = PODS.replace("/pods", "/bindings")
     assert (await api.send("POST", path, to("n1", name="web"))).status == 201
@@ -62,7 +62,7 @@ async def test_pod_is_bound_through_the_bindings_of_its_namespace() -> None:
     ],
 )
 async def test_invalid_binding_is_rejected(binding: Json, status: int, message: str) -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod())
     await api.call("POST", f"{PODS}/web/binding", to("n1"))
     refused = await api.call_error("POST", f"{PODS}/web/binding", binding)
@@ -79,9 +79,9 @@ def budget(name: str = "b", allowed: int = 0, **labels: str) -> PodDisruptionBud
     )
 
 
-async def run_cluster(*budgets: PodDisruptionBudget) -> FakeApi:
+async def run_cluster(*budgets: PodDisruptionBudget) -> LocalApi:
     """Serve a pod that runs, and its budgets."""
-    api = FakeApi(*budgets)
+    api = LocalApi(*budgets)
     await api.call("POST", PODS, pod(labels={"app": "x"}))
     await api.call("POST", f"{PODS}/web/binding", to("n1"))
     return api
@@ -123,7 +123,7 @@ async def test_exhausted_budget_rejects_an_eviction() -> None:
 
 
 async def test_pending_pod_is_evicted_without_its_budget() -> None:
-    api = FakeApi(budget(app="x"))
+    api = LocalApi(budget(app="x"))
     await api.call("POST", PODS, pod(labels={"app": "x"}))
     await api.call("POST", f"{PODS}/web/eviction", EVICTION)
     assert api.cluster.objects(Pod) == []
@@ -141,7 +141,7 @@ async def test_invalid_eviction_is_rejected() -> None:
 
 async def test_finalized_namespace_is_deleted() -> None:
     stuck = ObjectMeta(name="stuck", namespace="gone", finalizers=("example.com/never",))
-    api, path = FakeApi(Pod(metadata=stuck)), "/api/v1/namespaces/gone"
+    api, path = LocalApi(Pod(metadata=stuck)), "/api/v1/namespaces/gone"
     await api.call("DELETE", path)
     await api.call("PATCH", path, {"spec": {"finalizers": []}}, content_type=MERGE)  # it is not for everybody
     left = await api.call("GET", path)
@@ -153,6 +153,6 @@ async def test_finalized_namespace_is_deleted() -> None:
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "binding"), ("PUT", "eviction"), ("POST", "resize")])
 async def test_unsupported_subresource_methods_are_not_allowed(method: str, path: str) -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod())
     assert (await api.call_error(method, f"{PODS}/web/{path}", {}))[:2] == (405, "MethodNotAllowed")

@@ -7,7 +7,7 @@ import pytest
 from kframework.fake_api.resources import built_in_kinds, built_in_resource
 from kframework.fake_api.verbs import merge_part
 from kframework.objects import Pod
-from tests.fake_api.fake_api_client import Json, resource_of
+from tests.fake_api.local_api import Json, resource_of
 from tests.support.declared_kinds import Gang
 
 NOW = "2026-01-01T00:00:00Z"

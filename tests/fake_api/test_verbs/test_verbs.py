@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
-from tests.fake_api.fake_api_client import MERGE, NODES, PODS, STRATEGIC, TABLE, FakeApi, Json, node, pod
+from tests.fake_api.local_api import MERGE, NODES, PODS, STRATEGIC, TABLE, Json, LocalApi, node, pod
 
 START = "2026-01-01T00:00:00Z"
 
 
 async def test_created_object_is_admitted_and_otherwise_unchanged() -> None:
-    api = FakeApi()
+    api = LocalApi()
     response = await api.send("POST", PODS, pod(labels={"a": "b"}), fieldValidation="Strict")
     assert response.status == 201
     stored = await api.call("GET", f"{PODS}/web")
@@ -37,14 +37,14 @@ async def test_created_object_is_admitted_and_otherwise_unchanged() -> None:
 
 
 async def test_name_is_generated() -> None:
-    api = FakeApi()
+    api = LocalApi()
     created = await api.call("POST", PODS, pod() | {"metadata": {"generateName": "web-"}})
     assert created["metadata"]["name"].startswith("web-")
     assert len(created["metadata"]["name"]) == len("web-") + 5
 
 
 async def test_update_replaces_all_but_the_status() -> None:
-    api = FakeApi(Node(metadata=ObjectMeta(name="n1")))
+    api = LocalApi(Node(metadata=ObjectMeta(name="n1")))
     await api.call("PUT", f"{NODES}/n1/status", node(spec={"unschedulable": True}))
     stored = await api.call("GET", f"{NODES}/n1")
     assert stored["status"]["nodeInfo"] == {"kubeletVersion": "v1.36.0"}
@@ -58,7 +58,7 @@ async def test_update_replaces_all_but_the_status() -> None:
 
 
 async def test_lease_update_needs_the_last_version() -> None:
-    api = FakeApi()
+    api = LocalApi()
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     lease = await api.call("POST", leases, {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}})
     renewed = await api.call("PUT", f"{leases}/l", lease | {"spec": {"holderIdentity": "a", "leaseTransitions": 1}})
@@ -90,7 +90,7 @@ async def test_lease_update_needs_the_last_version() -> None:
     ],
 )
 async def test_objects_are_patched(content_type: str, patch: object) -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod(labels={"old": "x"}))
     patched = await api.call("PATCH", f"{PODS}/web", patch, content_type=content_type)
     assert patched["metadata"]["labels"] == {"a": "b"}
@@ -99,7 +99,7 @@ async def test_objects_are_patched(content_type: str, patch: object) -> None:
 
 
 async def test_status_is_patched_alone() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod())
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": START}
     patch = {"status": {"conditions": [condition], "nominatedNodeName": "n1"}, "spec": {"nodeName": "x"}}
@@ -116,7 +116,7 @@ async def test_status_is_patched_alone() -> None:
 
 
 async def test_unchanged_object_is_not_written() -> None:
-    api = FakeApi()
+    api = LocalApi()
     stored = await api.call("POST", PODS, pod())
     version = api.cluster.version
     assert await api.call("PUT", f"{PODS}/web", stored) == stored
@@ -125,7 +125,7 @@ async def test_unchanged_object_is_not_written() -> None:
 
 
 async def test_change_of_an_unknown_field_is_written() -> None:
-    api = FakeApi()
+    api = LocalApi()
     stored = await api.call("POST", PODS, pod())
     async with api.watching(PODS, resourceVersion=stored["metadata"]["resourceVersion"]) as events:
         patched = await api.call("PATCH", f"{PODS}/web", {"spec": {"activeDeadlineSeconds": 9}}, content_type=MERGE)
@@ -136,7 +136,7 @@ async def test_change_of_an_unknown_field_is_written() -> None:
 
 
 async def test_update_checks_its_preconditions() -> None:
-    api = FakeApi()
+    api = LocalApi()
     stored = await api.call("POST", PODS, pod())
     other = {"metadata": {"name": "web", "uid": "other"}}
     status, reason, message = await api.call_error("PUT", f"{PODS}/web", stored | other)
@@ -151,7 +151,7 @@ async def test_update_checks_its_preconditions() -> None:
 
 
 async def test_object_is_deleted_at_once() -> None:
-    api = FakeApi(Node(metadata=ObjectMeta(name="n1")))
+    api = LocalApi(Node(metadata=ObjectMeta(name="n1")))
     stored = await api.call("GET", f"{NODES}/n1")
     answer = await api.call("DELETE", f"{NODES}/n1", {"propagationPolicy": "Background"})
     assert answer == {
@@ -166,7 +166,7 @@ async def test_object_is_deleted_at_once() -> None:
 
 
 async def test_pod_on_a_node_has_a_grace_period() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod())
     await api.call("POST", f"{PODS}/web/binding", {"target": {"kind": "Node", "name": "n1"}})
     going = await api.call("DELETE", f"{PODS}/web", {"gracePeriodSeconds": 5})
@@ -178,7 +178,7 @@ async def test_pod_on_a_node_has_a_grace_period() -> None:
 
 
 async def test_deletion_checks_its_preconditions() -> None:
-    api = FakeApi()
+    api = LocalApi()
     stored = await api.call("POST", PODS, pod())
     metadata = stored["metadata"]
     for field, value, word in (("uid", "other", "UID"), ("resourceVersion", "1", "ResourceVersion")):
@@ -191,7 +191,7 @@ async def test_deletion_checks_its_preconditions() -> None:
 
 
 async def test_selected_objects_are_deleted_together() -> None:
-    api = FakeApi()
+    api = LocalApi()
     for name in "abc":
         await api.call("POST", PODS, pod(name, labels={"app": "x" if name != "b" else "y"}))
     dry = await api.call("DELETE", PODS, labelSelector="app=x", dryRun="All")
@@ -205,7 +205,7 @@ async def test_selected_objects_are_deleted_together() -> None:
 
 
 async def test_namespace_is_deleted_with_its_contents() -> None:
-    api = FakeApi(Namespace(metadata=ObjectMeta(name="foo")))
+    api = LocalApi(Namespace(metadata=ObjectMeta(name="foo")))
     await api.call("POST", "/api/v1/namespaces/foo/pods", pod())
     await api.call("POST", "/api/v1/namespaces/foo/pods/web/binding", {"target": {"name": "n1"}})
     await api.call("POST", PODS, pod())
@@ -215,7 +215,7 @@ async def test_namespace_is_deleted_with_its_contents() -> None:
 
 
 async def test_dry_runs_write_nothing() -> None:
-    api = FakeApi(Node(metadata=ObjectMeta(name="n1")))
+    api = LocalApi(Node(metadata=ObjectMeta(name="n1")))
     stored = await api.call("POST", PODS, pod("there"))
     version = api.cluster.version
     created = await api.call("POST", PODS, pod(), dryRun="All")
@@ -234,7 +234,7 @@ async def test_dry_runs_write_nothing() -> None:
 
 
 async def test_object_is_returned_as_a_row() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", PODS, pod())
     table = await api.call("GET", f"{PODS}/web", accept=TABLE)
     assert (table["kind"], table["rows"][0]["cells"][0]) == ("Table", "web")
@@ -242,7 +242,7 @@ async def test_object_is_returned_as_a_row() -> None:
 
 
 async def test_events_are_one_store_in_two_versions() -> None:
-    api = FakeApi()
+    api = LocalApi()
     core, newer = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
     event: Json = {"metadata": {"name": "e"}, "note": "Hello", "regarding": {"kind": "Pod", "name": "web"}}
     await api.call("POST", newer, event | {"apiVersion": "events.k8s.io/v1", "kind": "Event"})
@@ -262,7 +262,7 @@ async def test_events_are_one_store_in_two_versions() -> None:
 
 
 async def test_watch_reports_writes_of_clients_and_cluster() -> None:
-    api = FakeApi()
+    api = LocalApi()
     async with api.watching(
         PODS, resourceVersion=(await api.call("GET", PODS))["metadata"]["resourceVersion"]
     ) as events:

@@ -18,7 +18,7 @@ from kframework.errors import ClusterError
 from kframework.fake_api.webhooks import chain
 from kframework.fake_api.webhooks import hooks as hooks_module
 from kframework.objects import Namespace, ObjectMeta
-from tests.fake_api.fake_api_client import MERGE, PODS, FakeApi, Json, pod, read, request
+from tests.fake_api.local_api import MERGE, PODS, Json, LocalApi, pod, read, request
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def patched(patch: object) -> Json:
 class Hooks:
     """A server of webhooks; each has its path, and notes what it is asked."""
 
-    def __init__(self, api: FakeApi, port: int) -> None:
+    def __init__(self, api: LocalApi, port: int) -> None:
         self.api = api
         self.sent: list[Json] = []
         self.said: dict[str, Says] = {}
@@ -120,7 +120,7 @@ async def webhooks() -> AsyncIterator[Hooks]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     (address,) = runner.addresses
-    hooks = Hooks(FakeApi(Namespace(metadata=ObjectMeta(name="team", labels={"team": "a"}))), address[1])
+    hooks = Hooks(LocalApi(Namespace(metadata=ObjectMeta(name="team", labels={"team": "a"}))), address[1])
     try:
         yield hooks
     finally:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kframework.fake_api.wire.kind_versions import from_core, from_v1, to_core, to_v1
-from tests.fake_api.fake_api_client import MERGE, FakeApi, Json
+from tests.fake_api.local_api import MERGE, Json, LocalApi
 
 TARGET = {"kind": "Deployment", "name": "web"}
 
@@ -52,7 +52,7 @@ def test_invalid_annotations_are_ignored(written: str) -> None:
 
 
 async def test_both_versions_are_views_of_one_object() -> None:
-    api, path = FakeApi(), "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
+    api, path = LocalApi(), "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
     body = {"metadata": {"name": "a"}, "spec": {"scaleTargetRef": TARGET, "maxReplicas": 3}}
     await api.call("POST", path.format("v1"), body)
     patch = {"spec": {"targetCPUUtilizationPercentage": 60}}

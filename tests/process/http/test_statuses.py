@@ -9,7 +9,7 @@ from kframework.errors import ClusterError
 from kframework.fake_api.lists import version_too_large
 from kframework.objects import Namespace, Pod, ReplicaSet
 from kframework.process.http.statuses import NO_SUBJECT, Subject, failure, status_of, success
-from tests.fake_api.fake_api_client import read
+from tests.fake_api.local_api import read
 
 HEAD = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
 

@@ -8,7 +8,7 @@ from kframework.fake_api.apply.field_manager import collect_fields, compare_valu
 from kframework.fake_api.apply.managed_fields import Fields, decode_fields, encode_fields
 from kframework.fake_api.apply.shapes import resource_shape
 from kframework.objects import Pod
-from tests.fake_api.fake_api_client import Json, resource_of
+from tests.fake_api.local_api import Json, resource_of
 
 POD = resource_shape(resource_of(Pod))
 

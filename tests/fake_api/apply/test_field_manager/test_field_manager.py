@@ -12,7 +12,7 @@ from kframework.fake_api.apply.field_manager import conflict_error, last_applied
 from kframework.fake_api.apply.managed_fields import APPLY, UPDATE, Owner, field_element
 from kframework.objects import Node, ObjectMeta
 from tests.fake_api.custom.test_definitions.test_definitions import DEFINITIONS, definition
-from tests.fake_api.fake_api_client import MERGE, NODES, PODS, FakeApi, Json, pod, read, request
+from tests.fake_api.local_api import MERGE, NODES, PODS, Json, LocalApi, pod, read, request
 
 START = "2026-01-01T00:00:00Z"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -33,11 +33,11 @@ def config_map(**data: str) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data}
 
 
-async def apply(api: FakeApi, path: str, body: object, manager: str = "me", **query: Any) -> Json:
+async def apply(api: LocalApi, path: str, body: object, manager: str = "me", **query: Any) -> Json:
     return await api.call("PATCH", path, body, content_type=APPLY_PATCH, fieldManager=manager, **query)
 
 
-async def refused(api: FakeApi, path: str, body: object, manager: str = "me", **query: Any) -> tuple[int, str, str]:
+async def refused(api: LocalApi, path: str, body: object, manager: str = "me", **query: Any) -> tuple[int, str, str]:
     query = {"fieldManager": manager} | query
     return await api.call_error("PATCH", path, body, content_type=APPLY_PATCH, **query)
 
@@ -56,7 +56,7 @@ B: Json = {"f:data": {"f:b": {}}}
 
 
 async def test_missing_object_is_created_by_apply() -> None:
-    api = FakeApi()
+    api = LocalApi()
     response = await api.server.answer(
         request("PATCH", f"{MAPS}/m", config_map(a="1"), content_type=APPLY_PATCH, fieldManager="me")
     )
@@ -75,7 +75,7 @@ async def test_missing_object_is_created_by_apply() -> None:
 
 
 async def test_apply_changes_fields_and_removes_those_no_longer_applied() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await apply(api, f"{MAPS}/m", config_map(a="1", b="1"))
     before = await apply(api, f"{MAPS}/m", config_map(b="1", c="1"), "you")
     after = await apply(api, f"{MAPS}/m", b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n")
@@ -87,7 +87,7 @@ async def test_apply_changes_fields_and_removes_those_no_longer_applied() -> Non
 
 
 async def test_conflicting_apply_is_rejected_unless_forced() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", DEPLOYMENTS, deployment(2), fieldManager="kubectl-client-side-apply")
     status, reason, message = await refused(api, WEB, deployment(3))
     assert (status, reason) == (409, "Conflict")
@@ -104,7 +104,7 @@ async def test_conflicting_apply_is_rejected_unless_forced() -> None:
 
 
 async def test_dry_run_changes_nothing() -> None:
-    api = FakeApi()
+    api = LocalApi()
     tried = await apply(api, f"{MAPS}/m", config_map(a="1"), dryRun="All")
     assert managers(tried) == {"me Apply": A}
     assert (await api.call_error("GET", f"{MAPS}/m"))[0] == 404
@@ -114,7 +114,7 @@ async def test_dry_run_changes_nothing() -> None:
 
 
 async def test_objects_from_files_have_no_managed_fields() -> None:
-    api = FakeApi(Node(metadata=ObjectMeta(name="n1", labels={"a": "b"})))
+    api = LocalApi(Node(metadata=ObjectMeta(name="n1", labels={"a": "b"})))
     node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "c"}}}
     assert "before-first-apply" in (await refused(api, f"{NODES}/n1", node))[2]
     applied = await apply(api, f"{NODES}/n1", node, force="true")
@@ -122,7 +122,7 @@ async def test_objects_from_files_have_no_managed_fields() -> None:
 
 
 async def test_custom_resources_merge_by_their_schema() -> None:
-    api = FakeApi()
+    api = LocalApi()
     elements = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     item = {"type": "object", "required": ["name"], "properties": {name: {"type": "string"} for name in ("name", "x")}}
     spec = {"type": "object", "properties": {"parts": {**elements, "items": item}}}
@@ -149,7 +149,7 @@ async def test_custom_resources_merge_by_their_schema() -> None:
 
 
 async def test_status_and_scale_have_their_own_owners() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await apply(api, WEB, deployment(2))
     head: Json = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"x": "y"}}}
     conditions = [{"type": "Available", "status": "True"}]
@@ -175,7 +175,7 @@ async def test_status_and_scale_have_their_own_owners() -> None:
 
 
 async def test_kubectl_takes_over_its_client_side_apply() -> None:
-    api = FakeApi()
+    api = LocalApi()
     name = "kubectl.kubernetes.io/last-applied-configuration"
     annotated = deployment(2, annotations={name: json.dumps(deployment(2))})
     await api.call("POST", DEPLOYMENTS, annotated, fieldManager="kubectl-client-side-apply")
@@ -228,22 +228,22 @@ async def test_kubectl_takes_over_its_client_side_apply() -> None:
     ],
 )
 async def test_invalid_configuration_is_rejected(body: Json, query: Json, answer: tuple[int, str, str]) -> None:
-    assert await refused(FakeApi(), f"{MAPS}/m", body, **query) == answer
+    assert await refused(LocalApi(), f"{MAPS}/m", body, **query) == answer
 
 
 async def test_status_of_a_missing_object_is_not_applied() -> None:
-    assert (await refused(FakeApi(), f"{WEB}/status", deployment()))[:2] == (404, "NotFound")
+    assert (await refused(LocalApi(), f"{WEB}/status", deployment()))[:2] == (404, "NotFound")
 
 
 async def test_duplicate_fields_and_wrong_types_are_rejected() -> None:
-    api = FakeApi()
+    api = LocalApi()
     twice = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1", "a": "2"}}'
     assert (await refused(api, f"{MAPS}/m", twice, fieldValidation="Strict"))[0] == 422
     assert (await refused(api, f"{MAPS}/m", config_map() | {"data": {"a": 1}}))[0] == 422
 
 
 async def test_writer_owns_the_fields_it_sets() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", MAPS, config_map(a="1"), fieldManager="creator")
     changed = await api.call("PATCH", f"{MAPS}/m", {"data": {"b": "1"}}, content_type=MERGE, fieldManager="patcher")
     assert managers(changed) == {"creator Update": {"f:data": {".": {}, **A["f:data"]}}, "patcher Update": B}
@@ -255,14 +255,14 @@ async def test_writer_owns_the_fields_it_sets() -> None:
     ("agent", "manager"), [("kubectl/v1.36.2 (linux/amd64)", "kubectl"), ("", "unknown"), ("é\x00" * 100, "é" * 64)]
 )
 async def test_manager_is_the_program_by_default(agent: str, manager: str) -> None:
-    api = FakeApi()
+    api = LocalApi()
     sent = request("POST", MAPS, config_map(a="1"))
     answer = await api.server.answer(Request(method=sent.method, path=sent.path, body=sent.body, user_agent=agent))
     assert list(managers(read(answer.body))) == [f"{manager} Update"]
 
 
 async def test_pods_get_managed_fields_from_the_first_named_manager() -> None:
-    api = FakeApi()
+    api = LocalApi()
     assert managers(await api.call("POST", PODS, pod("a"))) == {}
     labelled = await api.call("PATCH", f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}}, content_type=MERGE)
     assert managers(labelled) == {}
@@ -274,7 +274,7 @@ async def test_pods_get_managed_fields_from_the_first_named_manager() -> None:
 
 
 async def test_managed_fields_can_be_written_and_reset() -> None:
-    api = FakeApi()
+    api = LocalApi()
     stored = await apply(api, f"{MAPS}/m", config_map(a="1"))
     kept = await api.call("PUT", f"{MAPS}/m", config_map(a="1"), fieldManager="you")
     assert managers(kept) == {"me Apply": A}
@@ -302,7 +302,7 @@ async def test_managed_fields_can_be_written_and_reset() -> None:
     ],
 )
 async def test_invalid_manager_name_is_rejected(query: Json, why: str) -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", MAPS, config_map())
     answer = await api.call_error("PATCH", f"{MAPS}/m", {}, content_type=MERGE, **query)
     assert answer == (422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {why}')

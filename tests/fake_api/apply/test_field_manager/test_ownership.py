@@ -28,7 +28,7 @@ from kframework.fake_api.apply.managed_fields import (
     value_element,
 )
 from kframework.fake_api.apply.shapes import ATOMIC, ListShape, MergeShape, StructShape, map_shape
-from tests.fake_api.fake_api_client import Json
+from tests.fake_api.local_api import Json
 
 ITEM = StructShape({"name": ATOMIC, "x": ATOMIC, "y": ATOMIC}.get)
 SPEC: dict[str, MergeShape] = {

@@ -15,7 +15,7 @@ from kframework.fake_api.apply.managed_fields import (
     is_reset,
     with_managers,
 )
-from tests.fake_api.fake_api_client import Json
+from tests.fake_api.local_api import Json
 
 ENTRIES: list[Json] = [
     {

@@ -10,7 +10,7 @@ from kframework.fake_api.apply.shapes import ABSENT, ATOMIC, UNTYPED, ListShape,
 from kframework.fake_api.custom.definitions import defined_resources
 from kframework.objects import Pod
 from tests.fake_api.custom.test_definitions.test_definitions import definition, read
-from tests.fake_api.fake_api_client import Json, resource_of
+from tests.fake_api.local_api import Json, resource_of
 from tests.support.declared_kinds import Gang
 
 POD = resource_shape(resource_of(Pod))

@@ -15,7 +15,7 @@ from kframework.fake_api.apply.shapes import (
     resource_shape,
 )
 from kframework.objects import Pod
-from tests.fake_api.fake_api_client import Json, pod, resource_of
+from tests.fake_api.local_api import Json, pod, resource_of
 
 NAMED = ListShape(map_shape(ATOMIC), ("name", "protocol"), {"protocol": "TCP"})
 

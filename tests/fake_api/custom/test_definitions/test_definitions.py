@@ -5,7 +5,7 @@ from __future__ import annotations
 from kframework.fake_api.custom.definitions import CustomResourceDefinition, defined_resources, establish
 from kframework.objects import kind_of
 from kframework.objects.codec import convert
-from tests.fake_api.fake_api_client import MERGE, TABLE, FakeApi, Json
+from tests.fake_api.local_api import MERGE, TABLE, Json, LocalApi
 from tests.support.declared_kinds import Gang, gang
 
 ANYTHING = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -60,7 +60,7 @@ def test_status_has_the_established_condition() -> None:
 
 
 async def test_posted_definition_is_served() -> None:
-    api = FakeApi()
+    api = LocalApi()
     widgets = "/apis/example.dev/v1/namespaces/default/widgets"
     assert (await api.send("GET", widgets)).status == 404
     created = await api.call("POST", DEFINITIONS, definition())
@@ -75,7 +75,7 @@ async def test_posted_definition_is_served() -> None:
 
 
 async def test_definition_has_printer_columns() -> None:
-    api = FakeApi()
+    api = LocalApi()
     columns = [
         {"name": "PHASE", "type": "string", "jsonPath": ".status.phase"},
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1},
@@ -98,7 +98,7 @@ async def test_definition_has_printer_columns() -> None:
 
 
 async def test_custom_resources_are_deleted_with_their_definition() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", DEFINITIONS, definition(scope="Cluster"))
     widgets = "/apis/example.dev/v1/widgets"
     await api.call("POST", widgets, {"kind": "Widget", "metadata": {"name": "w"}})
@@ -109,7 +109,7 @@ async def test_custom_resources_are_deleted_with_their_definition() -> None:
 
 
 async def test_changed_definition_takes_effect() -> None:
-    api = FakeApi()
+    api = LocalApi()
     await api.call("POST", DEFINITIONS, definition())
     only = {"spec": {"versions": [{"name": "v1", "served": True, "storage": True, "schema": ANYTHING}]}}
     patched = await api.call("PATCH", f"{DEFINITIONS}/widgets.example.dev", only, content_type=MERGE)
@@ -119,7 +119,7 @@ async def test_changed_definition_takes_effect() -> None:
 
 
 async def test_definition_of_a_declared_kind_serves_it() -> None:
-    api = FakeApi(gang())
+    api = LocalApi(gang())
     names = {"kind": "Gang", "plural": "gangs", "singular": "gang", "shortNames": ["gg"]}
     version = {"name": "v1", "served": True, "storage": True, "schema": ANYTHING, "subresources": {"status": {}}}
     versions = [version]
@@ -141,8 +141,8 @@ SIZE = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 
 OBJECTS = "/apis/example.dev/v1/namespaces/default/widgets"
 
 
-async def with_schema() -> FakeApi:
-    api = FakeApi()
+async def with_schema() -> LocalApi:
+    api = LocalApi()
     schema = {"type": "object", "properties": {"spec": SIZE, "status": {"type": "object"}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     await api.call("POST", DEFINITIONS, definition(versions=[version]))
@@ -169,7 +169,7 @@ async def test_objects_are_pruned_defaulted_and_validated() -> None:
 
 async def test_invalid_definition_is_rejected() -> None:
     wrong = definition(scope="Global", group="example.org")
-    status, reason, message = await FakeApi().call_error("POST", DEFINITIONS, wrong)
+    status, reason, message = await LocalApi().call_error("POST", DEFINITIONS, wrong)
     assert (status, reason) == (422, "Invalid")
     assert message.startswith(
         'CustomResourceDefinition.apiextensions.k8s.io "widgets.example.dev" is invalid: [metadata.name: Invalid value:'

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kframework.fake_api.schema.defaults.addresses import assign_addresses
-from tests.fake_api.fake_api_client import MERGE, FakeApi
+from tests.fake_api.local_api import MERGE, LocalApi
 
 SERVICES = "/api/v1/namespaces/default/services"
 
@@ -17,7 +17,7 @@ def service(name: str, **spec: Any) -> dict[str, Any]:
 
 
 async def test_assigned_addresses_are_kept() -> None:
-    api = FakeApi()
+    api = LocalApi()
     created = [await api.call("POST", SERVICES, service(f"s{number}")) for number in range(20)]
     addresses = {each["spec"]["clusterIP"] for each in created}
     assert len(addresses) == 20
@@ -36,7 +36,7 @@ async def test_assigned_addresses_are_kept() -> None:
 
 
 async def test_node_ports_are_assigned() -> None:
-    api = FakeApi()
+    api = LocalApi()
     for name in ("a", "b"):
         created = await api.call("POST", SERVICES, service(name, type="NodePort"))
         assert 30000 <= created["spec"]["ports"][0]["nodePort"] <= 32767
@@ -81,7 +81,7 @@ def test_external_name_service_has_no_address() -> None:
     ],
 )
 async def test_taken_address_is_rejected(spec: dict[str, Any], why: str) -> None:
-    api = FakeApi()
+    api = LocalApi()
     ports = [{"port": 80, "nodePort": 30001}]
     body = service("first", type="NodePort", clusterIP="10.96.0.1", ports=ports)
     created = await api.call("POST", SERVICES, body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.fake_api.schema.shared_specs import qos_class
-from tests.fake_api.fake_api_client import Json
+from tests.fake_api.local_api import Json
 
 BOTH = {"cpu": "1", "memory": "1Gi"}
 SAME = {"cpu": "1000m", "memory": "1024Mi"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kframework.fake_api.schema.validation.changes import change_causes
-from tests.fake_api.fake_api_client import MERGE, FakeApi
+from tests.fake_api.local_api import MERGE, LocalApi
 
 
 def selecting(value: str, **spec: Any) -> dict[str, Any]:
@@ -58,7 +58,7 @@ REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
 
 async def test_certificate_request_is_approved_once() -> None:
-    api = FakeApi()
+    api = LocalApi()
     stored = await api.call("POST", REQUESTS, {"metadata": {"name": "a"}, "spec": {"request": "YQ=="}})
     assert stored["spec"]["username"] == "kubernetes-admin"
     approved = {"type": "Approved", "status": "True", "reason": "KubectlApprove"}

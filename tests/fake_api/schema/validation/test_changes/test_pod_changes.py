@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.objects import Pod
-from tests.fake_api.fake_api_client import PODS, STRATEGIC, FakeApi, Json, pod
+from tests.fake_api.local_api import PODS, STRATEGIC, Json, LocalApi, pod
 
 MAIN = "pod updates may not change fields other than `spec.containers[*].image`"
 
@@ -15,13 +15,13 @@ def sized(cpu: str, **more: object) -> Json:
 
 
 @pytest.fixture(name="resized")
-async def a_pod_to_resize() -> FakeApi:
-    api = FakeApi()
+async def a_pod_to_resize() -> LocalApi:
+    api = LocalApi()
     await api.call("POST", PODS, pod(containers=[sized("1") | {"image": "i"}]))
     return api
 
 
-async def test_valid_resize_is_accepted(resized: FakeApi) -> None:
+async def test_valid_resize_is_accepted(resized: LocalApi) -> None:
     patch = {"spec": {"containers": [sized("1500m")], "nodeSelector": {"a": "b"}}}
     result = await resized.call("PATCH", f"{PODS}/web/resize", patch, content_type=STRATEGIC)
     assert result["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1500m"}
@@ -50,7 +50,7 @@ async def test_valid_resize_is_accepted(resized: FakeApi) -> None:
         ),
     ],
 )  # fmt: skip
-async def test_forbidden_resize_is_rejected(resized: FakeApi, path: str, containers: list[Json], why: str) -> None:
+async def test_forbidden_resize_is_rejected(resized: LocalApi, path: str, containers: list[Json], why: str) -> None:
     body = {"spec": {"containers": containers}}
     status, _, message = await resized.call_error("PATCH", f"{PODS}/web{path}", body, content_type=STRATEGIC)
     assert (status, why) == (422, why if why in message else message)
@@ -69,7 +69,7 @@ async def test_forbidden_resize_is_rejected(resized: FakeApi, path: str, contain
         ({"schedulerName": "mine"}, MAIN),
     ],
 )
-async def test_forbidden_pod_change_is_rejected(resized: FakeApi, spec: Json, why: str | None) -> None:
+async def test_forbidden_pod_change_is_rejected(resized: LocalApi, spec: Json, why: str | None) -> None:
     body: Json = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
     if why is None:
         await resized.call("PATCH", f"{PODS}/web", body, content_type=STRATEGIC)
@@ -78,7 +78,7 @@ async def test_forbidden_pod_change_is_rejected(resized: FakeApi, spec: Json, wh
         assert why in message
 
 
-async def test_ephemeral_container_is_added(resized: FakeApi) -> None:
+async def test_ephemeral_container_is_added(resized: LocalApi) -> None:
     path, put = f"{PODS}/web/ephemeralcontainers", {"name": "look", "image": "i", "targetContainerName": "c"}
     result = await resized.call("PATCH", path, {"spec": {"ephemeralContainers": [put]}}, content_type=STRATEGIC)
     (container,) = result["spec"]["ephemeralContainers"]
@@ -100,7 +100,7 @@ async def test_ephemeral_container_is_added(resized: FakeApi) -> None:
         ({"name": "look", "$patch": "delete"}, 'existing ephemeral containers "look" may not be removed'),
     ],
 )
-async def test_invalid_ephemeral_container_is_rejected(resized: FakeApi, container: Json, why: str) -> None:
+async def test_invalid_ephemeral_container_is_rejected(resized: LocalApi, container: Json, why: str) -> None:
     path, first = f"{PODS}/web/ephemeralcontainers", {"name": "look", "image": "i"}
     await resized.call("PATCH", path, {"spec": {"ephemeralContainers": [first]}}, content_type=STRATEGIC)
     body = {"spec": {"ephemeralContainers": [container]}}

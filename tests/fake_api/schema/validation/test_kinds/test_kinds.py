@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.schema.validation.kinds import object_causes, service_causes
 from kframework.objects.openapi.definitions import definition_of, properties
-from tests.fake_api.fake_api_client import PODS, FakeApi
+from tests.fake_api.local_api import PODS, LocalApi
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_no_body_makes_the_server_fail(kind: tuple[str, str], data: st.DataObjec
         body["spec"] = data.draw(of_type(spec.definition_name, 4))
 
     async def send() -> int:
-        api = FakeApi()
+        api = LocalApi()
         first = (await api.send("POST", PLACES[kind], body)).status
         again = (await api.send("PUT", f"{PLACES[kind]}/x", body)).status
         return max(first, again)

@@ -25,7 +25,7 @@ PODS = "/api/v1/namespaces/default/pods"
 Json = dict[str, Any]
 
 
-class FakeApi:
+class LocalApi:
     """A cluster of these objects and its API server."""
 
     def __init__(self, *objects: ApiObject) -> None:
